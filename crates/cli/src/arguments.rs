@@ -1,0 +1,19 @@
+//! The command line as typed: one variant per command, each command's own options beside its code.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+
+/// Trains, runs, serves and opens up attention models.
+#[derive(Debug, Parser)]
+#[command(name = "polyhead", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
+    Score(commands::score::Score),
+}

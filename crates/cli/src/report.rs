@@ -1,0 +1,58 @@
+//! What goes to standard error: failures with their hint, notes, and progress bars on a terminal.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The command was used wrongly: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Misuse {
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// Prints `error:` and `hint:` lines and returns the exit code: 1 failed, 2 misused; a closed pipe is no failure.
+pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    let mut stderr = std::io::stderr().lock();
+    // Nothing is left to be told when standard error itself cannot be written.
+    let _ = writeln!(stderr, "error: {error:#}");
+    if let Some(misuse) = error.downcast_ref::<Misuse>() {
+        let _ = writeln!(stderr, "hint: {}", misuse.hint);
+        return ExitCode::from(2);
+    }
+    let text_error = error.chain().find_map(|cause| cause.downcast_ref::<polyhead_text::Error>());
+    if let Some(text_error) = text_error {
+        let _ = writeln!(stderr, "hint: {}", text_error.hint());
+    }
+    if matches!(text_error, Some(polyhead_text::Error::Option { .. })) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// A counting bar on a terminal that appears after a second; silent elsewhere.
+pub(crate) fn progress(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    bar.set_style(
+        ProgressStyle::with_template("{spinner} {msg} {human_pos} ({per_sec}) {elapsed}").expect("a valid template"),
+    );
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}

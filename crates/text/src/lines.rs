@@ -1,0 +1,175 @@
+//! Text files line by line: plain, or gzip recognised by its first two bytes; `-` is standard input.
+//!
+//! Only `\n` ends a line; one `\r` before it is dropped. Other characters that some tools take for line ends
+//! (U+2028, U+0085, a lone `\r`) stay inside the line, so two files never drift apart because of them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::{Error, Result};
+
+const BUFFER_BYTES: usize = 1 << 18;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A file read line by line.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?; let path = folder.path().join("a.txt");
+/// std::fs::write(&path, "Je suis étudiant\r\nmerci")?;
+/// let mut lines = polyhead_text::lines::Lines::open(&path)?;
+/// assert_eq!(lines.next_text()?, Some("Je suis étudiant"));
+/// assert_eq!(lines.next_text()?, Some("merci"));
+/// assert_eq!(lines.next_text()?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lines {
+    reader: Box<dyn BufRead + Send>,
+    path: PathBuf,
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lines({}:{})", self.path.display(), self.line)
+    }
+}
+
+impl Lines {
+    /// Opens `path`; `-` means standard input.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if path == Path::new("-") {
+            return Self::from_reader(io::stdin(), "standard input");
+        }
+        let file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
+        let metadata = file.metadata().map_err(|error| Error::io(path, "open", error))?;
+        if metadata.is_dir() {
+            return Err(Error::io(path, "open", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
+        }
+        Self::from_reader(file, path)
+    }
+
+    /// Lines of any reader; `name` stands for the path in messages.
+    pub fn from_reader(reader: impl Read + Send + 'static, name: impl AsRef<Path>) -> Result<Self> {
+        let path = name.as_ref().to_owned();
+        let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+        let start = reader.fill_buf().map_err(|error| Error::io(&path, "read", error))?;
+        let reader: Box<dyn BufRead + Send> = if start.starts_with(&GZIP_MAGIC) {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(reader)))
+        } else {
+            Box::new(reader)
+        };
+        Ok(Self { reader, path, line: 0, buffer: Vec::new() })
+    }
+
+    /// The next line's bytes without its end, or `None` at the end of the file.
+    pub fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        self.buffer.clear();
+        let read = self
+            .reader
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| Error::io(&self.path, "read", error))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        Ok(Some(without_line_end(&self.buffer)))
+    }
+
+    /// The next line as text, or `None` at the end of the file.
+    pub fn next_text(&mut self) -> Result<Option<&str>> {
+        if self.next_bytes()?.is_none() {
+            return Ok(None);
+        }
+        let bytes = without_line_end(&self.buffer);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => {
+                Err(Error::Utf8 { path: self.path.clone(), line: self.line, byte: error.valid_up_to() + 1 })
+            }
+        }
+    }
+
+    /// The number of the line last returned, from 1; 0 before the first.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All lines at once, for files known to be small (test sets, references).
+    pub fn read_all(path: impl AsRef<Path>) -> Result<Vec<String>> {
+        let mut lines = Self::open(path)?;
+        let mut all = Vec::new();
+        while let Some(text) = lines.next_text()? {
+            all.push(text.to_owned());
+        }
+        Ok(all)
+    }
+}
+
+/// `bytes` without one final `\n` or `\r\n`.
+pub(crate) fn without_line_end(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] => line,
+        line => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn all(bytes: &'static [u8]) -> Result<Vec<String>> {
+        let mut lines = Lines::from_reader(bytes, "test")?;
+        let mut out = Vec::new();
+        while let Some(text) = lines.next_text()? {
+            out.push(text.to_owned());
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn only_newlines_end_a_line() {
+        assert_eq!(
+            all("a\rb\r\nc\u{2028}d\n\n\u{85}e\r".as_bytes()).unwrap(),
+            ["a\rb", "c\u{2028}d", "", "\u{85}e\r"]
+        );
+        assert!(all(b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn invalid_utf8_names_line_and_byte() {
+        let error = all(b"good\nab\xffcd\n").unwrap_err().to_string();
+        assert_eq!(error, "test:2: invalid UTF-8 at byte 3 of the line");
+    }
+
+    #[test]
+    fn several_gzip_members_read_as_one_file() {
+        let mut bytes = Vec::new();
+        for part in ["one\ntw", "o\nthree\n"] {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(part.as_bytes()).unwrap();
+            bytes.extend(encoder.finish().unwrap());
+        }
+        let bytes: &'static [u8] = bytes.leak();
+        assert_eq!(all(bytes).unwrap(), ["one", "two", "three"]);
+        assert!(all(&bytes[..bytes.len() - 4]).is_err(), "a gzip cut short must not read as complete");
+    }
+
+    #[test]
+    fn a_folder_is_not_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Lines::open(folder.path()).unwrap_err();
+        assert!(error.to_string().ends_with("cannot open: is a folder"), "{error}");
+        assert_eq!(error.hint(), "name a file inside this folder");
+    }
+}

@@ -1,0 +1,1 @@
+//! Metrics on strings: BLEU, chrF, TER, ROUGE, accuracy and error rates.

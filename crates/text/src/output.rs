@@ -1,0 +1,119 @@
+//! Files that appear whole or not at all: written under a temporary name beside the final one, renamed at the end.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::{Error, Result};
+
+/// A file being written; gzip when the name ends in `.gz`. Dropped before [`Output::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    temporary: PathBuf,
+    writer: Option<Writer>,
+}
+
+#[derive(Debug)]
+enum Writer {
+    Plain(BufWriter<File>),
+    Gzip(GzEncoder<BufWriter<File>>),
+}
+
+impl Output {
+    /// Starts a file that will be called `path`.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        if path.is_dir() {
+            return Err(Error::io(path, "write", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let file = File::create(&temporary).map_err(|error| Error::io(&path, "write", error))?;
+        let buffered = BufWriter::with_capacity(1 << 18, file);
+        let writer = if path.extension().is_some_and(|extension| extension == "gz") {
+            Writer::Gzip(GzEncoder::new(buffered, Compression::default()))
+        } else {
+            Writer::Plain(buffered)
+        };
+        Ok(Self { path, temporary, writer: Some(writer) })
+    }
+
+    /// Writes `bytes`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let result = match self.writer.as_mut().expect("present until finish") {
+            Writer::Plain(writer) => writer.write_all(bytes),
+            Writer::Gzip(writer) => writer.write_all(bytes),
+        };
+        result.map_err(|error| Error::io(&self.path, "write", error))
+    }
+
+    /// Writes `text` and a line end.
+    pub fn write_line(&mut self, text: &str) -> Result<()> {
+        self.write(text.as_bytes())?;
+        self.write(b"\n")
+    }
+
+    /// Completes the file and gives it its name.
+    pub fn finish(mut self) -> Result<()> {
+        let writer = self.writer.take().expect("finish takes self");
+        let flushed = match writer {
+            Writer::Plain(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error),
+            Writer::Gzip(writer) => writer.finish().and_then(|inner| inner.into_inner().map_err(io::IntoInnerError::into_error)),
+        };
+        flushed
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&self.temporary, &self.path))
+            .map_err(|error| Error::io(&self.path, "write", error))
+    }
+
+    /// Writes a whole file at once.
+    pub fn save(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+        let mut output = Self::create(path)?;
+        output.write(bytes)?;
+        output.finish()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // After a successful rename there is nothing to remove; the error of that case says so and no more.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::Lines;
+
+    #[test]
+    fn a_finished_file_reads_back_plain_and_gzip() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.txt", "a.txt.gz"] {
+            let path = folder.path().join(name);
+            let mut output = Output::create(&path).unwrap();
+            output.write_line("Kedi fareyi yedi.").unwrap();
+            assert!(!path.exists());
+            output.finish().unwrap();
+            assert_eq!(Lines::read_all(&path).unwrap(), ["Kedi fareyi yedi."]);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn an_abandoned_file_leaves_nothing_and_keeps_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        fs::write(&path, "old").unwrap();
+        let mut output = Output::create(&path).unwrap();
+        output.write_line("new").unwrap();
+        drop(output);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,31 @@
+//! Text to ids and back.
+
+/// What a text became: one id, one piece and one span of the original text per token.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Encoding {
+    /// Ids in the vocabulary.
+    pub ids: Vec<u32>,
+    /// The pieces as the vocabulary spells them.
+    pub pieces: Vec<String>,
+    /// Byte ranges of the original text; empty where a piece stands for no text (an inserted token).
+    pub offsets: Vec<std::ops::Range<usize>>,
+}
+
+impl Encoding {
+    /// Appends one token.
+    pub(crate) fn push(&mut self, id: u32, piece: String, offsets: std::ops::Range<usize>) {
+        self.ids.push(id);
+        self.pieces.push(piece);
+        self.offsets.push(offsets);
+    }
+
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True without tokens.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
