@@ -37,12 +37,18 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if let Some(text_error) = text_error {
         let _ = writeln!(stderr, "hint: {}", text_error.hint());
     }
-    if matches!(text_error, Some(polyhead_text::Error::Option { .. })) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if matches!(text_error, Some(polyhead_text::Error::Option { .. })) {
+        ExitCode::from(2)
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     })
 }
 
@@ -50,7 +56,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 pub(crate) fn progress(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::no_length();
     bar.set_style(
-        ProgressStyle::with_template("{spinner} {msg} {human_pos} ({per_sec}) {elapsed}").expect("a valid template"),
+        ProgressStyle::with_template("{spinner} {msg} {human_pos} ({per_sec}) {elapsed}")
+            .expect("a valid template"),
     );
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_secs(1));

@@ -75,14 +75,20 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
-    /// The asked vocabulary cannot be reached with the data given.
-    #[error("vocabulary size {asked} asked, but the text allows {smallest} to {largest}")]
-    VocabularySize {
+    /// The asked vocabulary has no room for what it must hold.
+    #[error("vocabulary size {asked} asked, but special tokens, bytes and characters alone need {smallest}")]
+    VocabularyTooSmall {
         /// The size asked for.
         asked: usize,
-        /// Special tokens, byte tokens and characters must fit.
+        /// Entries that must fit.
         smallest: usize,
-        /// What the training text yields at the most.
+    },
+    /// The asked vocabulary is larger than the text allows.
+    #[error("vocabulary size {asked} asked, but the text yields at most {largest}")]
+    VocabularyTooLarge {
+        /// The size asked for.
+        asked: usize,
+        /// The largest size that training on this text can reach.
         largest: usize,
     },
     /// An id or piece that the vocabulary does not hold.
@@ -114,11 +120,13 @@ impl Error {
                 "polyhead data check --source … --target … says where the two drift apart".into()
             }
             Self::Empty { .. } => "check the path; an empty .gz also reads as no text".into(),
-            Self::VocabularySize { asked, smallest, largest } if asked < smallest => format!(
-                "ask for --vocab-size {smallest} to {largest}, or lower --character-coverage so that rare characters \
-                 need no entry of their own"
+            Self::VocabularyTooSmall { smallest, .. } => format!(
+                "ask for --vocab-size {smallest} or more, or lower --character-coverage so that rare characters need \
+                 no entry of their own"
             ),
-            Self::VocabularySize { largest, .. } => format!("ask for --vocab-size {largest} or give more text"),
+            Self::VocabularyTooLarge { largest, .. } => {
+                format!("ask for --vocab-size {largest} or give more text")
+            }
             Self::Unknown { .. } => "are tokeniser and model from the same folder?".into(),
             Self::Format { hint, .. } | Self::Option { hint, .. } => hint.clone(),
         }

@@ -117,10 +117,8 @@ impl Lines {
 
 /// `bytes` without one final `\n` or `\r\n`.
 pub(crate) fn without_line_end(bytes: &[u8]) -> &[u8] {
-    match bytes {
-        [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] => line,
-        line => line,
-    }
+    let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]

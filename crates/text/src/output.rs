@@ -63,7 +63,9 @@ impl Output {
         let writer = self.writer.take().expect("finish takes self");
         let flushed = match writer {
             Writer::Plain(writer) => writer.into_inner().map_err(io::IntoInnerError::into_error),
-            Writer::Gzip(writer) => writer.finish().and_then(|inner| inner.into_inner().map_err(io::IntoInnerError::into_error)),
+            Writer::Gzip(writer) => {
+                writer.finish().and_then(|inner| inner.into_inner().map_err(io::IntoInnerError::into_error))
+            }
         };
         flushed
             .and_then(|file| file.sync_all())

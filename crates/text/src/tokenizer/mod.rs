@@ -1,4 +1,20 @@
 //! Text to ids and back.
+//!
+//! Tokenisers are trained here ([`train()`]) and kept in Hugging Face's `tokenizer.json` form ([`HuggingFace`]).
+
+mod dropout;
+mod hugging_face;
+mod normalization;
+mod special;
+mod train;
+mod words;
+
+pub use dropout::Dropout;
+pub use hugging_face::HuggingFace;
+pub use normalization::{Case, Form, Normalization, WORD_MARK};
+pub use special::SpecialTokens;
+pub use train::{Kind, Progress, TrainOptions, Unknown, train};
+pub use words::Split;
 
 /// What a text became: one id, one piece and one span of the original text per token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]

@@ -1,0 +1,117 @@
+//! How normalised text is cut into words before pieces are sought inside them.
+//!
+//! [`Split::each_word`] is the fast twin used in training; [`Split::to_hugging_face`] is the same as the pre-tokeniser of
+//! `tokenizer.json`, and a property test holds the two equal.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::punctuation::Punctuation;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
+use unicode_categories::UnicodeCategories;
+
+use super::normalization::WORD_MARK;
+
+/// Where words end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// At spaces, and around every punctuation mark; a word after a space begins with `▁`, so nothing is lost.
+    Punctuation,
+    /// At spaces only, for text that is already tokenised; decoding joins with spaces.
+    Whitespace,
+    /// Nowhere: spaces become `▁` and the text stays whole.
+    Whole,
+}
+
+impl Split {
+    /// Calls `word` with each word of the normalised `text`.
+    pub(crate) fn each_word(self, text: &str, mut word: impl FnMut(&str)) {
+        match self {
+            Self::Whitespace => text.split(' ').filter(|part| !part.is_empty()).for_each(word),
+            Self::Whole if text.is_empty() => {}
+            Self::Whole => word(&text.replace(' ', "▁")),
+            Self::Punctuation => {
+                let mut buffer = String::new();
+                for part in text.split(' ').filter(|part| !part.is_empty()) {
+                    buffer.clear();
+                    buffer.push(WORD_MARK);
+                    buffer.push_str(part);
+                    isolate_punctuation(&buffer, &mut word);
+                }
+            }
+        }
+    }
+
+    /// The same for `tokenizer.json`.
+    pub(crate) fn to_hugging_face(self) -> PreTokenizerWrapper {
+        match self {
+            Self::Whitespace => WhitespaceSplit.into(),
+            Self::Whole => Metaspace::new(WORD_MARK, PrependScheme::Never, false).into(),
+            Self::Punctuation => Sequence::new(vec![
+                Metaspace::new(WORD_MARK, PrependScheme::Always, true).into(),
+                Punctuation::default().into(),
+            ])
+            .into(),
+        }
+    }
+}
+
+fn isolate_punctuation(text: &str, word: &mut impl FnMut(&str)) {
+    let mut start = 0;
+    for (at, c) in text.char_indices().filter(|&(_, c)| is_punctuation(c)) {
+        if start < at {
+            word(&text[start..at]);
+        }
+        start = at + c.len_utf8();
+        word(&text[at..start]);
+    }
+    if start < text.len() {
+        word(&text[start..]);
+    }
+}
+
+/// Punctuation in the sense of `tokenizers`: every ASCII mark and symbol, and Unicode's P categories.
+fn is_punctuation(c: char) -> bool {
+    static BASIC_PLANE: OnceLock<Vec<bool>> = OnceLock::new();
+    let table = BASIC_PLANE.get_or_init(|| {
+        (0..=0xffff).map(|code| char::from_u32(code).is_some_and(UnicodeCategories::is_punctuation)).collect()
+    });
+    c.is_ascii_punctuation() || table.get(c as usize).copied().unwrap_or_else(|| c.is_punctuation())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _};
+
+    fn both(split: Split, text: &str) -> (Vec<String>, Vec<String>) {
+        let mut ours = Vec::new();
+        split.each_word(text, |word| ours.push(word.to_owned()));
+        let mut theirs = PreTokenizedString::from(text);
+        split.to_hugging_face().pre_tokenize(&mut theirs).unwrap();
+        let theirs = theirs.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        (ours, theirs.into_iter().map(|(word, _, _)| word.to_owned()).collect())
+    }
+
+    #[test]
+    fn words_are_marked_and_punctuation_stands_alone() {
+        let (ours, _) = both(Split::Punctuation, "The cat (it) ate.");
+        assert_eq!(ours, ["▁The", "▁cat", "▁", "(", "it", ")", "▁ate", "."]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_twin_agrees(text in "\\PC{0,20}|[ a-z.,'«»—é𐄀-𐄂]{0,20}") {
+            let text = crate::tokenizer::Normalization::default().apply(&text).into_owned();
+            for split in [Split::Punctuation, Split::Whitespace, Split::Whole] {
+                let (ours, theirs) = both(split, &text);
+                prop_assert_eq!(ours, theirs, "{:?}", split);
+            }
+        }
+    }
+}

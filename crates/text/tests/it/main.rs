@@ -1,0 +1,3 @@
+//! The integration tests of `polyhead-text`, one binary.
+
+mod tokenizer;

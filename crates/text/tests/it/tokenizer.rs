@@ -1,0 +1,240 @@
+//! Laws of trained tokenisers: nothing is lost, offsets slice the original, training does not depend on threads.
+
+use std::sync::OnceLock;
+
+use polyhead_random::Random;
+use polyhead_text::Error;
+use polyhead_text::tokenizer::{
+    Case, Dropout, Form, HuggingFace, Kind, Normalization, SpecialTokens, Split, TrainOptions, Unknown, train,
+};
+use proptest::prelude::*;
+
+const LINES: &str = include_str!("../golden/tokenizer/sentences.txt");
+
+fn lines() -> impl Iterator<Item = polyhead_text::Result<String>> + Send {
+    LINES.lines().map(|line| Ok(line.to_owned()))
+}
+
+fn options(kind: Kind) -> TrainOptions {
+    let special = SpecialTokens { tags: vec!["<2tr>".into(), "<2de>".into()], ..SpecialTokens::default() };
+    let vocab_size = match kind {
+        Kind::Word | Kind::Character => None,
+        _ => Some(500),
+    };
+    TrainOptions {
+        kind,
+        vocab_size,
+        special,
+        character_coverage: 1.0,
+        min_frequency: 1,
+        ..TrainOptions::default()
+    }
+}
+
+fn with_bytes(kind: Kind) -> TrainOptions {
+    TrainOptions { unknown: Unknown::Bytes, ..options(kind) }
+}
+
+fn trained(options: &TrainOptions) -> HuggingFace {
+    train(lines(), options, &mut |_| {}).expect("the sentences suffice")
+}
+
+fn all_options() -> Vec<TrainOptions> {
+    let lower = Normalization { form: Form::Nfc, case: Case::Lower };
+    vec![
+        options(Kind::Bpe),
+        options(Kind::Unigram),
+        options(Kind::WordPiece),
+        options(Kind::Word),
+        TrainOptions { word_split: Split::Punctuation, ..options(Kind::Word) },
+        options(Kind::Character),
+        with_bytes(Kind::Bpe),
+        with_bytes(Kind::Unigram),
+        with_bytes(Kind::Character),
+        TrainOptions { normalization: lower, character_coverage: 0.97, ..with_bytes(Kind::Bpe) },
+    ]
+}
+
+/// Every trainer once, kept for all tests.
+fn all() -> &'static [(TrainOptions, HuggingFace)] {
+    static ALL: OnceLock<Vec<(TrainOptions, HuggingFace)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        all_options().into_iter().map(|options| (options.clone(), trained(&options))).collect()
+    })
+}
+
+#[test]
+fn training_gives_the_same_bytes_for_any_number_of_threads() {
+    for (options, expected) in all() {
+        for threads in [1, 2, 3, 5] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let again = pool.install(|| trained(options));
+            assert!(
+                again.to_json() == expected.to_json(),
+                "{:?} differs with {threads} threads",
+                options.kind
+            );
+        }
+    }
+}
+
+#[test]
+fn a_saved_tokenizer_reads_back_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokenizer.json");
+    for (options, tokenizer) in all() {
+        tokenizer.save(&path).unwrap();
+        let again = HuggingFace::load(&path).unwrap();
+        assert!(
+            again.to_json() == tokenizer.to_json(),
+            "{:?} changed on its way through the disk",
+            options.kind
+        );
+        for line in LINES.lines().take(50) {
+            assert_eq!(again.encode(line).unwrap(), tokenizer.encode(line).unwrap());
+        }
+    }
+}
+
+#[test]
+fn special_tokens_come_first_and_never_out_of_text() {
+    for (_, tokenizer) in all() {
+        for (id, token) in ["<pad>", "<s>", "</s>", "<unk>", "<2tr>", "<2de>"].into_iter().enumerate() {
+            assert_eq!(tokenizer.id(token), Some(id as u32));
+        }
+        let ids = tokenizer.encode("a <2tr> b </s> <pad>").unwrap().ids;
+        assert!(!ids.iter().any(|id| [0, 1, 2, 4, 5].contains(id)), "{ids:?}");
+        let with_end = tokenizer.encode_with_special("a").unwrap();
+        assert_eq!(with_end.ids.last(), Some(&2));
+        assert_eq!(with_end.offsets.last(), Some(&(0..0)));
+        assert_eq!(tokenizer.decode(&with_end.ids).unwrap(), "a");
+    }
+}
+
+/// Lines of the training text lie within every alphabet.
+#[test]
+fn known_text_comes_back() {
+    for (options, tokenizer) in all() {
+        for line in LINES.lines() {
+            let encoding = tokenizer.encode(line).unwrap();
+            assert!(!encoding.ids.contains(&tokenizer.id("<unk>").unwrap()), "{:?}: {line}", options.kind);
+            assert_eq!(tokenizer.decode(&encoding.ids).unwrap(), tokenizer.normalize(line).unwrap());
+        }
+    }
+}
+
+#[test]
+fn dropout_is_seeded_and_none_equals_plain() {
+    for (_, tokenizer) in
+        all().iter().filter(|(options, _)| matches!(options.kind, Kind::Bpe | Kind::Character))
+    {
+        let mut cut_differently = 0;
+        for (index, line) in LINES.lines().enumerate() {
+            let random = Random::new(7).stream(index as u64);
+            let encode =
+                |probability| tokenizer.encode_with_dropout(line, &Dropout { probability, random }).unwrap();
+            assert_eq!(encode(0.0), tokenizer.encode(line).unwrap());
+            let dropped = encode(0.3);
+            assert_eq!(dropped, encode(0.3));
+            assert_eq!(tokenizer.decode(&dropped.ids).unwrap(), tokenizer.decode(&encode(0.0).ids).unwrap());
+            cut_differently += usize::from(dropped != encode(0.0));
+            // Without any merge only characters and bytes are left.
+            assert!(
+                encode(1.0).pieces.iter().all(|piece| {
+                    piece.chars().count() == 1 || piece.starts_with("<0x") || piece == "<unk>"
+                })
+            );
+        }
+        assert!(tokenizer.n_merges() == Some(0) || cut_differently > 100);
+    }
+    let unigram = trained(&options(Kind::Unigram));
+    let error =
+        unigram.encode_with_dropout("a", &Dropout { probability: 0.1, random: Random::new(0) }).unwrap_err();
+    assert_eq!(error.to_string(), "--dropout: a tokeniser without merges, expected kind bpe");
+}
+
+#[test]
+fn the_largest_feasible_size_is_named_and_feasible() {
+    for kind in [Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::Word, Kind::Character] {
+        let asked = TrainOptions { vocab_size: Some(1_000_000), ..options(kind) };
+        let Err(Error::VocabularyTooLarge { largest, .. }) = train(lines(), &asked, &mut |_| {}) else {
+            panic!("{kind:?} claims a million entries")
+        };
+        let tokenizer = trained(&TrainOptions { vocab_size: Some(largest), ..options(kind) });
+        assert_eq!(tokenizer.vocab_size(), largest, "{kind:?}");
+    }
+    let small = TrainOptions { vocab_size: Some(20), ..options(Kind::Unigram) };
+    let error = train(lines(), &small, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::VocabularyTooSmall { asked: 20, .. }), "{error}");
+}
+
+#[test]
+fn empty_text_is_an_error() {
+    let lines = [Ok(String::new()), Ok("  \t".into())].into_iter();
+    let error = train(lines, &TrainOptions::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::Empty { .. }), "{error}");
+}
+
+#[test]
+fn a_broken_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokenizer.json");
+    let good = all()[0].1.to_json();
+    let cases = [
+        "",
+        "{",
+        "[1]",
+        "{\"model\": 3}",
+        &good[..good.len() / 2],
+        &good.replace("\"NFKC\"", "\"Precompiled\""),
+    ];
+    for (index, broken) in cases.into_iter().enumerate() {
+        std::fs::write(&path, broken).unwrap();
+        let error = HuggingFace::load(&path).unwrap_err();
+        let message = error.to_string();
+        assert!(message.starts_with(path.to_str().unwrap()), "case {index}: {message}");
+        assert!(message.ends_with("expected a Hugging Face tokenizer.json"), "case {index}: {message}");
+    }
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof!["\\PC{0,30}", "[ \\t\\n\u{a0}\u{2028}a-zA-ZéİıßΣ.,'<>0x/s▁ﬁ¨e\u{301}猫🙂\u{0}]{0,30}"]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn with_bytes_nothing_is_lost(text in any_text()) {
+        for (_, tokenizer) in all().iter().filter(|(options, _)| options.unknown == Unknown::Bytes) {
+            let encoding = tokenizer.encode(&text).unwrap();
+            prop_assert_eq!(tokenizer.decode(&encoding.ids).unwrap(), tokenizer.normalize(&text).unwrap());
+        }
+    }
+
+    #[test]
+    fn offsets_slice_the_original(text in any_text()) {
+        for (options, tokenizer) in all() {
+            let encoding = tokenizer.encode(&text).unwrap();
+            let mut covered = 0;
+            for (piece, span) in encoding.pieces.iter().zip(&encoding.offsets) {
+                let slice = text.get(span.clone());
+                prop_assert!(slice.is_some(), "{:?} {:?} {:?}", options.kind, piece, span);
+                prop_assert!(span.start >= covered || span.end >= covered, "spans go back: {:?}", encoding);
+                covered = covered.max(span.end);
+            }
+        }
+    }
+
+    /// Plain ASCII words keep their spelling, so each span must spell its piece.
+    #[test]
+    fn spans_spell_their_pieces(text in "[a-z]{1,8}( {1,2}[a-z]{1,8}){0,4}") {
+        for (_, tokenizer) in all().iter().filter(|(options, _)| matches!(options.kind, Kind::Bpe | Kind::Unigram)) {
+            let encoding = tokenizer.encode(&text).unwrap();
+            let spelled = encoding.pieces.iter().zip(&encoding.offsets).filter(|(piece, _)| !piece.starts_with('<'));
+            for (piece, span) in spelled {
+                prop_assert_eq!(piece.trim_start_matches('▁'), text[span.clone()].trim_start());
+            }
+        }
+    }
+}
