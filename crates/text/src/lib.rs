@@ -10,6 +10,7 @@
 //!
 //! No tensors here. Offsets are bytes and always slice the original string.
 
+pub mod corpus;
 pub mod error;
 pub mod lines;
 pub mod metrics;

@@ -77,7 +77,7 @@ impl Lines {
             return Ok(None);
         }
         self.line += 1;
-        Ok(Some(without_line_end(&self.buffer)))
+        Ok(Some(self.bytes()))
     }
 
     /// The next line as text, or `None` at the end of the file.
@@ -85,13 +85,17 @@ impl Lines {
         if self.next_bytes()?.is_none() {
             return Ok(None);
         }
-        let bytes = without_line_end(&self.buffer);
-        match std::str::from_utf8(bytes) {
+        match std::str::from_utf8(self.bytes()) {
             Ok(text) => Ok(Some(text)),
             Err(error) => {
                 Err(Error::Utf8 { path: self.path.clone(), line: self.line, byte: error.valid_up_to() + 1 })
             }
         }
+    }
+
+    /// The bytes of the line last returned.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        without_line_end(&self.buffer)
     }
 
     /// The number of the line last returned, from 1; 0 before the first.
@@ -116,7 +120,7 @@ impl Lines {
 }
 
 /// `bytes` without one final `\n` or `\r\n`.
-pub(crate) fn without_line_end(bytes: &[u8]) -> &[u8] {
+fn without_line_end(bytes: &[u8]) -> &[u8] {
     let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
     line.strip_suffix(b"\r").unwrap_or(line)
 }

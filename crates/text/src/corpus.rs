@@ -1,0 +1,399 @@
+//! Parallel text: pairs of a source and a target line, streamed, so that a file may be larger than the memory.
+//!
+//! Three forms, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::lines::Lines;
+use crate::output::Output;
+use crate::{Error, Result};
+
+/// Where a parallel corpus lies and in which form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Corpus {
+    /// Line n of one file belongs to line n of the other.
+    LineFiles {
+        /// Source lines.
+        source: PathBuf,
+        /// Target lines.
+        target: PathBuf,
+    },
+    /// Columns of a tab-separated file, without quoting; counted from 0.
+    Tsv {
+        /// The file.
+        path: PathBuf,
+        /// Column of the source text.
+        source_column: usize,
+        /// Column of the target text.
+        target_column: usize,
+    },
+    /// String fields of the object on each line.
+    Jsonl {
+        /// The file.
+        path: PathBuf,
+        /// Name of the source field.
+        source_field: String,
+        /// Name of the target field.
+        target_field: String,
+    },
+}
+
+/// The bytes of one pair; a side is `None` where its file has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawPair<'a> {
+    /// Line number, from 1.
+    pub line: u64,
+    /// The source line without its end.
+    pub source: Option<&'a [u8]>,
+    /// The target line without its end.
+    pub target: Option<&'a [u8]>,
+}
+
+/// One pair of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair<'a> {
+    /// Line number, from 1.
+    pub line: u64,
+    /// The source text.
+    pub source: &'a str,
+    /// The target text.
+    pub target: &'a str,
+}
+
+/// The pairs of a corpus, one after the other.
+#[derive(Debug)]
+pub struct Pairs {
+    form: Reading,
+    line: u64,
+}
+
+#[derive(Debug)]
+enum Reading {
+    LineFiles { source: Lines, target: Lines, has: [bool; 2] },
+    Tsv { lines: Lines, columns: [usize; 2], spans: [Range<usize>; 2] },
+    Jsonl { lines: Lines, fields: [String; 2], texts: [String; 2] },
+}
+
+impl Corpus {
+    /// Opens the corpus.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?; let path = folder.path().join("pairs.tsv");
+    /// std::fs::write(&path, "I am a student\tJe suis étudiant\nthanks\tmerci\n")?;
+    /// let corpus = polyhead_text::corpus::Corpus::Tsv { path, source_column: 0, target_column: 1 };
+    /// let mut pairs = corpus.pairs()?;
+    /// while let Some(pair) = pairs.next_pair()? {
+    ///     println!("{}: {} → {}", pair.line, pair.source, pair.target);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pairs(&self) -> Result<Pairs> {
+        let form = match self {
+            Self::LineFiles { source, target } => Reading::LineFiles {
+                source: Lines::open(source)?,
+                target: Lines::open(target)?,
+                has: [false; 2],
+            },
+            Self::Tsv { path, source_column, target_column } => {
+                let columns = [*source_column, *target_column];
+                Reading::Tsv { lines: Lines::open(path)?, columns, spans: [0..0, 0..0] }
+            }
+            Self::Jsonl { path, source_field, target_field } => {
+                let fields = [source_field.clone(), target_field.clone()];
+                Reading::Jsonl { lines: Lines::open(path)?, fields, texts: [String::new(), String::new()] }
+            }
+        };
+        Ok(Pairs { form, line: 0 })
+    }
+
+    /// The path that holds the source side.
+    pub fn source_path(&self) -> &Path {
+        match self {
+            Self::LineFiles { source, .. } => source,
+            Self::Tsv { path, .. } | Self::Jsonl { path, .. } => path,
+        }
+    }
+
+    /// The path that holds the target side.
+    pub fn target_path(&self) -> &Path {
+        match self {
+            Self::LineFiles { target, .. } => target,
+            Self::Tsv { path, .. } | Self::Jsonl { path, .. } => path,
+        }
+    }
+}
+
+impl Pairs {
+    /// The next pair as bytes, or `None` when both sides have ended.
+    pub fn next_raw(&mut self) -> Result<Option<RawPair<'_>>> {
+        Ok(if self.advance()? { Some(self.current()) } else { None })
+    }
+
+    /// The next pair as text; unequal line counts and invalid UTF-8 are errors.
+    pub fn next_pair(&mut self) -> Result<Option<Pair<'_>>> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        if matches!(&self.form, Reading::LineFiles { has, .. } if *has != [true; 2]) {
+            return Err(self.unequal_counts()?);
+        }
+        let RawPair { line, source, target } = self.current();
+        let [source, target] = [source, target].map(|bytes| std::str::from_utf8(bytes.unwrap_or_default()));
+        match (source, target) {
+            (Ok(source), Ok(target)) => Ok(Some(Pair { line, source, target })),
+            (Err(error), _) => Err(self.invalid(0, error)),
+            (_, Err(error)) => Err(self.invalid(1, error)),
+        }
+    }
+
+    /// Reads on by one line; false at the end of both sides.
+    fn advance(&mut self) -> Result<bool> {
+        self.line += 1;
+        let line = self.line;
+        match &mut self.form {
+            Reading::LineFiles { source, target, has } => {
+                *has = [source.next_bytes()?.is_some(), target.next_bytes()?.is_some()];
+                Ok(*has != [false; 2])
+            }
+            Reading::Tsv { lines, columns, spans } => {
+                if lines.next_bytes()?.is_none() {
+                    return Ok(false);
+                }
+                for (span, &mut column) in spans.iter_mut().zip(columns) {
+                    *span = column_span(lines.bytes(), column)
+                        .ok_or_else(|| missing_column(lines.path(), line, lines.bytes(), column))?;
+                }
+                Ok(true)
+            }
+            Reading::Jsonl { lines, fields, texts } => {
+                let Some(json) = lines.next_text()? else { return Ok(false) };
+                let object =
+                    serde_json::from_str::<Value>(json).map_err(|error| format!("no JSON ({error})"));
+                let taken = object.and_then(|mut object| {
+                    for (field, text) in fields.iter().zip(texts) {
+                        let Some(Value::String(found)) = object.get_mut(field.as_str()).map(Value::take)
+                        else {
+                            return Err(format!("no text in a field {field:?}"));
+                        };
+                        *text = found;
+                    }
+                    Ok(())
+                });
+                taken.map_err(|found| bad_json(lines.path(), line, found, fields)).map(|()| true)
+            }
+        }
+    }
+
+    /// The pair last read.
+    fn current(&self) -> RawPair<'_> {
+        let [source, target] = match &self.form {
+            Reading::LineFiles { source, target, has } => {
+                [has[0].then(|| source.bytes()), has[1].then(|| target.bytes())]
+            }
+            Reading::Tsv { lines, spans, .. } => spans.clone().map(|span| Some(&lines.bytes()[span])),
+            Reading::Jsonl { texts: [source, target], .. } => {
+                [Some(source.as_bytes()), Some(target.as_bytes())]
+            }
+        };
+        RawPair { line: self.line, source, target }
+    }
+
+    fn invalid(&self, side: usize, error: std::str::Utf8Error) -> Error {
+        let path = match &self.form {
+            Reading::LineFiles { source, target, .. } => [source, target][side].path(),
+            Reading::Tsv { lines, .. } | Reading::Jsonl { lines, .. } => lines.path(),
+        };
+        Error::Utf8 { path: path.to_owned(), line: self.line, byte: error.valid_up_to() + 1 }
+    }
+
+    /// Counts what is left of the longer side.
+    fn unequal_counts(&mut self) -> Result<Error> {
+        let last = self.line - 1;
+        while self.advance()? {}
+        let Reading::LineFiles { source, target, .. } = &self.form else {
+            unreachable!("one file has one count")
+        };
+        Ok(Error::LineCounts {
+            source_path: source.path().to_owned(),
+            target_path: target.path().to_owned(),
+            source_lines: source.line().max(last),
+            target_lines: target.line().max(last),
+        })
+    }
+}
+
+fn column_span(bytes: &[u8], column: usize) -> Option<Range<usize>> {
+    let mut start = 0;
+    for (index, part) in bytes.split(|&byte| byte == b'\t').enumerate() {
+        if index == column {
+            return Some(start..start + part.len());
+        }
+        start += part.len() + 1;
+    }
+    None
+}
+
+fn missing_column(path: &Path, line: u64, bytes: &[u8], column: usize) -> Error {
+    let n_columns = memchr::memchr_iter(b'\t', bytes).count() + 1;
+    Error::Format {
+        path: path.to_owned(),
+        line: Some(line),
+        found: format!("{n_columns} tab-separated column{}", if n_columns == 1 { "" } else { "s" }),
+        expected: format!("a column {}", column + 1),
+        hint: "name the columns with --columns 1,2, or give two files with --source and --target".into(),
+    }
+}
+
+fn bad_json(path: &Path, line: u64, found: String, fields: &[String; 2]) -> Error {
+    Error::Format {
+        path: path.to_owned(),
+        line: Some(line),
+        found,
+        expected: format!("an object with the text fields {:?} and {:?}", fields[0], fields[1]),
+        hint: "name the fields with --fields source,target".into(),
+    }
+}
+
+/// Writes pairs in the same three forms.
+#[derive(Debug)]
+pub enum PairWriter {
+    /// Two files line by line.
+    LineFiles {
+        /// Source lines.
+        source: Output,
+        /// Target lines.
+        target: Output,
+    },
+    /// Two tab-separated columns.
+    Tsv(Output),
+    /// Objects with the fields named.
+    Jsonl {
+        /// The file.
+        output: Output,
+        /// Names of the source and the target field.
+        fields: [String; 2],
+    },
+}
+
+impl PairWriter {
+    /// Writes one pair, which must have been read from the same form: a TSV text holds no tab, a line no line end.
+    pub fn write(&mut self, source: &str, target: &str) -> Result<()> {
+        match self {
+            Self::LineFiles { source: first, target: second } => {
+                first.write_line(source)?;
+                second.write_line(target)
+            }
+            Self::Tsv(output) => output.write_line(&format!("{source}\t{target}")),
+            Self::Jsonl { output, fields: [source_field, target_field] } => {
+                let object =
+                    serde_json::json!({ source_field.as_str(): source, target_field.as_str(): target });
+                output.write_line(&object.to_string())
+            }
+        }
+    }
+
+    /// Completes the files and gives them their names.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Self::LineFiles { source, target } => {
+                source.finish()?;
+                target.finish()
+            }
+            Self::Tsv(output) | Self::Jsonl { output, .. } => output.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(corpus: &Corpus) -> Result<Vec<(String, String)>> {
+        let mut pairs = corpus.pairs()?;
+        let mut out = Vec::new();
+        while let Some(pair) = pairs.next_pair()? {
+            assert_eq!(pair.line, out.len() as u64 + 1);
+            out.push((pair.source.to_owned(), pair.target.to_owned()));
+        }
+        Ok(out)
+    }
+
+    fn with_files(files: &[(&str, &str)], test: impl FnOnce(&Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        test(folder.path());
+    }
+
+    #[test]
+    fn three_forms_give_the_same_pairs() {
+        let files = [
+            ("a.en", "I\u{2028}am\r\nthanks"),
+            ("a.fr", "je suis\nmerci\n"),
+            ("a.tsv", "x\tje suis\tI\u{2028}am\ny\tmerci\tthanks\n"),
+            (
+                "a.jsonl",
+                "{\"en\":\"I\u{2028}am\",\"fr\":\"je suis\"}\n{\"fr\":\"merci\",\"en\":\"thanks\"}\n",
+            ),
+        ];
+        with_files(&files, |folder| {
+            let lines = Corpus::LineFiles { source: folder.join("a.en"), target: folder.join("a.fr") };
+            let tsv = Corpus::Tsv { path: folder.join("a.tsv"), source_column: 2, target_column: 1 };
+            let jsonl = Corpus::Jsonl {
+                path: folder.join("a.jsonl"),
+                source_field: "en".into(),
+                target_field: "fr".into(),
+            };
+            let expected = [("I\u{2028}am", "je suis"), ("thanks", "merci")];
+            for corpus in [lines, tsv, jsonl] {
+                let found = all(&corpus).unwrap();
+                assert!(
+                    found.iter().map(|(s, t)| (s.as_str(), t.as_str())).eq(expected),
+                    "{corpus:?}: {found:?}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn faults_name_file_and_line() {
+        let files = [
+            ("short", "a\n"),
+            ("long", "a\nb\nc\n"),
+            ("one.tsv", "a\tb\nc\n"),
+            ("no.jsonl", "{\"source\":\"a\",\"target\":1}\n"),
+        ];
+        with_files(&files, |folder| {
+            let message = |corpus: Corpus| {
+                let message = all(&corpus).unwrap_err().to_string();
+                message.replace(&format!("{}/", folder.display()), "")
+            };
+            let (short, long) = (folder.join("short"), folder.join("long"));
+            assert_eq!(
+                message(Corpus::LineFiles { source: short.clone(), target: long.clone() }),
+                "short has 1 lines, long has 3: expected the same number"
+            );
+            assert_eq!(
+                message(Corpus::LineFiles { source: long, target: short }),
+                "long has 3 lines, short has 1: expected the same number"
+            );
+            assert_eq!(
+                message(Corpus::Tsv { path: folder.join("one.tsv"), source_column: 0, target_column: 1 }),
+                "one.tsv:2: 1 tab-separated column, expected a column 2"
+            );
+            let jsonl = Corpus::Jsonl {
+                path: folder.join("no.jsonl"),
+                source_field: "source".into(),
+                target_field: "target".into(),
+            };
+            assert_eq!(
+                message(jsonl),
+                "no.jsonl:1: no text in a field \"target\", expected an object with the text fields \"source\" and \"target\""
+            );
+        });
+    }
+}
