@@ -14,6 +14,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Look after a parallel corpus: find faults, clean, measure
+    #[command(subcommand)]
+    Data(commands::data::Data),
+    /// Train tokenisers and use them: text to ids and back
+    #[command(subcommand)]
+    Tokenizer(commands::tokenizer::Tokenizer),
     /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
     Score(commands::score::Score),
 }

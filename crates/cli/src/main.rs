@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod corpus_options;
 mod report;
 
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    report::clean_up_when_interrupted();
     match commands::run(arguments::Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report::failure(&error),

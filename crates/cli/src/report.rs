@@ -44,6 +44,16 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     }
 }
 
+/// On Ctrl-C or a request to end, removes half-written files and ends with the customary code.
+pub(crate) fn clean_up_when_interrupted() {
+    let handler = ctrlc::set_handler(|| {
+        polyhead_text::output::remove_unfinished();
+        std::process::exit(130);
+    });
+    // Without a handler an interrupt ends the program all the same.
+    drop(handler);
+}
+
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
@@ -52,7 +62,22 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A counting bar on a terminal that appears after a second; silent elsewhere.
+/// Writes `value` as JSON to standard output.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut stdout, value)?;
+    Ok(writeln!(stdout)?)
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let parts: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|part| std::str::from_utf8(part).unwrap_or_default()).collect();
+    parts.join(",")
+}
+
+/// A counting bar on a terminal, drawn anew every second; silent elsewhere.
 pub(crate) fn progress(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::no_length();
     bar.set_style(
@@ -62,4 +87,13 @@ pub(crate) fn progress(what: &'static str) -> ProgressBar {
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn digits_are_grouped_in_threes() {
+        let grouped = [0, 999, 1000, 1_234_567].map(super::grouped);
+        assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
+    }
 }

@@ -210,7 +210,7 @@ impl Pairs {
     }
 
     /// Counts what is left of the longer side.
-    fn unequal_counts(&mut self) -> Result<Error> {
+    pub(crate) fn unequal_counts(&mut self) -> Result<Error> {
         let last = self.line - 1;
         while self.advance()? {}
         let Reading::LineFiles { source, target, .. } = &self.form else {

@@ -10,7 +10,9 @@
 //!
 //! No tensors here. Offsets are bytes and always slice the original string.
 
+pub mod batch;
 pub mod corpus;
+pub mod doctor;
 pub mod error;
 pub mod lines;
 pub mod metrics;

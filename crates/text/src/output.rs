@@ -1,13 +1,28 @@
 //! Files that appear whole or not at all: written under a temporary name beside the final one, renamed at the end.
+//!
+//! A dropped [`Output`] removes its temporary file; a program that is interrupted calls [`remove_unfinished`].
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::{Error, Result};
+
+/// Temporary files of this process that are not finished yet.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes every temporary file that is still being written, for the moment before an interrupted program ends.
+pub fn remove_unfinished() {
+    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in unfinished.drain(..) {
+        // A file that is gone already needs no removing.
+        let _ = fs::remove_file(path);
+    }
+}
 
 /// A file being written; gzip when the name ends in `.gz`. Dropped before [`Output::finish`], it leaves nothing behind.
 #[derive(Debug)]
@@ -34,6 +49,7 @@ impl Output {
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = path.with_file_name(name);
         let file = File::create(&temporary).map_err(|error| Error::io(&path, "write", error))?;
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
         let buffered = BufWriter::with_capacity(1 << 18, file);
         let writer = if path.extension().is_some_and(|extension| extension == "gz") {
             Writer::Gzip(GzEncoder::new(buffered, Compression::default()))
@@ -85,6 +101,8 @@ impl Drop for Output {
     fn drop(&mut self) {
         // After a successful rename there is nothing to remove; the error of that case says so and no more.
         let _ = fs::remove_file(&self.temporary);
+        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.retain(|path| *path != self.temporary);
     }
 }
 

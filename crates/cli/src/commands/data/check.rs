@@ -1,0 +1,139 @@
+//! `polyhead data check`: the data doctor's report, for people or as JSON.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use polyhead_text::doctor::{Finding, Report, SideTotals, check};
+
+use super::FaultOptions;
+use crate::corpus_options::CorpusOptions;
+use crate::report::{grouped, print_json, progress};
+
+const EXAMPLES: &str = "Examples:
+  polyhead data check --source train.en --target train.de
+  polyhead data check --tsv train.tsv.gz --test-tsv test.tsv.gz
+  polyhead data check --jsonl pairs.jsonl --fields en,de --json
+
+Exit code 1 when the corpus cannot be read for training as it is: unequal line counts, invalid UTF-8, missing columns.";
+
+/// Options of `polyhead data check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    corpus: CorpusOptions,
+    #[command(flatten)]
+    faults: FaultOptions,
+    /// How many lines to name for each fault
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    examples: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> Result<()> {
+        let mut options = self.faults.resolve(&self.corpus)?;
+        options.n_examples = self.examples;
+        let bar = progress("lines checked");
+        let report = check(&self.corpus.corpus()?, &options, &mut |line| bar.set_position(line))?;
+        bar.finish_and_clear();
+        if self.json {
+            print_json(&report)?;
+        } else {
+            print!("{}", summary(&report));
+        }
+        if !report.is_readable() {
+            bail!(Unreadable);
+        }
+        Ok(())
+    }
+}
+
+/// The corpus needs mending before it can be used.
+#[derive(Debug)]
+struct Unreadable;
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the corpus cannot be used as it is (see above)\nhint: polyhead data clean drops such pairs; unequal line counts must be mended first")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// The report as a person likes to read it.
+fn summary(report: &Report) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    for (name, side) in [("source", &report.source), ("target", &report.target)] {
+        line(format!("{name}  {}", side_line(side)));
+    }
+    line(String::new());
+    if let Some(drift) = report.drift_line {
+        let shorter = report.source.lines.min(report.target.lines);
+        line(format!(
+            "✗ line counts differ: {} source, {} target",
+            grouped(report.source.lines),
+            grouped(report.target.lines)
+        ));
+        line(if drift > shorter {
+            format!("    the shorter side seems cut off after line {}", grouped(shorter))
+        } else {
+            format!("    judged by their lengths, the sides fall out of step near line {}", grouped(drift))
+        });
+    }
+    if report.findings.is_empty() {
+        line(format!("✓ {} pairs, nothing wrong found", grouped(report.lines)));
+        return out;
+    }
+    for finding in &report.findings {
+        line(finding_lines(finding));
+    }
+    line(String::new());
+    let share = 100.0 * report.clean as f64 / report.lines as f64;
+    line(format!("{} of {} pairs ({share:.1} %) have no fault", grouped(report.clean), grouped(report.lines)));
+    out
+}
+
+fn side_line(side: &SideTotals) -> String {
+    let mean = side.words as f64 / side.lines.max(1) as f64;
+    format!(
+        "{}: {} lines, {} words ({mean:.1} a line), {} characters (half the lines ≤ {}, 99 % ≤ {}, longest {})",
+        side.path.display(),
+        grouped(side.lines),
+        grouped(side.words),
+        grouped(side.chars),
+        grouped(side.percentile(50.0)),
+        grouped(side.percentile(99.0)),
+        grouped(side.longest),
+    )
+}
+
+fn finding_lines(finding: &Finding) -> String {
+    let mark = if finding.fault.is_fatal() { '✗' } else { '!' };
+    let mut out = format!(
+        "{mark} {:<32} {:>10}  ({})",
+        finding.fault.describe(),
+        grouped(finding.count),
+        percent(finding.percent)
+    );
+    for example in &finding.examples {
+        let line = grouped(example.line);
+        write!(out, "\n    line {line:<10} {}", example.detail).expect("writing to a string cannot fail");
+    }
+    if finding.count > finding.examples.len() as u64 && !finding.examples.is_empty() {
+        out.push_str("\n    …");
+    }
+    out
+}
+
+/// Small shares keep a digit that is not zero.
+fn percent(share: f64) -> String {
+    if share >= 0.1 { format!("{share:.1} %") } else { format!("{share:.4} %") }
+}

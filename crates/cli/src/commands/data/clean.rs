@@ -1,0 +1,108 @@
+//! `polyhead data clean`: the pairs without faults, and a report of every other one.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, builder::PossibleValuesParser};
+use polyhead_text::corpus::{Corpus, PairWriter};
+use polyhead_text::doctor::{Cleaned, Cleaning, Fault, clean};
+use polyhead_text::output::Output;
+
+use super::FaultOptions;
+use crate::corpus_options::CorpusOptions;
+use crate::report::{Misuse, grouped, print_json, progress};
+
+const EXAMPLES: &str = "Examples:
+  polyhead data clean --source train.en --target train.de \\
+      --out-source clean.en --out-target clean.de --report dropped.jsonl
+  polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz --report dropped.jsonl.gz --keep identical,duplicate
+
+The report has one JSON object for each pair left out: line, reasons, details, source, target.";
+
+/// Options of `polyhead data clean`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Clean {
+    #[command(flatten)]
+    corpus: CorpusOptions,
+    #[command(flatten)]
+    faults: FaultOptions,
+    /// Where the kept source lines go (with --source)
+    #[arg(long, value_name = "FILE", requires = "out_target")]
+    out_source: Option<PathBuf>,
+    /// Where the kept target lines go (with --target)
+    #[arg(long, value_name = "FILE", requires = "out_source")]
+    out_target: Option<PathBuf>,
+    /// Where the kept pairs go (with --tsv or --jsonl)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out_source", "out_target"])]
+    out: Option<PathBuf>,
+    /// Where every dropped pair is named with its reasons
+    #[arg(long, value_name = "FILE")]
+    report: PathBuf,
+    /// Faults that are no reason to drop a pair
+    #[arg(long, value_name = "FAULT,…", value_delimiter = ',', value_parser = tolerable())]
+    keep: Vec<String>,
+    /// Print the counts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn tolerable() -> PossibleValuesParser {
+    PossibleValuesParser::new(Fault::ALL.into_iter().filter(|fault| !fault.is_fatal()).map(Fault::name))
+}
+
+impl Clean {
+    pub(crate) fn run(self) -> Result<()> {
+        let options = self.faults.resolve(&self.corpus)?;
+        let corpus = self.corpus.corpus()?;
+        corpus.pairs()?; // a missing input is reported before any output is begun
+        let kept = self.writer(&corpus)?;
+        let tolerate = Fault::ALL.into_iter().filter(|fault| self.keep.iter().any(|name| name == fault.name())).collect();
+        let cleaning = Cleaning { kept, report: Output::create(&self.report)?, tolerate };
+        let bar = progress("lines cleaned");
+        let cleaned = clean(&corpus, &options, cleaning, &mut |line| bar.set_position(line))?;
+        bar.finish_and_clear();
+        if self.json {
+            print_json(&cleaned)?;
+        } else {
+            print!("{}", summary(&cleaned));
+        }
+        Ok(())
+    }
+
+    fn writer(&self, corpus: &Corpus) -> Result<PairWriter> {
+        Ok(match (corpus, &self.out_source, &self.out_target, &self.out) {
+            (Corpus::LineFiles { .. }, Some(source), Some(target), _) => {
+                PairWriter::LineFiles { source: Output::create(source)?, target: Output::create(target)? }
+            }
+            (Corpus::Tsv { .. }, _, _, Some(out)) => PairWriter::Tsv(Output::create(out)?),
+            (Corpus::Jsonl { .. }, _, _, Some(out)) => {
+                PairWriter::Jsonl { output: Output::create(out)?, fields: self.corpus.fields() }
+            }
+            _ => {
+                return Err(Misuse {
+                    message: "no output given that fits the input, expected --out-source and --out-target for line \
+                              files, --out for TSV and JSONL"
+                        .into(),
+                    hint: "polyhead data clean --help shows examples".into(),
+                }
+                .into());
+            }
+        })
+    }
+}
+
+fn summary(cleaned: &Cleaned) -> String {
+    let share = |count: u64| 100.0 * count as f64 / cleaned.read.max(1) as f64;
+    let mut out = format!(
+        "{} pairs read, {} kept ({:.1} %), {} dropped\n",
+        grouped(cleaned.read),
+        grouped(cleaned.kept),
+        share(cleaned.kept),
+        grouped(cleaned.dropped)
+    );
+    for &(fault, count) in &cleaned.reasons {
+        out += &format!("  {:<32} {:>10}\n", fault.describe(), grouped(count));
+    }
+    out
+}

@@ -1,0 +1,143 @@
+//! `polyhead data stats`: how large a corpus is, and how it would fill batches.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use polyhead_text::batch::{BatchOptions, Epoch, PairLengths};
+use polyhead_text::corpus::Corpus;
+use polyhead_text::doctor::{CheckOptions, SideTotals, check};
+use polyhead_text::tokenizer::Tokenizer;
+use serde::Serialize;
+
+use crate::corpus_options::CorpusOptions;
+use crate::report::{grouped, print_json, progress};
+
+const EXAMPLES: &str = "Examples:
+  polyhead data stats --source train.en --target train.de
+  polyhead data stats --tsv train.tsv.gz --tokenizer tokenizer.json --max-tokens 4096 --json";
+
+/// Options of `polyhead data stats`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    corpus: CorpusOptions,
+    /// Count tokens with this tokeniser too (tokenizer.json, .spm or .model)
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// Token budget for which batches and padding are forecast (with --tokenizer)
+    #[arg(long, value_name = "N", default_value_t = BatchOptions::default().max_tokens, requires = "tokenizer")]
+    max_tokens: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Measured {
+    pairs: u64,
+    source: Side,
+    target: Side,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<Tokens>,
+}
+
+#[derive(Serialize)]
+struct Side {
+    #[serde(flatten)]
+    totals: SideTotals,
+    /// Characters that 50, 90, 95, 99 and 100 percent of the lines do not exceed.
+    percentiles: [u64; 5],
+}
+
+const PERCENTS: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 100.0];
+
+#[derive(Serialize)]
+struct Tokens {
+    source: u64,
+    target: u64,
+    unknown: u64,
+    longest: u32,
+    batches: usize,
+    padding_waste: f64,
+    max_tokens: usize,
+}
+
+impl Stats {
+    pub(crate) fn run(self) -> Result<()> {
+        let corpus = self.corpus.corpus()?;
+        let tokenizer = self.tokenizer.as_ref().map(Tokenizer::load).transpose()?;
+        let bar = progress("lines measured");
+        let report = check(&corpus, &CheckOptions::default(), &mut |line| bar.set_position(line))?;
+        let tokens = match tokenizer {
+            Some(tokenizer) => Some(self.count_tokens(&corpus, &tokenizer, &mut |line| bar.set_position(line))?),
+            None => None,
+        };
+        bar.finish_and_clear();
+        let side = |totals: SideTotals| Side { percentiles: PERCENTS.map(|percent| totals.percentile(percent)), totals };
+        let measured =
+            Measured { pairs: report.lines, source: side(report.source), target: side(report.target), tokens };
+        if self.json { print_json(&measured) } else { Ok(print!("{}", table(&measured))) }
+    }
+
+    fn count_tokens(&self, corpus: &Corpus, tokenizer: &Tokenizer, progress: &mut dyn FnMut(u64)) -> Result<Tokens> {
+        let unknown_id = tokenizer.unknown_id();
+        let mut unknown = 0;
+        let mut lengths = Vec::new();
+        let mut pairs = corpus.pairs()?;
+        while let Some(pair) = pairs.next_pair()? {
+            let mut count = |text: &str| -> Result<u32> {
+                let ids = tokenizer.encode(text)?.ids;
+                unknown += ids.iter().filter(|&&id| Some(id) == unknown_id).count() as u64;
+                Ok(ids.len() as u32 + 1) // and the end of the sentence
+            };
+            let (source, target) = (count(pair.source)?, count(pair.target)?);
+            lengths.push(PairLengths { source, target });
+            if pair.line.is_multiple_of(256) {
+                progress(pair.line);
+            }
+        }
+        let longest = lengths.iter().map(|row| row.source.max(row.target)).max().unwrap_or(0);
+        let max_tokens = self.max_tokens.max(longest as usize);
+        let epoch = Epoch::plan(&lengths, BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
+        Ok(Tokens {
+            source: lengths.iter().map(|row| u64::from(row.source)).sum(),
+            target: lengths.iter().map(|row| u64::from(row.target)).sum(),
+            unknown,
+            longest,
+            batches: epoch.len(),
+            padding_waste: epoch.padding().waste(),
+            max_tokens,
+        })
+    }
+}
+
+fn table(measured: &Measured) -> String {
+    let (source, target) = (&measured.source, &measured.target);
+    let mut out = format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(measured.pairs), "", "source", "target");
+    let mut row = |name: String, source: u64, target: u64| {
+        out += &format!("{name:<28} {:>14} {:>14}\n", grouped(source), grouped(target));
+    };
+    row("lines".into(), source.totals.lines, target.totals.lines);
+    row("words".into(), source.totals.words, target.totals.words);
+    row("characters".into(), source.totals.chars, target.totals.chars);
+    row("bytes".into(), source.totals.bytes, target.totals.bytes);
+    for (index, percent) in PERCENTS.iter().enumerate() {
+        let name = format!("characters a line, {percent:.0} % ≤");
+        row(name, source.percentiles[index], target.percentiles[index]);
+    }
+    if let Some(tokens) = &measured.tokens {
+        row("tokens, sentence ends too".into(), tokens.source, tokens.target);
+        out += &format!(
+            "\n{} unknown tokens, longest line {} tokens\n{} batches of up to {} tokens a side, {:.1} % padding\n",
+            grouped(tokens.unknown),
+            tokens.longest,
+            grouped(tokens.batches as u64),
+            tokens.max_tokens,
+            100.0 * tokens.padding_waste
+        );
+    }
+    out
+}
