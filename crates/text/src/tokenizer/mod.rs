@@ -1,5 +1,7 @@
 //! Text to ids and back.
 
+pub mod sentencepiece;
+
 /// What a text became: one id, one piece and one span of the original text per token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Encoding {
