@@ -1,6 +1,8 @@
 //! Text to ids and back.
 
+pub mod fairseq_dictionary;
 pub mod sentencepiece;
+pub mod subword_nmt;
 
 /// What a text became: one id, one piece and one span of the original text per token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
