@@ -16,6 +16,10 @@ pub use special::SpecialTokens;
 pub use train::{Kind, Progress, TrainOptions, Unknown, train};
 pub use words::Split;
 
+pub mod fairseq_dictionary;
+pub mod sentencepiece;
+pub mod subword_nmt;
+
 /// What a text became: one id, one piece and one span of the original text per token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Encoding {

@@ -1,3 +1,5 @@
 //! The integration tests of `polyhead-text`, one binary.
 
+mod sentencepiece;
+mod subword_nmt;
 mod tokenizer;

@@ -1,0 +1,197 @@
+//! Byte-pair encoding (Sennrich et al. 2016) with scores: of all neighbours whose union is a piece, the pair with the
+//! highest score merges first, the leftmost on ties, until none is left. Symbols of the user's own never merge.
+//!
+//! A piece marked unused may be built on the way to a longer one; where it remains at the end, it falls back into the
+//! pair it was last seen to consist of.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use super::normalizer::Normalizer;
+use super::proto::{Piece, PieceKind};
+use super::trie::{ROOT, Trie};
+use super::{Segment, char_len};
+
+const NO_NODE: u32 = u32::MAX;
+const NO_SYMBOL: u32 = u32::MAX;
+/// SentencePiece stops taking unused pieces apart at this depth.
+const MAX_DEPTH: u32 = 100;
+
+/// A BPE model ready for use.
+#[derive(Debug, Clone)]
+pub(crate) struct Bpe {
+    trie: Trie,
+    /// The scores in an order-preserving integer form.
+    ranks: Vec<u32>,
+    unused: Vec<bool>,
+    unknown: u32,
+}
+
+/// A piece on its way: bytes `start..end`, its neighbours, and its node in the trie.
+struct Symbol {
+    start: u32,
+    end: u32,
+    previous: u32,
+    next: u32,
+    node: u32,
+    frozen: bool,
+}
+
+/// Two neighbours that could merge. The order of the fields is the order of merging: best rank, then leftmost.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    rank: u32,
+    left: std::cmp::Reverse<u32>,
+    right: u32,
+    bytes: u32,
+    node: u32,
+}
+
+/// One text being merged.
+struct Merge<'a> {
+    model: &'a Bpe,
+    bytes: &'a [u8],
+    symbols: Vec<Symbol>,
+    agenda: BinaryHeap<Pair>,
+    /// Unused piece → bytes of its left part.
+    splits: HashMap<u32, u32>,
+}
+
+impl Bpe {
+    /// `unknown` is the id for characters that no piece covers.
+    pub(crate) fn new(pieces: &[Piece], unknown: u32) -> Self {
+        Self {
+            trie: super::text_trie(pieces),
+            ranks: pieces.iter().map(|piece| ordered(piece.score)).collect(),
+            unused: pieces.iter().map(|piece| piece.kind == PieceKind::Unused).collect(),
+            unknown,
+        }
+    }
+
+    /// The pieces of `text`, one after the other; `symbols` knows the user's own.
+    pub(crate) fn segment(&self, text: &str, symbols: &Normalizer) -> Vec<Segment> {
+        let mut merge = Merge {
+            model: self,
+            bytes: text.as_bytes(),
+            symbols: self.split(text, symbols),
+            agenda: BinaryHeap::new(),
+            splits: HashMap::new(),
+        };
+        let count = merge.symbols.len() as u32;
+        let pairs: Vec<Pair> = (1..count).filter_map(|right| merge.pair(right - 1, right)).collect();
+        merge.agenda = pairs.into();
+        merge.run();
+        let mut segments = Vec::with_capacity(text.len() / 3 + 1);
+        let mut at = 0;
+        while at != NO_SYMBOL && at < count {
+            merge.output(at, &mut segments);
+            at = merge.symbols[at as usize].next;
+        }
+        segments
+    }
+
+    fn split(&self, text: &str, own: &Normalizer) -> Vec<Symbol> {
+        let mut symbols: Vec<Symbol> = Vec::with_capacity(text.len());
+        let mut start = 0;
+        while start < text.len() {
+            let own = own.symbol(&text[start..]);
+            let end = start + own.unwrap_or_else(|| char_len(text.as_bytes()[start]));
+            let index = symbols.len() as u32;
+            symbols.push(Symbol {
+                start: start as u32,
+                end: end as u32,
+                previous: index.wrapping_sub(1),
+                next: if end < text.len() { index + 1 } else { NO_SYMBOL },
+                node: self.trie.walk(ROOT, &text.as_bytes()[start..end]).unwrap_or(NO_NODE),
+                frozen: own.is_some(),
+            });
+            start = end;
+        }
+        symbols
+    }
+}
+
+impl Merge<'_> {
+    fn run(&mut self) {
+        while let Some(Pair { left: std::cmp::Reverse(left), right, bytes, node, .. }) = self.agenda.pop() {
+            let (a, b) = (&self.symbols[left as usize], &self.symbols[right as usize]);
+            // A symbol merged into its left neighbour is empty; a pair that has grown since is out of date.
+            if a.start == a.end || b.start == b.end || b.end - a.start != bytes || a.next != right {
+                continue;
+            }
+            let (end, next, previous) = (b.end, b.next, a.previous);
+            let merged = &mut self.symbols[left as usize];
+            merged.end = end;
+            merged.next = next;
+            merged.node = node;
+            let absorbed = &mut self.symbols[right as usize];
+            absorbed.end = absorbed.start;
+            if next != NO_SYMBOL {
+                self.symbols[next as usize].previous = left;
+            }
+            for pair in [self.pair(previous, left), self.pair(left, next)].into_iter().flatten() {
+                self.agenda.push(pair);
+            }
+        }
+    }
+
+    /// The pair of two neighbours, if their union is a piece.
+    fn pair(&mut self, left: u32, right: u32) -> Option<Pair> {
+        if left == NO_SYMBOL || right == NO_SYMBOL {
+            return None;
+        }
+        let (a, b) = (&self.symbols[left as usize], &self.symbols[right as usize]);
+        if a.frozen || b.frozen || a.node == NO_NODE {
+            return None;
+        }
+        let node = self.model.trie.walk(a.node, &self.bytes[b.start as usize..b.end as usize])?;
+        let id = self.model.trie.value(node)?;
+        if self.model.unused[id as usize] {
+            self.splits.insert(id, a.end - a.start);
+        }
+        let rank = self.model.ranks[id as usize];
+        Some(Pair { rank, left: std::cmp::Reverse(left), right, bytes: b.end - a.start, node })
+    }
+
+    fn output(&self, symbol: u32, segments: &mut Vec<Segment>) {
+        let symbol = &self.symbols[symbol as usize];
+        let mut parts = vec![(symbol.start, symbol.end, symbol.node, 0)];
+        while let Some((start, end, node, depth)) = parts.pop() {
+            let id = if node == NO_NODE { None } else { self.model.trie.value(node) };
+            let left = id
+                .filter(|&id| depth <= MAX_DEPTH && self.model.unused[id as usize])
+                .and_then(|id| self.splits.get(&id));
+            match left {
+                Some(left) => {
+                    for (start, end) in [(start + left, end), (start, start + left)] {
+                        let part = &self.bytes[start as usize..end as usize];
+                        parts.push((
+                            start,
+                            end,
+                            self.model.trie.walk(ROOT, part).unwrap_or(NO_NODE),
+                            depth + 1,
+                        ));
+                    }
+                }
+                None => segments.push(Segment { end: end as usize, id: id.unwrap_or(self.model.unknown) }),
+            }
+        }
+    }
+}
+
+/// An integer that compares as the number does; both zeros are one.
+fn ordered(score: f32) -> u32 {
+    let bits = (score + 0.0).to_bits();
+    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ordered;
+
+    #[test]
+    fn integers_keep_the_order_of_scores() {
+        let scores = [f32::NEG_INFINITY, -3.5, -0.25, 0.0, 1e-9, 7.0, f32::INFINITY];
+        assert!(scores.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+        assert_eq!(ordered(-0.0), ordered(0.0));
+    }
+}

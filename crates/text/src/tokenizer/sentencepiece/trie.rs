@@ -1,0 +1,173 @@
+//! A double-array trie over bytes: piece → id, walked one byte at a time (Aoe 1989).
+//!
+//! The child of node `n` on byte `b` is `base[n] + b`, and it is really a child of `n` if `check[base[n] + b] = n`.
+//! A step is thus one addition and one comparison, whatever the number of children.
+
+/// The node before any byte.
+pub(crate) const ROOT: u32 = 0;
+
+const NONE: u32 = u32::MAX;
+
+/// An immutable map from non-empty byte strings to ids.
+#[derive(Debug, Clone)]
+pub(crate) struct Trie {
+    units: Vec<Unit>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    base: u32,
+    check: u32,
+    value: u32,
+}
+
+const FREE: Unit = Unit { base: 0, check: NONE, value: NONE };
+
+impl Trie {
+    /// Builds the map; of equal keys the first in the given order wins.
+    pub(crate) fn new<'a>(entries: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
+        let mut keys: Vec<(&[u8], u32)> = entries.into_iter().map(|(key, id)| (key.as_bytes(), id)).collect();
+        keys.retain(|(key, _)| !key.is_empty());
+        keys.sort_by(|a, b| a.0.cmp(b.0));
+        keys.dedup_by(|later, earlier| later.0 == earlier.0);
+        let mut builder = Builder { units: vec![FREE; 512], first_free: 1 };
+        builder.units[0].check = 0;
+        builder.fill(&keys);
+        builder.units.shrink_to_fit();
+        Self { units: builder.units }
+    }
+
+    /// The child of `node` on `byte`.
+    #[inline]
+    pub(crate) fn step(&self, node: u32, byte: u8) -> Option<u32> {
+        let next = self.units[node as usize].base + u32::from(byte);
+        // The root is its own parent, so that a node without children (base 0) must not step to it.
+        (self.units.get(next as usize)?.check == node && next != ROOT).then_some(next)
+    }
+
+    /// The id of the key that ends at `node`.
+    #[inline]
+    pub(crate) fn value(&self, node: u32) -> Option<u32> {
+        let value = self.units[node as usize].value;
+        (value != NONE).then_some(value)
+    }
+
+    /// The node after all of `bytes`.
+    pub(crate) fn walk(&self, node: u32, bytes: &[u8]) -> Option<u32> {
+        bytes.iter().try_fold(node, |node, &byte| self.step(node, byte))
+    }
+
+    /// The id of `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<u32> {
+        self.value(self.walk(ROOT, key.as_bytes())?)
+    }
+
+    /// The longest key that `text` begins with: its length in bytes and its id.
+    pub(crate) fn longest_prefix(&self, text: &[u8]) -> Option<(usize, u32)> {
+        let mut node = ROOT;
+        let mut longest = None;
+        for (at, &byte) in text.iter().enumerate() {
+            let Some(next) = self.step(node, byte) else { break };
+            node = next;
+            if let Some(value) = self.value(node) {
+                longest = Some((at + 1, value));
+            }
+        }
+        longest
+    }
+}
+
+struct Builder {
+    units: Vec<Unit>,
+    first_free: usize,
+}
+
+/// A node whose keys are `keys[from..to]`, all with the same first `depth` bytes.
+struct Pending {
+    node: u32,
+    from: usize,
+    to: usize,
+    depth: usize,
+}
+
+impl Builder {
+    fn fill(&mut self, keys: &[(&[u8], u32)]) {
+        let mut stack = vec![Pending { node: ROOT, from: 0, to: keys.len(), depth: 0 }];
+        let mut labels = Vec::with_capacity(256);
+        let mut children = Vec::with_capacity(256);
+        while let Some(Pending { node, mut from, to, depth }) = stack.pop() {
+            if from < to && keys[from].0.len() == depth {
+                self.units[node as usize].value = keys[from].1;
+                from += 1;
+            }
+            labels.clear();
+            children.clear();
+            while from < to {
+                let label = keys[from].0[depth];
+                let end = from + keys[from..to].partition_point(|(key, _)| key[depth] == label);
+                labels.push(label);
+                children.push((from, end));
+                from = end;
+            }
+            if labels.is_empty() {
+                continue;
+            }
+            let base = self.place(&labels);
+            self.units[node as usize].base = base;
+            for (&label, &(from, to)) in labels.iter().zip(&children) {
+                let child = base + u32::from(label);
+                self.units[child as usize].check = node;
+                stack.push(Pending { node: child, from, to, depth: depth + 1 });
+            }
+        }
+    }
+
+    /// The first base at which all `labels` (ascending) find a free unit.
+    fn place(&mut self, labels: &[u8]) -> u32 {
+        let lowest = usize::from(labels[0]);
+        let mut at = self.first_free.max(lowest + 1);
+        let (begin, mut used) = (at, 0_usize);
+        loop {
+            if at + 512 > self.units.len() {
+                let length = (self.units.len() * 5 / 4).max(at + 512);
+                self.units.resize(length, FREE);
+            }
+            if self.units[at].check == NONE {
+                let base = at - lowest;
+                if labels.iter().all(|&label| self.units[base + usize::from(label)].check == NONE) {
+                    // A region that is nearly full is not searched again.
+                    if used * 20 >= (at - begin) * 19 && begin == self.first_free {
+                        self.first_free = at;
+                    }
+                    return base as u32;
+                }
+            } else {
+                used += 1;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn holds_what_was_put_in_and_nothing_else(
+            keys in proptest::collection::vec("[abé▁\u{0}]{1,5}", 0..60),
+            probe in "[abé▁\u{0}]{0,7}",
+        ) {
+            let trie = Trie::new(keys.iter().enumerate().map(|(id, key)| (key.as_str(), id as u32)));
+            for key in &keys {
+                let first = keys.iter().position(|other| other == key).unwrap() as u32;
+                prop_assert_eq!(trie.get(key), Some(first));
+            }
+            prop_assert_eq!(trie.get(&probe).is_some(), keys.contains(&probe));
+            let longest = keys.iter().filter(|key| probe.starts_with(key.as_str())).map(String::len).max();
+            prop_assert_eq!(trie.longest_prefix(probe.as_bytes()).map(|(length, _)| length), longest);
+        }
+    }
+}
