@@ -66,7 +66,8 @@ impl CorpusOptions {
 
 fn two(text: &str) -> Result<[&str; 2], String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    <[&str; 2]>::try_from(parts).map_err(|parts| format!("{} values, expected two with a comma between", parts.len()))
+    <[&str; 2]>::try_from(parts)
+        .map_err(|parts| format!("{} values, expected two with a comma between", parts.len()))
 }
 
 fn parse_columns(text: &str) -> Result<[usize; 2], String> {

@@ -7,41 +7,44 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The command was used wrongly: exit code 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct Misuse {
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-impl std::fmt::Display for Misuse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
+/// The command could not do its work: exit code 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    pub(crate) hint: String,
 }
-
-impl std::error::Error for Misuse {}
 
 /// Prints `error:` and `hint:` lines and returns the exit code: 1 failed, 2 misused; a closed pipe is no failure.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
+    let cause = |error: &anyhow::Error| {
+        error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<polyhead_text::Error>())
+            .map(|cause| (cause.hint(), cause.is_misuse()))
+    };
+    let (hint, misused) = match (error.downcast_ref::<Misuse>(), error.downcast_ref::<Failure>()) {
+        (Some(misuse), _) => (Some(misuse.hint.clone()), true),
+        (_, Some(failure)) => (Some(failure.hint.clone()), false),
+        _ => cause(error).map_or((None, false), |(hint, misused)| (Some(hint), misused)),
+    };
     let mut stderr = std::io::stderr().lock();
     // Nothing is left to be told when standard error itself cannot be written.
     let _ = writeln!(stderr, "error: {error:#}");
-    if let Some(misuse) = error.downcast_ref::<Misuse>() {
-        let _ = writeln!(stderr, "hint: {}", misuse.hint);
-        return ExitCode::from(2);
+    if let Some(hint) = hint {
+        let _ = writeln!(stderr, "hint: {hint}");
     }
-    let text_error = error.chain().find_map(|cause| cause.downcast_ref::<polyhead_text::Error>());
-    if let Some(text_error) = text_error {
-        let _ = writeln!(stderr, "hint: {}", text_error.hint());
-    }
-    if matches!(text_error, Some(polyhead_text::Error::Option { .. })) {
-        ExitCode::from(2)
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(if misused { 2 } else { 1 })
 }
 
 /// On Ctrl-C or a request to end, removes half-written files and ends with the customary code.
@@ -56,9 +59,11 @@ pub(crate) fn clean_up_when_interrupted() {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        let json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        json == Some(std::io::ErrorKind::BrokenPipe)
+            || cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     })
 }
 
@@ -69,11 +74,20 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(writeln!(stdout)?)
 }
 
+/// Writes `text` to standard output.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let parts: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|part| std::str::from_utf8(part).unwrap_or_default()).collect();
+    let parts: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|part| std::str::from_utf8(part).unwrap_or_default())
+        .collect();
     parts.join(",")
 }
 

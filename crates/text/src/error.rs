@@ -107,6 +107,11 @@ impl Error {
         Self::Io { path: path.as_ref().to_owned(), action, source }
     }
 
+    /// True where the caller asked for something that makes no sense, rather than something having failed.
+    pub fn is_misuse(&self) -> bool {
+        matches!(self, Self::Option { .. })
+    }
+
     /// What the reader of the message can do.
     pub fn hint(&self) -> String {
         match self {

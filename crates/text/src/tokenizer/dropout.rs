@@ -12,6 +12,7 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::{Encoding, OffsetType, PreTokenizer as _, Token, Tokenizer};
 
 use super::hugging_face::bpe_json;
+use crate::Error;
 
 /// How often merges are skipped, and by which numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +21,18 @@ pub struct Dropout {
     pub probability: f64,
     /// The numbers: one stream for each text and epoch.
     pub random: Random,
+}
+
+impl Dropout {
+    /// Only BPE puts words together by merges that could be skipped.
+    pub(crate) fn unsupported() -> Error {
+        Error::Option {
+            name: "--dropout",
+            found: "a tokeniser without merges".into(),
+            expected: "kind bpe".into(),
+            hint: "train one with: polyhead tokenizer train --kind bpe".into(),
+        }
+    }
 }
 
 /// Merges by pair, and characters by id.

@@ -53,8 +53,14 @@ impl HuggingFace {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|error| Error::io(path, "open", error))?;
+        Self::from_bytes(&bytes, path)
+    }
+
+    /// Reads the same from memory; `name` stands for the path in messages.
+    pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
+        let path = name.as_ref();
         // The crate panics on some malformed parts instead of reporting them.
-        let parsed = std::panic::catch_unwind(|| Inner::from_bytes(&bytes));
+        let parsed = std::panic::catch_unwind(|| Inner::from_bytes(bytes));
         let inner = match parsed {
             Ok(Ok(inner)) => inner,
             Ok(Err(error)) => return Err(malformed(path, &error.to_string())),
@@ -126,12 +132,7 @@ impl HuggingFace {
     /// As [`HuggingFace::encode`], each merge left out with a probability. Only BPE has merges.
     pub fn encode_with_dropout(&self, text: &str, dropout: &Dropout) -> Result<Encoding> {
         let Some(merges) = &self.merges else {
-            return Err(Error::Option {
-                name: "--dropout",
-                found: "a tokeniser without merges".into(),
-                expected: "kind bpe".into(),
-                hint: "train one with: polyhead tokenizer train --kind bpe".into(),
-            });
+            return Err(Dropout::unsupported());
         };
         let encoding = merges.encode(&self.inner, text, dropout).map_err(|error| failed(&error))?;
         Ok(self.convert(&encoding, text))
@@ -167,6 +168,11 @@ impl HuggingFace {
     /// The piece or special token of an id.
     pub fn piece(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
+    }
+
+    /// The id for what has no entry.
+    pub fn unknown_id(&self) -> Option<u32> {
+        self.unknown_id
     }
 
     /// The special tokens with their ids, by id.

@@ -1,24 +1,27 @@
 //! Text to ids and back.
 //!
 //! Tokenisers are trained here ([`train()`]) and kept in Hugging Face's `tokenizer.json` form ([`HuggingFace`]).
+//! Foreign ones are read as they are: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt codes
+//! with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
 
+mod any;
 mod dropout;
+pub mod fairseq_dictionary;
 mod hugging_face;
 mod normalization;
+pub mod sentencepiece;
 mod special;
+pub mod subword_nmt;
 mod train;
 mod words;
 
+pub use any::Tokenizer;
 pub use dropout::Dropout;
 pub use hugging_face::HuggingFace;
 pub use normalization::{Case, Form, Normalization, WORD_MARK};
 pub use special::SpecialTokens;
 pub use train::{Kind, Progress, TrainOptions, Unknown, train};
 pub use words::Split;
-
-pub mod fairseq_dictionary;
-pub mod sentencepiece;
-pub mod subword_nmt;
 
 /// What a text became: one id, one piece and one span of the original text per token.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]

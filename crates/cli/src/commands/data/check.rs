@@ -8,7 +8,7 @@ use polyhead_text::doctor::{Finding, Report, SideTotals, check};
 
 use super::FaultOptions;
 use crate::corpus_options::CorpusOptions;
-use crate::report::{grouped, print_json, progress};
+use crate::report::{Failure, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "Examples:
   polyhead data check --source train.en --target train.de
@@ -43,26 +43,17 @@ impl Check {
         if self.json {
             print_json(&report)?;
         } else {
-            print!("{}", summary(&report));
+            print_text(&summary(&report))?;
         }
         if !report.is_readable() {
-            bail!(Unreadable);
+            bail!(Failure {
+                message: "the corpus cannot be used as it is".into(),
+                hint: "polyhead data clean drops such pairs; unequal line counts must be mended first".into(),
+            });
         }
         Ok(())
     }
 }
-
-/// The corpus needs mending before it can be used.
-#[derive(Debug)]
-struct Unreadable;
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the corpus cannot be used as it is (see above)\nhint: polyhead data clean drops such pairs; unequal line counts must be mended first")
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// The report as a person likes to read it.
 fn summary(report: &Report) -> String {
@@ -97,7 +88,11 @@ fn summary(report: &Report) -> String {
     }
     line(String::new());
     let share = 100.0 * report.clean as f64 / report.lines as f64;
-    line(format!("{} of {} pairs ({share:.1} %) have no fault", grouped(report.clean), grouped(report.lines)));
+    line(format!(
+        "{} of {} pairs ({share:.1} %) have no fault",
+        grouped(report.clean),
+        grouped(report.lines)
+    ));
     out
 }
 

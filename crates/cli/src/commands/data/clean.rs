@@ -10,7 +10,7 @@ use polyhead_text::output::Output;
 
 use super::FaultOptions;
 use crate::corpus_options::CorpusOptions;
-use crate::report::{Misuse, grouped, print_json, progress};
+use crate::report::{Misuse, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "Examples:
   polyhead data clean --source train.en --target train.de \\
@@ -57,17 +57,15 @@ impl Clean {
         let corpus = self.corpus.corpus()?;
         corpus.pairs()?; // a missing input is reported before any output is begun
         let kept = self.writer(&corpus)?;
-        let tolerate = Fault::ALL.into_iter().filter(|fault| self.keep.iter().any(|name| name == fault.name())).collect();
+        let tolerate = Fault::ALL
+            .into_iter()
+            .filter(|fault| self.keep.iter().any(|name| name == fault.name()))
+            .collect();
         let cleaning = Cleaning { kept, report: Output::create(&self.report)?, tolerate };
         let bar = progress("lines cleaned");
         let cleaned = clean(&corpus, &options, cleaning, &mut |line| bar.set_position(line))?;
         bar.finish_and_clear();
-        if self.json {
-            print_json(&cleaned)?;
-        } else {
-            print!("{}", summary(&cleaned));
-        }
-        Ok(())
+        if self.json { print_json(&cleaned) } else { print_text(&summary(&cleaned)) }
     }
 
     fn writer(&self, corpus: &Corpus) -> Result<PairWriter> {

@@ -11,7 +11,7 @@ use polyhead_text::tokenizer::Tokenizer;
 use serde::Serialize;
 
 use crate::corpus_options::CorpusOptions;
-use crate::report::{grouped, print_json, progress};
+use crate::report::{grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "Examples:
   polyhead data stats --source train.en --target train.de
@@ -72,17 +72,31 @@ impl Stats {
         let bar = progress("lines measured");
         let report = check(&corpus, &CheckOptions::default(), &mut |line| bar.set_position(line))?;
         let tokens = match tokenizer {
-            Some(tokenizer) => Some(self.count_tokens(&corpus, &tokenizer, &mut |line| bar.set_position(line))?),
+            Some(tokenizer) => {
+                Some(self.count_tokens(&corpus, &tokenizer, &mut |line| bar.set_position(line))?)
+            }
             None => None,
         };
         bar.finish_and_clear();
-        let side = |totals: SideTotals| Side { percentiles: PERCENTS.map(|percent| totals.percentile(percent)), totals };
-        let measured =
-            Measured { pairs: report.lines, source: side(report.source), target: side(report.target), tokens };
-        if self.json { print_json(&measured) } else { Ok(print!("{}", table(&measured))) }
+        let side = |totals: SideTotals| Side {
+            percentiles: PERCENTS.map(|percent| totals.percentile(percent)),
+            totals,
+        };
+        let measured = Measured {
+            pairs: report.lines,
+            source: side(report.source),
+            target: side(report.target),
+            tokens,
+        };
+        if self.json { print_json(&measured) } else { print_text(&table(&measured)) }
     }
 
-    fn count_tokens(&self, corpus: &Corpus, tokenizer: &Tokenizer, progress: &mut dyn FnMut(u64)) -> Result<Tokens> {
+    fn count_tokens(
+        &self,
+        corpus: &Corpus,
+        tokenizer: &Tokenizer,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Tokens> {
         let unknown_id = tokenizer.unknown_id();
         let mut unknown = 0;
         let mut lengths = Vec::new();
@@ -116,7 +130,8 @@ impl Stats {
 
 fn table(measured: &Measured) -> String {
     let (source, target) = (&measured.source, &measured.target);
-    let mut out = format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(measured.pairs), "", "source", "target");
+    let mut out =
+        format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(measured.pairs), "", "source", "target");
     let mut row = |name: String, source: u64, target: u64| {
         out += &format!("{name:<28} {:>14} {:>14}\n", grouped(source), grouped(target));
     };

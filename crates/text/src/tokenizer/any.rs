@@ -1,0 +1,182 @@
+//! A tokeniser of any origin, recognised by its files.
+
+use std::path::Path;
+
+use super::fairseq_dictionary::FairseqDictionary;
+use super::sentencepiece::{SentencePiece, Vocabulary};
+use super::subword_nmt::SubwordNmt;
+use super::{Dropout, Encoding, HuggingFace};
+use crate::{Error, Result};
+
+/// Text to ids and back, whatever made the files.
+#[derive(Debug, Clone)]
+pub enum Tokenizer {
+    /// A `tokenizer.json`.
+    HuggingFace(Box<HuggingFace>),
+    /// A SentencePiece `.spm` or `.model` file.
+    SentencePiece(Box<SentencePiece>),
+    /// A Marian or OPUS-MT folder: encodes with `source.spm`, decodes with `target.spm`, ids from `vocab.json`.
+    Marian {
+        /// Cuts source text.
+        source: Box<SentencePiece>,
+        /// Joins target pieces.
+        target: Box<SentencePiece>,
+        /// Ids of both.
+        vocabulary: Vocabulary,
+    },
+    /// subword-nmt codes with a fairseq dictionary.
+    Fairseq {
+        /// Cuts words into `@@` pieces.
+        codes: Box<SubwordNmt>,
+        /// Ids of the pieces.
+        dictionary: FairseqDictionary,
+    },
+}
+
+impl Tokenizer {
+    /// Reads a file, told apart by its first byte, or a model folder with one of the known forms.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            return Self::load_folder(path);
+        }
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "open", error))?;
+        // JSON begins with a brace, a SentencePiece model with the tag of its first field.
+        let json = path.extension().is_some_and(|extension| extension == "json")
+            || bytes.trim_ascii_start().first() == Some(&b'{');
+        if json {
+            HuggingFace::from_bytes(&bytes, path).map(Box::new).map(Self::HuggingFace)
+        } else {
+            SentencePiece::from_bytes(&bytes, path).map(Box::new).map(Self::SentencePiece)
+        }
+    }
+
+    fn load_folder(folder: &Path) -> Result<Self> {
+        let file = |name: &str| folder.join(name);
+        if file("tokenizer.json").exists() {
+            return Self::load(file("tokenizer.json"));
+        }
+        if file("source.spm").exists() {
+            return Ok(Self::Marian {
+                source: Box::new(SentencePiece::load(file("source.spm"))?),
+                target: Box::new(SentencePiece::load(file("target.spm"))?),
+                vocabulary: Vocabulary::load(file("vocab.json"))?,
+            });
+        }
+        Err(Error::Format {
+            path: folder.to_owned(),
+            line: None,
+            found: "a folder without a tokeniser".into(),
+            expected: "tokenizer.json, or source.spm, target.spm and vocab.json".into(),
+            hint: "subword-nmt codes and fairseq dictionaries are named file by file".into(),
+        })
+    }
+
+    /// Reads subword-nmt codes and a fairseq dictionary.
+    pub fn load_fairseq(codes: impl AsRef<Path>, dictionary: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self::Fairseq {
+            codes: Box::new(SubwordNmt::load(codes)?),
+            dictionary: FairseqDictionary::load(dictionary)?,
+        })
+    }
+
+    /// Ids, pieces and offsets of `text`, without special tokens.
+    pub fn encode(&self, text: &str) -> Result<Encoding> {
+        Ok(match self {
+            Self::HuggingFace(tokenizer) => tokenizer.encode(text)?,
+            Self::SentencePiece(model) => model.encode(text),
+            Self::Marian { source, vocabulary, .. } => vocabulary.encode(source, text),
+            Self::Fairseq { codes, dictionary } => dictionary.encode(codes, text),
+        })
+    }
+
+    /// As [`Tokenizer::encode`], followed by the end of the sentence or what else the files ask for.
+    pub fn encode_with_special(&self, text: &str) -> Result<Encoding> {
+        if let Self::HuggingFace(tokenizer) = self {
+            return tokenizer.encode_with_special(text);
+        }
+        let mut encoding = self.encode(text)?;
+        if let Some((id, piece)) = self.end_id().and_then(|id| Some((id, self.piece(id)?))) {
+            encoding.push(id, piece, text.len()..text.len());
+        }
+        Ok(encoding)
+    }
+
+    /// As [`Tokenizer::encode`], each merge left out with a probability; only for BPE in a `tokenizer.json`.
+    pub fn encode_with_dropout(&self, text: &str, dropout: &Dropout) -> Result<Encoding> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.encode_with_dropout(text, dropout),
+            _ => Err(Dropout::unsupported()),
+        }
+    }
+
+    /// The text of `ids`; special tokens vanish.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.decode(ids),
+            Self::SentencePiece(model) => model.decode(ids),
+            Self::Marian { target, vocabulary, .. } => vocabulary.decode(target, ids),
+            Self::Fairseq { dictionary, .. } => dictionary.decode(ids),
+        }
+    }
+
+    /// Entries, special tokens included.
+    pub fn vocab_size(&self) -> usize {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.vocab_size(),
+            Self::SentencePiece(model) => model.vocab_size(),
+            Self::Marian { vocabulary, .. } => vocabulary.vocab_size(),
+            Self::Fairseq { dictionary, .. } => dictionary.vocab_size(),
+        }
+    }
+
+    /// The id of a piece or special token.
+    pub fn id(&self, piece: &str) -> Option<u32> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.id(piece),
+            Self::SentencePiece(model) => model.id(piece),
+            Self::Marian { vocabulary, .. } => vocabulary.id(piece),
+            Self::Fairseq { dictionary, .. } => dictionary.id(piece),
+        }
+    }
+
+    /// The piece or special token of an id.
+    pub fn piece(&self, id: u32) -> Option<String> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.piece(id),
+            Self::SentencePiece(model) => model.piece(id).map(str::to_owned),
+            Self::Marian { vocabulary, .. } => vocabulary.piece(id).map(str::to_owned),
+            Self::Fairseq { dictionary, .. } => dictionary.piece(id).map(str::to_owned),
+        }
+    }
+
+    /// The id for what has no entry.
+    pub fn unknown_id(&self) -> Option<u32> {
+        match self {
+            Self::HuggingFace(tokenizer) => tokenizer.unknown_id(),
+            Self::SentencePiece(model) => model.unk_id(),
+            Self::Marian { vocabulary, .. } => Some(vocabulary.unk_id()),
+            Self::Fairseq { .. } => Some(FairseqDictionary::UNK),
+        }
+    }
+
+    /// The id that ends a sentence.
+    pub fn end_id(&self) -> Option<u32> {
+        match self {
+            Self::SentencePiece(model) => model.eos_id(),
+            _ => self.id("</s>"),
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::HuggingFace(tokenizer) => {
+                format!("Hugging Face tokenizer.json, {}", tokenizer.model_name())
+            }
+            Self::SentencePiece(model) => format!("SentencePiece, {:?}", model.model_type()).to_lowercase(),
+            Self::Marian { .. } => "Marian folder, SentencePiece pieces with ids from vocab.json".into(),
+            Self::Fairseq { .. } => "subword-nmt codes with a fairseq dictionary".into(),
+        }
+    }
+}
