@@ -52,12 +52,13 @@ pub(crate) fn unpacked(folder: &str, name: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder).join(name);
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).expect("a gzip file");
     bytes
 }
 
 fn model(name: &str) -> SentencePiece {
-    SentencePiece::from_bytes(&unpacked("sentencepiece", &format!("{name}.model.gz")), name).unwrap()
+    SentencePiece::from_bytes(&unpacked("sentencepiece", &format!("{name}.model.gz")), name)
+        .expect("a good model")
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn check(name: &str, model: &SentencePiece, case: &Case) {
     assert_eq!(&found.pieces, pieces, "{name} {text:?}");
     assert_eq!(&found.ids, ids, "{name} {text:?}");
     assert_eq!(&model.encode_ids(text), ids, "{name} {text:?}");
-    assert_eq!(&model.decode(ids).unwrap(), decoded, "{name} {text:?}");
+    assert_eq!(&model.decode(ids).expect("ids of the model"), decoded, "{name} {text:?}");
     assert_eq!(&model.normalize(text), normalized, "{name} {text:?}");
     for ((&id, span), &(start, end)) in ids.iter().zip(&found.offsets).zip(offsets) {
         // Python gives the span of a character to the last of its bytes only.
@@ -133,7 +134,7 @@ fn hand_made(model_type: u8, pieces: &[(&str, f32, u8)]) -> SentencePiece {
     }
     bytes.extend([0x12, 2, 0x18, model_type]);
     bytes.extend([0x1a, 4, 0x18, 0, 0x20, 0]);
-    SentencePiece::from_bytes(&bytes, "hand made").unwrap()
+    SentencePiece::from_bytes(&bytes, "hand made").expect("a good model")
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn flipped_and_missing_bytes_never_panic() {
         for round in 0..rounds {
             let draw = random.stream(round);
             let mut bytes = whole.clone();
-            for flip in 0..1 + draw.below(6, 0) as u64 {
+            for flip in 0..=draw.below(6, 0) as u64 {
                 let at = draw.below(bytes.len(), 2 * flip + 1);
                 bytes[at] = draw.below(256, 2 * flip + 2) as u8;
             }

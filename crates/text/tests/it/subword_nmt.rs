@@ -26,7 +26,7 @@ struct Encoded {
 struct Segmented {
     version: u8,
     text: String,
-    segmented: String,
+    plain: String,
     filtered: Option<String>,
 }
 
@@ -64,7 +64,7 @@ fn both_versions_and_the_vocabulary_filter_segment_as_the_python_package() {
                     codes.segment(&case.text).into_iter().map(|subword| subword.piece).collect();
                 pieces.join(" ")
             };
-            assert_eq!(segmented(&codes), case.segmented, "{:?}", case.text);
+            assert_eq!(segmented(&codes), case.plain, "{:?}", case.text);
             if let Some(filtered) = &case.filtered {
                 assert_eq!(&segmented(&filter), filtered, "{:?}", case.text);
             }
@@ -73,9 +73,9 @@ fn both_versions_and_the_vocabulary_filter_segment_as_the_python_package() {
 }
 
 fn written(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("file");
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, text).expect("room on the disk");
     (folder, path)
 }
 

@@ -5,8 +5,9 @@
 //! pair it was last seen to consist of.
 
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 
-use super::normalizer::Normalizer;
+use super::normalizer::{Normalizer, SPACE};
 use super::proto::{Piece, PieceKind};
 use super::trie::{ROOT, Trie};
 use super::{Segment, char_len};
@@ -23,6 +24,8 @@ pub(crate) struct Bpe {
     /// The scores in an order-preserving integer form.
     ranks: Vec<u32>,
     unused: Vec<bool>,
+    /// No piece has a `▁` inside, so that every word can be merged on its own.
+    words_apart: bool,
     unknown: u32,
 }
 
@@ -59,58 +62,72 @@ struct Merge<'a> {
 impl Bpe {
     /// `unknown` is the id for characters that no piece covers.
     pub(crate) fn new(pieces: &[Piece], unknown: u32) -> Self {
+        let inside = |piece: &Piece| piece.text.chars().skip(1).any(|character| character == SPACE);
+        let unused = |piece: &Piece| piece.kind == PieceKind::Unused;
         Self {
             trie: super::text_trie(pieces),
             ranks: pieces.iter().map(|piece| ordered(piece.score)).collect(),
-            unused: pieces.iter().map(|piece| piece.kind == PieceKind::Unused).collect(),
+            unused: pieces.iter().map(unused).collect(),
+            // An unused piece falls apart as last seen anywhere in the text.
+            words_apart: !pieces.iter().any(|piece| inside(piece) || unused(piece)),
             unknown,
         }
     }
 
-    /// The pieces of `text`, one after the other; `symbols` knows the user's own.
-    pub(crate) fn segment(&self, text: &str, symbols: &Normalizer) -> Vec<Segment> {
+    /// The pieces of `text`, one after the other; `own` knows the user's symbols.
+    pub(crate) fn segment(&self, text: &str, own: &Normalizer) -> Vec<Segment> {
         let mut merge = Merge {
             model: self,
             bytes: text.as_bytes(),
-            symbols: self.split(text, symbols),
-            agenda: BinaryHeap::new(),
+            symbols: Vec::with_capacity(if self.words_apart { 32 } else { text.len() }),
+            agenda: BinaryHeap::with_capacity(32),
             splits: HashMap::new(),
         };
-        let count = merge.symbols.len() as u32;
-        let pairs: Vec<Pair> = (1..count).filter_map(|right| merge.pair(right - 1, right)).collect();
-        merge.agenda = pairs.into();
-        merge.run();
         let mut segments = Vec::with_capacity(text.len() / 3 + 1);
-        let mut at = 0;
-        while at != NO_SYMBOL && at < count {
-            merge.output(at, &mut segments);
-            at = merge.symbols[at as usize].next;
+        let mut start = 0;
+        while start < text.len() {
+            let end = if self.words_apart { word_end(text, start) } else { text.len() };
+            merge.read(text, start..end, own);
+            merge.run();
+            merge.output(&mut segments);
+            start = end;
         }
         segments
     }
+}
 
-    fn split(&self, text: &str, own: &Normalizer) -> Vec<Symbol> {
-        let mut symbols: Vec<Symbol> = Vec::with_capacity(text.len());
-        let mut start = 0;
-        while start < text.len() {
-            let own = own.symbol(&text[start..]);
-            let end = start + own.unwrap_or_else(|| char_len(text.as_bytes()[start]));
-            let index = symbols.len() as u32;
-            symbols.push(Symbol {
+/// Where the word that begins at `start` ends: before the next `▁`.
+fn word_end(text: &str, start: usize) -> usize {
+    let inside = start + char_len(text.as_bytes()[start]);
+    text[inside..].find(SPACE).map_or(text.len(), |at| inside + at)
+}
+
+impl Merge<'_> {
+    /// Starts anew with the characters of `text[range]`.
+    fn read(&mut self, text: &str, range: Range<usize>, own: &Normalizer) {
+        self.symbols.clear();
+        let mut start = range.start;
+        while start < range.end {
+            let own = own.symbol(&text[start..range.end]);
+            let end = start + own.unwrap_or_else(|| char_len(self.bytes[start]));
+            let index = self.symbols.len() as u32;
+            self.symbols.push(Symbol {
                 start: start as u32,
                 end: end as u32,
                 previous: index.wrapping_sub(1),
-                next: if end < text.len() { index + 1 } else { NO_SYMBOL },
-                node: self.trie.walk(ROOT, &text.as_bytes()[start..end]).unwrap_or(NO_NODE),
+                next: if end < range.end { index + 1 } else { NO_SYMBOL },
+                node: self.model.trie.walk(ROOT, &self.bytes[start..end]).unwrap_or(NO_NODE),
                 frozen: own.is_some(),
             });
             start = end;
         }
-        symbols
+        for right in 1..self.symbols.len() as u32 {
+            if let Some(pair) = self.pair(right - 1, right) {
+                self.agenda.push(pair);
+            }
+        }
     }
-}
 
-impl Merge<'_> {
     fn run(&mut self) {
         while let Some(Pair { left: std::cmp::Reverse(left), right, bytes, node, .. }) = self.agenda.pop() {
             let (a, b) = (&self.symbols[left as usize], &self.symbols[right as usize]);
@@ -152,8 +169,21 @@ impl Merge<'_> {
         Some(Pair { rank, left: std::cmp::Reverse(left), right, bytes: b.end - a.start, node })
     }
 
-    fn output(&self, symbol: u32, segments: &mut Vec<Segment>) {
-        let symbol = &self.symbols[symbol as usize];
+    fn output(&self, segments: &mut Vec<Segment>) {
+        let mut at = 0;
+        while let Some(symbol) = self.symbols.get(at as usize) {
+            self.output_symbol(symbol, segments);
+            at = symbol.next;
+        }
+    }
+
+    fn output_symbol(&self, symbol: &Symbol, segments: &mut Vec<Segment>) {
+        let id = if symbol.node == NO_NODE { None } else { self.model.trie.value(symbol.node) };
+        let id = id.unwrap_or(self.model.unknown);
+        if !self.model.unused[id as usize] {
+            segments.push(Segment { end: symbol.end as usize, id });
+            return;
+        }
         let mut parts = vec![(symbol.start, symbol.end, symbol.node, 0)];
         while let Some((start, end, node, depth)) = parts.pop() {
             let id = if node == NO_NODE { None } else { self.model.trie.value(node) };

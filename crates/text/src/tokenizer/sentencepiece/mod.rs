@@ -1,6 +1,6 @@
 //! SentencePiece models (Kudo and Richardson 2018), read from their `.spm` or `.model` file without the library.
 //!
-//! Encoding is: normalise ([`normalizer`]), cut into pieces ([`unigram`], [`bpe`], [`words`]), join neighbouring unknown
+//! Encoding is: normalise (`normalizer`), cut into pieces (`unigram`, `bpe`, `words`), join neighbouring unknown
 //! pieces into one or, with byte fallback, spell them in bytes. Pieces, ids and spans are those of the `sentencepiece`
 //! package; only the bytes of a character differ in that each carries the whole character's span.
 //!

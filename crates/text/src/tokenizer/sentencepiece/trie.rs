@@ -30,9 +30,11 @@ impl Trie {
         keys.retain(|(key, _)| !key.is_empty());
         keys.sort_by(|a, b| a.0.cmp(b.0));
         keys.dedup_by(|later, earlier| later.0 == earlier.0);
-        let mut builder = Builder { units: vec![FREE; 512], first_free: 1 };
-        builder.units[0].check = 0;
+        let mut builder = Builder { units: Vec::new(), free: Vec::new(), highest: 0 };
+        builder.grow(512);
+        builder.take(ROOT, ROOT);
         builder.fill(&keys);
+        builder.units.truncate(builder.highest + 1);
         builder.units.shrink_to_fit();
         Self { units: builder.units }
     }
@@ -77,9 +79,14 @@ impl Trie {
     }
 }
 
+/// How far below the highest unit in use free ones are looked for; what is older stays a hole.
+const WINDOW: usize = 1 << 12;
+
 struct Builder {
     units: Vec<Unit>,
-    first_free: usize,
+    /// For each unit one that is not after the next free unit from there on; itself if it is free.
+    free: Vec<u32>,
+    highest: usize,
 }
 
 /// A node whose keys are `keys[from..to]`, all with the same first `depth` bytes.
@@ -116,35 +123,52 @@ impl Builder {
             self.units[node as usize].base = base;
             for (&label, &(from, to)) in labels.iter().zip(&children) {
                 let child = base + u32::from(label);
-                self.units[child as usize].check = node;
+                self.take(child, node);
                 stack.push(Pending { node: child, from, to, depth: depth + 1 });
             }
         }
     }
 
-    /// The first base at which all `labels` (ascending) find a free unit.
+    /// A base at which all `labels` (ascending) find a free unit.
     fn place(&mut self, labels: &[u8]) -> u32 {
         let lowest = usize::from(labels[0]);
-        let mut at = self.first_free.max(lowest + 1);
-        let (begin, mut used) = (at, 0_usize);
+        let mut at = self.highest.saturating_sub(WINDOW).max(lowest + 1);
         loop {
-            if at + 512 > self.units.len() {
-                let length = (self.units.len() * 5 / 4).max(at + 512);
-                self.units.resize(length, FREE);
-            }
-            if self.units[at].check == NONE {
-                let base = at - lowest;
-                if labels.iter().all(|&label| self.units[base + usize::from(label)].check == NONE) {
-                    // A region that is nearly full is not searched again.
-                    if used * 20 >= (at - begin) * 19 && begin == self.first_free {
-                        self.first_free = at;
-                    }
-                    return base as u32;
-                }
-            } else {
-                used += 1;
+            at = self.next_free(at);
+            let base = at - lowest;
+            self.grow(base + 256);
+            if labels.iter().all(|&label| self.units[base + usize::from(label)].check == NONE) {
+                return base as u32;
             }
             at += 1;
+        }
+    }
+
+    fn grow(&mut self, length: usize) {
+        if self.units.len() < length {
+            let length = length.max(self.units.len() * 5 / 4);
+            self.free.extend(self.units.len() as u32..length as u32);
+            self.units.resize(length, FREE);
+        }
+    }
+
+    fn take(&mut self, unit: u32, parent: u32) {
+        self.units[unit as usize].check = parent;
+        self.free[unit as usize] = unit + 1;
+        self.highest = self.highest.max(unit as usize);
+    }
+
+    /// The first free unit from `at` on; the way there is shortened for the next time.
+    fn next_free(&mut self, mut at: usize) -> usize {
+        loop {
+            self.grow(at + 2);
+            let next = self.free[at] as usize;
+            if next == at {
+                return at;
+            }
+            self.grow(next + 1);
+            self.free[at] = self.free[next];
+            at = next;
         }
     }
 }

@@ -84,7 +84,7 @@ def english(data):
         filtered = BPE(io.StringIO(codes), vocab=known)
         for text in NASTY + lines[1500:1620]:
             answers.append({
-                "version": version, "text": text, "segmented": plain.segment(text),
+                "version": version, "text": text, "plain": plain.segment(text),
                 "filtered": filtered.segment(text) if version == 2 else None,
             })
     pack(HERE / "english.json.gz", answers)
