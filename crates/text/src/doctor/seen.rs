@@ -1,13 +1,14 @@
-//! Which pairs were seen before, in about 20 bytes a pair.
+//! Which pairs were seen before, in at most 22 bytes a pair.
 //!
-//! An open-addressing table of 64-bit hashes and line numbers. A slot is found by multiplying the hash with the capacity
-//! (no power of two needed), so the table grows by half at a time and never takes more than 12 × 1.5 / 0.85 bytes a
-//! pair, while it grows 12 × 2.5 / 1.5 / 0.85 more than that for a moment. Two different pairs meet in one hash with a
-//! chance of n² / 2⁶⁵: one in 37 million for a million pairs.
+//! Open-addressing tables of 64-bit hashes and line numbers. A slot is found by multiplying the hash with the capacity
+//! (no power of two needed), so a table grows by half at a time: 12 × 1.5 / 0.85 bytes a pair just after growing. There
+//! are 64 tables, chosen by the first bits of the hash, so that only a small one is in memory twice while it grows. Two
+//! different pairs meet in one hash with a chance of n² / 2⁶⁵: one in 37 million for a million pairs.
 
 use ahash::RandomState;
 
 const MAX_LOAD: f64 = 0.85;
+const TABLE_BITS: u32 = 6;
 
 /// The hash used for lines and pairs; fixed, so that reports are the same in every run.
 pub(crate) fn hasher() -> RandomState {
@@ -17,35 +18,46 @@ pub(crate) fn hasher() -> RandomState {
 /// Pairs by hash with the line where each stood first.
 #[derive(Debug)]
 pub(crate) struct Seen {
+    tables: Vec<Table>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { tables: (0..1 << TABLE_BITS).map(|_| Table::with_capacity(64)).collect() }
+    }
+}
+
+impl Seen {
+    /// Notes `hash` at `line`; returns the first line that had it, if any.
+    pub(crate) fn note(&mut self, hash: u64, line: u64) -> Option<u64> {
+        let table = &mut self.tables[(hash >> (u64::BITS - TABLE_BITS)) as usize];
+        table.note((hash << TABLE_BITS).max(1), u32::try_from(line).unwrap_or(u32::MAX))
+    }
+}
+
+#[derive(Debug)]
+struct Table {
     /// 0 marks a free slot.
     hashes: Vec<u64>,
     lines: Vec<u32>,
     used: usize,
 }
 
-impl Default for Seen {
-    fn default() -> Self {
-        Self::with_capacity(1 << 12)
-    }
-}
-
-impl Seen {
+impl Table {
     fn with_capacity(capacity: usize) -> Self {
         Self { hashes: vec![0; capacity], lines: vec![0; capacity], used: 0 }
     }
 
-    /// Notes `hash` at `line`; returns the first line that had it, if any.
-    pub(crate) fn note(&mut self, hash: u64, line: u64) -> Option<u64> {
+    fn note(&mut self, hash: u64, line: u32) -> Option<u64> {
         if (self.used + 1) as f64 > self.hashes.len() as f64 * MAX_LOAD {
             self.grow();
         }
-        let hash = hash.max(1);
         let slot = self.slot(hash);
         if self.hashes[slot] == hash {
             return Some(u64::from(self.lines[slot]));
         }
         self.hashes[slot] = hash;
-        self.lines[slot] = u32::try_from(line).unwrap_or(u32::MAX);
+        self.lines[slot] = line;
         self.used += 1;
         None
     }

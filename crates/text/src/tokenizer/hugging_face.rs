@@ -225,7 +225,10 @@ impl HuggingFace {
             let inserted = encoding.get_special_tokens_mask()[index] == 1;
             let misread = !inserted && self.special_ids.contains(&id);
             let id = if misread { self.unknown_id.unwrap_or(id) } else { id };
-            out.push(id, piece.clone(), span(piece, encoding.get_offsets()[index], text));
+            // Some models give the text itself as the piece of an unknown.
+            let spelled = if Some(id) == self.unknown_id { self.piece(id) } else { None };
+            let span = span(piece, encoding.get_offsets()[index], text);
+            out.push(id, spelled.unwrap_or_else(|| piece.clone()), span);
         }
         out
     }

@@ -119,8 +119,8 @@ fn finding_lines(finding: &Finding) -> String {
         percent(finding.percent)
     );
     for example in &finding.examples {
-        let line = grouped(example.line);
-        write!(out, "\n    line {line:<10} {}", example.detail).expect("writing to a string cannot fail");
+        write!(out, "\n    line {:<10} {}", example.line, example.detail)
+            .expect("writing to a string cannot fail");
     }
     if finding.count > finding.examples.len() as u64 && !finding.examples.is_empty() {
         out.push_str("\n    …");

@@ -1,0 +1,192 @@
+//! `polyhead data`: every planted fault is found with its line, and cleaning says why a pair went.
+
+use std::fs;
+
+use crate::program::{folder, names, polyhead};
+
+/// A corpus of 400 pairs, good but for the lines given.
+fn corpus(faults: &[(usize, &[u8], &[u8])]) -> tempfile::TempDir {
+    let folder = folder(&[]);
+    let (mut source, mut target) = (Vec::new(), Vec::new());
+    for line in 1..=400 {
+        let words = "the cat ate the mouse and then slept on the warm mat ".repeat(1 + line * 7 % 4);
+        let good = (format!("{line} {words}").into_bytes(), format!("{line} so {words}").into_bytes());
+        let fault = faults.iter().find(|(at, _, _)| *at == line);
+        let (left, right) = fault.map_or(good, |&(_, source, target)| (source.to_vec(), target.to_vec()));
+        source.extend(left);
+        source.push(b'\n');
+        target.extend(right);
+        target.push(b'\n');
+    }
+    fs::write(folder.path().join("a.en"), source).expect("a small file");
+    fs::write(folder.path().join("a.de"), target).expect("a small file");
+    folder
+}
+
+fn planted() -> Vec<(usize, &'static [u8], &'static [u8])> {
+    vec![
+        (10, b"", b"leer"),
+        (20, b"empty", b"  \t"),
+        (30, b"nul \0 here", b"nul hier"),
+        (40, b"bell", b"bell\x07"),
+        (50, "line\u{2028}separator".as_bytes(), b"zeile"),
+        (60, b"next line", "neue\u{85}zeile".as_bytes()),
+        (70, b"lone\rreturn", b"wagen"),
+        (80, b"bad \xff byte", b"schlecht"),
+        (90, b"short", b"this is a very long translation of one single short word indeed, far too long"),
+        (100, b"same on both sides", b"same on both sides"),
+        (110, b"said twice", b"zweimal gesagt"),
+        (120, b"said twice", b"zweimal gesagt"),
+        (130, b"from the test set", b"aus dem Testsatz"),
+        (140, Box::leak(Box::new([b'a'; 1200])), Box::leak(Box::new([b'b'; 1100]))),
+    ]
+}
+
+#[test]
+fn every_planted_fault_is_found_with_its_line() {
+    let folder = corpus(&planted());
+    fs::write(folder.path().join("test.en"), "something\nfrom the test set\n").expect("a small file");
+    fs::write(folder.path().join("test.de"), "etwas\nganz anders\n").expect("a small file");
+    let mut arguments = vec!["data", "check", "--source", "a.en", "--target", "a.de", "--json"];
+    arguments.extend(["--test-source", "test.en", "--test-target", "test.de"]);
+    let run = polyhead(folder.path(), &arguments, "");
+    assert_eq!(run.code, 1, "invalid UTF-8 makes a corpus unreadable: {}", run.err);
+    let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+    let found: Vec<(&str, Vec<u64>)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .map(|finding| {
+            let lines = finding["examples"].as_array().expect("examples");
+            let lines = lines.iter().map(|example| example["line"].as_u64().expect("a line"));
+            (finding["fault"].as_str().expect("a name"), lines.collect())
+        })
+        .collect();
+    let expected = [
+        ("invalid_utf8", vec![80]),
+        ("empty_source", vec![10]),
+        ("empty_target", vec![20]),
+        ("control", vec![30, 40]),
+        ("line_break", vec![50, 60, 70]),
+        ("too_long", vec![140]),
+        ("length_ratio", vec![90]),
+        ("identical", vec![100]),
+        ("duplicate", vec![120]),
+        ("overlap", vec![130]),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(report["findings"][8]["examples"][0]["detail"], "repeats line 110");
+    assert_eq!(report["findings"][0]["examples"][0]["detail"], "byte 5 of the source");
+    assert_eq!(report["findings"][4]["examples"][1]["detail"], "U+0085 at byte 5 of the target");
+    assert_eq!((&report["lines"], &report["clean"]), (&400.into(), &387.into()));
+    assert!(report["drift_line"].is_null());
+}
+
+#[test]
+fn the_summary_reads_well() {
+    let folder = corpus(&[(10, b"", b"leer"), (100, b"same", b"same")]);
+    let out = polyhead(folder.path(), &["data", "check", "--source", "a.en", "--target", "a.de"], "").ok();
+    assert!(
+        out.contains("! source empty                              1  (0.2 %)\n    line 10         leer\n"),
+        "{out}"
+    );
+    assert!(out.ends_with("398 of 400 pairs (99.5 %) have no fault\n"), "{out}");
+    let good = corpus(&[]);
+    let out = polyhead(good.path(), &["data", "check", "--source", "a.en", "--target", "a.de"], "").ok();
+    assert!(out.ends_with("✓ 400 pairs, nothing wrong found\n"), "{out}");
+}
+
+#[test]
+fn unequal_line_counts_are_located() {
+    let folder = corpus(&[]);
+    let target = fs::read_to_string(folder.path().join("a.de")).expect("text");
+    let lost: Vec<&str> =
+        target.lines().enumerate().filter(|(at, _)| *at != 199).map(|(_, line)| line).collect();
+    fs::write(folder.path().join("a.de"), lost.join("\n") + "\n").expect("a small file");
+    let arguments = ["data", "check", "--source", "a.en", "--target", "a.de", "--json"];
+    let run = polyhead(folder.path(), &arguments, "");
+    assert_eq!(run.code, 1);
+    let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
+    assert!(
+        report["drift_line"].as_u64().is_some_and(|line| line.abs_diff(200) <= 5),
+        "{}",
+        report["drift_line"]
+    );
+    assert_eq!((&report["source"]["lines"], &report["target"]["lines"]), (&400.into(), &399.into()));
+    assert_eq!(run.err.lines().count(), 2, "{}", run.err);
+
+    let mut arguments = vec!["data", "clean", "--source", "a.en", "--target", "a.de", "--report", "r.jsonl"];
+    arguments.extend(["--out-source", "b.en", "--out-target", "b.de"]);
+    let err = polyhead(folder.path(), &arguments, "").failed(1);
+    assert!(
+        err.starts_with("error: a.en has 400 lines, a.de has 399: expected the same number\nhint: "),
+        "{err}"
+    );
+    assert_eq!(names(folder.path()), ["a.de", "a.en"]);
+}
+
+#[test]
+fn cleaning_keeps_the_rest_and_reports_every_drop() {
+    let folder = corpus(&planted());
+    let mut arguments = vec!["data", "clean", "--source", "a.en", "--target", "a.de", "--report", "r.jsonl"];
+    arguments.extend(["--out-source", "b.en", "--out-target", "b.de.gz", "--keep", "identical"]);
+    let out = polyhead(folder.path(), &arguments, "").ok();
+    assert!(out.starts_with("400 pairs read, 389 kept (97.2 %), 11 dropped\n"), "{out}");
+    let report = fs::read_to_string(folder.path().join("r.jsonl")).expect("text");
+    let dropped: Vec<serde_json::Value> =
+        report.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<u64> = dropped.iter().map(|pair| pair["line"].as_u64().expect("a line")).collect();
+    assert_eq!(lines, [10, 20, 30, 40, 50, 60, 70, 80, 90, 120, 140]);
+    let checked = ["data", "check", "--source", "b.en", "--target", "b.de.gz"];
+    assert!(polyhead(folder.path(), &checked, "").ok().contains("source = target"));
+}
+
+#[test]
+fn tsv_and_jsonl_are_cleaned_in_their_own_form() {
+    let folder = folder(&[
+        ("a.tsv", "a cat\teine Katze\nonly one column\na dog\t\n"),
+        ("a.jsonl", "{\"en\":\"a cat\",\"de\":\"eine Katze\"}\n{\"en\":\"a dog\"}\n"),
+    ]);
+    let tsv = ["data", "clean", "--tsv", "a.tsv", "--out", "b.tsv", "--report", "r.jsonl", "--json"];
+    let out = polyhead(folder.path(), &tsv, "").ok();
+    let counts: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(counts["reasons"], serde_json::json!([["malformed", 1], ["empty_target", 1]]));
+    assert_eq!(fs::read_to_string(folder.path().join("b.tsv")).expect("text"), "a cat\teine Katze\n");
+    let mut jsonl = vec!["data", "clean", "--jsonl", "a.jsonl", "--fields", "en,de", "--out", "b.jsonl"];
+    jsonl.extend(["--report", "r.jsonl"]);
+    polyhead(folder.path(), &jsonl, "").ok();
+    let kept = fs::read_to_string(folder.path().join("b.jsonl")).expect("text");
+    assert_eq!(kept, "{\"de\":\"eine Katze\",\"en\":\"a cat\"}\n");
+}
+
+#[test]
+fn stats_count_tokens_and_forecast_padding() {
+    let folder = corpus(&[]);
+    let train = ["tokenizer", "train", "--input", "a.en", "--kind", "char", "--out", "t.json"];
+    polyhead(folder.path(), &train, "").ok();
+    let stats = ["data", "stats", "--source", "a.en", "--target", "a.de", "--tokenizer", "t.json", "--json"];
+    let out = polyhead(folder.path(), &stats, "").ok();
+    let stats: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let chars = stats["source"]["chars"].as_u64().expect("a count");
+    // The trailing space of each line is trimmed, the end of the sentence added.
+    assert_eq!(stats["tokens"]["source"].as_u64(), Some(chars));
+    assert!(
+        stats["tokens"]["padding_waste"].as_f64().is_some_and(|waste| (0.0..0.1).contains(&waste)),
+        "{stats}"
+    );
+}
+
+#[test]
+fn bad_files_are_one_line_and_a_hint() {
+    let folder = folder(&[("a", "x\n"), ("empty", "")]);
+    for (source, target, start) in [
+        ("missing", "a", "error: missing: cannot open: no such file"),
+        ("a", ".", "error: .: cannot open: is a folder"),
+        ("empty", "empty", "error: empty: no text found"),
+    ] {
+        let err =
+            polyhead(folder.path(), &["data", "check", "--source", source, "--target", target], "").failed(1);
+        let lines: Vec<&str> = err.lines().collect();
+        assert!(lines.len() == 2 && lines[0].starts_with(start) && lines[1].starts_with("hint: "), "{err}");
+    }
+}

@@ -1,0 +1,136 @@
+//! House rules that the compiler does not know.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates in the order in which they may use each other; those in one row know nothing of each other.
+const ORDER: &[&[&str]] = &[
+    &["random"],
+    &["text", "tensor"],
+    &["attention"],
+    &["models"],
+    &["train", "inspect"],
+    &["serve"],
+    &["cli"],
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn rank(name: &str) -> Option<usize> {
+    ORDER.iter().position(|row| row.contains(&name))
+}
+
+/// Every text file of the repository with its path below the root.
+fn files() -> Vec<(String, String)> {
+    let root = root();
+    let mut folders = vec![root.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if ![".git", "target", "proptest-regressions"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let name = path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
+                found.push((name, text));
+            }
+        }
+    }
+    assert!(found.len() > 20, "only {} files found", found.len());
+    found
+}
+
+fn rust_files() -> impl Iterator<Item = (String, String)> {
+    files()
+        .into_iter()
+        .filter(|(name, _)| Path::new(name).extension().is_some_and(|extension| extension == "rs"))
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let silent: Vec<String> =
+        rust_files().filter(|(_, text)| !text.starts_with("//! ")).map(|(name, _)| name).collect();
+    assert!(silent.is_empty(), "files without a first line `//! …`: {silent:?}");
+}
+
+#[test]
+fn files_stay_small() {
+    let long: Vec<String> = rust_files()
+        .filter(|(_, text)| text.lines().count() > 700)
+        .map(|(name, text)| format!("{name} ({} lines)", text.lines().count()))
+        .collect();
+    assert!(long.is_empty(), "files over 700 lines: {long:?}");
+}
+
+#[test]
+fn crates_use_only_what_stands_before_them() {
+    for (name, text) in
+        files().into_iter().filter(|(name, _)| name.starts_with("crates/") && name.ends_with("Cargo.toml"))
+    {
+        let own = name.split('/').nth(1).expect("crates/NAME/Cargo.toml");
+        let own_rank = rank(own).unwrap_or_else(|| panic!("{own} has no place in the order of crates"));
+        let used = text.lines().filter_map(|line| line.strip_prefix("polyhead-"));
+        for used in used.filter_map(|line| line.split(['.', ' ', '=']).next()) {
+            let used_rank =
+                rank(used).unwrap_or_else(|| panic!("{name} uses {used}, which has no place in the order"));
+            assert!(used_rank < own_rank, "{own} must not use {used}");
+        }
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");
+    let section = manifest.split("[workspace.dependencies]").nth(1).expect("dependencies");
+    let section = section.split("\n[").next().expect("the rest of the section");
+    let silent: Vec<&str> = section
+        .lines()
+        .filter(|line| line.contains(" = ") && !line.starts_with("polyhead-") && !line.contains(" # "))
+        .collect();
+    assert!(silent.is_empty(), "dependencies without a reason: {silent:?}");
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    // Spelled in halves so that this file does not find itself.
+    let marks =
+        [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["unimplemented", "!("], ["dbg", "!("]];
+    for (name, text) in rust_files() {
+        for mark in marks.map(|halves| halves.concat()) {
+            assert!(!text.contains(&mark), "{name} contains {mark}");
+        }
+    }
+}
+
+#[test]
+fn no_path_of_a_machine_is_written_down() {
+    let roots = ["home", "root", "Users", "work", "tmp", "mnt"];
+    for (name, text) in files() {
+        for (index, line) in text.lines().enumerate() {
+            for root in roots {
+                for start in ["\"", "'", " ", "(", "`", "="] {
+                    let path = format!("{start}/{root}/");
+                    assert!(!line.contains(&path), "{name}:{}: a path of one machine: {line}", index + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_integration_binary_per_crate() {
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let tests = entry.expect("an entry").path().join("tests");
+        let binaries = fs::read_dir(&tests)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"));
+        assert_eq!(binaries.count(), 0, "{} should hold it/main.rs only", tests.display());
+    }
+}
