@@ -87,7 +87,8 @@ fn summary(report: &Report) -> String {
         line(finding_lines(finding));
     }
     line(String::new());
-    let share = 100.0 * report.clean as f64 / report.lines as f64;
+    // Rounded down: 100 % means all.
+    let share = (1000.0 * report.clean as f64 / report.lines as f64).floor() / 10.0;
     line(format!(
         "{} of {} pairs ({share:.1} %) have no fault",
         grouped(report.clean),

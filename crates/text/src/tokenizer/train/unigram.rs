@@ -7,7 +7,7 @@
 //! Expected counts are added up in fixed point: integer sums do not depend on order, so the pieces are the same to the
 //! bit for any number of threads.
 
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use rayon::prelude::*;
 
 use super::count::WordCounts;
@@ -21,6 +21,8 @@ const SHRINK: f64 = 0.75;
 const SLACK: f64 = 1.1;
 /// Substrings considered at first.
 const MAX_SEEDS: usize = 1_000_000;
+/// Distinct words, the most frequent ones, whose substrings are counted: a bound on memory.
+const SEED_WORDS: usize = 200_000;
 /// A piece expected less often than this goes.
 const MIN_EXPECTED: f64 = 0.5;
 /// Fixed-point steps per expected occurrence.
@@ -77,36 +79,60 @@ fn cut_at_gaps(words: &WordCounts, alphabet: &[char]) -> WordCounts {
     parts.collect()
 }
 
-/// Every character, and the substrings that occur at least twice among the distinct words, by frequency × length.
+/// Every character, and the best substrings of the most frequent words, by frequency × length.
 fn seeds(words: &WordCounts, alphabet: &[char], max_chars: usize) -> Vec<Piece> {
-    let mut flat = String::new();
-    for (word, _) in words {
-        flat.push_str(word);
-        flat.push('\0');
-    }
-    // The suffix array yields substrings that cannot grow to the right without becoming rarer. One that runs over the
-    // end of a word stands for its part before that end, which occurs as often.
-    let mut found: Vec<(String, u64)> = match esaxx_rs::suffix_rs(&flat) {
-        Ok(suffixes) => suffixes
-            .iter()
-            .map(|(chars, count)| (chars.split(|&c| c == '\0').next().unwrap_or_default(), count))
-            .filter(|(chars, _)| (2..=max_chars).contains(&chars.len()))
-            .map(|(chars, count)| (chars.iter().collect(), u64::from(count) * chars.len() as u64))
-            .collect(),
-        Err(_) => Vec::new(), // no text, no substrings
-    };
-    found.sort_unstable_by(|(a, score_a), (b, score_b)| a.cmp(b).then(score_b.cmp(score_a)));
-    found.dedup_by(|(later, _), (first, _)| later == first);
-    found.sort_by_key(|&(_, score)| std::cmp::Reverse(score));
+    let frequent = &words[..words.len().min(SEED_WORDS)];
+    let found =
+        substrings(frequent, max_chars).into_iter().filter(|(piece, _)| piece.chars().nth(1).is_some());
+    let mut found: Vec<(String, u64)> =
+        found.map(|(piece, count)| (piece.to_owned(), count * piece.chars().count() as u64)).collect();
+    found.sort_unstable_by(|(a, score_a), (b, score_b)| score_b.cmp(score_a).then_with(|| a.cmp(b)));
     found.truncate(MAX_SEEDS.saturating_sub(alphabet.len()));
-    let mut char_counts: ahash::AHashMap<char, u64> = alphabet.iter().map(|&c| (c, 1)).collect();
+    let mut char_counts: AHashMap<char, u64> = alphabet.iter().map(|&c| (c, 1)).collect();
     for (word, count) in words {
-        word.chars().for_each(|c| *char_counts.entry(c).or_default() += count);
+        for c in word.chars() {
+            *char_counts.entry(c).or_default() += count;
+        }
     }
     let chars = alphabet.iter().map(|c| (c.to_string(), char_counts[c]));
     let all: Vec<(String, u64)> = chars.chain(found).collect();
     let log_total = (all.iter().map(|&(_, score)| score).sum::<u64>() as f64).ln();
     all.into_iter().map(|(piece, score)| (piece, (score as f64).ln() - log_total)).collect()
+}
+
+/// Substrings that occur at least twice, each as long as it can be: one that is always followed, or always preceded, by
+/// the same character is left out in favour of the longer one.
+fn substrings<'a>(words: &'a [(String, u64)], max_chars: usize) -> AHashMap<&'a str, u64> {
+    let mut counts: AHashMap<&'a str, u64> = AHashMap::new();
+    for (word, count) in words {
+        each_substring(word, max_chars, |piece, _| *counts.entry(piece).or_default() += count);
+    }
+    counts.retain(|_, count| *count >= 2);
+    let mut longest = counts.clone();
+    for (word, _) in words {
+        each_substring(word, max_chars, |piece, [wider_left, wider_right]| {
+            let count = counts.get(piece);
+            if count.is_some()
+                && [wider_left, wider_right].into_iter().flatten().any(|wider| counts.get(wider) == count)
+            {
+                longest.remove(piece);
+            }
+        });
+    }
+    longest
+}
+
+/// Calls `take(piece, [one character more on the left, one more on the right])` for all substrings of `word`.
+fn each_substring<'a>(word: &'a str, max_chars: usize, mut take: impl FnMut(&'a str, [Option<&'a str>; 2])) {
+    let borders: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
+    for start in 0..borders.len() - 1 {
+        for end in start + 1..borders.len().min(start + max_chars + 1) {
+            let fits = end - start < max_chars;
+            let left = (fits && start > 0).then(|| &word[borders[start - 1]..borders[end]]);
+            let right = (fits && end + 1 < borders.len()).then(|| &word[borders[start]..borders[end + 1]]);
+            take(&word[borders[start]..borders[end]], [left, right]);
+        }
+    }
 }
 
 /// E step: how often each piece is expected, in fixed point.
@@ -201,7 +227,7 @@ fn prune(words: &WordCounts, pieces: Vec<Piece>, keep: usize) -> Vec<Piece> {
 /// Every character and the best of the rest, best first.
 fn finish(pieces: Vec<Piece>, alphabet: &[char], n_pieces: usize) -> Vec<Piece> {
     let lowest = pieces.iter().map(|&(_, score)| score).fold(0.0, f64::min);
-    let mut chars: ahash::AHashMap<String, f64> = alphabet.iter().map(|c| (c.to_string(), lowest)).collect();
+    let mut chars: AHashMap<String, f64> = alphabet.iter().map(|c| (c.to_string(), lowest)).collect();
     let mut rest = Vec::new();
     for (piece, score) in pieces {
         match chars.get_mut(&piece) {
@@ -259,7 +285,7 @@ mod tests {
         let pieces = learn(&words, &alphabet, options, || {});
         assert_eq!(pieces.len(), alphabet.len() + 2);
         assert!(alphabet.iter().all(|c| pieces.iter().any(|(piece, _)| *piece == c.to_string())));
-        assert!(pieces.iter().any(|(piece, _)| piece == "at"), "{pieces:?}");
+        assert!(pieces.iter().any(|(piece, _)| piece == "▁the"), "{pieces:?}");
         assert!(pieces.windows(2).all(|pair| pair[0].1 >= pair[1].1));
     }
 }
