@@ -27,24 +27,18 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    let cause = |error: &anyhow::Error| {
-        error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<polyhead_text::Error>())
-            .map(|cause| (cause.hint(), cause.is_misuse()))
+    let (hint, code) = if let Some(misuse) = error.downcast_ref::<Misuse>() {
+        (misuse.hint.clone(), 2)
+    } else if let Some(failure) = error.downcast_ref::<Failure>() {
+        (failure.hint.clone(), 1)
+    } else if let Some(error) = error.downcast_ref::<polyhead_text::Error>() {
+        (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else {
+        ("is the disk full? results go to standard output".into(), 1)
     };
-    let (hint, misused) = match (error.downcast_ref::<Misuse>(), error.downcast_ref::<Failure>()) {
-        (Some(misuse), _) => (Some(misuse.hint.clone()), true),
-        (_, Some(failure)) => (Some(failure.hint.clone()), false),
-        _ => cause(error).map_or((None, false), |(hint, misused)| (Some(hint), misused)),
-    };
-    let mut stderr = std::io::stderr().lock();
     // Nothing is left to be told when standard error itself cannot be written.
-    let _ = writeln!(stderr, "error: {error:#}");
-    if let Some(hint) = hint {
-        let _ = writeln!(stderr, "hint: {hint}");
-    }
-    ExitCode::from(if misused { 2 } else { 1 })
+    let _ = writeln!(std::io::stderr(), "error: {error}\nhint: {hint}");
+    ExitCode::from(code)
 }
 
 /// On Ctrl-C or a request to end, removes half-written files and ends with the customary code.
@@ -59,11 +53,9 @@ pub(crate) fn clean_up_when_interrupted() {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         let json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
-        json == Some(std::io::ErrorKind::BrokenPipe)
-            || cause
-                .downcast_ref::<std::io::Error>()
-                .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        io.or(json) == Some(std::io::ErrorKind::BrokenPipe)
     })
 }
 
