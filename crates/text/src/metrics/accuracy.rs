@@ -79,6 +79,7 @@ fn equals_any(hypothesis: &str, references: &[&str], lowercase: bool) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "whole numbers are exact")]
 mod tests {
     use super::*;
 

@@ -135,6 +135,7 @@ impl Interval {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "whole numbers are exact")]
 mod tests {
     use super::super::Accuracy;
     use super::*;

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn score_by_hand() {
         let chrf = Chrf::default();
-        let (precision, recall) = (1.0, (2.0 / 3.0 + 0.5) / 2.0);
+        let (precision, recall) = (1.0, 7.0 / 12.0);
         let expected = 100.0 * 5.0 * precision * recall / (4.0 * precision + recall);
         assert!((chrf.score(&chrf.statistics("ab", &["abc"])) - expected).abs() < 1e-12);
     }

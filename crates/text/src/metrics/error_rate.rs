@@ -103,6 +103,7 @@ pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "whole numbers are exact")]
 mod tests {
     use super::*;
 

@@ -109,6 +109,7 @@ fn common_subsequence(a: &[u32], b: &[u32]) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "whole numbers are exact")]
 mod tests {
     use super::*;
 
