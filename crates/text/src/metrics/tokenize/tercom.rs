@@ -1,9 +1,9 @@
 //! The normalisation that TER may apply before it counts edits: that of Tercom (Snover et al. 2006) as sacreBLEU has it.
 
 use super::super::ter::TerOptions;
-use super::{around, is_western_mark, numbers, trim_end, unescape};
+use super::{around, is_western_mark, numbers, trim_end, unescape, words};
 
-/// `line` with white space between its words.
+/// `line` with one space between its words, so that a second pass finds a space where there was other white space.
 pub(crate) fn normalize(line: &str, options: &TerOptions) -> String {
     let line = trim_end(line);
     let mut line = if options.case_sensitive { line.to_owned() } else { line.to_lowercase() };
@@ -19,7 +19,7 @@ pub(crate) fn normalize(line: &str, options: &TerOptions) -> String {
             line.retain(|c| !is_asian_punctuation(c));
         }
     }
-    line
+    words(&line).collect::<Vec<_>>().join(" ")
 }
 
 fn western(line: &str) -> String {

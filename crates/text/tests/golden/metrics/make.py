@@ -39,6 +39,7 @@ NASTY = [
     ("He said: &quot;A&amp;B&quot; &lt;tag&gt;", 'He said: "A&B" <tag>', "He said: &amp;quot;A&amp;amp;B &amp;lt;tag&amp;gt;"),
     ("<skipped> text <skipped>here", "text here", "<skipped>"),
     ("John's dog's bone isn't Mary's", "John 's dog 's bone isn't Mary 's", "the bone of John's dog"),
+    ("a's\u3000b's\u0085c", "a's\u3000b's\u0085c", "a 's b 's c"),
     ("trailing space   ", "trailing space", "  trailing space"),
     ("tab\tseparated\twords", "tab separated words", "tab\tseparated words"),
     ("no\u00a0break and\u2003em and thin\u2009space", "no break and em and thin space", "no break"),
