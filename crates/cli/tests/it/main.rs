@@ -1,6 +1,8 @@
 //! The integration tests of the program, one binary: each drives `polyhead` as a user would.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod data;
 mod program;
+mod score;
 mod tidy;
 mod tokenizer;

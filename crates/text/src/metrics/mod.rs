@@ -1,1 +1,196 @@
 //! Metrics on strings: BLEU, chrF, TER, ROUGE, accuracy and error rates.
+//!
+//! Every metric has one shape: a sentence yields a vector of sufficient statistics, the vectors of a corpus add up, and
+//! the score is a function of a sum. A sentence score is the function of one vector, a corpus score that of the whole
+//! sum, and a bootstrap sample ([`bootstrap`]) that of a sum drawn with replacement:
+//!
+//! ```text
+//! corpus score = f( Σ_i s(hypothesis_i, references_i) )
+//! ```
+//!
+//! All scores are percentages. BLEU, chrF and TER are those of sacreBLEU 2.6 (Post 2018, *A call for clarity in
+//! reporting BLEU scores*), signature included.
+//!
+//! ```
+//! use polyhead_text::metrics::{Bleu, BleuOptions, Statistics, signature};
+//! let bleu = Bleu::new(BleuOptions::default());
+//! let hypotheses = ["The cat sat on the mat ."];
+//! let references = [vec!["The cat sat on a mat ."]];
+//! let statistics = Statistics::collect(&bleu, &hypotheses, &references)?;
+//! assert!((statistics.score(&bleu) - 48.892_302).abs() < 1e-6);
+//! assert!(signature(&bleu, 1, None).starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|"));
+//! # Ok::<(), polyhead_text::Error>(())
+//! ```
+
+pub mod accuracy;
+pub mod bleu;
+pub mod bootstrap;
+pub mod chrf;
+pub mod error_rate;
+mod ngrams;
+pub mod rouge;
+pub mod ter;
+mod ter_shifts;
+pub mod tokenize;
+
+pub use accuracy::{Accuracy, SequenceErrorRate};
+pub use bleu::{Bleu, BleuOptions, BleuScore, Smoothing};
+pub use bootstrap::{Bootstrap, Comparison, Interval};
+pub use chrf::{Chrf, ChrfOptions};
+pub use error_rate::{TokenErrorRate, Unit};
+pub use rouge::{Rouge, RougeVariant};
+pub use ter::{Ter, TerOptions};
+pub use tokenize::Tokenization;
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// A metric: statistics of one sentence that add up, and the score of a sum.
+pub trait Metric: Send + Sync {
+    /// The name as papers print it: `BLEU`, `chrF2++`, `TER`.
+    fn name(&self) -> String;
+
+    /// The statistics of one sentence against its references; the number of values is the same for every sentence.
+    fn statistics(&self, hypothesis: &str, references: &[&str]) -> Vec<f64>;
+
+    /// The score, in percent, of one sentence's statistics or of a sum of them.
+    fn score(&self, statistics: &[f64]) -> f64;
+
+    /// What the score depends on, as (key, value), in the order of the signature.
+    fn settings(&self) -> Vec<(&'static str, String)>;
+
+    /// The parts the score is made of, for a report.
+    fn details(&self, statistics: &[f64]) -> Map<String, Value>;
+
+    /// The parts as one line for people; empty where there is no more to say than the score.
+    fn verbose(&self, _statistics: &[f64]) -> String {
+        String::new()
+    }
+}
+
+/// The statistics of a corpus: one row per sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    width: usize,
+    values: Vec<f64>,
+}
+
+impl Statistics {
+    /// Compares `hypotheses` with `references`, which hold one list per reference translation, each as long as
+    /// `hypotheses`. Sentences are compared in parallel; the result does not depend on the number of threads.
+    pub fn collect<H, R>(metric: &dyn Metric, hypotheses: &[H], references: &[Vec<R>]) -> Result<Self>
+    where
+        H: AsRef<str> + Sync,
+        R: AsRef<str> + Sync,
+    {
+        check_lengths(hypotheses.len(), references)?;
+        let rows: Vec<Vec<f64>> = hypotheses
+            .par_iter()
+            .enumerate()
+            .map(|(line, hypothesis)| {
+                let references: Vec<&str> = references.iter().map(|lines| lines[line].as_ref()).collect();
+                metric.statistics(hypothesis.as_ref(), &references)
+            })
+            .collect();
+        Ok(Self { width: rows[0].len(), values: rows.concat() })
+    }
+
+    /// The number of sentences.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.width
+    }
+
+    /// Never true: a corpus has at least one sentence.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The statistics of the sentence at `index`.
+    pub fn row(&self, index: usize) -> &[f64] {
+        &self.values[index * self.width..(index + 1) * self.width]
+    }
+
+    /// The sum over the corpus.
+    pub fn total(&self) -> Vec<f64> {
+        self.total_of(0..self.len())
+    }
+
+    /// The sum over the sentences at `indices`.
+    pub fn total_of(&self, indices: impl IntoIterator<Item = usize>) -> Vec<f64> {
+        let mut total = vec![0.0; self.width];
+        for index in indices {
+            for (sum, value) in total.iter_mut().zip(self.row(index)) {
+                *sum += value;
+            }
+        }
+        total
+    }
+
+    /// The corpus score.
+    pub fn score(&self, metric: &dyn Metric) -> f64 {
+        metric.score(&self.total())
+    }
+
+    /// The score of every sentence.
+    pub fn sentence_scores(&self, metric: &dyn Metric) -> Vec<f64> {
+        (0..self.len()).map(|index| metric.score(self.row(index))).collect()
+    }
+}
+
+/// What another group needs to compute the same number, in sacreBLEU's form; only the version is our own.
+pub fn signature(metric: &dyn Metric, n_references: usize, bootstrap: Option<&Bootstrap>) -> String {
+    let mut parts = vec![format!("nrefs:{n_references}")];
+    if let Some(bootstrap) = bootstrap {
+        parts.push(format!("bs:{}|seed:{}", bootstrap.samples, bootstrap.seed));
+    }
+    parts.extend(metric.settings().iter().map(|(key, value)| format!("{key}:{value}")));
+    parts.push(concat!("version:polyhead-", env!("CARGO_PKG_VERSION")).into());
+    parts.join("|")
+}
+
+fn check_lengths<R>(hypotheses: usize, references: &[Vec<R>]) -> Result<()> {
+    if references.is_empty() {
+        return Err(Error::Empty { what: "references".into() });
+    }
+    for (index, lines) in references.iter().enumerate() {
+        if lines.len() != hypotheses {
+            return Err(Error::LineCounts {
+                source_path: "hypotheses".into(),
+                target_path: format!("reference {}", index + 1).into(),
+                source_lines: hypotheses as u64,
+                target_lines: lines.len() as u64,
+            });
+        }
+    }
+    if hypotheses == 0 {
+        return Err(Error::Empty { what: "hypotheses".into() });
+    }
+    Ok(())
+}
+
+/// The text to compare: lower case, or as it is.
+fn cased(text: &str, lowercase: bool) -> std::borrow::Cow<'_, str> {
+    if lowercase { text.to_lowercase().into() } else { text.into() }
+}
+
+/// The words of the signatures: `yes` or `no`.
+fn yes_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_must_agree_and_a_corpus_must_hold_something() {
+        let accuracy = Accuracy::default();
+        let none: [&str; 0] = [];
+        let error = Statistics::collect(&accuracy, &["a"], &[vec!["a"], vec!["a", "b"]]).unwrap_err();
+        assert_eq!(error.to_string(), "hypotheses has 1 lines, reference 2 has 2: expected the same number");
+        assert!(matches!(Statistics::collect(&accuracy, &none, &[vec!["a"; 0]]), Err(Error::Empty { .. })));
+        assert!(matches!(Statistics::collect::<_, &str>(&accuracy, &["a"], &[]), Err(Error::Empty { .. })));
+    }
+}

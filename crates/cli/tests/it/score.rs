@@ -1,0 +1,204 @@
+//! `polyhead score` as a user meets it: numbers, forms, and messages.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const HYPOTHESIS: &str =
+    "The cat sat on the mat.\nIt costs 1,000.50 dollars.\n\nGood morning, everybody!  \n";
+const REFERENCE: &str =
+    "The cat sat on a mat.\nIt costs $1,000.50.\nThis is missing.\nGood morning, everybody!\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("hypothesis", HYPOTHESIS.as_bytes());
+        folder.write("reference", REFERENCE.as_bytes());
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.0.path().join(name), bytes).unwrap();
+    }
+
+    fn score(&self, arguments: &[&str], input: &str) -> Output {
+        run(self.0.path(), arguments, input)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let all = [&["--reference", "reference", "--hypothesis", "hypothesis"], arguments].concat();
+        let output = self.score(&all, "");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The exit code and standard error of a run that must fail without a result.
+    fn failure(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.score(arguments, "");
+        assert!(output.stdout.is_empty());
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn run(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .arg("score")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails before it reads closes the pipe; its own message is what the test looks at.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn close(found: &Value, expected: f64) {
+    let found = found.as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+}
+
+/// The numbers are those that sacreBLEU 2.6.0 prints for these files.
+#[test]
+fn numbers_of_sacrebleu() {
+    let report = Folder::new().json(&["--metrics", "bleu,chrf,chrf++,ter"]);
+    let metrics = report["metrics"].as_array().unwrap();
+    let names: Vec<&str> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["BLEU", "chrF2", "chrF2++", "TER"]);
+    close(&metrics[0]["score"], 44.071_152_989_180_405);
+    close(&metrics[1]["score"], 67.537_919_801_995_5);
+    close(&metrics[2]["score"], 66.900_682_939_091_8);
+    close(&metrics[3]["score"], 40.0);
+    assert_eq!(report["lines"], 4);
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        metrics[0]["signature"],
+        format!("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyhead-{version}")
+    );
+    assert_eq!(metrics[0]["details"]["counts"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn standard_input_and_files_are_the_same() {
+    let folder = Folder::new();
+    let from_file = folder.json(&["--metrics", "bleu"]);
+    let output = folder.score(&["-r", "reference", "-m", "bleu"], HYPOTHESIS);
+    let from_input: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(from_file["metrics"], from_input["metrics"]);
+    assert_eq!(from_input["hypothesis"], "standard input");
+}
+
+#[test]
+fn a_second_reference_can_only_help_ter() {
+    let folder = Folder::new();
+    let one = folder.json(&["--metrics", "ter"]);
+    let two = folder.json(&["--metrics", "ter", "--reference", "hypothesis"]);
+    assert!(two["metrics"][0]["signature"].as_str().unwrap().starts_with("nrefs:2|"));
+    assert_eq!(two["metrics"][0]["details"]["edits"], 0);
+    assert!(one["metrics"][0]["details"]["edits"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn sentence_scores_and_every_metric() {
+    let report = Folder::new().json(&["--sentence", "-m", "bleu,rouge,accuracy,wer,per,cer,ser"]);
+    let metrics = report["metrics"].as_array().unwrap();
+    assert_eq!(metrics.len(), 9);
+    for metric in metrics {
+        assert_eq!(metric["sentences"].as_array().unwrap().len(), 4, "{metric}");
+    }
+    assert!(metrics[0]["signature"].as_str().unwrap().contains("eff:yes"));
+    close(&metrics[0]["sentences"][3], 100.0);
+    close(&metrics[0]["sentences"][2], 0.0);
+    close(&metrics[4]["score"], 25.0);
+    close(&metrics[8]["score"], 75.0);
+}
+
+#[test]
+fn a_baseline_brings_intervals_and_a_p_value() {
+    let folder = Folder::new();
+    let report = folder.json(&["--baseline", "reference", "-m", "chrf", "--samples", "200", "--seed", "7"]);
+    let metric = &report["metrics"][0];
+    assert!(metric["signature"].as_str().unwrap().starts_with("nrefs:1|bs:200|seed:7|case:mixed"));
+    close(&metric["baseline"]["score"], 100.0);
+    assert!(metric["baseline"]["difference"].as_f64().unwrap() < 0.0);
+    let p = metric["baseline"]["p_value"].as_f64().unwrap();
+    assert!(0.0 < p && p <= 1.0);
+    let (lower, upper) = (&metric["confidence"]["lower"], &metric["confidence"]["upper"]);
+    assert!(lower.as_f64().unwrap() <= upper.as_f64().unwrap());
+    assert_eq!(
+        report,
+        folder.json(&["--baseline", "reference", "-m", "chrf", "--samples", "200", "--seed", "7"])
+    );
+}
+
+#[test]
+fn text_for_people() {
+    let folder = Folder::new();
+    let arguments =
+        ["-r", "reference", "--hypothesis", "reference", "-m", "bleu,ter", "--format", "text", "--sentence"];
+    let output = folder.score(&arguments, "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "metric  score");
+    assert!(
+        lines[1].starts_with("BLEU    100.00  100.0/100.0/100.0/100.0 (BP = 1.000 ratio = 1.000"),
+        "{text}"
+    );
+    assert_eq!(lines[2], "TER     0.00");
+    assert_eq!(lines[4], "line  BLEU    TER");
+    assert_eq!(lines[5], "1     100.00  0.00");
+    assert!(lines[10].starts_with("BLEU|nrefs:1|"), "{text}");
+}
+
+#[test]
+fn failures_say_what_and_what_to_do() {
+    let folder = Folder::new();
+    folder.write("short", b"one\ntwo\n");
+    folder.write("latin1", b"gut\nsch\xf6n\n");
+    folder.write("empty", b"");
+    let (code, message) = folder.failure(&["-r", "reference", "--hypothesis", "short"]);
+    assert_eq!(code, 1);
+    assert!(
+        message.starts_with("error: short has 2 lines, reference has 4: expected the same number\nhint: ")
+    );
+    let (code, message) = folder.failure(&["-r", "missing"]);
+    assert_eq!(code, 1);
+    assert!(message.starts_with("error: missing: cannot open: no such file or directory"), "{message}");
+    assert!(message.contains("\nhint: check the spelling"), "{message}");
+    let (code, message) = folder.failure(&["-r", "latin1", "--hypothesis", "short"]);
+    assert_eq!(code, 1);
+    assert!(message.starts_with("error: latin1:2: invalid UTF-8 at byte 4 of the line\nhint: "), "{message}");
+    let (code, message) = folder.failure(&["-r", "empty", "--hypothesis", "empty"]);
+    assert_eq!(code, 1);
+    assert!(message.starts_with("error: empty: no text found"), "{message}");
+}
+
+#[test]
+fn misuse_exits_with_2() {
+    let folder = Folder::new();
+    for arguments in [
+        &["-r", "reference", "--metrics", "bluescore"][..],
+        &["-r", "reference", "--tokenize", "moses"],
+        &["-r", "reference", "--samples", "0"],
+        &["-r", "reference", "--smooth-value", "0.1"],
+        &["-r", "reference", "--smooth", "floor", "--smooth-value", "nan"],
+        &["-r", "-"],
+        &[],
+    ] {
+        let (code, message) = folder.failure(arguments);
+        assert_eq!(code, 2, "{arguments:?} {message}");
+        assert!(message.starts_with("error: "), "{message}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let output = run(Path::new("."), &["--help"], "");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\nExamples:\n"));
+}
