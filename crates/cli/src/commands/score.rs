@@ -16,7 +16,7 @@ use metrics::{MetricName, MetricOptions};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead translate model < test.en | polyhead score --reference test.de
+  polyhead score --reference test.de < translated.de
   polyhead score --reference test.de --hypothesis new.de --baseline old.de --metrics bleu,ter --format text
   polyhead score --reference a.de.gz --reference b.de.gz --hypothesis new.de --confidence --tokenize intl
 
@@ -46,7 +46,7 @@ pub(crate) struct Score {
     #[arg(long)]
     sentence: bool,
 
-    /// Give a 95 % confidence interval by bootstrap resampling
+    /// Show the 95 % confidence interval in text too, and name the resampling in the signature as sacreBLEU does
     #[arg(long)]
     confidence: bool,
 
@@ -136,12 +136,15 @@ impl Score {
             .transpose()?;
         let interval = match &comparison {
             Some(comparison) => Some(comparison.interval),
-            None if self.confidence => Some(bootstrap.interval(metric.as_ref(), &statistics)?),
+            None if self.confidence || self.format == Format::Json => {
+                Some(bootstrap.interval(metric.as_ref(), &statistics)?)
+            }
             None => None,
         };
+        let named = self.confidence || comparison.is_some();
         Ok(MetricResult {
             score: statistics.score(metric.as_ref()),
-            signature: signature(metric.as_ref(), references.len(), interval.map(|_| bootstrap)),
+            signature: signature(metric.as_ref(), references.len(), named.then_some(bootstrap)),
             total: statistics.total(),
             interval,
             comparison,

@@ -75,15 +75,16 @@ fn help_names_every_command() {
         assert!(out.contains(command), "{out}");
     }
     for command in [
-        ["tokenizer", "train"],
-        ["tokenizer", "encode"],
-        ["tokenizer", "decode"],
-        ["tokenizer", "info"],
-        ["data", "check"],
-        ["data", "clean"],
-        ["data", "stats"],
+        &["tokenizer", "train"][..],
+        &["tokenizer", "encode"],
+        &["tokenizer", "decode"],
+        &["tokenizer", "info"],
+        &["data", "check"],
+        &["data", "clean"],
+        &["data", "stats"],
+        &["score"],
     ] {
-        let out = polyhead(folder.path(), &[command[0], command[1], "--help"], "").ok();
+        let out = polyhead(folder.path(), &[command, &["--help"]].concat(), "").ok();
         assert!(out.contains("Example"), "{command:?} shows no example:\n{out}");
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{MetricResult, Report};
+use crate::report::print_json;
 
 /// The JSON object, in the order in which it is written.
 #[derive(Serialize)]
@@ -63,10 +64,7 @@ pub(super) fn json(report: &Report) -> Result<()> {
         lines: report.lines,
         metrics: report.results.iter().map(|result| metric_json(&report.bootstrap, result)).collect(),
     };
-    let mut out = BufWriter::new(io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, &value).map_err(io::Error::from)?;
-    writeln!(out)?;
-    Ok(out.flush()?)
+    print_json(&value)
 }
 
 fn metric_json<'a>(bootstrap: &Bootstrap, result: &'a MetricResult) -> MetricJson<'a> {
