@@ -20,6 +20,9 @@ pub(crate) enum Command {
     /// Train tokenisers and use them: text to ids and back
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Measure speed, one JSON line for each measurement
+    #[command(subcommand)]
+    Bench(commands::bench::Bench),
     /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
     Score(commands::score::Score),
 }

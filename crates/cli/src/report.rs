@@ -59,6 +59,21 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
+/// Most threads that an option may ask for.
+const MAX_THREADS: usize = 1024;
+
+/// A pool of `threads` threads, all cores for `None`.
+pub(crate) fn thread_pool(threads: Option<usize>) -> anyhow::Result<rayon::ThreadPool> {
+    if let Some(threads) = threads.filter(|threads| !(1..=MAX_THREADS).contains(threads)) {
+        return Err(Misuse {
+            message: format!("--threads: {threads}, expected 1 to {MAX_THREADS}"),
+            hint: "leave it out to use all cores".into(),
+        }
+        .into());
+    }
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
+}
+
 /// Writes `value` as JSON to standard output.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();

@@ -10,7 +10,7 @@ use polyhead_text::tokenizer::{
     train,
 };
 
-use crate::report::{Misuse, progress};
+use crate::report::{Misuse, progress, thread_pool};
 
 const EXAMPLES: &str = "Examples:
   polyhead tokenizer train --input train.en --input train.de --vocab-size 8000 --out tokenizer.json
@@ -106,9 +106,10 @@ enum SplitName {
 
 impl Train {
     pub(crate) fn run(self) -> Result<()> {
-        if let Some(threads) = self.threads {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-        }
+        thread_pool(self.threads)?.install(|| self.train())
+    }
+
+    fn train(&self) -> Result<()> {
         let options = self.options();
         if self.separate {
             std::fs::create_dir_all(&self.out)

@@ -1,0 +1,21 @@
+//! `polyhead bench`: how fast the machine runs the parts, one JSON line for each measurement.
+
+mod gemm;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// The benches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Matrix products of the training workloads next to the machine's peak
+    Gemm(gemm::Gemm),
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Self::Gemm(gemm) => gemm.run(),
+        }
+    }
+}

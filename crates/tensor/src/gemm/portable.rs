@@ -1,0 +1,27 @@
+//! Tiles in plain Rust, for machines without the vector instructions we know.
+
+use super::kernel::Tile;
+
+pub(super) const TILE_ROWS: usize = 4;
+pub(super) const PANEL_COLS: usize = 16;
+
+/// Multiplies one tile.
+///
+/// # Safety
+/// `tile.c` points to rows × cols writable numbers that nobody else touches.
+pub(super) unsafe fn multiply(tile: &Tile<'_>) {
+    for row in 0..tile.rows {
+        // SAFETY: promised by the caller.
+        let c = unsafe { std::slice::from_raw_parts_mut(tile.c.add(row * tile.row_stride), tile.cols) };
+        let mut sums = [0.0_f32; PANEL_COLS];
+        if tile.continues {
+            sums[..tile.cols].copy_from_slice(c);
+        }
+        for (a, b) in tile.a.chunks_exact(TILE_ROWS).zip(tile.b.chunks_exact(PANEL_COLS)) {
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum = a[row].mul_add(b, *sum);
+            }
+        }
+        c.copy_from_slice(&sums[..tile.cols]);
+    }
+}
