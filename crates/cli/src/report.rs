@@ -74,6 +74,13 @@ pub(crate) fn thread_pool(threads: Option<usize>) -> anyhow::Result<rayon::Threa
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
 }
 
+/// The most memory this process has held, where the system tells.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
 /// Writes `value` as JSON to standard output.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();

@@ -12,9 +12,12 @@
 //! assert!((0.0..1.0).contains(&shuffle.uniform(0)));
 //! ```
 
-const ROUNDS: usize = 10;
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const KEY_STEP: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+/// Rounds of Philox4x32-10.
+pub const ROUNDS: usize = 10;
+/// Its two multipliers.
+pub const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+/// What its key grows by in each round.
+pub const KEY_STEP: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// Philox4x32-10: four random words for a 128-bit `counter` under a 64-bit `key`.
 pub const fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
@@ -62,12 +65,16 @@ impl Random {
         Self { seed: self.stream(first).u64(u64::MAX), stream: second }
     }
 
+    /// The key and the stream's half of the counter, for kernels that run Philox themselves.
+    pub const fn parts(self) -> ([u32; 2], [u32; 2]) {
+        (halves(self.seed), halves(self.stream))
+    }
+
     /// Sixty-four random bits for `index`.
     pub const fn u64(self, index: u64) -> u64 {
-        let [a, b, _, _] = philox(
-            [index as u32, (index >> 32) as u32, self.stream as u32, (self.stream >> 32) as u32],
-            [self.seed as u32, (self.seed >> 32) as u32],
-        );
+        let (key, [stream_low, stream_high]) = self.parts();
+        let [low, high] = halves(index);
+        let [a, b, _, _] = philox([low, high, stream_low, stream_high], key);
         a as u64 | (b as u64) << 32
     }
 
@@ -94,6 +101,10 @@ impl Random {
             items.swap(last, self.below(last + 1, last as u64));
         }
     }
+}
+
+const fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
 }
 
 #[cfg(test)]

@@ -1,8 +1,26 @@
-//! Arrays and kernels for attention models.
+//! Arrays, kernels and differentiation for attention models.
 //!
 //! The law of this crate: the same inputs give the same bits, for any number of threads, any vector instructions, and
-//! whatever other rows stand in the batch. See [`gemm`] for how.
+//! whatever other rows stand in the batch. See [`gemm`] and `lanes.rs` for how.
+//!
+//! 1. [`tensor`] holds numbers, [`pool`] lends their memory.
+//! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
+//! 3. [`parameters`] have names; [`optim`] changes them.
 
+pub mod error;
 pub mod gemm;
 pub mod isa;
+mod lanes;
+pub mod ops;
+pub mod optim;
+mod parallel;
+pub mod parameters;
 pub mod peak;
+pub mod pool;
+pub mod tape;
+pub mod tensor;
+
+pub use error::{Error, Result};
+pub use parameters::{ParameterId, Parameters};
+pub use tape::{Gradients, Tape, Var};
+pub use tensor::Tensor;

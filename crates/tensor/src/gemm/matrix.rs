@@ -1,5 +1,7 @@
 //! Views of matrices: a slice, a shape and two strides, so that a transpose is free.
 
+use std::marker::PhantomData;
+
 /// A matrix to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
@@ -63,12 +65,13 @@ impl<'a> Matrix<'a> {
 /// A matrix to write, row after row.
 #[derive(Debug)]
 pub struct MatrixMut<'a> {
-    data: &'a mut [f32],
+    data: *mut f32,
     /// Rows.
     pub rows: usize,
     /// Columns.
     pub cols: usize,
     row_stride: usize,
+    borrow: PhantomData<&'a mut [f32]>,
 }
 
 impl<'a> MatrixMut<'a> {
@@ -77,38 +80,35 @@ impl<'a> MatrixMut<'a> {
     /// # Panics
     /// If `data` is shorter.
     pub fn new(data: &'a mut [f32], rows: usize, cols: usize) -> Self {
-        Self::strided(data, [rows, cols], cols)
-    }
-
-    /// `shape` = [rows, cols] with the distance between neighbouring rows.
-    ///
-    /// # Panics
-    /// If an element lies outside `data` or rows overlap.
-    pub fn strided(data: &'a mut [f32], [rows, cols]: [usize; 2], row_stride: usize) -> Self {
-        let last = rows.saturating_sub(1) * row_stride + cols;
         assert!(
-            rows * cols == 0 || last <= data.len(),
-            "a {rows}×{cols} matrix needs {last} numbers, found {}",
+            rows * cols <= data.len(),
+            "a {rows}×{cols} matrix needs {} numbers, found {}",
+            rows * cols,
             data.len()
         );
-        assert!(
-            rows <= 1 || row_stride >= cols,
-            "rows of {cols} numbers overlap at a distance of {row_stride}"
-        );
-        Self { data, rows, cols, row_stride }
+        Self { data: data.as_mut_ptr(), rows, cols, row_stride: cols, borrow: PhantomData }
+    }
+
+    /// `shape` = [rows, cols] at an address, with the distance between neighbouring rows.
+    ///
+    /// # Safety
+    /// Every element can be written, rows do not overlap, and nobody else touches them for as long as this lives.
+    pub(crate) unsafe fn from_raw(data: *mut f32, [rows, cols]: [usize; 2], row_stride: usize) -> Self {
+        Self { data, rows, cols, row_stride, borrow: PhantomData }
     }
 
     /// Sets every element.
     pub fn fill(&mut self, value: f32) {
         for row in 0..self.rows {
-            let start = row * self.row_stride;
-            self.data[start..start + self.cols].fill(value);
+            // SAFETY: the row lies inside the matrix.
+            unsafe { std::slice::from_raw_parts_mut(self.data.add(row * self.row_stride), self.cols) }
+                .fill(value);
         }
     }
 
     /// A handle that several threads may write through, each its own elements.
     pub(super) fn shared(&mut self) -> Shared {
-        Shared { data: self.data.as_mut_ptr(), row_stride: self.row_stride }
+        Shared { data: self.data, row_stride: self.row_stride }
     }
 }
 

@@ -67,7 +67,19 @@ pub fn gemm(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output)
 /// # Panics
 /// If the shapes do not fit together or the machine lacks the instructions.
 pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output) {
-    multiply(c, a, &Packed::on(isa, b), output);
+    let packed = Packed::into_buffer(isa, b, PACKED_PANELS.take());
+    multiply(c, a, &packed, output, rayon::current_num_threads());
+    PACKED_PANELS.set(packed.into_data());
+}
+
+/// As [`gemm`] on the calling thread alone, for small products inside a task of many.
+///
+/// # Panics
+/// If the shapes do not fit together.
+pub(crate) fn gemm_serial(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output) {
+    let packed = Packed::into_buffer(Isa::best(), b, PACKED_PANELS.take());
+    multiply(c, a, &packed, output, 1);
+    PACKED_PANELS.set(packed.into_data());
 }
 
 /// As [`gemm`] with a B that was packed before, for weights used many times.
@@ -75,10 +87,10 @@ pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, ou
 /// # Panics
 /// If the shapes do not fit together.
 pub fn gemm_packed(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output) {
-    multiply(c, a, b, output);
+    multiply(c, a, b, output, rayon::current_num_threads());
 }
 
-fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output) {
+fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output, threads: usize) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     assert!(
         k == b.depth && c.rows == m && c.cols == n,
@@ -97,7 +109,7 @@ fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output) {
         return;
     }
     let kernel = Kernel::of(b.isa);
-    let grid = Grid::new([m, n, k], &kernel);
+    let grid = Grid::new([m, n, k], &kernel, threads);
     let target = c.shared();
     let run = |index: usize| {
         let (rows, panels) = grid.task(index);
@@ -105,14 +117,16 @@ fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output) {
         let task = Task { a, b, kernel: &kernel, target, output };
         PACKED_ROWS.with_borrow_mut(|scratch| unsafe { task.run(rows, panels, scratch) });
     };
-    if grid.n_tasks() == 1 {
-        run(0);
+    if threads == 1 || grid.n_tasks() == 1 {
+        (0..grid.n_tasks()).for_each(run);
     } else {
         (0..grid.n_tasks()).into_par_iter().with_max_len(1).for_each(run);
     }
 }
 
 thread_local! {
+    /// Each thread's last packed B, kept between calls.
+    static PACKED_PANELS: std::cell::Cell<Vec<f32>> = const { std::cell::Cell::new(Vec::new()) };
     /// Each thread's packed slice of A, kept between calls.
     static PACKED_ROWS: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
 }
@@ -128,8 +142,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn new([m, n, k]: [usize; 3], kernel: &Kernel) -> Self {
-        let threads = rayon::current_num_threads();
+    fn new([m, n, k]: [usize; 3], kernel: &Kernel, threads: usize) -> Self {
         let panels = n.div_ceil(kernel.panel_cols);
         let tiles = m.div_ceil(kernel.tile_rows);
         let worth = (m * n * k / MIN_TASK_WORK).max(1);

@@ -7,6 +7,9 @@ use super::kernel::Kernel;
 use super::matrix::Matrix;
 use crate::isa::Isa;
 
+/// A slab with fewer numbers is packed by one thread.
+const PARALLEL_NUMBERS: usize = 1 << 15;
+
 /// B in panels: for each block along k and each panel of columns, depth × panel_cols numbers; zeros beyond the edge.
 #[derive(Debug, Clone)]
 pub struct Packed {
@@ -28,19 +31,34 @@ impl Packed {
     /// # Panics
     /// If the machine lacks them.
     pub fn on(isa: Isa, b: Matrix<'_>) -> Self {
+        Self::into_buffer(isa, b, Vec::new())
+    }
+
+    /// As [`Packed::on`], into a buffer that was used before.
+    pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>) -> Self {
         let panel_cols = Kernel::of(isa).panel_cols;
         let (depth, cols) = (b.rows, b.cols);
         let panels = cols.div_ceil(panel_cols);
-        let mut data = vec![0.0; depth * panels * panel_cols];
+        data.resize(depth * panels * panel_cols, 0.0);
         for (block, slab) in data.chunks_mut((DEPTH * panels * panel_cols).max(1)).enumerate() {
             let start = block * DEPTH;
             let deep = DEPTH.min(depth - start);
-            slab.par_chunks_mut(deep * panel_cols).enumerate().for_each(|(panel, out)| {
+            let pack = |(panel, out): (usize, &mut [f32])| {
                 let col = panel * panel_cols;
                 pack_panel(b, start, [col, panel_cols.min(cols - col)], out, panel_cols);
-            });
+            };
+            if slab.len() < PARALLEL_NUMBERS {
+                slab.chunks_mut(deep * panel_cols).enumerate().for_each(pack);
+            } else {
+                slab.par_chunks_mut(deep * panel_cols).enumerate().for_each(pack);
+            }
         }
         Self { isa, depth, cols, panel_cols, data }
+    }
+
+    /// The buffer, to be used again.
+    pub(super) fn into_data(self) -> Vec<f32> {
+        self.data
     }
 
     /// The `deep` rows from `start` (a multiple of [`DEPTH`]) of one panel.
@@ -53,6 +71,9 @@ impl Packed {
 
 fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f32], panel_cols: usize) {
     let deep = out.len() / panel_cols;
+    if cols < panel_cols {
+        out.fill(0.0);
+    }
     for (depth, row) in out.chunks_exact_mut(panel_cols).enumerate() {
         match b.row_slice(start + depth, col, cols) {
             Some(slice) => row[..cols].copy_from_slice(slice),

@@ -1,6 +1,7 @@
 //! `polyhead bench`: how fast the machine runs the parts, one JSON line for each measurement.
 
 mod gemm;
+mod train;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -10,12 +11,15 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Matrix products of the training workloads next to the machine's peak
     Gemm(gemm::Gemm),
+    /// One training step of an encoder-decoder Transformer, in target tokens a second
+    Train(train::Train),
 }
 
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Gemm(gemm) => gemm.run(),
+            Self::Train(train) => train.run(),
         }
     }
 }

@@ -1,0 +1,102 @@
+//! The loss of a classifier over a vocabulary: cross-entropy of softmax(logits) with smoothed targets.
+//!
+//! Szegedy et al. 2016: the target distribution is 1 − ε on the right id plus ε/V everywhere. For a row with logits z and
+//! right id t: loss = logsumexp(z) − (1 − ε) z_t − ε·mean(z). The result is the mean over rows that count; rows whose id
+//! is ignored count nothing. No one-hot matrix is made. Back: dz = (softmax(z) − target) / count.
+
+use rayon::prelude::*;
+
+use crate::error::shape;
+use crate::lanes::{exp, max, sum, vectorised};
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Error, Result, parallel};
+
+/// How the loss is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CrossEntropyOptions {
+    /// ε: what the right id gives to all; 0.
+    pub label_smoothing: f32,
+    /// Rows with this id do not count; none.
+    pub ignored_id: Option<u32>,
+}
+
+/// The mean loss of `logits` (… × vocab_size) against one id a row; 0 if no row counts.
+///
+/// # Errors
+/// If there are not as many ids as rows, or an id is outside the vocabulary.
+pub fn cross_entropy(
+    tape: &Tape,
+    logits: &Var,
+    targets: &[u32],
+    options: CrossEntropyOptions,
+) -> Result<Var> {
+    let [rows, vocab_size] = logits.value().rows();
+    if rows != targets.len() {
+        return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
+    }
+    let counts = |id: u32| Some(id) != options.ignored_id;
+    if let Some((position, &id)) =
+        targets.iter().enumerate().find(|(_, id)| counts(**id) && **id as usize >= vocab_size)
+    {
+        return Err(Error::Id { operation: "cross_entropy", id, position, vocab_size });
+    }
+    let count = targets.iter().filter(|&&id| counts(id)).count();
+    let smoothing = options.label_smoothing;
+    let data = logits.value().data();
+    // (loss, logsumexp) of each row.
+    let each: Vec<(f32, f32)> = targets
+        .par_iter()
+        .enumerate()
+        .with_min_len(8)
+        .map(|(row, &id)| {
+            let row = &data[row * vocab_size..(row + 1) * vocab_size];
+            if counts(id) { row_loss(row, id as usize, smoothing) } else { (0.0, f32::INFINITY) }
+        })
+        .collect();
+    // In f64 and in the order of the rows: exact enough, and the same for any number of threads.
+    let total: f64 = each.iter().map(|&(loss, _)| f64::from(loss)).sum();
+    let mean = if count == 0 { 0.0 } else { (total / count as f64) as f32 };
+    let (input, targets) = (logits.clone(), targets.to_vec());
+    Ok(tape.record(Tensor::scalar(mean), &[logits], move |gradient, gradients| {
+        let weight = gradient.data()[0] / count.max(1) as f32;
+        let mut out = Tensor::uninit(input.shape());
+        let data = input.value().data();
+        parallel::rows(out.data_mut(), vocab_size, |first, block| {
+            for (offset, out) in block.chunks_exact_mut(vocab_size).enumerate() {
+                let row = first + offset;
+                let logits = &data[row * vocab_size..(row + 1) * vocab_size];
+                row_gradient(out, logits, each[row].1, [weight, smoothing]);
+                if each[row].1.is_finite() {
+                    out[targets[row] as usize] -= weight * (1.0 - smoothing);
+                }
+            }
+        });
+        gradients.add(&input, &out);
+    }))
+}
+
+vectorised! {
+    fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
+        let largest = max(logits);
+        let total = sum(logits.len(), |i| exp(logits[i] - largest));
+        let logsumexp = largest + total.ln();
+        let mean = if smoothing == 0.0 { 0.0 } else { sum(logits.len(), |i| logits[i]) / logits.len() as f32 };
+        (logsumexp - (1.0 - smoothing) * logits[target] - smoothing * mean, logsumexp)
+    }
+}
+
+vectorised! {
+    /// softmax(z) − ε/V, times `weights` = [1 / count, ε]; zeros for an ignored row.
+    fn row_gradient(out: &mut [f32], logits: &[f32], logsumexp: f32, weights: [f32; 2]) {
+        let [weight, smoothing] = weights;
+        let floor = weight * smoothing / logits.len() as f32;
+        if logsumexp == f32::INFINITY {
+            out.fill(0.0);
+            return;
+        }
+        for (out, &logit) in out.iter_mut().zip(logits) {
+            *out = weight * exp(logit - logsumexp) - floor;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Dropout: each number is set to 0 with probability p, the others are divided by 1 − p.
+//!
+//! Srivastava et al. 2014. Which numbers go is a pure function of (seed, step, place in the model, index): sixteen
+//! random bits a number, sixteen Philox counters side by side so that they fill vectors. Nothing is stored for the way
+//! back; the mask is drawn again.
+
+use polyhead_random::{KEY_STEP, MULTIPLIERS, ROUNDS, Random};
+
+use crate::lanes::vectorised;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Error, Result, parallel};
+
+/// Numbers drawn at once: sixteen counters of eight 16-bit numbers.
+const BLOCK: usize = 128;
+const COUNTERS: usize = 16;
+
+/// A drawn dropout: which numbers stay, and what they are multiplied with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mask {
+    random: Random,
+    /// A number goes if its sixteen bits are below this.
+    threshold: u32,
+    scale: f32,
+}
+
+impl Mask {
+    /// The mask of the next place on the tape; `None` where nothing is dropped.
+    pub(crate) fn draw(tape: &Tape, probability: f32) -> Result<Option<Self>> {
+        if !(0.0..1.0).contains(&probability) {
+            let found = f64::from(probability);
+            return Err(Error::Value {
+                operation: "dropout",
+                name: "probability",
+                found,
+                expected: "0 to below 1",
+            });
+        }
+        if !tape.is_training() || probability == 0.0 {
+            return Ok(None);
+        }
+        let threshold = (probability * 65536.0).round() as u32;
+        let scale = 65536.0 / (65536 - threshold) as f32;
+        Ok(Some(Self { random: tape.next_site(), threshold, scale }))
+    }
+
+    /// Multiplies `data`, whose first number has `index`, with the mask.
+    pub(crate) fn apply(self, index: usize, data: &mut [f32]) {
+        let mut at = 0;
+        while at < data.len() {
+            let (block, skip) = ((index + at) / BLOCK, (index + at) % BLOCK);
+            let len = (BLOCK - skip).min(data.len() - at);
+            apply_block(self, block as u64, skip, &mut data[at..at + len]);
+            at += len;
+        }
+    }
+}
+
+vectorised! {
+    fn apply_block(mask: Mask, block: u64, skip: usize, data: &mut [f32]) {
+        let factors = factors(mask, block);
+        if skip == 0 && let Some(data) = data.first_chunk_mut::<BLOCK>() {
+            for index in 0..BLOCK {
+                data[index] *= factors[index];
+            }
+            return;
+        }
+        for (number, factor) in data.iter_mut().zip(&factors[skip..]) {
+            *number *= factor;
+        }
+    }
+}
+
+/// What the numbers of a block are multiplied with. Number i takes half a word of counter i mod 16.
+#[inline(always)]
+fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
+    let (key, stream) = mask.random.parts();
+    let words = philox_lanes(block * COUNTERS as u64, stream, key);
+    let mut factors = [0.0; BLOCK];
+    for word in 0..4 {
+        for half in 0..2 {
+            for lane in 0..COUNTERS {
+                let bits = (words[word][lane] >> (16 * half)) & 0xffff;
+                let keep = if bits < mask.threshold { 0.0 } else { mask.scale };
+                factors[(word * 2 + half) * COUNTERS + lane] = keep;
+            }
+        }
+    }
+    factors
+}
+
+/// Philox for sixteen counters in a row.
+#[inline(always)]
+fn philox_lanes(first: u64, stream: [u32; 2], mut key: [u32; 2]) -> [[u32; COUNTERS]; 4] {
+    let mut a: [u32; COUNTERS] = std::array::from_fn(|lane| (first as u32).wrapping_add(lane as u32));
+    // A block begins at a multiple of sixteen, so the low word of its counters never overflows into the high one.
+    let mut b = [(first >> 32) as u32; COUNTERS];
+    let mut c = [stream[0]; COUNTERS];
+    let mut d = [stream[1]; COUNTERS];
+    for _ in 0..ROUNDS {
+        for lane in 0..COUNTERS {
+            let left = u64::from(MULTIPLIERS[0]) * u64::from(a[lane]);
+            let right = u64::from(MULTIPLIERS[1]) * u64::from(c[lane]);
+            (a[lane], b[lane], c[lane], d[lane]) = (
+                (right >> 32) as u32 ^ b[lane] ^ key[0],
+                right as u32,
+                (left >> 32) as u32 ^ d[lane] ^ key[1],
+                left as u32,
+            );
+        }
+        key = [key[0].wrapping_add(KEY_STEP[0]), key[1].wrapping_add(KEY_STEP[1])];
+    }
+    [a, b, c, d]
+}
+
+/// Drops numbers of `x` with `probability` in training.
+///
+/// # Errors
+/// If `probability` is not from 0 to below 1.
+pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
+    let Some(mask) = Mask::draw(tape, probability)? else { return Ok(x.clone()) };
+    let masked = move |from: &Tensor| {
+        let mut to = Tensor::uninit(from.shape());
+        let from = from.data();
+        parallel::elements(to.data_mut(), |start, to| {
+            to.copy_from_slice(&from[start..start + to.len()]);
+            mask.apply(start, to);
+        });
+        to
+    };
+    let input = x.clone();
+    Ok(tape
+        .record(masked(x.value()), &[x], move |gradient, gradients| gradients.add(&input, &masked(gradient))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyhead_random::philox;
+
+    #[test]
+    fn lanes_are_philox() {
+        let (key, stream) = Random::new(7).stream(9).parts();
+        let words = philox_lanes(32, stream, key);
+        for lane in 0..COUNTERS {
+            let expected = philox([32 + lane as u32, 0, stream[0], stream[1]], key);
+            assert_eq!([0, 1, 2, 3].map(|word| words[word][lane]), expected);
+        }
+    }
+
+    #[test]
+    fn any_cut_of_the_data_gives_the_same_mask() {
+        let mask = Mask { random: Random::new(1), threshold: 6554, scale: 1.1 };
+        let mut whole = vec![1.0; 1000];
+        mask.apply(0, &mut whole);
+        let mut parts = vec![1.0; 1000];
+        for (index, part) in parts.chunks_mut(37).enumerate() {
+            mask.apply(index * 37, part);
+        }
+        assert_eq!(whole, parts);
+        let dropped = whole.iter().filter(|&&number| number == 0.0).count();
+        assert!((60..140).contains(&dropped), "{dropped} of 1000 dropped at 10 %");
+    }
+}

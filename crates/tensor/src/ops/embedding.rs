@@ -1,0 +1,91 @@
+//! Looking up rows of a table by id: y_t = scale · E[id_t] + position_t.
+//!
+//! Back: dE[id] += scale · dy_t for every t with that id, in the order of t, so that the sum does not depend on threads.
+
+use rayon::prelude::*;
+
+use crate::error::shape;
+use crate::gemm::Output;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Error, Result, parallel};
+
+/// What is done to the rows that were looked up.
+#[derive(Debug, Clone)]
+pub struct EmbeddingOptions {
+    /// Each row is multiplied with this; 1. Transformers take √d_model.
+    pub scale: f32,
+    /// Added to each row: max_len × d_model, row t mod the length of a sequence; none.
+    pub positions: Option<Tensor>,
+}
+
+impl Default for EmbeddingOptions {
+    fn default() -> Self {
+        Self { scale: 1.0, positions: None }
+    }
+}
+
+/// Rows of `table` (vocab_size × d_model) for `ids` of n_rows × length: n_rows × length × d_model.
+///
+/// # Errors
+/// If an id is outside the table or the positions do not suffice.
+pub fn embedding(
+    tape: &Tape,
+    ids: &[u32],
+    length: usize,
+    table: &Var,
+    options: &EmbeddingOptions,
+) -> Result<Var> {
+    let &[vocab_size, d_model] = table.shape() else {
+        return shape("embedding", "table", table.shape(), "two axes");
+    };
+    if length == 0 || !ids.len().is_multiple_of(length) {
+        return shape("embedding", "ids", &[ids.len()], format!("a multiple of the length {length}"));
+    }
+    if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+        return Err(Error::Id { operation: "embedding", id, position, vocab_size });
+    }
+    if let Some(positions) = options.positions.as_ref().filter(|p| p.len() < length * d_model) {
+        return shape("embedding", "positions", positions.shape(), format!("at least [{length}, {d_model}]"));
+    }
+    let mut y = Tensor::uninit(&[ids.len() / length, length, d_model]);
+    let (rows, scale) = (table.value().data(), options.scale);
+    let positions = options.positions.as_ref().map(Tensor::data);
+    parallel::rows(y.data_mut(), d_model, |first, block| {
+        for (offset, out) in block.chunks_exact_mut(d_model).enumerate() {
+            let at = ids[first + offset] as usize * d_model;
+            let position = (first + offset) % length * d_model;
+            for index in 0..d_model {
+                let shift = positions.map_or(0.0, |positions| positions[position + index]);
+                out[index] = rows[at + index] * scale + shift;
+            }
+        }
+    });
+    let (input, ids) = (table.clone(), ids.to_vec());
+    Ok(tape.record(y, &[table], move |gradient, gradients| {
+        gradients.update(&input, |out, output| scatter(out, gradient.data(), &ids, scale, output));
+    }))
+}
+
+/// out[id] += scale · gradient[t]. Threads share the ids among them, so each row has one writer.
+fn scatter(out: &mut [f32], gradient: &[f32], ids: &[u32], scale: f32, output: Output) {
+    let width = gradient.len() / ids.len().max(1);
+    if output == Output::Overwrite {
+        out.fill(0.0);
+    }
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_by_key(|&position| ids[position as usize]);
+    let threads = rayon::current_num_threads();
+    let block = (out.len() / width.max(1)).div_ceil(threads).max(1);
+    out.par_chunks_mut(block * width).enumerate().for_each(|(index, rows)| {
+        let first = order.partition_point(|&position| (ids[position as usize] as usize) < index * block);
+        let last = order.partition_point(|&position| (ids[position as usize] as usize) < (index + 1) * block);
+        for &position in &order[first..last] {
+            let row = (ids[position as usize] as usize - index * block) * width;
+            let from = &gradient[position as usize * width..(position as usize + 1) * width];
+            for (sum, number) in rows[row..row + width].iter_mut().zip(from) {
+                *sum += scale * number;
+            }
+        }
+    });
+}

@@ -1,0 +1,241 @@
+//! Linear layers: y = act(x·Wᵀ + b), dropped out if asked.
+//!
+//! x is … × d_in, W is d_out × d_in as everywhere else, y is … × d_out. Back: with g the gradient before the activation,
+//! dx = g·W, dW = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself says where g is zero; GELU and SiLU
+//! keep what went into them.
+
+use super::dropout::Mask;
+use crate::error::shape;
+use crate::gemm::{Matrix, MatrixMut, Output, gemm};
+use crate::lanes::{exp, vectorised};
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Result, parallel};
+
+/// What is applied to each output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activation {
+    /// Nothing.
+    #[default]
+    None,
+    /// max(0, x).
+    Relu,
+    /// x·Φ(x) with the tanh approximation (Hendrycks & Gimpel 2016).
+    Gelu,
+    /// x·σ(x) (Elfwing et al. 2017).
+    Silu,
+}
+
+/// What comes after the product.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LinearOptions {
+    /// The activation; none.
+    pub activation: Activation,
+    /// Probability of dropping an output in training; 0.
+    pub dropout: f32,
+}
+
+/// y = act(x·Wᵀ + b).
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
+    let [rows, d_in] = x.value().rows();
+    let &[d_out, weight_in] = weight.shape() else {
+        return shape("linear", "weight", weight.shape(), "two axes");
+    };
+    if weight_in != d_in {
+        return shape(
+            "linear",
+            "weight",
+            weight.shape(),
+            format!("[…, {d_in}] for an input of {:?}", x.shape()),
+        );
+    }
+    if let Some(bias) = bias.filter(|bias| bias.shape() != [d_out]) {
+        return shape("linear", "bias", bias.shape(), format!("[{d_out}]"));
+    }
+    let mask = Mask::draw(tape, options.dropout)?;
+    let mut out_shape = x.shape().to_vec();
+    *out_shape.last_mut().expect("rows() saw a last axis or made one") = d_out;
+    let mut y = Tensor::uninit(&out_shape);
+    let weights = Matrix::new(weight.value().data(), d_out, d_in);
+    gemm(
+        &mut MatrixMut::new(y.data_mut(), rows, d_out),
+        Matrix::new(x.value().data(), rows, d_in),
+        weights.t(),
+        Output::Overwrite,
+    );
+    let bias_data = bias.map(|bias| bias.value().data());
+    let keeps_input = tape.is_training() && matches!(options.activation, Activation::Gelu | Activation::Silu);
+    let before = keeps_input.then(|| {
+        let mut before = Tensor::uninit(&out_shape);
+        before.data_mut().copy_from_slice(y.data());
+        before
+    });
+    parallel::rows(y.data_mut(), d_out, |first, block| {
+        finish(block, d_out, bias_data, options.activation);
+        if let Some(mask) = mask {
+            mask.apply(first * d_out, block);
+        }
+    });
+    let saved = Saved {
+        x: x.clone(),
+        weight: weight.clone(),
+        bias: bias.cloned(),
+        y: y.clone(),
+        before,
+        mask,
+        activation: options.activation,
+    };
+    let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
+    Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+struct Saved {
+    x: Var,
+    weight: Var,
+    bias: Option<Var>,
+    y: Tensor,
+    before: Option<Tensor>,
+    mask: Option<Mask>,
+    activation: Activation,
+}
+
+impl Saved {
+    fn backward(&self, gradient: &Tensor, gradients: &mut crate::tape::Gradients) {
+        let gradient = self.before_activation(gradient);
+        let [rows, d_out] = gradient.rows();
+        let [_, d_in] = self.x.value().rows();
+        let g = Matrix::new(gradient.data(), rows, d_out);
+        gradients.update(&self.x, |out, output| {
+            let weight = Matrix::new(self.weight.value().data(), d_out, d_in);
+            gemm(&mut MatrixMut::new(out, rows, d_in), g, weight, output);
+        });
+        gradients.update(&self.weight, |out, output| {
+            let x = Matrix::new(self.x.value().data(), rows, d_in);
+            gemm(&mut MatrixMut::new(out, d_out, d_in), g.t(), x, output);
+        });
+        if let Some(bias) = &self.bias {
+            gradients.update(bias, |out, output| sum_rows(out, gradient.data(), output));
+        }
+    }
+
+    /// The gradient of x·Wᵀ + b.
+    fn before_activation(&self, gradient: &Tensor) -> Tensor {
+        if self.activation == Activation::None && self.mask.is_none() {
+            return gradient.clone();
+        }
+        let [_, d_out] = gradient.rows();
+        let mut out = Tensor::uninit(gradient.shape());
+        let (from, y) = (gradient.data(), self.y.data());
+        let bias = self.bias.as_ref().map(|bias| bias.value().data());
+        parallel::rows(out.data_mut(), d_out, |first, block| {
+            let start = first * d_out;
+            block.copy_from_slice(&from[start..start + block.len()]);
+            if let Some(mask) = self.mask {
+                mask.apply(start, block);
+            }
+            match (&self.before, self.activation) {
+                (Some(before), activation) => {
+                    let before = &before.data()[start..start + block.len()];
+                    differentiate(block, before, bias, activation);
+                }
+                (None, Activation::Relu) => zero_where_zero(block, &y[start..start + block.len()]),
+                _ => {}
+            }
+        });
+        out
+    }
+}
+
+/// out = or += the sum of the rows of `data`; each column is one chain over the rows.
+pub(crate) fn sum_rows(out: &mut [f32], data: &[f32], output: Output) {
+    let width = out.len();
+    if output == Output::Overwrite {
+        out.fill(0.0);
+    }
+    if width == 0 {
+        return;
+    }
+    let block = width.div_ceil(rayon::current_num_threads()).next_multiple_of(64);
+    let work = |(index, out): (usize, &mut [f32])| add_rows(out, data, width, index * block);
+    if data.len() < 1 << 16 {
+        out.chunks_mut(block).enumerate().for_each(work);
+    } else {
+        use rayon::prelude::*;
+        out.par_chunks_mut(block).enumerate().for_each(work);
+    }
+}
+
+vectorised! {
+    fn add_rows(out: &mut [f32], data: &[f32], width: usize, start: usize) {
+        for row in data.chunks_exact(width) {
+            for (sum, number) in out.iter_mut().zip(&row[start..]) {
+                *sum += number;
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn finish(block: &mut [f32], width: usize, bias: Option<&[f32]>, activation: Activation) {
+        for row in block.chunks_exact_mut(width) {
+            if let Some(bias) = bias {
+                for (number, bias) in row.iter_mut().zip(bias) {
+                    *number += bias;
+                }
+            }
+            match activation {
+                Activation::None => {}
+                Activation::Relu => row.iter_mut().for_each(|x| *x = if *x > 0.0 { *x } else { 0.0 }),
+                Activation::Gelu => row.iter_mut().for_each(|x| *x = gelu(*x).0),
+                Activation::Silu => row.iter_mut().for_each(|x| *x = silu(*x).0),
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn zero_where_zero(gradient: &mut [f32], y: &[f32]) {
+        for (gradient, &y) in gradient.iter_mut().zip(y) {
+            *gradient = if y > 0.0 { *gradient } else { 0.0 };
+        }
+    }
+}
+
+vectorised! {
+    fn differentiate(gradient: &mut [f32], before: &[f32], bias: Option<&[f32]>, activation: Activation) {
+        let width = bias.map_or(gradient.len(), <[f32]>::len).max(1);
+        for (gradient, before) in gradient.chunks_exact_mut(width).zip(before.chunks_exact(width)) {
+            for index in 0..width {
+                let x = before[index] + bias.map_or(0.0, |bias| bias[index]);
+                gradient[index] *= if activation == Activation::Gelu { gelu(x).1 } else { silu(x).1 };
+            }
+        }
+    }
+}
+
+/// σ(x).
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// x·σ(x) and its derivative.
+#[inline(always)]
+fn silu(x: f32) -> (f32, f32) {
+    let s = sigmoid(x);
+    (x * s, s * (1.0 + x * (1.0 - s)))
+}
+
+/// ½x(1 + tanh u) with u = √(2/π)(x + 0.044715x³), and its derivative.
+#[inline(always)]
+fn gelu(x: f32) -> (f32, f32) {
+    const ROOT: f32 = 0.797_884_6;
+    const CUBIC: f32 = 0.044_715;
+    let u = ROOT * (x + CUBIC * x * x * x);
+    let tanh = 2.0 * sigmoid(2.0 * u) - 1.0;
+    let slope = ROOT * (1.0 + 3.0 * CUBIC * x * x);
+    (0.5 * x * (1.0 + tanh), 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * slope)
+}

@@ -1,0 +1,101 @@
+//! Adam with decoupled weight decay.
+//!
+//! Kingma & Ba 2015; Loshchilov & Hutter 2019. For gradient g at step t:
+//! m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ − η(m̂/(√v̂ + ε) + λθ) with m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ).
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use crate::lanes::vectorised;
+use crate::parameters::{ParameterId, Parameters};
+use crate::tape::Gradients;
+use crate::tensor::Tensor;
+
+/// Settings of Adam.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamOptions {
+    /// η; the caller may change it before every step. 1e-3.
+    pub learning_rate: f32,
+    /// β₁; 0.9.
+    pub beta1: f32,
+    /// β₂; 0.999. The Transformer paper takes 0.98.
+    pub beta2: f32,
+    /// ε; 1e-8.
+    pub epsilon: f32,
+    /// λ; 0.
+    pub weight_decay: f32,
+}
+
+impl Default for AdamOptions {
+    fn default() -> Self {
+        Self { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
+    }
+}
+
+/// Adam and its memory: two numbers for each parameter.
+#[derive(Debug, Default)]
+pub struct Adam {
+    /// Settings, free to change between steps.
+    pub options: AdamOptions,
+    step: i32,
+    moments: HashMap<ParameterId, [Tensor; 2]>,
+}
+
+/// Numbers of one task.
+const TASK: usize = 1 << 15;
+
+impl Adam {
+    /// An optimiser that has seen nothing yet.
+    pub fn new(options: AdamOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Changes every parameter that has a gradient.
+    pub fn step(&mut self, parameters: &mut Parameters, gradients: &Gradients) {
+        self.step += 1;
+        let AdamOptions { learning_rate, beta1, beta2, epsilon, weight_decay } = self.options;
+        let corrections = [1.0 - beta1.powi(self.step), 1.0 - beta2.powi(self.step)];
+        let rates = Rates {
+            beta1,
+            beta2,
+            epsilon,
+            rate: learning_rate / corrections[0],
+            decay: 1.0 - learning_rate * weight_decay,
+            root: 1.0 / corrections[1].sqrt(),
+        };
+        for (id, gradient) in gradients.parameters() {
+            let zeros = || [Tensor::zeros(gradient.shape()), Tensor::zeros(gradient.shape())];
+            let [m, v] = self.moments.entry(id).or_insert_with(zeros);
+            parameters
+                .value_mut(id)
+                .data_mut()
+                .par_chunks_mut(TASK)
+                .zip(m.data_mut().par_chunks_mut(TASK))
+                .zip(v.data_mut().par_chunks_mut(TASK))
+                .zip(gradient.data().par_chunks(TASK))
+                .for_each(|(((value, m), v), gradient)| update(value, [m, v], gradient, rates));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Rates {
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+    rate: f32,
+    decay: f32,
+    root: f32,
+}
+
+vectorised! {
+    fn update(value: &mut [f32], moments: [&mut [f32]; 2], gradient: &[f32], rates: Rates) {
+        let [m, v] = moments;
+        for (((value, m), v), &g) in value.iter_mut().zip(m).zip(v).zip(gradient) {
+            *m = rates.beta1 * *m + (1.0 - rates.beta1) * g;
+            *v = rates.beta2 * *v + (1.0 - rates.beta2) * g * g;
+            *value = *value * rates.decay - rates.rate * *m / (v.sqrt() * rates.root + rates.epsilon);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reverse-mode differentiation: operations are written down as they happen and undone from the last to the first.
+//!
+//! Each operation gives the tape its result and a closure that turns the gradient of the result into gradients of the
+//! inputs. Without recording ([`Tape::inference`]) nothing is kept.
+
+use std::cell::{Cell, RefCell};
+
+use polyhead_random::Random;
+
+use crate::gemm::Output;
+use crate::parallel;
+use crate::parameters::{ParameterId, Parameters};
+use crate::tensor::Tensor;
+
+/// A value and, if a gradient is wanted, its place on the tape.
+#[derive(Debug, Clone)]
+pub struct Var {
+    value: Tensor,
+    node: Option<usize>,
+}
+
+impl Var {
+    /// A value that needs no gradient.
+    pub fn constant(value: Tensor) -> Self {
+        Self { value, node: None }
+    }
+
+    /// The value.
+    pub fn value(&self) -> &Tensor {
+        &self.value
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        self.value.shape()
+    }
+
+    /// The same value in another shape.
+    #[must_use]
+    pub fn reshaped(&self, shape: &[usize]) -> Self {
+        Self { value: self.value.reshaped(shape), node: self.node }
+    }
+
+    /// Whether anything asks for its gradient.
+    pub fn needs_gradient(&self) -> bool {
+        self.node.is_some()
+    }
+}
+
+type Backward = Box<dyn FnOnce(&Tensor, &mut Gradients)>;
+
+/// The record of one step.
+pub struct Tape {
+    recording: bool,
+    nodes: RefCell<Vec<Option<Backward>>>,
+    leaves: RefCell<Vec<(ParameterId, Var)>>,
+    random: Random,
+    sites: Cell<u64>,
+}
+
+impl std::fmt::Debug for Tape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tape({} operations)", self.nodes.borrow().len())
+    }
+}
+
+impl Tape {
+    /// A tape for training step `step`; dropout draws from (seed, step).
+    pub fn training(seed: u64, step: u64) -> Self {
+        Self::new(true, Random::new(Random::new(seed).stream(step).u64(0)))
+    }
+
+    /// A tape that keeps nothing.
+    pub fn inference() -> Self {
+        Self::new(false, Random::new(0))
+    }
+
+    fn new(recording: bool, random: Random) -> Self {
+        Self { recording, nodes: RefCell::default(), leaves: RefCell::default(), random, sites: Cell::new(0) }
+    }
+
+    /// Whether this is a training step: only then does dropout drop.
+    pub fn is_training(&self) -> bool {
+        self.recording
+    }
+
+    /// The random numbers of the next place that asks for some.
+    pub(crate) fn next_site(&self) -> Random {
+        self.sites.set(self.sites.get() + 1);
+        self.random.stream(self.sites.get())
+    }
+
+    /// The parameter as an input of operations; asked for twice, it is one input with one gradient.
+    pub fn parameter(&self, parameters: &Parameters, id: ParameterId) -> Var {
+        let known = self.leaves.borrow().iter().find(|(known, _)| *known == id).map(|(_, var)| var.clone());
+        known.unwrap_or_else(|| {
+            let var = self.input(parameters.value(id).clone());
+            self.leaves.borrow_mut().push((id, var.clone()));
+            var
+        })
+    }
+
+    /// An input whose gradient is wanted.
+    pub fn input(&self, value: Tensor) -> Var {
+        let node = self.recording.then(|| self.push(None));
+        Var { value, node }
+    }
+
+    /// Writes down an operation: its result, its inputs, and how gradients go back.
+    pub(crate) fn record(
+        &self,
+        value: Tensor,
+        inputs: &[&Var],
+        backward: impl FnOnce(&Tensor, &mut Gradients) + 'static,
+    ) -> Var {
+        let wanted = self.recording && inputs.iter().any(|input| input.needs_gradient());
+        let node = wanted.then(|| self.push(Some(Box::new(backward))));
+        Var { value, node }
+    }
+
+    fn push(&self, backward: Option<Backward>) -> usize {
+        let mut nodes = self.nodes.borrow_mut();
+        nodes.push(backward);
+        nodes.len() - 1
+    }
+
+    /// Gradients of `loss`, one number, with respect to every input.
+    ///
+    /// # Panics
+    /// If `loss` is not one number.
+    pub fn backward(self, loss: &Var) -> Gradients {
+        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        let nodes = self.nodes.into_inner();
+        let mut gradients =
+            Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), leaves: Vec::new() };
+        if let Some(node) = loss.node {
+            gradients.by_node[node] = Some(Tensor::new(loss.shape(), vec![1.0]));
+        }
+        for (node, backward) in nodes.into_iter().enumerate().rev() {
+            let Some(backward) = backward else { continue };
+            if let Some(gradient) = gradients.by_node[node].take() {
+                backward(&gradient, &mut gradients);
+            }
+        }
+        gradients.leaves =
+            self.leaves.into_inner().into_iter().filter_map(|(id, var)| Some((id, var.node?))).collect();
+        gradients
+    }
+}
+
+/// Gradients of the inputs, growing while the tape runs backwards.
+#[derive(Debug)]
+pub struct Gradients {
+    by_node: Vec<Option<Tensor>>,
+    leaves: Vec<(ParameterId, usize)>,
+}
+
+impl Gradients {
+    /// The gradient of an input; `None` if the loss does not depend on it.
+    pub fn of(&self, input: &Var) -> Option<&Tensor> {
+        self.by_node[input.node?].as_ref()
+    }
+
+    /// The gradients of the parameters.
+    pub fn parameters(&self) -> impl Iterator<Item = (ParameterId, &Tensor)> {
+        self.leaves.iter().filter_map(|&(id, node)| Some((id, self.by_node[node].as_ref()?)))
+    }
+
+    /// The same, to be changed (clipped, scaled).
+    pub(crate) fn parameters_mut(&mut self) -> Vec<(ParameterId, &mut Tensor)> {
+        let leaves: std::collections::HashMap<usize, ParameterId> =
+            self.leaves.iter().map(|&(id, node)| (node, id)).collect();
+        let nodes = self.by_node.iter_mut().enumerate();
+        nodes.filter_map(|(node, tensor)| Some((*leaves.get(&node)?, tensor.as_mut()?))).collect()
+    }
+
+    /// Adds `gradient` to what `input` has so far.
+    pub(crate) fn add(&mut self, input: &Var, gradient: &Tensor) {
+        let Some(node) = input.node else { return };
+        let slot = &mut self.by_node[node];
+        match slot {
+            None => *slot = Some(gradient.reshaped(input.shape())),
+            Some(sum) => {
+                let more = gradient.data();
+                parallel::elements(sum.data_mut(), |start, sum| {
+                    add_assign(sum, &more[start..start + sum.len()]);
+                });
+            }
+        }
+    }
+
+    /// Lets `work` write the gradient of `input`, or add to what is there; skipped if nobody asks.
+    pub(crate) fn update(&mut self, input: &Var, work: impl FnOnce(&mut [f32], Output)) {
+        let Some(node) = input.node else { return };
+        let (mut tensor, output) = match self.by_node[node].take() {
+            Some(tensor) => (tensor, Output::Accumulate),
+            None => (Tensor::uninit(input.shape()), Output::Overwrite),
+        };
+        work(tensor.data_mut(), output);
+        self.by_node[node] = Some(tensor);
+    }
+}
+
+crate::lanes::vectorised! {
+    fn add_assign(sum: &mut [f32], more: &[f32]) {
+        for (sum, more) in sum.iter_mut().zip(more) {
+            *sum += more;
+        }
+    }
+}

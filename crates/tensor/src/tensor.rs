@@ -1,0 +1,98 @@
+//! Arrays of f32: a shape and a shared buffer, row after row.
+//!
+//! Arrays are contiguous. Operations that need another order (a transposed product, one head of an attention) read with
+//! strides instead of asking for a copy.
+
+use std::sync::Arc;
+
+use crate::pool;
+
+/// An array; cloning shares the numbers.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    buffer: Arc<Buffer>,
+    shape: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Buffer(Vec<f32>);
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        pool::give(std::mem::take(&mut self.0));
+    }
+}
+
+impl Tensor {
+    /// An array with the given numbers, row after row.
+    ///
+    /// # Panics
+    /// If there are more or fewer numbers than the shape says.
+    pub fn new(shape: &[usize], data: Vec<f32>) -> Self {
+        assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
+        Self { buffer: Arc::new(Buffer(data)), shape: shape.to_vec() }
+    }
+
+    /// An array of zeros.
+    pub fn zeros(shape: &[usize]) -> Self {
+        let mut tensor = Self::uninit(shape);
+        tensor.data_mut().fill(0.0);
+        tensor
+    }
+
+    /// An array with whatever numbers a used buffer holds, to be written over.
+    pub(crate) fn uninit(shape: &[usize]) -> Self {
+        Self { buffer: Arc::new(Buffer(pool::take(shape.iter().product()))), shape: shape.to_vec() }
+    }
+
+    /// An array with one number.
+    pub fn scalar(value: f32) -> Self {
+        Self::new(&[], vec![value])
+    }
+
+    /// Sizes of the axes, the slowest first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many numbers.
+    pub fn len(&self) -> usize {
+        self.buffer.0.len()
+    }
+
+    /// True without numbers.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.0.is_empty()
+    }
+
+    /// The numbers, row after row.
+    pub fn data(&self) -> &[f32] {
+        &self.buffer.0
+    }
+
+    /// The numbers to write; copied first if somebody else shares them.
+    pub fn data_mut(&mut self) -> &mut [f32] {
+        if Arc::get_mut(&mut self.buffer).is_none() {
+            let mut copy = pool::take(self.len());
+            copy.copy_from_slice(self.data());
+            self.buffer = Arc::new(Buffer(copy));
+        }
+        &mut Arc::get_mut(&mut self.buffer).expect("just made").0
+    }
+
+    /// The same numbers in another shape.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    #[must_use]
+    pub fn reshaped(&self, shape: &[usize]) -> Self {
+        assert!(shape.iter().product::<usize>() == self.len(), "{:?} cannot become {shape:?}", self.shape);
+        Self { buffer: Arc::clone(&self.buffer), shape: shape.to_vec() }
+    }
+
+    /// Rows and their width: all axes but the last, and the last.
+    pub(crate) fn rows(&self) -> [usize; 2] {
+        let width = self.shape.last().copied().unwrap_or(1);
+        [self.len().checked_div(width).unwrap_or(0), width]
+    }
+}
