@@ -36,6 +36,13 @@ impl CorpusOptions {
     pub(crate) fn corpus(&self) -> Result<Corpus> {
         let Self { source, target, tsv, jsonl, .. } = self;
         if let (Some(source), Some(target)) = (source, target) {
+            if source == target && source.as_os_str() == "-" {
+                return Err(Misuse {
+                    message: "standard input is asked for twice, expected at most one `-`".into(),
+                    hint: "pairs on one stream: --tsv -".into(),
+                }
+                .into());
+            }
             return Ok(Corpus::LineFiles { source: source.clone(), target: target.clone() });
         }
         if let Some(path) = tsv {
@@ -56,11 +63,6 @@ impl CorpusOptions {
     pub(crate) fn tsv(&self, path: PathBuf) -> Corpus {
         let [source_column, target_column] = self.columns;
         Corpus::Tsv { path, source_column, target_column }
-    }
-
-    /// Names of the source and target field.
-    pub(crate) fn fields(&self) -> [String; 2] {
-        self.fields.clone()
     }
 }
 

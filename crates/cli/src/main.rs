@@ -11,7 +11,11 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     report::clean_up_when_interrupted();
-    match commands::run(arguments::Arguments::parse()) {
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return report::misread(&error),
+    };
+    match commands::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report::failure(&error),
     }

@@ -1,6 +1,6 @@
 //! What goes to standard error: failures with their hint, notes, and progress bars on a terminal.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,11 +34,30 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     } else if let Some(error) = error.downcast_ref::<polyhead_text::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else {
-        ("is the disk full? results go to standard output".into(), 1)
+        ("results go to standard output: is the disk full?".into(), 1)
     };
-    // Nothing is left to be told when standard error itself cannot be written.
-    let _ = writeln!(std::io::stderr(), "error: {error}\nhint: {hint}");
+    note(&format!("error: {error}\nhint: {hint}"));
     ExitCode::from(code)
+}
+
+/// Reports a command line that cannot be understood, in the form of every other error; help and version go out as asked.
+pub(crate) fn misread(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A reader that has seen enough of the help text is no failure.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let message: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    let hint = tip.unwrap_or("--help after the command shows its options and examples");
+    note(&format!("{}\nhint: {hint}", message.join(" ")));
+    ExitCode::from(2)
+}
+
+/// Writes a line to standard error; nothing is left to be told when that cannot be written.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// On Ctrl-C or a request to end, removes half-written files and ends with the customary code.
@@ -103,6 +122,11 @@ pub(crate) fn grouped(number: u64) -> String {
         .map(|part| std::str::from_utf8(part).unwrap_or_default())
         .collect();
     parts.join(",")
+}
+
+/// As [`progress`], silent also where results scroll by on the terminal.
+pub(crate) fn progress_beside_results(what: &'static str) -> ProgressBar {
+    if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { progress(what) }
 }
 
 /// A counting bar on a terminal, drawn anew every second; silent elsewhere.

@@ -96,7 +96,7 @@ impl Epoch {
         options.check(lengths)?;
         let random = Random::new(options.seed);
         let mut order = random.stream_pair(epoch, 0).permutation(lengths.len());
-        let bucket = options.bucket.max(1) as u32;
+        let bucket = u32::try_from(options.bucket).unwrap_or(u32::MAX).max(1);
         order.sort_by_key(|&index| {
             let PairLengths { source, target } = lengths[index as usize];
             (source.max(target).div_ceil(bucket), source.min(target).div_ceil(bucket))

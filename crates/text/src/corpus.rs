@@ -109,6 +109,11 @@ impl Corpus {
         Ok(Pairs { form, line: 0 })
     }
 
+    /// Whether the corpus lies in regular files; a pipe can be read only once.
+    pub fn can_be_read_twice(&self) -> bool {
+        [self.source_path(), self.target_path()].iter().all(|path| path.is_file())
+    }
+
     /// The path that holds the source side.
     pub fn source_path(&self) -> &Path {
         match self {
@@ -149,6 +154,14 @@ impl Pairs {
         }
     }
 
+    /// The line last read of a TSV or JSONL file, all columns and fields included; empty for line files.
+    pub(crate) fn whole_line(&self) -> &[u8] {
+        match &self.form {
+            Reading::LineFiles { .. } => &[],
+            Reading::Tsv { lines, .. } | Reading::Jsonl { lines, .. } => lines.bytes(),
+        }
+    }
+
     /// Reads on by one line; false at the end of both sides.
     fn advance(&mut self) -> Result<bool> {
         self.line += 1;
@@ -172,13 +185,12 @@ impl Pairs {
                 let Some(json) = lines.next_text()? else { return Ok(false) };
                 let object =
                     serde_json::from_str::<Value>(json).map_err(|error| format!("no JSON ({error})"));
-                let taken = object.and_then(|mut object| {
+                let taken = object.and_then(|object| {
                     for (field, text) in fields.iter().zip(texts) {
-                        let Some(Value::String(found)) = object.get_mut(field.as_str()).map(Value::take)
-                        else {
+                        let Some(Value::String(found)) = object.get(field.as_str()) else {
                             return Err(format!("no text in a field {field:?}"));
                         };
-                        *text = found;
+                        text.clone_from(found);
                     }
                     Ok(())
                 });
@@ -188,7 +200,7 @@ impl Pairs {
     }
 
     /// The pair last read.
-    fn current(&self) -> RawPair<'_> {
+    pub(crate) fn current(&self) -> RawPair<'_> {
         let [source, target] = match &self.form {
             Reading::LineFiles { source, target, has } => {
                 [has[0].then(|| source.bytes()), has[1].then(|| target.bytes())]
@@ -202,11 +214,12 @@ impl Pairs {
     }
 
     fn invalid(&self, side: usize, error: std::str::Utf8Error) -> Error {
-        let path = match &self.form {
-            Reading::LineFiles { source, target, .. } => [source, target][side].path(),
-            Reading::Tsv { lines, .. } | Reading::Jsonl { lines, .. } => lines.path(),
+        let (path, start) = match &self.form {
+            Reading::LineFiles { source, target, .. } => ([source, target][side].path(), 0),
+            Reading::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
+            Reading::Jsonl { lines, .. } => (lines.path(), 0),
         };
-        Error::Utf8 { path: path.to_owned(), line: self.line, byte: error.valid_up_to() + 1 }
+        Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }
     }
 
     /// Counts what is left of the longer side.
@@ -257,7 +270,7 @@ fn bad_json(path: &Path, line: u64, found: String, fields: &[String; 2]) -> Erro
     }
 }
 
-/// Writes pairs in the same three forms.
+/// Writes pairs in the form in which they were read.
 #[derive(Debug)]
 pub enum PairWriter {
     /// Two files line by line.
@@ -267,42 +280,37 @@ pub enum PairWriter {
         /// Target lines.
         target: Output,
     },
-    /// Two tab-separated columns.
-    Tsv(Output),
-    /// Objects with the fields named.
-    Jsonl {
-        /// The file.
-        output: Output,
-        /// Names of the source and the target field.
-        fields: [String; 2],
-    },
+    /// Whole lines of a TSV or JSONL file, with every column and field they had.
+    Whole(Output),
 }
 
 impl PairWriter {
-    /// Writes one pair, which must have been read from the same form: a TSV text holds no tab, a line no line end.
-    pub fn write(&mut self, source: &str, target: &str) -> Result<()> {
+    /// Writes the pair that `pairs` has read last.
+    pub(crate) fn write(&mut self, pairs: &Pairs) -> Result<()> {
         match self {
             Self::LineFiles { source: first, target: second } => {
-                first.write_line(source)?;
-                second.write_line(target)
+                let RawPair { source, target, .. } = pairs.current();
+                for (output, bytes) in [(first, source), (second, target)] {
+                    output.write(bytes.unwrap_or_default())?;
+                    output.write(b"\n")?;
+                }
+                Ok(())
             }
-            Self::Tsv(output) => output.write_line(&format!("{source}\t{target}")),
-            Self::Jsonl { output, fields: [source_field, target_field] } => {
-                let object =
-                    serde_json::json!({ source_field.as_str(): source, target_field.as_str(): target });
-                output.write_line(&object.to_string())
+            Self::Whole(output) => {
+                output.write(pairs.whole_line())?;
+                output.write(b"\n")
             }
         }
     }
 
     /// Completes the files and gives them their names.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         match self {
             Self::LineFiles { source, target } => {
                 source.finish()?;
                 target.finish()
             }
-            Self::Tsv(output) | Self::Jsonl { output, .. } => output.finish(),
+            Self::Whole(output) => output.finish(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 18;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// A file read line by line.
 ///
@@ -56,13 +57,19 @@ impl Lines {
     /// Lines of any reader; `name` stands for the path in messages.
     pub fn from_reader(reader: impl Read + Send + 'static, name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref().to_owned();
-        let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
-        let start = reader.fill_buf().map_err(|error| Error::io(&path, "read", error))?;
-        let reader: Box<dyn BufRead + Send> = if start.starts_with(&GZIP_MAGIC) {
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(reader)))
+        let failed = |error| Error::io(&path, "read", error);
+        let (start, reader) = peek(reader, GZIP_MAGIC.len()).map_err(failed)?;
+        let unpacked: Box<dyn Read + Send> = if start == GZIP_MAGIC {
+            Box::new(MultiGzDecoder::new(BufReader::new(reader)))
         } else {
             Box::new(reader)
         };
+        // Some editors put a byte-order mark before the first line; it is no text.
+        let (start, mut unpacked) = peek(unpacked, BYTE_ORDER_MARK.len()).map_err(failed)?;
+        if start == BYTE_ORDER_MARK {
+            unpacked.read_exact(&mut [0; BYTE_ORDER_MARK.len()]).map_err(failed)?;
+        }
+        let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked));
         Ok(Self { reader, path, line: 0, buffer: Vec::new() })
     }
 
@@ -119,6 +126,16 @@ impl Lines {
     }
 }
 
+/// A reader with some bytes put back before it.
+type Refilled<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+
+/// The first bytes of `reader`, up to `len`, and a reader that begins with them. A pipe may give them one by one.
+fn peek<R: Read>(mut reader: R, len: usize) -> io::Result<(Vec<u8>, Refilled<R>)> {
+    let mut start = Vec::with_capacity(len);
+    reader.by_ref().take(len as u64).read_to_end(&mut start)?;
+    Ok((start.clone(), io::Cursor::new(start).chain(reader)))
+}
+
 /// `bytes` without one final `\n` or `\r\n`.
 fn without_line_end(bytes: &[u8]) -> &[u8] {
     let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
@@ -165,6 +182,12 @@ mod tests {
         let bytes: &'static [u8] = bytes.leak();
         assert_eq!(all(bytes).unwrap(), ["one", "two", "three"]);
         assert!(all(&bytes[..bytes.len() - 4]).is_err(), "a gzip cut short must not read as complete");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        assert_eq!(all("\u{feff}a\n\u{feff}b".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
+        assert_eq!(all(b"\xef\xbb").unwrap_err().to_string(), "test:1: invalid UTF-8 at byte 1 of the line");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::Compression;
@@ -41,15 +42,18 @@ enum Writer {
 impl Output {
     /// Starts a file that will be called `path`.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref().to_owned();
+        // A link keeps pointing where it points: the file behind it is replaced.
+        let given = path.as_ref();
+        let path = if given.is_symlink() { fs::canonicalize(given).ok() } else { None };
+        let path = path.unwrap_or_else(|| given.to_owned());
         if path.is_dir() {
             return Err(Error::io(path, "write", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
         }
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
+        let temporary = if is_special(&path) { path.clone() } else { temporary_name(&path) };
         let file = File::create(&temporary).map_err(|error| Error::io(&path, "write", error))?;
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
+        if temporary != path {
+            UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
+        }
         let buffered = BufWriter::with_capacity(1 << 18, file);
         let writer = if path.extension().is_some_and(|extension| extension == "gz") {
             Writer::Gzip(GzEncoder::new(buffered, Compression::default()))
@@ -83,10 +87,12 @@ impl Output {
                 writer.finish().and_then(|inner| inner.into_inner().map_err(io::IntoInnerError::into_error))
             }
         };
-        flushed
-            .and_then(|file| file.sync_all())
-            .and_then(|()| fs::rename(&self.temporary, &self.path))
-            .map_err(|error| Error::io(&self.path, "write", error))
+        let named = match flushed {
+            Ok(_) if self.temporary == self.path => Ok(()),
+            Ok(file) => file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.path)),
+            Err(error) => Err(error),
+        };
+        named.map_err(|error| Error::io(&self.path, "write", error))
     }
 
     /// Writes a whole file at once.
@@ -97,8 +103,24 @@ impl Output {
     }
 }
 
+/// True for what exists and is no regular file, such as a pipe or a device: it is written to, never replaced.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// A name beside `path` that no other output of this process has.
+fn temporary_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    path.with_file_name(name)
+}
+
 impl Drop for Output {
     fn drop(&mut self) {
+        if self.temporary == self.path {
+            return;
+        }
         // After a successful rename there is nothing to remove; the error of that case says so and no more.
         let _ = fs::remove_file(&self.temporary);
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,6 +145,23 @@ mod tests {
             assert_eq!(Lines::read_all(&path).unwrap(), ["Kedi fareyi yedi."]);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_and_devices_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        Output::save(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(
+            is_special(Path::new("/dev/null"))
+                && !is_special(&file)
+                && !is_special(&folder.path().join("none"))
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ BLEU, chrF and TER equal sacreBLEU's, signature included (all but the version). 
 
 /// Options of `polyhead score`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Score {
     /// The references, one sentence a line; repeat it for more references
     #[arg(short, long, value_name = "FILE", required = true)]
@@ -51,7 +51,7 @@ pub(crate) struct Score {
     confidence: bool,
 
     /// Bootstrap samples of --confidence and --baseline
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: u32,
 
     /// The seed of the bootstrap samples

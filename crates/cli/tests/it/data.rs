@@ -79,7 +79,7 @@ fn every_planted_fault_is_found_with_its_line() {
     assert_eq!(report["findings"][0]["examples"][0]["detail"], "byte 5 of the source");
     assert_eq!(report["findings"][4]["examples"][1]["detail"], "U+0085 at byte 5 of the target");
     assert_eq!((&report["lines"], &report["clean"]), (&400.into(), &387.into()));
-    assert!(report["drift_line"].is_null());
+    assert!(report["drift"].is_null());
 }
 
 #[test]
@@ -107,11 +107,8 @@ fn unequal_line_counts_are_located() {
     let run = polyhead(folder.path(), &arguments, "");
     assert_eq!(run.code, 1);
     let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
-    assert!(
-        report["drift_line"].as_u64().is_some_and(|line| line.abs_diff(200) <= 5),
-        "{}",
-        report["drift_line"]
-    );
+    let drift = &report["drift"];
+    assert!(drift["first_line"].as_u64().is_some_and(|line| line.abs_diff(200) <= 5), "{drift}");
     assert_eq!((&report["source"]["lines"], &report["target"]["lines"]), (&400.into(), &399.into()));
     assert_eq!(run.err.lines().count(), 2, "{}", run.err);
 
@@ -156,7 +153,7 @@ fn tsv_and_jsonl_are_cleaned_in_their_own_form() {
     jsonl.extend(["--report", "r.jsonl"]);
     polyhead(folder.path(), &jsonl, "").ok();
     let kept = fs::read_to_string(folder.path().join("b.jsonl")).expect("text");
-    assert_eq!(kept, "{\"de\":\"eine Katze\",\"en\":\"a cat\"}\n");
+    assert_eq!(kept, "{\"en\":\"a cat\",\"de\":\"eine Katze\"}\n");
 }
 
 #[test]
@@ -189,4 +186,34 @@ fn bad_files_are_one_line_and_a_hint() {
         let lines: Vec<&str> = err.lines().collect();
         assert!(lines.len() == 2 && lines[0].starts_with(start) && lines[1].starts_with("hint: "), "{err}");
     }
+}
+
+#[test]
+fn a_pipe_is_read_once_and_whole() {
+    let folder = folder(&[]);
+    let pairs: String =
+        (0..20_000).map(|line| format!("{line} the cat ate\t{line} die Katze fraß\n")).collect();
+    let clean = ["data", "clean", "--tsv", "-", "--out", "b.tsv", "--report", "r.jsonl"];
+    let out = polyhead(folder.path(), &clean, &pairs).ok();
+    assert!(out.starts_with("20,000 pairs read, 20,000 kept (100.0 %), 0 dropped\n"), "{out}");
+    assert_eq!(fs::read_to_string(folder.path().join("b.tsv")).expect("text"), pairs);
+    polyhead(folder.path(), &["data", "check", "--source", "-", "--target", "-"], &pairs).failed(2);
+    let stats = ["data", "stats", "--tsv", "-", "--tokenizer", "t.json"];
+    assert!(!polyhead(folder.path(), &stats, &pairs).failed(1).is_empty());
+}
+
+#[test]
+fn one_name_for_two_outputs_is_refused() {
+    let folder = folder(&[("a.tsv", "a\tb\n")]);
+    let err =
+        polyhead(folder.path(), &["data", "clean", "--tsv", "a.tsv", "--out", "b", "--report", "b"], "")
+            .failed(2);
+    assert!(err.starts_with("error: b: named for two outputs"), "{err}");
+    assert_eq!(names(folder.path()), ["a.tsv"]);
+}
+
+#[test]
+fn stats_refuse_what_cannot_be_trained_on() {
+    let folder = folder(&[("a", "x\ny\n"), ("b", "x\n")]);
+    polyhead(folder.path(), &["data", "stats", "--source", "a", "--target", "b"], "").failed(1);
 }

@@ -98,7 +98,7 @@ fn wrong_input_is_one_line_and_a_hint() {
         (vec!["train", "--input", ".", "--out", "t.json"], "error: .: cannot open: is a folder"),
         (vec!["train", "--input", "bad.gz", "--out", "t.json"], "error: bad.gz: cannot read: "),
         (vec!["train", "--input", "latin1", "--out", "t.json"], "error: latin1:2: invalid UTF-8 at byte 4"),
-        (vec!["train", "--input", "empty", "--out", "t.json"], "error: training text: no text found"),
+        (vec!["train", "--input", "empty", "--out", "t.json"], "error: empty: no text found"),
         (
             vec!["train", "--input", "few", "--out", "t.json"],
             "error: vocabulary size 8000 asked, but the text yields",
@@ -141,7 +141,21 @@ fn ids_outside_the_vocabulary_are_refused() {
     .ok();
     let decode = ["tokenizer", "decode", "--tokenizer", "t.json"];
     let err = polyhead(folder.path(), &decode, "5 99999\n").failed(1);
-    assert!(err.starts_with("error: id 99999 is not in the vocabulary of "), "{err}");
+    assert!(err.starts_with("error: standard input:1: id 99999, expected less than "), "{err}");
     let err = polyhead(folder.path(), &decode, "5\nfive\n").failed(1);
     assert!(err.starts_with("error: standard input:2: \"five\", expected ids"), "{err}");
+}
+
+#[test]
+fn tags_that_text_could_spell_are_refused() {
+    let folder = folder(&[("a.en", ENGLISH)]);
+    for tag in ["de", "▁the", "<0x41>", "<2 de>", " ", "", "<pad>", "!"] {
+        let train =
+            ["tokenizer", "train", "--input", "a.en", "--kind", "char", "--tag", tag, "--out", "t.json"];
+        let err = polyhead(folder.path(), &train, "").failed(2);
+        assert!(err.starts_with("error: special token: "), "{tag:?}: {err}");
+    }
+    let train =
+        ["tokenizer", "train", "--input", "a.en", "--kind", "char", "--tag", ">>tur<<", "--out", "t.json"];
+    polyhead(folder.path(), &train, "").ok();
 }

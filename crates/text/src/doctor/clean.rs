@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::examine::Examiner;
 use super::report::Tally;
 use super::{CheckOptions, Fault, unreadable};
-use crate::Result;
-use crate::corpus::{Corpus, PairWriter, RawPair};
+use crate::corpus::{Corpus, PairWriter, Pairs, RawPair};
 use crate::output::Output;
+use crate::{Error, Result};
 
 /// One pair that was left out; a line of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,7 +18,7 @@ pub struct Dropped<'a> {
     pub reasons: Vec<Fault>,
     /// What exactly was found, for each reason.
     pub details: Vec<String>,
-    /// The source as far as it is text.
+    /// The source as far as it is text; the whole line if it could not be taken apart.
     pub source: &'a str,
     /// The target as far as it is text.
     pub target: &'a str,
@@ -61,38 +61,26 @@ pub fn clean(
     let mut tally = Tally::default();
     let mut cleaned = Cleaned::default();
     let mut pairs = corpus.pairs()?;
-    loop {
+    while let Some(faults) = next(&mut pairs, &mut examiner, cleaned.read + 1)? {
         let line = cleaned.read + 1;
-        match pairs.next_raw() {
-            Ok(None) => break,
-            Ok(Some(RawPair { source: Some(source), target: Some(target), .. })) => {
-                let pair = RawPair { line, source: Some(source), target: Some(target) };
-                let diagnosis = examiner.examine(pair);
-                let reasons: Vec<Fault> =
-                    diagnosis.faults.iter().filter(|fault| !cleaning.tolerate.contains(fault)).collect();
-                let [source, target] = [source, target].map(String::from_utf8_lossy);
-                if reasons.is_empty() {
-                    cleaned.kept += 1;
-                    cleaning.kept.write(&source, &target)?;
-                } else {
-                    let details = reasons.iter().map(|&fault| diagnosis.detail(fault, pair)).collect();
-                    cleaning.drop(
-                        &mut tally,
-                        &Dropped { line, reasons, details, source: &source, target: &target },
-                    )?;
-                }
-            }
-            Ok(Some(_)) => return Err(pairs.unequal_counts()?),
-            Err(error) => {
-                let details = vec![error.to_string()];
-                let reasons = vec![unreadable(error)?];
-                cleaning.drop(&mut tally, &Dropped { line, reasons, details, source: "", target: "" })?;
-            }
+        let reasons: Vec<(Fault, String)> =
+            faults.into_iter().filter(|(fault, _)| !cleaning.tolerate.contains(fault)).collect();
+        if reasons.iter().any(|(fault, _)| *fault == Fault::Unpaired) {
+            return Err(pairs.unequal_counts()?);
+        }
+        if reasons.is_empty() {
+            cleaned.kept += 1;
+            cleaning.kept.write(&pairs)?;
+        } else {
+            cleaning.drop(&mut tally, line, reasons, &pairs)?;
         }
         cleaned.read = line;
         if line.is_multiple_of(4096) {
             progress(line);
         }
+    }
+    if cleaned.read == 0 {
+        return Err(Error::Empty { what: corpus.source_path().display().to_string() });
     }
     cleaned.dropped = cleaned.read - cleaned.kept;
     cleaned.reasons =
@@ -102,12 +90,43 @@ pub fn clean(
     Ok(cleaned)
 }
 
-impl Cleaning {
-    fn drop(&mut self, tally: &mut Tally, dropped: &Dropped<'_>) -> Result<()> {
-        for &fault in &dropped.reasons {
-            tally.add(fault, dropped.line, String::new);
+/// The faults of the next pair with their details; `None` at the end.
+fn next(pairs: &mut Pairs, examiner: &mut Examiner, line: u64) -> Result<Option<Vec<(Fault, String)>>> {
+    match pairs.next_raw() {
+        Ok(None) => Ok(None),
+        Ok(Some(pair)) => {
+            let pair = RawPair { line, ..pair };
+            let diagnosis = examiner.examine(pair);
+            let faults = diagnosis.faults.iter().map(|fault| (fault, diagnosis.detail(fault, pair)));
+            Ok(Some(faults.collect()))
         }
-        let json = serde_json::to_string(dropped).expect("strings and numbers are always representable");
+        Err(error) => unreadable(error).map(|fault| Some(vec![fault])),
+    }
+}
+
+impl Cleaning {
+    fn drop(
+        &mut self,
+        tally: &mut Tally,
+        line: u64,
+        faults: Vec<(Fault, String)>,
+        pairs: &Pairs,
+    ) -> Result<()> {
+        for (fault, _) in &faults {
+            tally.add(*fault, line, String::new);
+        }
+        let malformed = faults.iter().any(|(fault, _)| *fault == Fault::Malformed);
+        // A line that cannot be taken apart is reported whole.
+        let [source, target] = if malformed {
+            [Some(pairs.whole_line()), None]
+        } else {
+            let RawPair { source, target, .. } = pairs.current();
+            [source, target]
+        }
+        .map(|side| String::from_utf8_lossy(side.unwrap_or_default()));
+        let (reasons, details) = faults.into_iter().unzip();
+        let dropped = Dropped { line, reasons, details, source: &source, target: &target };
+        let json = serde_json::to_string(&dropped).expect("strings and numbers are always representable");
         self.report.write_line(&json)
     }
 }

@@ -3,14 +3,20 @@
 //! After Gale & Church 1993: a translation is about as long as its original. A dynamic program walks both files with
 //! an offset between them; keeping the offset costs the difference of the two lengths (on a logarithmic scale), changing
 //! it by one line costs [`SHIFT_COST`], which about ten lines out of step pay back. Each state remembers the line where
-//! its path first left offset 0, so no table is kept.
+//! its path first left offset 0, so no table is kept. Walking from the start finds the first such line, walking from the
+//! end the last; where lengths tell little, the two lie far apart.
 
-/// Largest offset followed, in lines.
-const MAX_OFFSET: usize = 8;
-const N_OFFSETS: usize = 2 * MAX_OFFSET + 1;
+use serde::Serialize;
+
+/// Offsets followed at least and at most, in lines.
+const OFFSETS: [usize; 2] = [8, 64];
 const SHIFT_COST: u32 = 80;
 /// One line that does not match costs no more than this, however different it is.
 const MAX_LINE_COST: u32 = 40;
+/// A line left over at the end: cheaper than a shift, since files are cut short more often than they lose lines.
+const LEFT_OVER_COST: u64 = SHIFT_COST as u64 / 2;
+/// What must be gained before files of equal length are said to be out of step: some hundred lines.
+const CONVINCING: u64 = 10 * SHIFT_COST as u64;
 const CHUNK: usize = 1 << 16;
 
 /// Line lengths on a logarithmic scale, one byte a line, kept in chunks so that growing copies nothing.
@@ -38,47 +44,93 @@ impl Lengths {
     }
 }
 
-/// The line, from 1, from which the two sides seem out of step; the end of the shorter side when they never are.
-pub(crate) fn first_drift(source: &Lengths, target: &Lengths) -> u64 {
-    let common = source.len().min(target.len());
-    // (cost, line where the path left offset 0; 0 = never)
-    let mut states = [(u32::MAX / 2, 0_u64); N_OFFSETS];
-    states[MAX_OFFSET] = (0, 0);
-    for line in 0..common {
-        let here = source.get(line).unwrap_or_default();
-        let mut next = states;
+/// The lines between which the two sides fall out of step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Drift {
+    /// The first line, from 1, that may be out of step.
+    pub first_line: u64,
+    /// Where they are back in step, counted from the end; near the first line if a single place explains all.
+    pub last_line: u64,
+}
+
+/// Where the sides drift apart; `None` for sides of equal length that seem to run in step.
+pub(crate) fn locate(source: &Lengths, target: &Lengths) -> Option<Drift> {
+    let (n_source, n_target) = (source.len(), target.len());
+    let forward = walk([n_source, n_target], |line| source.get(line), |line| target.get(line));
+    if n_source == n_target && forward.gain < CONVINCING {
+        return None;
+    }
+    let Some(first_line) = forward.first_line else {
+        let end = n_source.min(n_target) as u64 + 1;
+        return Some(Drift { first_line: end, last_line: end });
+    };
+    let from_end =
+        |side: &Lengths, line: usize| side.len().checked_sub(line + 1).and_then(|line| side.get(line));
+    let backward = walk([n_source, n_target], |line| from_end(source, line), |line| from_end(target, line));
+    let last_line = backward.first_line.map_or(first_line, |line| (n_source as u64 + 1).saturating_sub(line));
+    Some(Drift { first_line, last_line: last_line.max(first_line) })
+}
+
+/// What a walk through both files found.
+struct Walk {
+    /// Where the best path leaves offset 0, from 1.
+    first_line: Option<u64>,
+    /// How much cheaper it is than never leaving it.
+    gain: u64,
+}
+
+fn walk(
+    [n_source, n_target]: [usize; 2],
+    source: impl Fn(usize) -> Option<u8>,
+    target: impl Fn(usize) -> Option<u8>,
+) -> Walk {
+    let reach = n_source.abs_diff(n_target).clamp(OFFSETS[0], OFFSETS[1]);
+    let n_offsets = 2 * reach + 1;
+    // (cost above the cheapest, line where the path left offset 0; 0 = never)
+    let mut states = vec![(u32::MAX / 2, 0_u64); n_offsets];
+    states[reach] = (0, 0);
+    let mut next = states.clone();
+    let (mut cheapest, mut staying) = (0_u64, 0_u64);
+    for line in 0..n_source.min(n_target) {
+        let here = source(line).unwrap_or_default();
         for (index, state) in next.iter_mut().enumerate() {
-            let there = (line + index).checked_sub(MAX_OFFSET).and_then(|other| target.get(other));
+            let there = (line + index).checked_sub(reach).and_then(&target);
             let cost =
                 there.map_or(MAX_LINE_COST, |there| u32::from(here.abs_diff(there)).min(MAX_LINE_COST));
-            state.0 = state.0.saturating_add(cost);
+            staying += if index == reach { u64::from(cost) } else { 0 };
+            *state = (states[index].0.saturating_add(cost), states[index].1);
         }
         // A source line without a partner: one more source line, the same target lines.
-        for index in 0..N_OFFSETS - 1 {
-            next[index] = next[index].min(shifted(states[index + 1], index + 1, line));
+        for index in 0..n_offsets - 1 {
+            next[index] = next[index].min(shifted(states[index + 1], index + 1 == reach, line));
         }
         // A target line without a partner.
-        for index in 1..N_OFFSETS {
-            next[index] = next[index].min(shifted(next[index - 1], index - 1, line));
+        for index in 1..n_offsets {
+            next[index] = next[index].min(shifted(next[index - 1], index - 1 == reach, line));
         }
         // Costs grow without bound; only their differences matter.
         let lowest = next.iter().map(|state| state.0).min().unwrap_or_default();
-        states = next.map(|(cost, first)| (cost - lowest, first));
+        cheapest += u64::from(lowest);
+        for (state, next) in states.iter_mut().zip(&next) {
+            *state = (next.0 - lowest, next.1);
+        }
     }
-    let extra = target.len() as i64 - source.len() as i64;
-    let best = (0..N_OFFSETS).min_by_key(|&index| {
-        let left_over = (extra - (index as i64 - MAX_OFFSET as i64)).unsigned_abs().min(100) as u32;
-        states[index].0.saturating_add(left_over.saturating_mul(SHIFT_COST))
+    let extra = n_target as i64 - n_source as i64;
+    let ends = states.iter().enumerate().map(|(index, &(cost, first))| {
+        let left_over = (extra - (index as i64 - reach as i64)).unsigned_abs().min(1000);
+        (u64::from(cost) + left_over * LEFT_OVER_COST, first)
     });
-    match best.map(|index| states[index].1) {
-        Some(line) if line > 0 => line,
-        _ => common as u64 + 1,
+    let (cost, first) = ends.min().unwrap_or_default();
+    let first_line = (first > 0).then_some(first);
+    Walk {
+        first_line,
+        gain: (staying + extra.unsigned_abs() * LEFT_OVER_COST).saturating_sub(cheapest + cost),
     }
 }
 
-/// The state after one shift away from offset `index` at `line`.
-fn shifted((cost, first): (u32, u64), index: usize, line: usize) -> (u32, u64) {
-    let first = if first == 0 && index == MAX_OFFSET { line as u64 + 1 } else { first };
+/// The state after one shift at `line`, away from offset 0 if it `leaves` it.
+fn shifted((cost, first): (u32, u64), leaves: bool, line: usize) -> (u32, u64) {
+    let first = if first == 0 && leaves { line as u64 + 1 } else { first };
     (cost.saturating_add(SHIFT_COST), first)
 }
 
@@ -87,8 +139,8 @@ mod tests {
     use super::*;
     use polyhead_random::Random;
 
-    /// 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length; `lost` target lines missing.
-    fn guess(lost_source: &[usize], lost_target: &[usize]) -> u64 {
+    /// 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, some lost on either side.
+    fn guess(lost_source: &[usize], lost_target: &[usize]) -> Option<Drift> {
         let (mut source, mut target) = (Lengths::default(), Lengths::default());
         for line in 0..2000 {
             let random = Random::new(5).stream(line as u64);
@@ -100,25 +152,51 @@ mod tests {
                 target.push((chars as f64 * (0.8 + 0.5 * random.uniform(1))) as usize);
             }
         }
-        first_drift(&source, &target)
+        locate(&source, &target)
+    }
+
+    fn near(drift: Option<Drift>, [first, last]: [u64; 2]) -> bool {
+        drift
+            .is_some_and(|drift| drift.first_line.abs_diff(first) <= 4 && drift.last_line.abs_diff(last) <= 4)
     }
 
     #[test]
     fn a_lost_line_is_found_within_a_few_lines() {
         for lost in [30, 700, 1500, 1900] {
-            assert!(guess(&[], &[lost]).abs_diff(lost as u64 + 1) <= 3, "{lost}: {}", guess(&[], &[lost]));
-            assert!(guess(&[lost], &[]).abs_diff(lost as u64 + 1) <= 3, "{lost}: {}", guess(&[lost], &[]));
+            let line = lost as u64 + 1;
+            assert!(near(guess(&[], &[lost]), [line; 2]), "{lost}: {:?}", guess(&[], &[lost]));
+            assert!(near(guess(&[lost], &[]), [line; 2]), "{lost}: {:?}", guess(&[lost], &[]));
         }
     }
 
     #[test]
-    fn of_several_the_first_is_named() {
-        assert!(guess(&[], &[400, 401, 1200]).abs_diff(401) <= 3);
+    fn of_several_the_first_and_last_are_named() {
+        let drift = guess(&[], &[400, 401, 1200]);
+        assert!(near(drift, [401, 1201]), "{drift:?}");
+        let block: Vec<usize> = (700..730).collect();
+        let drift = guess(&[], &block).expect("lines are lost");
+        assert!(drift.first_line.abs_diff(701) <= 8 && drift.last_line <= 740, "{drift:?}");
+    }
+
+    #[test]
+    fn equal_counts_may_hide_a_drift() {
+        assert_eq!(guess(&[], &[]), None);
+        let drift = guess(&[1500], &[500]);
+        assert!(near(drift, [501, 1501]), "{drift:?}");
     }
 
     #[test]
     fn a_file_cut_short_drifts_at_its_end() {
         let cut: Vec<usize> = (1800..2000).collect();
-        assert_eq!(guess(&[], &cut), 1801);
+        assert_eq!(guess(&[], &cut), Some(Drift { first_line: 1801, last_line: 1801 }));
+    }
+
+    #[test]
+    fn lines_of_one_length_tell_nothing() {
+        let (mut source, mut target) = (Lengths::default(), Lengths::default());
+        (0..1000).for_each(|_| source.push(20));
+        (0..999).for_each(|_| target.push(21));
+        let drift = locate(&source, &target).expect("a line is lost");
+        assert!(drift.last_line - drift.first_line > 900 || drift.first_line == 1000, "{drift:?}");
     }
 }

@@ -11,6 +11,7 @@ mod seen;
 mod side;
 
 pub use clean::{Cleaned, Cleaning, Dropped, clean};
+pub use drift::Drift;
 pub use fault::Fault;
 pub use report::{Example, Finding, Report, SideTotals};
 
@@ -70,7 +71,10 @@ pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u
                     tally.add(fault, line, || diagnosis.detail(fault, pair));
                 }
             }
-            Err(error) => tally.add(unreadable(error)?, line, String::new),
+            Err(error) => {
+                let (fault, detail) = unreadable(error)?;
+                tally.add(fault, line, || detail);
+            }
         }
         lines = line;
         if line.is_multiple_of(4096) {
@@ -81,10 +85,12 @@ pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u
 }
 
 /// The fault of a line that could not be taken apart; other errors end the work.
-fn unreadable(error: Error) -> Result<Fault> {
+fn unreadable(error: Error) -> Result<(Fault, String)> {
     match error {
-        Error::Format { .. } => Ok(Fault::Malformed),
-        Error::Utf8 { .. } => Ok(Fault::InvalidUtf8),
+        Error::Format { found, expected, .. } => {
+            Ok((Fault::Malformed, format!("{found}, expected {expected}")))
+        }
+        Error::Utf8 { byte, .. } => Ok((Fault::InvalidUtf8, format!("byte {byte} of the line"))),
         error => Err(error),
     }
 }
@@ -116,8 +122,7 @@ impl Sizes {
             return Err(Error::Empty { what: source.path.display().to_string() });
         }
         let [source_lengths, target_lengths] = &self.lengths;
-        let drift_line =
-            (source.lines != target.lines).then(|| drift::first_drift(source_lengths, target_lengths));
-        Ok(Report { source, target, lines, clean, drift_line, findings: tally.findings(lines) })
+        let drift = drift::locate(source_lengths, target_lengths);
+        Ok(Report { source, target, lines, clean, drift, findings: tally.findings(lines) })
     }
 }

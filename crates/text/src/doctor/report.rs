@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::drift::Drift;
 use super::fault::Fault;
 use super::side::Side;
 
@@ -90,8 +91,8 @@ pub struct Report {
     pub lines: u64,
     /// Pairs without any fault.
     pub clean: u64,
-    /// Where the sides seem to fall out of step; only if their line counts differ.
-    pub drift_line: Option<u64>,
+    /// Where the sides seem to fall out of step; always told if their line counts differ.
+    pub drift: Option<Drift>,
     /// The faults that occur, the gravest first.
     pub findings: Vec<Finding>,
 }

@@ -34,7 +34,7 @@ pub enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a file, told apart by its first byte, or a model folder with one of the known forms.
+    /// Reads a file, told apart by its name or first byte, or a model folder with one of the known forms.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path.is_dir() {
@@ -88,6 +88,14 @@ impl Tokenizer {
             Self::Marian { source, vocabulary, .. } => vocabulary.encode(source, text),
             Self::Fairseq { codes, dictionary } => dictionary.encode(codes, text),
         })
+    }
+
+    /// As [`Tokenizer::encode`] for text of the target side, which a Marian folder cuts by pieces of its own.
+    pub fn encode_target(&self, text: &str) -> Result<Encoding> {
+        match self {
+            Self::Marian { target, vocabulary, .. } => Ok(vocabulary.encode(target, text)),
+            _ => self.encode(text),
+        }
     }
 
     /// As [`Tokenizer::encode`], followed by the end of the sentence or what else the files ask for.

@@ -3,7 +3,9 @@
 //! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens are
 //! put in by the caller, by [`HuggingFace::id`], or by the file's own template with [`HuggingFace::encode_with_special`].
 
+use std::cell::Cell;
 use std::path::Path;
+use std::sync::Once;
 
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::byte_fallback::ByteFallback;
@@ -13,7 +15,7 @@ use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::Replace;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{AddedToken, Model as _, ModelWrapper, NormalizedString, Normalizer as _};
+use tokenizers::{AddedToken, ModelWrapper, NormalizedString, Normalizer as _};
 
 use super::Encoding;
 use super::dropout::{Dropout, MergeTable};
@@ -59,12 +61,11 @@ impl HuggingFace {
     /// Reads the same from memory; `name` stands for the path in messages.
     pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref();
-        // The crate panics on some malformed parts instead of reporting them.
-        let parsed = std::panic::catch_unwind(|| Inner::from_bytes(bytes));
+        let parsed = without_panic(|| Inner::from_bytes(bytes));
         let inner = match parsed {
             Ok(Ok(inner)) => inner,
             Ok(Err(error)) => return Err(malformed(path, &error.to_string())),
-            Err(_) => return Err(malformed(path, "a part that cannot be read")),
+            Err(()) => return Err(malformed(path, "a part that cannot be read")),
         };
         Self::new(inner, path)
     }
@@ -206,11 +207,6 @@ impl HuggingFace {
         }
     }
 
-    /// Entries of the model itself, without added tokens.
-    pub fn model_size(&self) -> usize {
-        self.inner.get_model().get_vocab_size()
-    }
-
     /// The merges in order of rank, for BPE.
     pub fn n_merges(&self) -> Option<usize> {
         self.merges.as_ref().map(MergeTable::len)
@@ -244,6 +240,27 @@ fn span(piece: &str, (start, end): (usize, usize), text: &str) -> std::ops::Rang
     start..if inserted { start } else { end }
 }
 
+/// Runs `work` and swallows a panic, its message included: the crate panics on some malformed files instead of
+/// reporting them.
+fn without_panic<T>(work: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::result::Result<T, ()> {
+    thread_local! {
+        static QUIET: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !QUIET.get() {
+                usual(panic);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = std::panic::catch_unwind(work).map_err(|_| ());
+    QUIET.set(false);
+    result
+}
+
 /// Undoes what [`Split`] did.
 fn decoder(split: Split, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
     if split == Split::Whitespace {
@@ -270,7 +287,7 @@ fn malformed(path: &Path, found: &str) -> Error {
         line: None,
         found: found.lines().next().unwrap_or("nothing").to_owned(),
         expected: "a Hugging Face tokenizer.json".into(),
-        hint: "polyhead tokenizer train writes one; .spm and subword-nmt files are read by their own options"
+        hint: "polyhead tokenizer train writes one; a .spm or .model file of SentencePiece is read too"
             .into(),
     }
 }

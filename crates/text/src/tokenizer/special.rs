@@ -1,5 +1,6 @@
 //! Tokens that are no text: padding, sentence ends, the unknown, and language tags such as `<2tr>`.
 
+use super::normalization::WORD_MARK;
 use crate::{Error, Result};
 
 /// The special tokens of a tokeniser, in the order of their ids.
@@ -29,24 +30,41 @@ impl Default for SpecialTokens {
     }
 }
 
+/// Whether pieces of text can never spell the token: words end at punctuation, so none has it at both ends.
+fn is_marked(token: &str) -> bool {
+    let mark = |c: Option<char>| c.is_some_and(|c| c.is_ascii_punctuation());
+    let chars = token.chars();
+    mark(chars.clone().next())
+        && mark(chars.clone().next_back())
+        && chars.clone().count() >= 3
+        && !chars.clone().any(|c| c.is_whitespace() || c.is_control() || c == WORD_MARK)
+        && !(token.len() == 6 && token.starts_with("<0x"))
+}
+
 impl SpecialTokens {
     /// All of them in id order.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         [&self.pad, &self.start, &self.end, &self.unknown].into_iter().chain(&self.tags).map(String::as_str)
     }
 
-    /// Refuses empty and repeated tokens.
+    /// Refuses tokens that text could spell, and repeated ones.
     pub(crate) fn check(&self) -> Result<()> {
         let all: Vec<&str> = self.all().collect();
-        let wrong = all.iter().enumerate().find(|(i, token)| token.is_empty() || all[..*i].contains(token));
-        match wrong {
-            None => Ok(()),
-            Some((_, token)) => Err(Error::Option {
-                name: "special tokens",
-                found: format!("{token:?} empty or given twice"),
-                expected: "different tokens".into(),
-                hint: "tags are written like <2tr>".into(),
-            }),
+        let wrong = |found: String, expected: &str| {
+            let (expected, hint) = (expected.into(), "write tags like <2tr>".into());
+            Err(Error::Option { name: "special token", found, expected, hint })
+        };
+        for (index, token) in all.iter().enumerate() {
+            if all[..index].contains(token) {
+                return wrong(format!("{token:?} twice"), "each token once");
+            }
+            if !is_marked(token) {
+                return wrong(
+                    format!("{token:?}"),
+                    "punctuation at both ends, no space inside, and no byte such as <0x41>",
+                );
+            }
         }
+        Ok(())
     }
 }

@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Options of `polyhead bench gemm`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Gemm {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Options of `polyhead bench train`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Train {
     /// Which workload
     #[arg(long, value_enum, default_value_t = Workload::Small)]

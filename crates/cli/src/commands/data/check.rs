@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use polyhead_text::doctor::{Finding, Report, SideTotals, check};
+use polyhead_text::doctor::{Drift, Fault, Finding, Report, SideTotals, check};
 
 use super::FaultOptions;
 use crate::corpus_options::CorpusOptions;
@@ -19,7 +19,7 @@ Exit code 1 when the corpus cannot be read for training as it is: unequal line c
 
 /// Options of `polyhead data check`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Check {
     #[command(flatten)]
     corpus: CorpusOptions,
@@ -45,13 +45,19 @@ impl Check {
         } else {
             print_text(&summary(&report))?;
         }
-        if !report.is_readable() {
-            bail!(Failure {
-                message: "the corpus cannot be used as it is".into(),
-                hint: "polyhead data clean drops such pairs; unequal line counts must be mended first".into(),
-            });
+        if report.is_readable() {
+            return Ok(());
         }
-        Ok(())
+        let malformed =
+            report.findings.iter().any(|finding| finding.fault == Fault::Malformed && finding.percent > 50.0);
+        bail!(Failure {
+            message: "the corpus cannot be used as it is".into(),
+            hint: if malformed {
+                "most lines lack a column or field: name the right ones with --columns or --fields".into()
+            } else {
+                "polyhead data clean drops such pairs; unequal line counts must be mended first".into()
+            },
+        });
     }
 }
 
@@ -66,20 +72,10 @@ fn summary(report: &Report) -> String {
         line(format!("{name}  {}", side_line(side)));
     }
     line(String::new());
-    if let Some(drift) = report.drift_line {
-        let shorter = report.source.lines.min(report.target.lines);
-        line(format!(
-            "✗ line counts differ: {} source, {} target",
-            grouped(report.source.lines),
-            grouped(report.target.lines)
-        ));
-        line(if drift > shorter {
-            format!("    the shorter side seems cut off after line {}", grouped(shorter))
-        } else {
-            format!("    judged by their lengths, the sides fall out of step near line {}", grouped(drift))
-        });
+    if let Some(drift) = report.drift {
+        drift_lines(report, drift).into_iter().for_each(&mut line);
     }
-    if report.findings.is_empty() {
+    if report.findings.is_empty() && report.drift.is_none() {
         line(format!("✓ {} pairs, nothing wrong found", grouped(report.lines)));
         return out;
     }
@@ -95,6 +91,25 @@ fn summary(report: &Report) -> String {
         grouped(report.lines)
     ));
     out
+}
+
+/// What the lengths of the lines say about where the sides fall out of step.
+fn drift_lines(report: &Report, drift: Drift) -> Vec<String> {
+    let (source, target) = (report.source.lines, report.target.lines);
+    let mut lines = vec![if source == target {
+        "! the sides seem out of step, although their line counts are equal".to_owned()
+    } else {
+        format!("✗ line counts differ: {} source, {} target", grouped(source), grouped(target))
+    }];
+    let Drift { first_line, last_line } = drift;
+    lines.push(if first_line > source.min(target) {
+        format!("    the shorter side seems cut off after line {}", source.min(target))
+    } else if last_line - first_line <= 20 {
+        format!("    judged by their lengths, they fall out of step near line {first_line}")
+    } else {
+        format!("    judged by their lengths, they are out of step somewhere between lines {first_line} and {last_line}")
+    });
+    lines
 }
 
 fn side_line(side: &SideTotals) -> String {

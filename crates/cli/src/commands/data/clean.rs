@@ -17,11 +17,11 @@ const EXAMPLES: &str = "Examples:
       --out-source clean.en --out-target clean.de --report dropped.jsonl
   polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz --report dropped.jsonl.gz --keep identical,duplicate
 
-The report has one JSON object for each pair left out: line, reasons, details, source, target.";
+TSV and JSONL lines are kept whole, with every other column and field. The report has one JSON object for each pair left out: line, reasons, details, source, target.";
 
 /// Options of `polyhead data clean`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Clean {
     #[command(flatten)]
     corpus: CorpusOptions,
@@ -55,7 +55,7 @@ impl Clean {
     pub(crate) fn run(self) -> Result<()> {
         let options = self.faults.resolve(&self.corpus)?;
         let corpus = self.corpus.corpus()?;
-        corpus.pairs()?; // a missing input is reported before any output is begun
+        self.check_outputs()?;
         let kept = self.writer(&corpus)?;
         let tolerate = Fault::ALL
             .into_iter()
@@ -68,14 +68,30 @@ impl Clean {
         if self.json { print_json(&cleaned) } else { print_text(&summary(&cleaned)) }
     }
 
+    /// Two outputs under one name would overwrite each other.
+    fn check_outputs(&self) -> Result<()> {
+        let outputs: Vec<&PathBuf> = [&self.out_source, &self.out_target, &self.out]
+            .into_iter()
+            .flatten()
+            .chain([&self.report])
+            .collect();
+        match outputs.iter().enumerate().find(|(index, path)| outputs[..*index].contains(path)) {
+            None => Ok(()),
+            Some((_, path)) => Err(Misuse {
+                message: format!("{}: named for two outputs, expected a file for each", path.display()),
+                hint: "the kept pairs and the report are different files".into(),
+            }
+            .into()),
+        }
+    }
+
     fn writer(&self, corpus: &Corpus) -> Result<PairWriter> {
         Ok(match (corpus, &self.out_source, &self.out_target, &self.out) {
             (Corpus::LineFiles { .. }, Some(source), Some(target), _) => {
                 PairWriter::LineFiles { source: Output::create(source)?, target: Output::create(target)? }
             }
-            (Corpus::Tsv { .. }, _, _, Some(out)) => PairWriter::Tsv(Output::create(out)?),
-            (Corpus::Jsonl { .. }, _, _, Some(out)) => {
-                PairWriter::Jsonl { output: Output::create(out)?, fields: self.corpus.fields() }
+            (Corpus::Tsv { .. } | Corpus::Jsonl { .. }, _, _, Some(out)) => {
+                PairWriter::Whole(Output::create(out)?)
             }
             _ => {
                 return Err(Misuse {
@@ -91,7 +107,8 @@ impl Clean {
 }
 
 fn summary(cleaned: &Cleaned) -> String {
-    let share = |count: u64| 100.0 * count as f64 / cleaned.read.max(1) as f64;
+    // Rounded down: 100 % means all.
+    let share = |count: u64| (1000.0 * count as f64 / cleaned.read.max(1) as f64).floor() / 10.0;
     let mut out = format!(
         "{} pairs read, {} kept ({:.1} %), {} dropped\n",
         grouped(cleaned.read),

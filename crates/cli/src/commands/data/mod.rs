@@ -41,9 +41,12 @@ struct FaultOptions {
     /// Longest line allowed, in characters
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_chars)]
     max_chars: usize,
-    /// Largest ratio of the two lengths allowed
+    /// Largest ratio of the two lengths allowed, where they differ by more than --min-difference
     #[arg(long, value_name = "X", default_value_t = CheckOptions::default().max_ratio)]
     max_ratio: f64,
+    /// Difference of the two lengths, in characters, that --max-ratio lets pass
+    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().min_difference)]
+    min_difference: usize,
     /// Test sentences that must not occur in the corpus, source side
     #[arg(long, value_name = "FILE", requires = "test_target")]
     test_source: Option<PathBuf>,
@@ -71,7 +74,7 @@ impl FaultOptions {
             (_, _, Some(path)) => Some(corpus.tsv(path.clone())),
             _ => None,
         };
-        let (max_chars, max_ratio) = (self.max_chars, self.max_ratio);
-        Ok(CheckOptions { max_chars, max_ratio, test, ..CheckOptions::default() })
+        let Self { max_chars, max_ratio, min_difference, .. } = *self;
+        Ok(CheckOptions { max_chars, max_ratio, min_difference, test, ..CheckOptions::default() })
     }
 }

@@ -7,11 +7,11 @@ use clap::Args;
 use polyhead_text::batch::{BatchOptions, Epoch, PairLengths};
 use polyhead_text::corpus::Corpus;
 use polyhead_text::doctor::{CheckOptions, SideTotals, check};
-use polyhead_text::tokenizer::Tokenizer;
+use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use serde::Serialize;
 
 use crate::corpus_options::CorpusOptions;
-use crate::report::{grouped, print_json, print_text, progress};
+use crate::report::{Failure, Misuse, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "Examples:
   polyhead data stats --source train.en --target train.de
@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Options of `polyhead data stats`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Stats {
     #[command(flatten)]
     corpus: CorpusOptions,
@@ -70,7 +70,22 @@ impl Stats {
         let corpus = self.corpus.corpus()?;
         let tokenizer = self.tokenizer.as_ref().map(Tokenizer::load).transpose()?;
         let bar = progress("lines measured");
+        if tokenizer.is_some() && !corpus.can_be_read_twice() {
+            return Err(Misuse {
+                message: "the corpus is read twice with --tokenizer, expected files rather than a pipe"
+                    .into(),
+                hint: "write it to a file first".into(),
+            }
+            .into());
+        }
         let report = check(&corpus, &CheckOptions::default(), &mut |line| bar.set_position(line))?;
+        if !report.is_readable() {
+            return Err(Failure {
+                message: "the corpus cannot be measured as it is".into(),
+                hint: "polyhead data check says what is wrong with it".into(),
+            }
+            .into());
+        }
         let tokens = match tokenizer {
             Some(tokenizer) => {
                 Some(self.count_tokens(&corpus, &tokenizer, &mut |line| bar.set_position(line))?)
@@ -102,12 +117,12 @@ impl Stats {
         let mut lengths = Vec::new();
         let mut pairs = corpus.pairs()?;
         while let Some(pair) = pairs.next_pair()? {
-            let mut count = |text: &str| -> Result<u32> {
-                let ids = tokenizer.encode(text)?.ids;
-                unknown += ids.iter().filter(|&&id| Some(id) == unknown_id).count() as u64;
-                Ok(ids.len() as u32 + 1) // and the end of the sentence
+            let mut count = |encoding: Encoding| {
+                unknown += encoding.ids.iter().filter(|&&id| Some(id) == unknown_id).count() as u64;
+                encoding.len() as u32 + 1 // and the end of the sentence
             };
-            let (source, target) = (count(pair.source)?, count(pair.target)?);
+            let source = count(tokenizer.encode(pair.source)?);
+            let target = count(tokenizer.encode_target(pair.target)?);
             lengths.push(PairLengths { source, target });
             if pair.line.is_multiple_of(256) {
                 progress(pair.line);

@@ -11,7 +11,7 @@ use polyhead_text::lines::Lines;
 use polyhead_text::tokenizer::{Dropout, Encoding, Tokenizer};
 
 use super::TokenizerOptions;
-use crate::report::{Misuse, progress};
+use crate::report::{Misuse, progress_beside_results};
 
 const ENCODE_EXAMPLES: &str = "Examples:
   echo 'The cat ate the mouse.' | polyhead tokenizer encode --tokenizer tokenizer.json
@@ -21,7 +21,7 @@ const ENCODE_EXAMPLES: &str = "Examples:
 
 /// Options of `polyhead tokenizer encode`.
 #[derive(Debug, Args)]
-#[command(after_help = ENCODE_EXAMPLES)]
+#[command(after_help = ENCODE_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Encode {
     #[command(flatten)]
     tokenizer: TokenizerOptions,
@@ -64,7 +64,7 @@ impl Encode {
         let tokenizer = self.tokenizer.load()?;
         let mut lines = Lines::open(&self.input)?;
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let bar = progress("lines encoded");
+        let bar = progress_beside_results("lines encoded");
         while let Some(text) = lines.next_text()? {
             let text = text.to_owned();
             let encoding = self.encode(&tokenizer, &text, lines.line())?;
@@ -120,7 +120,7 @@ impl Decode {
         let tokenizer = self.tokenizer.load()?;
         let mut lines = Lines::open(&self.input)?;
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let bar = progress("lines decoded");
+        let bar = progress_beside_results("lines decoded");
         while let Some(text) = lines.next_text()?.map(str::to_owned) {
             let ids = text.split_whitespace().map(|word| {
                 word.parse().map_err(|_| Error::Format {
@@ -132,7 +132,17 @@ impl Decode {
                 })
             });
             let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
-            writeln!(out, "{}", tokenizer.decode(&ids)?)?;
+            let text = tokenizer.decode(&ids).map_err(|error| match error {
+                Error::Unknown { found, vocab_size } => Error::Format {
+                    path: lines.path().to_owned(),
+                    line: Some(lines.line()),
+                    found,
+                    expected: format!("less than {vocab_size}, the size of the vocabulary"),
+                    hint: "do the ids come from this tokeniser?".into(),
+                },
+                error => error,
+            })?;
+            writeln!(out, "{text}")?;
             bar.inc(1);
         }
         bar.finish_and_clear();

@@ -6,7 +6,7 @@ use polyhead_text::tokenizer::Tokenizer;
 use serde::Serialize;
 
 use super::TokenizerOptions;
-use crate::report::print_json;
+use crate::report::{print_json, print_text};
 
 const EXAMPLES: &str = "Examples:
   polyhead tokenizer info --tokenizer tokenizer.json
@@ -56,19 +56,19 @@ impl Info {
             last_pieces,
             ..
         } = description;
-        println!("form            {form}");
-        println!("entries         {vocab_size}");
-        if let Some(merges) = merges {
-            println!("merges          {merges}");
-        }
-        if let Some(bytes) = byte_fallback {
-            println!("unknown text    {}", if bytes { "becomes bytes" } else { "becomes the unknown token" });
-        }
         let special: Vec<String> =
             special_tokens.into_iter().map(|(id, token)| format!("{token} = {id}")).collect();
-        println!("special tokens  {}", special.join(", "));
-        println!("pieces          {} … {}", first_pieces.join(" "), last_pieces.join(" "));
-        Ok(())
+        let mut out = format!("form            {form}\nentries         {vocab_size}\n");
+        if let Some(merges) = merges {
+            out += &format!("merges          {merges}\n");
+        }
+        if let Some(bytes) = byte_fallback {
+            let becomes = if bytes { "bytes" } else { "the unknown token" };
+            out += &format!("unknown text    becomes {becomes}\n");
+        }
+        out += &format!("special tokens  {}\n", special.join(", "));
+        out += &format!("pieces          {} … {}\n", first_pieces.join(" "), last_pieces.join(" "));
+        print_text(&out)
     }
 }
 
@@ -81,8 +81,11 @@ fn describe(tokenizer: &Tokenizer) -> Description {
         (None, None, found.collect())
     };
     let vocab_size = tokenizer.vocab_size();
-    let first = special_tokens.iter().map(|&(id, _)| id + 1).max().unwrap_or(0);
-    let pieces = |ids: std::ops::Range<u32>| ids.filter_map(|id| tokenizer.piece(id)).collect();
+    let is_special = |id: &u32| special_tokens.iter().any(|(special, _)| special == id);
+    let ids: Vec<u32> = (0..vocab_size as u32).filter(|id| !is_special(id)).collect();
+    let pieces = |ids: &[u32]| ids.iter().filter_map(|&id| tokenizer.piece(id)).collect();
+    let (first_pieces, last_pieces) =
+        (pieces(&ids[..ids.len().min(8)]), pieces(&ids[ids.len().saturating_sub(4).max(ids.len().min(8))..]));
     Description {
         form: tokenizer.describe(),
         vocab_size,
@@ -90,8 +93,8 @@ fn describe(tokenizer: &Tokenizer) -> Description {
         byte_fallback,
         end_id: tokenizer.end_id(),
         unknown_id: tokenizer.unknown_id(),
-        first_pieces: pieces(first..(first + 8).min(vocab_size as u32)),
-        last_pieces: pieces((vocab_size as u32).saturating_sub(4).max(first)..vocab_size as u32),
+        first_pieces,
+        last_pieces,
         special_tokens,
     }
 }

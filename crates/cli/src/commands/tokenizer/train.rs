@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use polyhead_text::Error;
 use polyhead_text::lines::Lines;
 use polyhead_text::tokenizer::{
     Case, Form, HuggingFace, Kind, Normalization, Progress, SpecialTokens, Split, TrainOptions, Unknown,
     train,
 };
 
-use crate::report::{Misuse, progress, thread_pool};
+use crate::report::{Misuse, note, progress, thread_pool};
 
 const EXAMPLES: &str = "Examples:
   polyhead tokenizer train --input train.en --input train.de --vocab-size 8000 --out tokenizer.json
@@ -18,11 +19,12 @@ const EXAMPLES: &str = "Examples:
   polyhead tokenizer train --source train.en --target train.de --separate --out tokenizers/
 
 A .tsv file is read column by column, each column a text of its own; of a .jsonl file every text field counts; .gz is
-unpacked. Python's `tokenizers` reads the result and gives the same ids.";
+unpacked. Python's `tokenizers` reads the result and gives the same ids (with encode_special_tokens = True, as here: a
+special token inside a text is text).";
 
 /// Options of `polyhead tokenizer train`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Train {
     /// Text to train on; may be given several times
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["source", "target"])]
@@ -36,6 +38,12 @@ pub(crate) struct Train {
     /// Train two tokenisers, source.json and target.json in the folder --out
     #[arg(long, requires = "source")]
     separate: bool,
+    /// Columns of .tsv files that count, from 1 [default: all]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    columns: Vec<usize>,
+    /// Fields of .jsonl files that count [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    fields: Vec<String>,
     /// File to write (with --separate a folder)
     #[arg(long, short, value_name = "PATH")]
     out: PathBuf,
@@ -85,7 +93,7 @@ enum KindName {
 enum UnknownName {
     /// `<unk>`
     Token,
-    /// Their UTF-8 bytes: nothing is ever lost
+    /// Their UTF-8 bytes: every character has an id
     Bytes,
 }
 
@@ -112,10 +120,17 @@ impl Train {
     fn train(&self) -> Result<()> {
         let options = self.options();
         if self.separate {
+            if self.source.is_empty() {
+                bail!(Misuse {
+                    message: "--separate without two sides, expected --source and --target".into(),
+                    hint: "one tokeniser for all text needs no --separate".into(),
+                });
+            }
+            let trained = [self.learn(&self.source, &options)?, self.learn(&self.target, &options)?];
             std::fs::create_dir_all(&self.out)
-                .map_err(|error| polyhead_text::Error::io(&self.out, "create", error))?;
-            for (files, name) in [(&self.source, "source.json"), (&self.target, "target.json")] {
-                save(&learn(files, &options)?, &self.out.join(name))?;
+                .map_err(|error| Error::io(&self.out, "create the folder", error))?;
+            for (tokenizer, name) in trained.iter().zip(["source.json", "target.json"]) {
+                save(tokenizer, &self.out.join(name))?;
             }
             return Ok(());
         }
@@ -127,7 +142,7 @@ impl Train {
                 hint: "for instance: --input train.en --input train.de".into(),
             });
         }
-        save(&learn(&files, &options)?, &self.out)
+        save(&self.learn(&files, &options)?, &self.out)
     }
 
     fn options(&self) -> TrainOptions {
@@ -166,44 +181,67 @@ impl Train {
     }
 }
 
-fn learn(files: &[PathBuf], options: &TrainOptions) -> Result<HuggingFace> {
-    let bar = progress("lines read");
-    let mut texts = Texts { files: files.iter().rev().cloned().collect(), open: None, waiting: Vec::new() };
-    // Every file is opened once before work begins: a wrong name should not surface after minutes.
-    for file in files.iter().filter(|file| *file != Path::new("-")) {
-        Lines::open(file)?;
-    }
-    let lines = std::iter::from_fn(|| {
-        bar.inc(1);
-        texts.next()
-    });
-    let tokenizer = train(lines, options, &mut |advance| match advance {
-        Progress::Counted(words) => {
-            bar.set_position(0);
-            bar.set_message(format!("{words} distinct words, steps"));
+impl Train {
+    fn learn(&self, files: &[PathBuf], options: &TrainOptions) -> Result<HuggingFace> {
+        // A wrong name should not surface after minutes of work on the files before it.
+        for file in files.iter().filter(|file| *file != Path::new("-")) {
+            std::fs::metadata(file).map_err(|error| Error::io(file, "open", error))?;
         }
-        Progress::Advanced => bar.inc(1),
-    });
-    bar.finish_and_clear();
-    Ok(tokenizer?)
+        let bar = progress("lines read");
+        let mut texts = Texts {
+            files: files.iter().rev().cloned().collect(),
+            open: None,
+            waiting: Vec::new(),
+            columns: &self.columns,
+            fields: &self.fields,
+        };
+        let lines = std::iter::from_fn(|| {
+            bar.inc(1);
+            texts.next()
+        });
+        let tokenizer = train(lines, options, &mut |advance| match advance {
+            Progress::Counted(words) => {
+                bar.set_position(0);
+                bar.set_message(format!("{words} distinct words, steps"));
+            }
+            Progress::Advanced => bar.inc(1),
+        });
+        bar.finish_and_clear();
+        tokenizer.map_err(|error| match error {
+            Error::Empty { .. } => {
+                let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+                Error::Empty { what: names.join(", ") }.into()
+            }
+            error => error.into(),
+        })
+    }
 }
 
 fn save(tokenizer: &HuggingFace, path: &Path) -> Result<()> {
     tokenizer.save(path)?;
-    eprintln!("wrote {} ({}, {} entries)", path.display(), tokenizer.model_name(), tokenizer.vocab_size());
+    note(&format!(
+        "wrote {} ({}, {} entries)",
+        path.display(),
+        tokenizer.model_name(),
+        tokenizer.vocab_size()
+    ));
     Ok(())
 }
 
 /// All texts of several files: lines, columns of TSV, text fields of JSONL.
-struct Texts {
+struct Texts<'a> {
     /// Files to come, the next one last.
     files: Vec<PathBuf>,
     open: Option<Lines>,
     /// Texts of the current line, the next one last.
     waiting: Vec<String>,
+    /// Columns of TSV that count, from 1; all if empty.
+    columns: &'a [usize],
+    /// Fields of JSONL that count; all if empty.
+    fields: &'a [String],
 }
 
-impl Iterator for Texts {
+impl Iterator for Texts<'_> {
     type Item = polyhead_text::Result<String>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -222,7 +260,7 @@ impl Iterator for Texts {
                 Ok(None) => self.open = None,
                 Ok(Some(line)) => {
                     let line = line.to_owned();
-                    match texts_of(line, lines) {
+                    match texts_of(line, lines, self.columns, self.fields) {
                         Ok(texts) => self.waiting = texts,
                         Err(error) => return Some(Err(error)),
                     }
@@ -234,23 +272,37 @@ impl Iterator for Texts {
 }
 
 /// The texts of one line, the first one last.
-fn texts_of(line: String, lines: &Lines) -> polyhead_text::Result<Vec<String>> {
-    let name = lines.path().file_name().unwrap_or_default().to_string_lossy();
+fn texts_of(
+    line: String,
+    lines: &Lines,
+    columns: &[usize],
+    fields: &[String],
+) -> polyhead_text::Result<Vec<String>> {
+    let name = lines.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     match name.strip_suffix(".gz").unwrap_or(&name).rsplit('.').next() {
-        Some("tsv") => return Ok(line.rsplit('\t').map(str::to_owned).collect()),
+        Some("tsv") => {
+            let counts = |index: usize| columns.is_empty() || columns.contains(&(index + 1));
+            let texts = line.split('\t').enumerate().filter(|(index, _)| counts(*index));
+            return Ok(texts
+                .map(|(_, text)| text.to_owned())
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect());
+        }
         Some("jsonl") => {}
         _ => return Ok(vec![line]),
     }
     let object: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(&line).map_err(|error| polyhead_text::Error::Format {
+        serde_json::from_str(&line).map_err(|error| Error::Format {
             path: lines.path().to_owned(),
             line: Some(lines.line()),
             found: format!("no JSON object ({error})"),
             expected: "an object with text fields".into(),
             hint: "a file of plain lines should not be called .jsonl".into(),
         })?;
-    let texts = object.into_iter().filter_map(|(_, value)| match value {
-        serde_json::Value::String(text) => Some(text),
+    let texts = object.into_iter().filter_map(|(field, value)| match value {
+        serde_json::Value::String(text) if fields.is_empty() || fields.contains(&field) => Some(text),
         _ => None,
     });
     Ok(texts.collect())

@@ -78,8 +78,8 @@ impl<I: Iterator<Item = Result<String>>> Iterator for Blocks<I> {
     }
 }
 
-/// The characters that get an entry of their own: the most frequent ones that together make up `coverage` of the text.
-/// Returned in code point order.
+/// The characters that get an entry of their own: the most frequent ones that together make up `coverage` of the text,
+/// and every ASCII letter and digit in it. Returned in code point order.
 pub(crate) fn alphabet(words: &WordCounts, coverage: f64) -> Vec<char> {
     let mut counts: AHashMap<char, u64> = AHashMap::new();
     for (word, count) in words {
@@ -94,10 +94,10 @@ pub(crate) fn alphabet(words: &WordCounts, coverage: f64) -> Vec<char> {
     let mut covered = 0;
     let mut kept: Vec<char> = counts
         .into_iter()
-        .take_while(|&(_, count)| {
+        .filter(|&(c, count)| {
             let more = (covered as f64) < wanted;
             covered += count;
-            more
+            more || c.is_ascii_alphanumeric()
         })
         .map(|(c, _)| c)
         .collect();
@@ -111,10 +111,11 @@ mod tests {
 
     #[test]
     fn words_come_most_frequent_first() {
-        let lines = ["b a", "a c c", "a"].map(|line| Ok(line.to_owned()));
+        let lines = ["ß ä", "ä ç ç", "ä"].map(|line| Ok(line.to_owned()));
         let counts = count_words(lines.into_iter(), Normalization::default(), Split::Whitespace).unwrap();
-        assert_eq!(counts, [("a".to_owned(), 3), ("c".to_owned(), 2), ("b".to_owned(), 1)]);
-        assert_eq!(alphabet(&counts, 1.0), ['a', 'b', 'c']);
-        assert_eq!(alphabet(&counts, 0.8), ['a', 'c']);
+        assert_eq!(counts, [("ä".to_owned(), 3), ("ç".to_owned(), 2), ("ß".to_owned(), 1)]);
+        assert_eq!(alphabet(&counts, 1.0), ['ß', 'ä', 'ç']);
+        assert_eq!(alphabet(&counts, 0.8), ['ä', 'ç']);
+        assert_eq!(alphabet(&vec![("äQ1".into(), 1), ("ä".into(), 99)], 0.9), ['1', 'Q', 'ä']);
     }
 }

@@ -47,7 +47,7 @@ pub enum Unknown {
     /// They become `<unk>`.
     #[default]
     Token,
-    /// They become their UTF-8 bytes, `<0x00>` to `<0xFF>`, and nothing is ever lost. Not for words and WordPiece.
+    /// They become their UTF-8 bytes, `<0x00>` to `<0xFF>`: every character has an id. Not for words and WordPiece.
     Bytes,
 }
 
