@@ -1,8 +1,9 @@
 //! Tiles of 14 × 32 in 28 of the 32 vector registers of AVX-512.
 
 use std::arch::x86_64::{
-    __mmask16, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_set1_ps, _mm512_setzero_ps,
+    __m512, __mmask16, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
+    _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 use super::kernel::Tile;
@@ -78,4 +79,55 @@ unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
 fn masks(cols: usize) -> [__mmask16; 2] {
     let mask = |cols: usize| if cols >= LANES { __mmask16::MAX } else { (1 << cols) - 1 };
     [mask(cols), mask(cols.saturating_sub(LANES))]
+}
+
+/// Packs a full tile of A whose rows lie side by side: `rows[i][depth]` goes to `out[depth][i]`.
+///
+/// # Safety
+/// The machine has AVX-512F; every row is as long as `out`.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn transpose(rows: [&[f32]; TILE_ROWS], out: &mut [[f32; TILE_ROWS]]) {
+    for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
+        let depths = masks(out.len())[0];
+        let mut block = [_mm512_setzero_ps(); LANES];
+        for (vector, row) in block.iter_mut().zip(rows) {
+            // SAFETY: the mask keeps the load inside the row.
+            *vector = unsafe { _mm512_maskz_loadu_ps(depths, row.as_ptr().add(start)) };
+        }
+        for (out, column) in out.iter_mut().zip(transposed(&block)) {
+            // SAFETY: the mask keeps the store inside the tile's row.
+            unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), (1 << TILE_ROWS) - 1, column) };
+        }
+    }
+}
+
+/// The transpose of sixteen vectors: pairs, then fours, then quarters of vectors change places.
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: &[__m512; LANES]) -> [__m512; LANES] {
+    let mut pairs = *rows;
+    for i in (0..LANES).step_by(2) {
+        pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    // fours[4g + c] holds, in quarter q, column 4q + c of rows 4g to 4g + 3.
+    let mut fours = pairs;
+    for g in 0..4 {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| _mm512_castps_pd(pairs[4 * g + i]));
+        fours[4 * g] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        fours[4 * g + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        fours[4 * g + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        fours[4 * g + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+    let mut out = fours;
+    for c in 0..4 {
+        let low = _mm512_shuffle_f32x4::<0x88>(fours[c], fours[4 + c]);
+        let high = _mm512_shuffle_f32x4::<0xdd>(fours[c], fours[4 + c]);
+        let low_next = _mm512_shuffle_f32x4::<0x88>(fours[8 + c], fours[12 + c]);
+        let high_next = _mm512_shuffle_f32x4::<0xdd>(fours[8 + c], fours[12 + c]);
+        out[c] = _mm512_shuffle_f32x4::<0x88>(low, low_next);
+        out[4 + c] = _mm512_shuffle_f32x4::<0x88>(high, high_next);
+        out[8 + c] = _mm512_shuffle_f32x4::<0xdd>(low, low_next);
+        out[12 + c] = _mm512_shuffle_f32x4::<0xdd>(high, high_next);
+    }
+    out
 }

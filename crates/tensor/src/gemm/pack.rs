@@ -108,36 +108,73 @@ pub(super) fn pack_rows(
     tile_rows: usize,
     out: &mut Vec<f32>,
 ) {
-    let deep = depths.len();
     let tiles = rows.len().div_ceil(tile_rows);
-    out.resize(tiles * tile_rows * deep, 0.0);
-    for (tile, out) in out.chunks_exact_mut(tile_rows * deep).enumerate() {
+    out.resize(tiles * tile_rows * depths.len(), 0.0);
+    for (tile, out) in out.chunks_exact_mut(tile_rows * depths.len()).enumerate() {
         let first = rows.start + tile * tile_rows;
         let count = tile_rows.min(rows.end - first);
         if count < tile_rows {
             out.fill(0.0);
-        }
-        if a.t().row_slice(depths.start, first, count).is_some() {
-            for (depth, out) in out.chunks_exact_mut(tile_rows).enumerate() {
-                if let Some(column) = a.t().row_slice(depths.start + depth, first, count) {
-                    out[..count].copy_from_slice(column);
-                }
-            }
+            pack_edge(a, [first, count], depths.clone(), tile_rows, out);
             continue;
         }
-        for i in 0..count {
-            match a.row_slice(first + i, depths.start, deep) {
-                Some(row) => {
-                    for (depth, &value) in row.iter().enumerate() {
-                        out[depth * tile_rows + i] = value;
-                    }
-                }
-                None => {
-                    for depth in 0..deep {
-                        out[depth * tile_rows + i] = a.get(first + i, depths.start + depth);
-                    }
-                }
-            }
+        // The size of a tile is known when compiling, so that its rows stay in registers.
+        match tile_rows {
+            14 => pack_tile::<14>(a, first, depths.clone(), out),
+            6 => pack_tile::<6>(a, first, depths.clone(), out),
+            _ => pack_edge(a, [first, count], depths.clone(), tile_rows, out),
+        }
+    }
+}
+
+/// A tile that does not fill its rows, number by number.
+fn pack_edge(
+    a: Matrix<'_>,
+    [first, count]: [usize; 2],
+    depths: std::ops::Range<usize>,
+    tile_rows: usize,
+    out: &mut [f32],
+) {
+    for (depth, out) in depths.zip(out.chunks_exact_mut(tile_rows)) {
+        for (row, out) in out[..count].iter_mut().enumerate() {
+            *out = a.get(first + row, depth);
+        }
+    }
+}
+
+/// A whole tile: rows side by side become columns, or columns are copied as they are.
+fn pack_tile<const ROWS: usize>(
+    a: Matrix<'_>,
+    first: usize,
+    depths: std::ops::Range<usize>,
+    out: &mut [f32],
+) {
+    let (out, _) = out.as_chunks_mut::<ROWS>();
+    if a.t().row_slice(depths.start, first, ROWS).is_some() {
+        for (depth, out) in depths.zip(out) {
+            let column = a.t().row_slice(depth, first, ROWS).and_then(|column| column.first_chunk::<ROWS>());
+            *out = *column.expect("columns lie side by side");
+        }
+        return;
+    }
+    let deep = depths.len();
+    let rows: [Option<&[f32]>; ROWS] =
+        std::array::from_fn(|row| a.row_slice(first + row, depths.start, deep));
+    if rows.iter().any(Option::is_none) {
+        return pack_edge(a, [first, ROWS], depths, ROWS, out.as_flattened_mut());
+    }
+    let rows = rows.map(|row| row.expect("just checked"));
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(&rows), true) =
+        (rows.first_chunk::<{ super::avx512::TILE_ROWS }>(), ROWS == super::avx512::TILE_ROWS)
+    {
+        let (out, _) = out.as_flattened_mut().as_chunks_mut();
+        // SAFETY: only the kernel for AVX-512 has tiles of this height, and it is used only where the machine has it.
+        return unsafe { super::avx512::transpose(rows, out) };
+    }
+    for (depth, out) in out.iter_mut().enumerate() {
+        for row in 0..ROWS {
+            out[row] = rows[row][depth];
         }
     }
 }

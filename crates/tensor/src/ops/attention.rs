@@ -33,7 +33,7 @@ pub enum Direction {
 }
 
 /// How attention is computed.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AttentionOptions {
     /// Heads; they share the last axis evenly.
     pub n_heads: usize,
@@ -43,8 +43,34 @@ pub struct AttentionOptions {
     pub direction: Direction,
     /// Keys that exist in each row of the batch, the others are padding; all for `None`.
     pub key_lengths: Option<Vec<usize>>,
+    /// Added to the scaled scores, n_heads × q_len × k_len, the same for all rows of the batch; it gets no gradient.
+    pub bias: Option<Tensor>,
     /// Probability of dropping a weight in training; 0.
     pub dropout: f32,
+}
+
+/// The weights that [`attention`] mixes values with: batch × n_heads × q_len × k_len, without dropout and gradients.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn attention_weights(query: &Tensor, key: &Tensor, options: &AttentionOptions) -> Result<Tensor> {
+    let [query, key] = [query, key].map(|tensor| Var::constant(tensor.clone()));
+    let plan = Plan::new(&Tape::inference(), [&query, &key, &key], options)?;
+    let mut out = Tensor::zeros(&[plan.batch, plan.n_heads, plan.q_len, plan.k_len]);
+    let data = [&query, &key].map(|var| var.value().data());
+    let sequence = (plan.q_len * plan.k_len).max(1);
+    out.data_mut().par_chunks_mut(sequence).enumerate().for_each(|(index, out)| {
+        SCRATCH.with_borrow_mut(|[weights, ..]| {
+            for block @ [first, _, seen] in plan.blocks(index).filter(|[_, _, seen]| *seen > 0) {
+                plan.weights(index, data, block, weights, |_, _| {});
+                for (offset, weights) in weights.chunks_exact(seen).enumerate() {
+                    let start = (first + offset) * plan.k_len;
+                    out[start..start + seen].copy_from_slice(weights);
+                }
+            }
+        });
+    });
+    Ok(out)
 }
 
 /// Attention of `query` to `key` and `value`; the result has the shape of `query`.
@@ -82,6 +108,7 @@ struct Plan {
     scale: f32,
     direction: Direction,
     key_lengths: Option<Vec<usize>>,
+    bias: Option<Tensor>,
     mask: Option<Mask>,
 }
 
@@ -117,11 +144,14 @@ impl Plan {
         if let Some(lengths) = options.key_lengths.as_ref().filter(|lengths| lengths.len() != batch) {
             return shape("attention", "key_lengths", &[lengths.len()], format!("[{batch}]"));
         }
+        if let Some(bias) = options.bias.as_ref().filter(|bias| bias.shape() != [n_heads, q_len, k_len]) {
+            return shape("attention", "bias", bias.shape(), format!("[{n_heads}, {q_len}, {k_len}]"));
+        }
         let d_head = d_model / n_heads;
         let scale = options.scale.unwrap_or(1.0 / (d_head as f32).sqrt());
         let mask = Mask::draw(tape, options.dropout)?;
-        let (direction, key_lengths) = (options.direction, options.key_lengths.clone());
-        Ok(Self { batch, q_len, k_len, n_heads, d_head, scale, direction, key_lengths, mask })
+        let AttentionOptions { direction, key_lengths, bias, .. } = options.clone();
+        Ok(Self { batch, q_len, k_len, n_heads, d_head, scale, direction, key_lengths, bias, mask })
     }
 
     /// Keys that query `q` of row `row` may attend to: the first so many.
@@ -182,7 +212,23 @@ impl Plan {
         })
     }
 
-    /// Weights after softmax of a block of queries, `count × seen`.
+    /// Weights of a block of queries, `count × seen`; `take` is told each query's logsumexp.
+    fn weights(
+        &self,
+        index: usize,
+        data: [&[f32]; 2],
+        block: [usize; 3],
+        out: &mut Vec<f32>,
+        mut take: impl FnMut(usize, f32),
+    ) {
+        let [first, _, seen] = block;
+        self.scores(index, data, block, out);
+        for (offset, scores) in out.chunks_exact_mut(seen).enumerate() {
+            take(first + offset, softmax(scores, self.visible(index / self.n_heads, first + offset)));
+        }
+    }
+
+    /// Scores of a block of queries, scaled and with the bias, `count × seen`.
     fn scores(
         &self,
         index: usize,
@@ -196,6 +242,12 @@ impl Plan {
             self.head(key, index, self.k_len, [0, seen]),
         );
         gemm_serial(&mut MatrixMut::new(out, count, seen), q, k.t(), Output::Overwrite);
+        let bias = self.bias.as_ref().map(|bias| {
+            // One bias for all rows of the batch, by head, query and key.
+            let start = (index % self.n_heads * self.q_len + first) * self.k_len;
+            &bias.data()[start..start + count * self.k_len]
+        });
+        scale_scores(out, seen, self.scale, bias.map(|bias| (bias, self.k_len)));
     }
 
     /// Drops weights of a block as its place in batch × head × query × key says.
@@ -218,7 +270,6 @@ impl Plan {
         out: Address,
         logsumexp: &mut [f32],
     ) {
-        let row = index / self.n_heads;
         SCRATCH.with_borrow_mut(|[weights, ..]| {
             for block @ [first, count, seen] in self.blocks(index) {
                 // SAFETY: promised by the caller.
@@ -228,11 +279,7 @@ impl Plan {
                     context.fill(0.0);
                     continue;
                 }
-                self.scores(index, [query, key], block, weights);
-                for (offset, scores) in weights.chunks_exact_mut(seen).enumerate() {
-                    logsumexp[first + offset] =
-                        softmax(scores, self.visible(row, first + offset), self.scale);
-                }
+                self.weights(index, [query, key], block, weights, |query, sum| logsumexp[query] = sum);
                 self.drop_weights(index, block, weights);
                 let value = self.head(value, index, self.k_len, [0, seen]);
                 gemm_serial(&mut context, Matrix::new(weights, count, seen), value, Output::Overwrite);
@@ -263,7 +310,7 @@ impl Plan {
                 self.scores(index, [query, key], block, weights);
                 for (offset, scores) in weights.chunks_exact_mut(seen).enumerate() {
                     let known = forward.logsumexp[index * self.q_len + first + offset];
-                    weights_again(scores, self.visible(row, first + offset), self.scale, known);
+                    weights_again(scores, self.visible(row, first + offset), known);
                 }
                 dropped.clone_from(weights);
                 self.drop_weights(index, block, dropped);
@@ -333,15 +380,32 @@ impl Saved {
 }
 
 vectorised! {
+    /// scale · score + bias for rows of `seen` scores; a bias row is longer by the keys that nobody in the block sees.
+    fn scale_scores(scores: &mut [f32], seen: usize, scale: f32, bias: Option<(&[f32], usize)>) {
+        match bias {
+            None => {
+                for score in scores {
+                    *score *= scale;
+                }
+            }
+            Some((bias, width)) => {
+                for (scores, bias) in scores.chunks_exact_mut(seen).zip(bias.chunks_exact(width)) {
+                    for (score, bias) in scores.iter_mut().zip(bias) {
+                        *score = *score * scale + bias;
+                    }
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
     /// Turns the first `visible` scores into weights and the rest into 0; returns the logsumexp, ∞ for no score.
-    fn softmax(scores: &mut [f32], visible: usize, scale: f32) -> f32 {
+    fn softmax(scores: &mut [f32], visible: usize) -> f32 {
         let (seen, hidden) = scores.split_at_mut(visible);
         hidden.fill(0.0);
         if seen.is_empty() {
             return f32::INFINITY;
-        }
-        for score in seen.iter_mut() {
-            *score *= scale;
         }
         let largest = max(seen);
         for score in seen.iter_mut() {
@@ -358,11 +422,11 @@ vectorised! {
 
 vectorised! {
     /// The weights once more, from the scores and their logsumexp.
-    fn weights_again(scores: &mut [f32], visible: usize, scale: f32, logsumexp: f32) {
+    fn weights_again(scores: &mut [f32], visible: usize, logsumexp: f32) {
         let (seen, hidden) = scores.split_at_mut(visible);
         hidden.fill(0.0);
         for score in seen {
-            *score = exp(*score * scale - logsumexp);
+            *score = exp(*score - logsumexp);
         }
     }
 }

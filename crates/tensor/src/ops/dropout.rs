@@ -76,37 +76,44 @@ vectorised! {
 fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
     let (key, stream) = mask.random.parts();
     let words = philox_lanes(block * COUNTERS as u64, stream, key);
-    let mut factors = [0.0; BLOCK];
+    let mut factors = [[0.0; COUNTERS]; 8];
     for word in 0..4 {
-        for half in 0..2 {
-            for lane in 0..COUNTERS {
-                let bits = (words[word][lane] >> (16 * half)) & 0xffff;
-                let keep = if bits < mask.threshold { 0.0 } else { mask.scale };
-                factors[(word * 2 + half) * COUNTERS + lane] = keep;
-            }
-        }
+        factors[2 * word] = keep(mask, &words[word], 0);
+        factors[2 * word + 1] = keep(mask, &words[word], 16);
+    }
+    *factors.as_flattened().first_chunk().expect("eight times sixteen numbers")
+}
+
+/// The factors of sixteen numbers, from sixteen bits of each word.
+#[inline(always)]
+fn keep(mask: Mask, words: &[u64; COUNTERS], shift: u32) -> [f32; COUNTERS] {
+    let mut factors = [0.0; COUNTERS];
+    // A loop: the closure of `map` would be compiled apart, without the vector instructions of the caller.
+    for lane in 0..COUNTERS {
+        let bits = (words[lane] as u32 >> shift) & 0xffff;
+        factors[lane] = if bits < mask.threshold { 0.0 } else { mask.scale };
     }
     factors
 }
 
-/// Philox for sixteen counters in a row.
+/// Philox for sixteen counters in a row. Words are kept in 64-bit lanes, where vectors multiply 32-bit numbers.
 #[inline(always)]
-fn philox_lanes(first: u64, stream: [u32; 2], mut key: [u32; 2]) -> [[u32; COUNTERS]; 4] {
-    let mut a: [u32; COUNTERS] = std::array::from_fn(|lane| (first as u32).wrapping_add(lane as u32));
+fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]; 4] {
+    const LOW: u64 = 0xffff_ffff;
+    let mut a: [u64; COUNTERS] = std::array::from_fn(|lane| (first + lane as u64) & LOW);
     // A block begins at a multiple of sixteen, so the low word of its counters never overflows into the high one.
-    let mut b = [(first >> 32) as u32; COUNTERS];
-    let mut c = [stream[0]; COUNTERS];
-    let mut d = [stream[1]; COUNTERS];
+    let mut b = [first >> 32; COUNTERS];
+    let mut c = [u64::from(stream[0]); COUNTERS];
+    let mut d = [u64::from(stream[1]); COUNTERS];
+    let mut key = key;
     for _ in 0..ROUNDS {
         for lane in 0..COUNTERS {
-            let left = u64::from(MULTIPLIERS[0]) * u64::from(a[lane]);
-            let right = u64::from(MULTIPLIERS[1]) * u64::from(c[lane]);
-            (a[lane], b[lane], c[lane], d[lane]) = (
-                (right >> 32) as u32 ^ b[lane] ^ key[0],
-                right as u32,
-                (left >> 32) as u32 ^ d[lane] ^ key[1],
-                left as u32,
-            );
+            let left = u64::from(MULTIPLIERS[0]) * (a[lane] & LOW);
+            let right = u64::from(MULTIPLIERS[1]) * (c[lane] & LOW);
+            a[lane] = (right >> 32) ^ b[lane] ^ u64::from(key[0]);
+            c[lane] = (left >> 32) ^ d[lane] ^ u64::from(key[1]);
+            b[lane] = right & LOW;
+            d[lane] = left & LOW;
         }
         key = [key[0].wrapping_add(KEY_STEP[0]), key[1].wrapping_add(KEY_STEP[1])];
     }
@@ -144,7 +151,7 @@ mod tests {
         let words = philox_lanes(32, stream, key);
         for lane in 0..COUNTERS {
             let expected = philox([32 + lane as u32, 0, stream[0], stream[1]], key);
-            assert_eq!([0, 1, 2, 3].map(|word| words[word][lane]), expected);
+            assert_eq!([0, 1, 2, 3].map(|word| words[word][lane] as u32), expected);
         }
     }
 
