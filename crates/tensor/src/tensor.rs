@@ -92,7 +92,7 @@ impl Tensor {
 
     /// Rows and their width: all axes but the last, and the last.
     pub(crate) fn rows(&self) -> [usize; 2] {
-        let width = self.shape.last().copied().unwrap_or(1);
-        [self.len().checked_div(width).unwrap_or(0), width]
+        let (width, before) = self.shape.split_last().unwrap_or((&1, &[]));
+        [before.iter().product(), *width]
     }
 }
