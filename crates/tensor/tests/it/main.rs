@@ -1,4 +1,7 @@
 //! The integration tests of `polyhead-tensor`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod finite_difference;
 mod gemm;
+mod linear;
+mod tape;
