@@ -140,7 +140,7 @@ impl Tape {
             self.nodes.into_inner().into_iter().map(|node| (node.shape, node.backward)).unzip();
         let mut gradients =
             Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), shapes, leaves: Vec::new() };
-        gradients.add(loss, &Tensor::new(loss.shape(), vec![1.0]));
+        gradients.add(loss, &Tensor::scalar(1.0));
         for (node, backward) in nodes.into_iter().enumerate().rev() {
             let Some(backward) = backward else { continue };
             if let Some(gradient) = gradients.by_node[node].take() {

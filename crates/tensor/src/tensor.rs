@@ -47,7 +47,9 @@ impl Tensor {
 
     /// An array with one number.
     pub fn scalar(value: f32) -> Self {
-        Self::new(&[], vec![value])
+        let mut tensor = Self::uninit(&[]);
+        tensor.data_mut()[0] = value;
+        tensor
     }
 
     /// Sizes of the axes, the slowest first.
