@@ -113,9 +113,12 @@ fn a_row_alone_is_the_row_in_a_batch() {
         let data = input.data()[row * 211..(row + 1) * 211].to_vec();
         loss(Tensor::new(&[1, 211], data), &targets[row..=row])
     };
-    // The mean of the batch is taken in f64, so it is the mean of the rows to the bit.
-    let mean = (0..17).map(|row| f64::from(alone(row))).sum::<f64>() / 17.0;
-    assert_eq!(loss(input.clone(), &targets).to_bits(), (mean as f32).to_bits());
+    // The mean of a batch is taken in f64, so it is the mean of its rows to the bit.
+    for count in 1..=17 {
+        let mean = (0..count).map(|row| f64::from(alone(row))).sum::<f64>() / count as f64;
+        let batch = Tensor::new(&[count, 211], input.data()[..count * 211].to_vec());
+        assert_eq!(loss(batch, &targets[..count]).to_bits(), (mean as f32).to_bits(), "{count} rows");
+    }
 }
 
 #[test]

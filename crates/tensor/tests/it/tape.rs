@@ -119,32 +119,43 @@ fn training_step(parameters: &mut Parameters, adam: &mut Adam, step: u64) {
     adam.step(parameters, &gradients);
 }
 
-/// Other tests of this binary share the pool and its counter, so the count is taken in a process of its own: the test
-/// starts itself again, alone.
+/// Runs `work` alone: other tests of this binary share the pool and its counter, so the test called `name` starts itself
+/// again in a process of its own.
+fn alone(name: &str, work: impl FnOnce()) {
+    const ALONE: &str = "POLYHEAD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return work();
+    }
+    let program = std::env::current_exe().unwrap();
+    let output =
+        std::process::Command::new(program).args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
+}
+
 #[test]
 fn after_two_steps_no_buffer_is_made() {
-    const ALONE: &str = "POLYHEAD_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "tape::after_two_steps_no_buffer_is_made";
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([name, "--exact"])
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
-        return;
-    }
-    let mut parameters = Parameters::default();
-    let shapes: [(&str, &[usize]); 5] =
-        [("table", &[8, 12]), ("weight", &[12, 12]), ("bias", &[12]), ("gamma", &[12]), ("beta", &[12])];
-    for ((name, shape), stream) in shapes.into_iter().zip(1..) {
-        parameters.add(name, tensor(shape, stream));
-    }
-    let mut adam = Adam::new(AdamOptions::default());
-    (0..2).for_each(|step| training_step(&mut parameters, &mut adam, step));
-    let warm = pool::buffers_made();
-    assert!(warm > 0);
-    (2..12).for_each(|step| training_step(&mut parameters, &mut adam, step));
-    assert_eq!(pool::buffers_made(), warm);
+    alone("tape::after_two_steps_no_buffer_is_made", || {
+        let mut parameters = Parameters::default();
+        let shapes: [(&str, &[usize]); 5] =
+            [("table", &[8, 12]), ("weight", &[12, 12]), ("bias", &[12]), ("gamma", &[12]), ("beta", &[12])];
+        for ((name, shape), stream) in shapes.into_iter().zip(1..) {
+            parameters.add(name, tensor(shape, stream));
+        }
+        let mut adam = Adam::new(AdamOptions::default());
+        (0..2).for_each(|step| training_step(&mut parameters, &mut adam, step));
+        let warm = pool::buffers_made();
+        assert!(warm > 0);
+        (2..12).for_each(|step| training_step(&mut parameters, &mut adam, step));
+        assert_eq!(pool::buffers_made(), warm);
+    });
+}
+
+/// What a step puts into the pool it also takes out, single numbers too; else the pool grows with every step.
+#[test]
+fn a_single_number_is_used_again() {
+    alone("tape::a_single_number_is_used_again", || {
+        let places: Vec<*const f32> = (0..3).map(|_| Tensor::scalar(1.0).data().as_ptr()).collect();
+        assert!(places[0] == places[1] && places[1] == places[2]);
+    });
 }
