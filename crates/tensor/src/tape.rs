@@ -49,10 +49,16 @@ impl Var {
 
 type Backward = Box<dyn FnOnce(&Tensor, &mut Gradients)>;
 
+/// An input (no way back) or an operation, with the shape of its value: views of it may have others.
+struct Node {
+    shape: Vec<usize>,
+    backward: Option<Backward>,
+}
+
 /// The record of one step.
 pub struct Tape {
     recording: bool,
-    nodes: RefCell<Vec<Option<Backward>>>,
+    nodes: RefCell<Vec<Node>>,
     leaves: RefCell<Vec<(ParameterId, Var)>>,
     random: Random,
     sites: Cell<u64>,
@@ -102,7 +108,7 @@ impl Tape {
 
     /// An input whose gradient is wanted.
     pub fn input(&self, value: Tensor) -> Var {
-        let node = self.recording.then(|| self.push(None));
+        let node = self.recording.then(|| self.push(value.shape(), None));
         Var { value, node }
     }
 
@@ -114,13 +120,13 @@ impl Tape {
         backward: impl FnOnce(&Tensor, &mut Gradients) + 'static,
     ) -> Var {
         let wanted = self.recording && inputs.iter().any(|input| input.needs_gradient());
-        let node = wanted.then(|| self.push(Some(Box::new(backward))));
+        let node = wanted.then(|| self.push(value.shape(), Some(Box::new(backward))));
         Var { value, node }
     }
 
-    fn push(&self, backward: Option<Backward>) -> usize {
+    fn push(&self, shape: &[usize], backward: Option<Backward>) -> usize {
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(backward);
+        nodes.push(Node { shape: shape.to_vec(), backward });
         nodes.len() - 1
     }
 
@@ -130,12 +136,11 @@ impl Tape {
     /// If `loss` is not one number.
     pub fn backward(self, loss: &Var) -> Gradients {
         assert_eq!(loss.value.len(), 1, "backward starts from one number");
-        let nodes = self.nodes.into_inner();
+        let (shapes, nodes): (Vec<_>, Vec<_>) =
+            self.nodes.into_inner().into_iter().map(|node| (node.shape, node.backward)).unzip();
         let mut gradients =
-            Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), leaves: Vec::new() };
-        if let Some(node) = loss.node {
-            gradients.by_node[node] = Some(Tensor::new(loss.shape(), vec![1.0]));
-        }
+            Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), shapes, leaves: Vec::new() };
+        gradients.add(loss, &Tensor::scalar(1.0));
         for (node, backward) in nodes.into_iter().enumerate().rev() {
             let Some(backward) = backward else { continue };
             if let Some(gradient) = gradients.by_node[node].take() {
@@ -152,6 +157,7 @@ impl Tape {
 #[derive(Debug)]
 pub struct Gradients {
     by_node: Vec<Option<Tensor>>,
+    shapes: Vec<Vec<usize>>,
     leaves: Vec<(ParameterId, usize)>,
 }
 
@@ -179,7 +185,7 @@ impl Gradients {
         let Some(node) = input.node else { return };
         let slot = &mut self.by_node[node];
         match slot {
-            None => *slot = Some(gradient.reshaped(input.shape())),
+            None => *slot = Some(gradient.reshaped(&self.shapes[node])),
             Some(sum) => {
                 let more = gradient.data();
                 parallel::elements(sum.data_mut(), |start, sum| {
@@ -194,7 +200,7 @@ impl Gradients {
         let Some(node) = input.node else { return };
         let (mut tensor, output) = match self.by_node[node].take() {
             Some(tensor) => (tensor, Output::Accumulate),
-            None => (Tensor::uninit(input.shape()), Output::Overwrite),
+            None => (Tensor::uninit(&self.shapes[node]), Output::Overwrite),
         };
         work(tensor.data_mut(), output);
         self.by_node[node] = Some(tensor);

@@ -47,7 +47,9 @@ impl Tensor {
 
     /// An array with one number.
     pub fn scalar(value: f32) -> Self {
-        Self::new(&[], vec![value])
+        let mut tensor = Self::uninit(&[]);
+        tensor.data_mut()[0] = value;
+        tensor
     }
 
     /// Sizes of the axes, the slowest first.
@@ -92,7 +94,7 @@ impl Tensor {
 
     /// Rows and their width: all axes but the last, and the last.
     pub(crate) fn rows(&self) -> [usize; 2] {
-        let width = self.shape.last().copied().unwrap_or(1);
-        [self.len().checked_div(width).unwrap_or(0), width]
+        let (width, before) = self.shape.split_last().unwrap_or((&1, &[]));
+        [before.iter().product(), *width]
     }
 }

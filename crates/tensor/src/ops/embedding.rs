@@ -45,7 +45,9 @@ pub fn embedding(
     if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
         return Err(Error::Id { operation: "embedding", id, position, vocab_size });
     }
-    if let Some(positions) = options.positions.as_ref().filter(|p| p.len() < length * d_model) {
+    let suffices =
+        |shape: &[usize]| matches!(*shape, [max_len, width] if max_len >= length && width == d_model);
+    if let Some(positions) = options.positions.as_ref().filter(|positions| !suffices(positions.shape())) {
         return shape("embedding", "positions", positions.shape(), format!("at least [{length}, {d_model}]"));
     }
     let mut y = Tensor::uninit(&[ids.len() / length, length, d_model]);
@@ -72,6 +74,9 @@ fn scatter(out: &mut [f32], gradient: &[f32], ids: &[u32], scale: f32, output: O
     let width = gradient.len() / ids.len().max(1);
     if output == Output::Overwrite {
         out.fill(0.0);
+    }
+    if gradient.is_empty() {
+        return;
     }
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
     order.sort_by_key(|&position| ids[position as usize]);

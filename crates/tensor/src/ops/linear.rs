@@ -40,6 +40,9 @@ pub struct LinearOptions {
 /// # Errors
 /// If the shapes do not fit together.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
+    if x.shape().is_empty() {
+        return shape("linear", "x", x.shape(), "at least one axis");
+    }
     let [rows, d_in] = x.value().rows();
     let &[d_out, weight_in] = weight.shape() else {
         return shape("linear", "weight", weight.shape(), "two axes");
@@ -57,7 +60,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
     }
     let mask = Mask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
-    *out_shape.last_mut().expect("rows() saw a last axis or made one") = d_out;
+    *out_shape.last_mut().expect("checked above") = d_out;
     let mut y = Tensor::uninit(&out_shape);
     let weights = Matrix::new(weight.value().data(), d_out, d_in);
     gemm(

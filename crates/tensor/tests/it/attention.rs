@@ -1,0 +1,319 @@
+//! Attention: the equation, its gradients, and what is the same for any threads, batch and padding.
+
+use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention};
+use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
+use proptest::prelude::*;
+
+use crate::finite_difference::{
+    all_zero, assert_threads_change_nothing, assert_values, assert_values_and_gradients, bits, run, tensors,
+};
+
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    q_len: usize,
+    k_len: usize,
+    n_heads: usize,
+    d_head: usize,
+}
+
+const SMALL: Sizes = Sizes { batch: 2, q_len: 4, k_len: 5, n_heads: 3, d_head: 7 };
+
+impl Sizes {
+    fn inputs(self) -> Vec<Tensor> {
+        let d_model = self.n_heads * self.d_head;
+        let keys = [self.batch, self.k_len, d_model];
+        tensors(&[&[self.batch, self.q_len, d_model], &keys, &keys])
+    }
+
+    /// softmax(scale · Q·Kᵀ over the keys that are seen)·V, weights multiplied with `mask` (batch × head × query × key).
+    fn equation(self, inputs: &[Vec<f64>], options: &AttentionOptions, mask: Option<&[f64]>) -> Vec<f64> {
+        let Self { batch, q_len, k_len, n_heads, d_head } = self;
+        let d_model = n_heads * d_head;
+        let scale = options.scale.map_or(1.0 / (d_head as f64).sqrt(), f64::from);
+        let mut out = vec![0.0; batch * q_len * d_model];
+        for (b, h, q) in indices([batch, n_heads, q_len]) {
+            let at = |len: usize, position: usize| (b * len + position) * d_model + h * d_head;
+            let sees = |k: usize| {
+                options.key_lengths.as_ref().is_none_or(|lengths| k < lengths[b])
+                    && (options.direction == Direction::Both || k + q_len <= q + k_len)
+            };
+            let keys: Vec<usize> = (0..k_len).filter(|&k| sees(k)).collect();
+            let score = |k: usize| -> f64 {
+                let dot = |d: usize| inputs[0][at(q_len, q) + d] * inputs[1][at(k_len, k) + d];
+                scale * (0..d_head).map(dot).sum::<f64>()
+            };
+            let largest = keys.iter().map(|&k| score(k)).fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = keys.iter().map(|&k| (score(k) - largest).exp()).sum();
+            for k in keys {
+                let kept = mask.map_or(1.0, |mask| mask[((b * n_heads + h) * q_len + q) * k_len + k]);
+                let weight = kept * (score(k) - largest).exp() / total;
+                for d in 0..d_head {
+                    out[at(q_len, q) + d] += weight * inputs[2][at(k_len, k) + d];
+                }
+            }
+        }
+        out
+    }
+}
+
+fn indices([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
+    (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k))))
+}
+
+fn options(n_heads: usize, direction: Direction, key_lengths: Option<Vec<usize>>) -> AttentionOptions {
+    AttentionOptions { n_heads, direction, key_lengths, ..Default::default() }
+}
+
+fn fused(options: &AttentionOptions) -> impl Fn(&Tape, &[Var]) -> Result<Var> + Sync {
+    move |tape, inputs| attention(tape, &inputs[0], &inputs[1], &inputs[2], options)
+}
+
+const DIRECTIONS: [Direction; 2] = [Direction::Both, Direction::Causal];
+
+#[test]
+fn values_and_gradients_are_those_of_the_equation() {
+    // As many queries as keys, fewer (the last of a longer sequence), and more (the first see nothing).
+    for (q_len, k_len) in [(4, 5), (5, 5), (5, 3)] {
+        let sizes = Sizes { q_len, k_len, ..SMALL };
+        for direction in DIRECTIONS {
+            for key_lengths in [None, Some(vec![3, 1]), Some(vec![0, 5]), Some(vec![2, 99])] {
+                for scale in [None, Some(1.7)] {
+                    let options = AttentionOptions { scale, ..options(3, direction, key_lengths.clone()) };
+                    assert_values_and_gradients(
+                        &format!("{sizes:?} {options:?}"),
+                        &sizes.inputs(),
+                        fused(&options),
+                        |inputs| sizes.equation(inputs, &options, None),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_value_as_query_key_and_value_gets_all_three_gradients() {
+    let options = options(3, Direction::Causal, None);
+    let sizes = Sizes { q_len: 5, ..SMALL };
+    assert_values_and_gradients(
+        "self-attention",
+        &sizes.inputs()[..1],
+        |tape, inputs| attention(tape, &inputs[0], &inputs[0], &inputs[0], &options),
+        |inputs| sizes.equation(&[0; 3].map(|side: usize| inputs[side].clone()), &options, None),
+    );
+}
+
+#[test]
+fn longer_than_a_block_of_queries() {
+    let sizes = Sizes { batch: 1, q_len: 130, k_len: 130, n_heads: 1, d_head: 3 };
+    let options = options(1, Direction::Causal, Some(vec![120]));
+    assert_values_and_gradients("130 queries", &sizes.inputs(), fused(&options), |inputs| {
+        sizes.equation(inputs, &options, None)
+    });
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let sizes = SMALL;
+    let options = AttentionOptions { scale: Some(1e4), ..options(3, Direction::Both, None) };
+    assert_values("large scores", &sizes.inputs(), fused(&options), |inputs| {
+        sizes.equation(inputs, &options, None)
+    });
+    let (_, gradients) = run(&sizes.inputs(), fused(&options));
+    assert!(gradients.iter().flatten().all(|gradient| gradient.data().iter().all(|g| g.is_finite())));
+}
+
+#[test]
+fn dropout_goes_the_same_way_back() {
+    // With the unit vectors as values of each head, the result is the weights themselves.
+    let sizes = Sizes { d_head: 5, ..SMALL };
+    let mut inputs = sizes.inputs();
+    let values = std::mem::replace(&mut inputs[2], Tensor::zeros(&[2, 5, 15]));
+    for (b, k, h) in indices([2, 5, 3]) {
+        inputs[2].data_mut()[(b * 5 + k) * 15 + h * 5 + k] = 1.0;
+    }
+    for direction in DIRECTIONS {
+        let whole = options(3, direction, None);
+        let dropping = AttentionOptions { dropout: 0.25, ..whole.clone() };
+        let [weights, dropped] = [&whole, &dropping].map(|options| run(&inputs, fused(options)).0);
+        let mut mask = vec![0.0; 2 * 3 * 4 * 5];
+        for (b, h, q) in indices([2, 3, 4]) {
+            for k in 0..5 {
+                let at = (b * 4 + q) * 15 + h * 5 + k;
+                let [weight, dropped] = [&weights, &dropped].map(|tensor| f64::from(tensor.data()[at]));
+                let factor = if weight == 0.0 { 0.0 } else { dropped / weight };
+                assert!(factor == 0.0 || (factor - 4.0 / 3.0).abs() < 1e-6, "{factor}");
+                mask[((b * 3 + h) * 4 + q) * 5 + k] = factor;
+            }
+        }
+        let kept = mask.iter().filter(|&&factor| factor != 0.0).count();
+        assert!((60..110).contains(&kept), "{kept} weights of 120 kept");
+        let inputs = [inputs[0].clone(), inputs[1].clone(), values.clone()];
+        assert_values_and_gradients("attention with dropout", &inputs, fused(&dropping), |inputs| {
+            sizes.equation(inputs, &dropping, Some(&mask))
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn values_are_right_for_any_shape(
+        batch in 1_usize..4, q_len in 1_usize..70, k_len in 1_usize..70, n_heads in 1_usize..4, d_head in 1_usize..40,
+        causal in 0_usize..2, length in 0_usize..70,
+    ) {
+        let sizes = Sizes { batch, q_len, k_len, n_heads, d_head };
+        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| length + row).collect()));
+        assert_values(&format!("{sizes:?}"), &sizes.inputs(), fused(&options), |inputs| {
+            sizes.equation(inputs, &options, None)
+        });
+    }
+
+    #[test]
+    fn gradients_are_right_for_any_shape(
+        batch in 1_usize..3, q_len in 1_usize..6, k_len in 1_usize..6, n_heads in 1_usize..4, d_head in 1_usize..8,
+        causal in 0_usize..2, length in 0_usize..6,
+    ) {
+        let sizes = Sizes { batch, q_len, k_len, n_heads, d_head };
+        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| length + row).collect()));
+        assert_values_and_gradients(&format!("{sizes:?}"), &sizes.inputs(), fused(&options), |inputs| {
+            sizes.equation(inputs, &options, None)
+        });
+    }
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    let sizes = Sizes { batch: 5, q_len: 65, k_len: 71, n_heads: 3, d_head: 33 };
+    for direction in DIRECTIONS {
+        let options =
+            AttentionOptions { dropout: 0.1, ..options(3, direction, Some(vec![71, 3, 0, 64, 70])) };
+        assert_threads_change_nothing(&sizes.inputs(), fused(&options));
+    }
+}
+
+/// Rows `from` of an array of batch × length × width, cut or padded with 7 to `length`.
+fn cut(all: &Tensor, from: std::ops::Range<usize>, length: usize) -> Tensor {
+    let &[_, old, width] = all.shape() else { panic!("three axes") };
+    let mut data = Vec::new();
+    for row in from.clone() {
+        let kept = length.min(old) * width;
+        data.extend_from_slice(&all.data()[row * old * width..row * old * width + kept]);
+        data.resize(data.len() + length * width - kept, 7.0);
+    }
+    Tensor::new(&[from.len(), length, width], data)
+}
+
+fn forward(inputs: [Tensor; 3], options: &AttentionOptions) -> Tensor {
+    let vars = inputs.map(Var::constant);
+    fused(options)(&Tape::inference(), &vars).unwrap().value().clone()
+}
+
+#[test]
+fn a_row_alone_is_the_row_in_a_batch_whatever_the_padding() {
+    let sizes = Sizes { batch: 17, q_len: 60, k_len: 60, n_heads: 2, d_head: 20 };
+    let inputs = sizes.inputs();
+    let lengths: Vec<usize> = (0..17).map(|row| 1 + row * 7 % 60).collect();
+    for direction in DIRECTIONS {
+        let batch = forward(
+            [inputs[0].clone(), inputs[1].clone(), inputs[2].clone()],
+            &options(2, direction, Some(lengths.clone())),
+        );
+        // Without padding, and with more of it; queries are padded as the keys are.
+        for (row, &length) in lengths.iter().enumerate() {
+            for padded in [length, 60, 75, 300] {
+                let alone = forward(
+                    [0, 1, 2].map(|side: usize| cut(&inputs[side], row..row + 1, padded)),
+                    &options(2, direction, Some(vec![length])),
+                );
+                let expected = &batch.data()[row * 60 * 40..(row * 60 + length) * 40];
+                assert_eq!(
+                    bits(&alone.data()[..length * 40]),
+                    bits(expected),
+                    "row {row} of {length} in {padded}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn padding_gets_no_gradient_and_what_stands_there_does_not_matter() {
+    let sizes = SMALL;
+    let options = options(3, Direction::Both, Some(vec![3, 5]));
+    let inputs = sizes.inputs();
+    let mut other = inputs.clone();
+    for side in [1, 2] {
+        other[side].data_mut()[3 * 21..5 * 21].fill(f32::NAN);
+    }
+    let [first, second] = [&inputs, &other].map(|inputs| run(inputs, fused(&options)));
+    assert_eq!(bits(first.0.data()), bits(second.0.data()));
+    for (a, b) in first.1.iter().flatten().zip(second.1.iter().flatten()) {
+        assert_eq!(bits(a.data()), bits(b.data()));
+    }
+    for gradient in first.1[1..].iter().flatten() {
+        assert!(gradient.data()[3 * 21..5 * 21].iter().all(|&g| g == 0.0));
+    }
+}
+
+#[test]
+fn a_later_key_does_not_reach_an_earlier_query() {
+    let sizes = Sizes { q_len: 5, ..SMALL };
+    let options = options(3, Direction::Causal, None);
+    let inputs = sizes.inputs();
+    let mut other = inputs.clone();
+    for input in &mut other {
+        input.data_mut()[4 * 21..5 * 21].fill(3.0); // the last place of the first row
+    }
+    let [first, second] = [inputs, other].map(|inputs| run(&inputs, fused(&options)).0);
+    assert_eq!(bits(&first.data()[..4 * 21]), bits(&second.data()[..4 * 21]));
+    assert_ne!(bits(&first.data()[4 * 21..5 * 21]), bits(&second.data()[4 * 21..5 * 21]));
+}
+
+#[test]
+fn nothing_to_attend_to_gives_zeros_and_zero_gradients() {
+    for direction in DIRECTIONS {
+        let nothing = options(3, direction, Some(vec![0, 0]));
+        let (y, gradients) = run(&SMALL.inputs(), fused(&nothing));
+        assert!(y.data().iter().all(|&y| y == 0.0) && all_zero(&gradients));
+        for sizes in [
+            Sizes { k_len: 0, ..SMALL },
+            Sizes { q_len: 0, ..SMALL },
+            Sizes { batch: 0, ..SMALL },
+            Sizes { d_head: 0, ..SMALL },
+        ] {
+            let (y, gradients) = run(&sizes.inputs(), fused(&options(3, direction, None)));
+            assert_eq!(y.shape(), sizes.inputs()[0].shape());
+            assert!(y.data().iter().all(|&y| y == 0.0) && all_zero(&gradients), "{sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_errors_that_name_the_input() {
+    let named = |shapes: [&[usize]; 3], options: &AttentionOptions, expected: &str| {
+        let vars: Vec<Var> = tensors(&shapes).into_iter().map(Var::constant).collect();
+        match fused(options)(&Tape::inference(), &vars).unwrap_err() {
+            Error::Shape { operation, name, .. } => assert_eq!([operation, name], ["attention", expected]),
+            other => panic!("{other}"),
+        }
+    };
+    let plain = options(3, Direction::Both, None);
+    named([&[4, 6], &[2, 5, 6], &[2, 5, 6]], &plain, "query");
+    named([&[2, 4, 7], &[2, 5, 7], &[2, 5, 7]], &plain, "query");
+    named([&[2, 4, 6], &[2, 5, 6], &[2, 5, 6]], &options(0, Direction::Both, None), "query");
+    named([&[2, 4, 6], &[3, 5, 6], &[3, 5, 6]], &plain, "key");
+    named([&[2, 4, 6], &[6], &[2, 5, 6]], &plain, "key");
+    named([&[2, 4, 6], &[2, 5, 6], &[2, 4, 6]], &plain, "value");
+    named([&[2, 4, 6], &[2, 5, 6], &[2, 5, 6]], &options(3, Direction::Both, Some(vec![5])), "key_lengths");
+}
+
+#[test]
+fn not_a_number_is_not_hidden() {
+    let mut inputs = SMALL.inputs();
+    inputs[0] = Tensor::new(&[2, 4, 21], vec![f32::NAN; 168]);
+    let (y, _) = run(&inputs, fused(&options(3, Direction::Both, None)));
+    assert!(y.data().iter().all(|y| y.is_nan()));
+}
