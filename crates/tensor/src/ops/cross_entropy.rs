@@ -41,6 +41,11 @@ pub fn cross_entropy(
     {
         return Err(Error::Id { operation: "cross_entropy", id, position, vocab_size });
     }
+    if !(0.0..=1.0).contains(&options.label_smoothing) {
+        let (operation, name, found) =
+            ("cross_entropy", "label_smoothing", f64::from(options.label_smoothing));
+        return Err(Error::Value { operation, name, found, expected: "0 to 1" });
+    }
     let count = targets.iter().filter(|&&id| counts(id)).count();
     let smoothing = options.label_smoothing;
     let data = logits.value().data();

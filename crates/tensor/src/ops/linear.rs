@@ -191,7 +191,7 @@ vectorised! {
             }
             match activation {
                 Activation::None => {}
-                Activation::Relu => row.iter_mut().for_each(|x| *x = if *x > 0.0 { *x } else { 0.0 }),
+                Activation::Relu => row.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
                 Activation::Gelu => row.iter_mut().for_each(|x| *x = gelu(*x).0),
                 Activation::Silu => row.iter_mut().for_each(|x| *x = silu(*x).0),
             }
@@ -202,7 +202,7 @@ vectorised! {
 vectorised! {
     fn zero_where_zero(gradient: &mut [f32], y: &[f32]) {
         for (gradient, &y) in gradient.iter_mut().zip(y) {
-            *gradient = if y > 0.0 { *gradient } else { 0.0 };
+            *gradient = if y == 0.0 { 0.0 } else { *gradient };
         }
     }
 }
