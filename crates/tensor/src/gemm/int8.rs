@@ -1,0 +1,327 @@
+//! Products of bytes for inference: C = A·B with A of u8, B of i8 and C of i32, exact in any order.
+//!
+//! B is packed once: panels of 32 columns, and along k in groups of four, since one instruction (VNNI's `vpdpbusd`)
+//! multiplies four neighbouring bytes of A with four of B and adds the products to one 32-bit sum. A row of A is read
+//! four bytes at a time and given to all columns of a panel.
+//!
+//! Real numbers become bytes by [`quantize_rows`] (one scale for each row, so that a row does not depend on its batch)
+//! and [`Int8Weights::new`] (one scale for each output): x ≈ s_x (q − 128), w ≈ s_w p, so
+//! x·w ≈ s_x s_w (Σ q p − 128 Σ p), with Σ p known beforehand.
+
+use rayon::prelude::*;
+
+use super::matrix::Matrix;
+use crate::lanes::{max, vectorised};
+use crate::parallel;
+use crate::tensor::Tensor;
+
+const PANEL_COLS: usize = 32;
+/// Bytes along k that are multiplied at once.
+const GROUP: usize = 4;
+/// Rows of A whose sums are kept in registers together.
+const TILE_ROWS: usize = 8;
+/// What stands for zero in a quantised row.
+const ZERO: u8 = 128;
+
+/// Weights as bytes: d_out × d_in with one scale for each output.
+#[derive(Debug, Clone)]
+pub struct Int8Weights {
+    d_in: usize,
+    d_out: usize,
+    scales: Vec<f32>,
+    /// 128 Σ p for each output.
+    offsets: Vec<i32>,
+    /// For each panel and group: 32 columns × 4 bytes.
+    panels: Vec<i8>,
+}
+
+/// Rows as bytes, each with a scale; padded with zeros to whole groups.
+#[derive(Debug, Clone)]
+pub struct Int8Rows {
+    width: usize,
+    scales: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl Int8Weights {
+    /// Quantises `weight` (d_out × d_in): the largest number of each row becomes ±127.
+    pub fn new(weight: Matrix<'_>) -> Self {
+        let [d_out, d_in] = [weight.rows, weight.cols];
+        let groups = d_in.div_ceil(GROUP);
+        let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * groups * PANEL_COLS * GROUP];
+        let (mut scales, mut offsets) = (Vec::with_capacity(d_out), Vec::with_capacity(d_out));
+        for out in 0..d_out {
+            let largest = (0..d_in).map(|k| weight.get(out, k).abs()).fold(0.0, f32::max);
+            let scale = if largest == 0.0 { 1.0 } else { largest / 127.0 };
+            let mut sum = 0;
+            for k in 0..d_in {
+                let byte = (weight.get(out, k) / scale).round() as i8;
+                sum += i32::from(byte);
+                let group = (out / PANEL_COLS * groups + k / GROUP) * PANEL_COLS;
+                panels[(group + out % PANEL_COLS) * GROUP + k % GROUP] = byte;
+            }
+            scales.push(scale);
+            offsets.push(i32::from(ZERO) * sum);
+        }
+        Self { d_in, d_out, scales, offsets, panels }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.panels.len() + 8 * self.d_out
+    }
+
+    /// x·Wᵀ + b: rows × d_out.
+    ///
+    /// # Panics
+    /// If the widths do not fit together.
+    pub fn linear(&self, x: &Int8Rows, bias: Option<&[f32]>) -> Tensor {
+        assert_eq!(x.width, self.d_in, "a row of {} numbers meets weights for {}", x.width, self.d_in);
+        let rows = x.scales.len();
+        let mut out = Tensor::uninit(&[rows, self.d_out]);
+        if rows == 0 || self.d_out == 0 {
+            return out;
+        }
+        let groups = self.d_in.div_ceil(GROUP);
+        let threads = rayon::current_num_threads();
+        // Rows are shared among threads, whole tiles at a time.
+        let block = rows.div_ceil(threads).next_multiple_of(TILE_ROWS);
+        let work = |(index, out): (usize, &mut [f32])| {
+            for (tile, out) in out.chunks_mut(TILE_ROWS * self.d_out).enumerate() {
+                let first = index * block + tile * TILE_ROWS;
+                self.tile(&x.bytes[first * groups * GROUP..], &x.scales[first..], bias, out);
+            }
+        };
+        if rows * self.d_in * self.d_out < 1 << 20 {
+            out.data_mut().chunks_mut(block * self.d_out).enumerate().for_each(work);
+        } else {
+            out.data_mut().par_chunks_mut(block * self.d_out).enumerate().for_each(work);
+        }
+        out
+    }
+
+    /// Up to [`TILE_ROWS`] rows against all panels.
+    fn tile(&self, bytes: &[u8], row_scales: &[f32], bias: Option<&[f32]>, out: &mut [f32]) {
+        let groups = self.d_in.div_ceil(GROUP);
+        let rows = out.len() / self.d_out;
+        let mut sums = [[0_i32; PANEL_COLS]; TILE_ROWS];
+        for (panel, weights) in self.panels.chunks_exact((groups * PANEL_COLS * GROUP).max(1)).enumerate() {
+            multiply(&bytes[..rows * groups * GROUP], weights, &mut sums[..rows]);
+            let first = panel * PANEL_COLS;
+            let cols = PANEL_COLS.min(self.d_out - first);
+            for row in 0..rows {
+                for col in 0..cols {
+                    let exact = sums[row][col] - self.offsets[first + col];
+                    let value = exact as f32 * (row_scales[row] * self.scales[first + col]);
+                    let bias = bias.map_or(0.0, |bias| bias[first + col]);
+                    out[row * self.d_out + first + col] = value + bias;
+                }
+            }
+        }
+    }
+}
+
+/// Quantises each row of `x`: the largest number becomes ±127, zero becomes 128.
+pub fn quantize_rows(x: &Tensor) -> Int8Rows {
+    let [rows, width] = x.rows();
+    let padded = width.next_multiple_of(GROUP);
+    let mut bytes = vec![ZERO; rows * padded];
+    let mut scales = vec![0.0; rows];
+    let data = x.data();
+    // The scales are found in parallel, the bytes with them.
+    scales
+        .par_iter_mut()
+        .zip(bytes.par_chunks_mut(padded.max(1)))
+        .enumerate()
+        .with_min_len(16)
+        .for_each(|(row, (scale, bytes))| *scale = quantize(&data[row * width..(row + 1) * width], bytes));
+    Int8Rows { width, scales, bytes }
+}
+
+vectorised! {
+    fn quantize(row: &[f32], bytes: &mut [u8]) -> f32 {
+        let mut lowest = 0.0_f32;
+        for &number in row {
+            lowest = if number < lowest { number } else { lowest };
+        }
+        let highest = max(row);
+        let largest = if -lowest > highest { -lowest } else { highest };
+        let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+        let inverse = 1.0 / scale;
+        for (byte, &number) in bytes.iter_mut().zip(row) {
+            // Adding half and cutting off rounds, since the sum is never negative.
+            *byte = (number * inverse + 128.5) as u8;
+        }
+        scale
+    }
+}
+
+/// sums[row][col] = Σ over k of a[row][k]·b[k][col] for one panel.
+fn multiply(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_vnni() {
+        // SAFETY: just checked; a holds a row of whole groups for each of the sums.
+        return unsafe {
+            match sums.len() {
+                1 => vnni::<1>(a, b, sums),
+                2 => vnni::<2>(a, b, sums),
+                3 => vnni::<3>(a, b, sums),
+                4 => vnni::<4>(a, b, sums),
+                5 => vnni::<5>(a, b, sums),
+                6 => vnni::<6>(a, b, sums),
+                7 => vnni::<7>(a, b, sums),
+                _ => vnni::<8>(a, b, sums),
+            }
+        };
+    }
+    plain(a, b, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_vnni() -> bool {
+    use std::sync::OnceLock;
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        crate::isa::Isa::best() == crate::isa::Isa::Avx512 && is_x86_feature_detected!("avx512vnni")
+    })
+}
+
+vectorised! {
+    /// The twin without VNNI; compilers make 16-bit products of it where AVX2 is there.
+    fn plain(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+        let depth = b.len() / PANEL_COLS;
+        for (row, sums) in a.chunks_exact(depth.max(1)).zip(sums) {
+            *sums = [0; PANEL_COLS];
+            for (a, b) in row.chunks_exact(GROUP).zip(b.chunks_exact(PANEL_COLS * GROUP)) {
+                for col in 0..PANEL_COLS {
+                    let mut sum = 0;
+                    for k in 0..GROUP {
+                        sum += i32::from(a[k]) * i32::from(b[col * GROUP + k]);
+                    }
+                    sums[col] += sum;
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 VNNI; `a` holds `ROWS` rows of as many bytes as a column of `b`; `sums` has `ROWS` rows.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn vnni<const ROWS: usize>(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+    use std::arch::x86_64::{
+        _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
+    };
+    let depth = b.len() / PANEL_COLS;
+    let mut vectors = [[_mm512_setzero_si512(); 2]; ROWS];
+    // SAFETY: promised by the caller.
+    unsafe {
+        for group in 0..depth / GROUP {
+            let at = b.as_ptr().add(group * PANEL_COLS * GROUP);
+            let (left, right) = (_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast()));
+            for (row, vectors) in vectors.iter_mut().enumerate() {
+                let four = a.as_ptr().add(row * depth + group * GROUP).cast::<i32>().read_unaligned();
+                let four = _mm512_set1_epi32(four);
+                vectors[0] = _mm512_dpbusd_epi32(vectors[0], four, left);
+                vectors[1] = _mm512_dpbusd_epi32(vectors[1], four, right);
+            }
+        }
+        for (sums, vectors) in sums.iter_mut().zip(vectors) {
+            _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
+            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), vectors[1]);
+        }
+    }
+}
+
+/// The numbers that `rows` stand for.
+pub fn dequantize_rows(rows: &Int8Rows) -> Tensor {
+    let mut out = Tensor::uninit(&[rows.scales.len(), rows.width]);
+    let padded = rows.width.next_multiple_of(GROUP);
+    parallel::rows(out.data_mut(), rows.width, |first, block| {
+        for (offset, out) in block.chunks_exact_mut(rows.width).enumerate() {
+            let row = first + offset;
+            for (out, &byte) in out.iter_mut().zip(&rows.bytes[row * padded..]) {
+                *out = (f32::from(byte) - f32::from(ZERO)) * rows.scales[row];
+            }
+        }
+    });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyhead_random::Random;
+
+    fn numbers(len: usize, stream: u64) -> Vec<f32> {
+        let random = Random::new(5).stream(stream);
+        (0..len as u64).map(|index| random.uniform(index) as f32 * 4.0 - 2.0).collect()
+    }
+
+    #[test]
+    fn both_kernels_are_exact() {
+        for (rows, depth) in [(1, 4), (3, 64), (8, 252)] {
+            let random = Random::new(1).stream(depth as u64);
+            let a: Vec<u8> = (0..rows * depth).map(|i| random.u64(i as u64) as u8).collect();
+            let b: Vec<i8> =
+                (0..depth * PANEL_COLS).map(|i| random.u64(1_000_000 + i as u64) as i8).collect();
+            let mut expected = vec![[0; PANEL_COLS]; rows];
+            for row in 0..rows {
+                for col in 0..PANEL_COLS {
+                    let product = |k: usize| {
+                        let byte = b[(k / GROUP * PANEL_COLS + col) * GROUP + k % GROUP];
+                        i32::from(a[row * depth + k]) * i32::from(byte)
+                    };
+                    expected[row][col] = (0..depth).map(product).sum();
+                }
+            }
+            for kernel in [multiply, plain] {
+                let mut sums = vec![[0; PANEL_COLS]; rows];
+                kernel(&a, &b, &mut sums);
+                assert_eq!(sums, expected, "{rows} × {depth}");
+            }
+        }
+    }
+
+    /// The result is the exact product of the dequantised numbers, and those are within half a step of the real ones.
+    #[test]
+    fn a_linear_layer_is_the_product_of_what_the_bytes_stand_for() {
+        let [rows, d_in, d_out] = [17, 50, 37];
+        let (x, w, bias) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2), numbers(d_out, 3));
+        let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
+        let bytes = quantize_rows(&Tensor::new(&[rows, d_in], x.clone()));
+        let near = dequantize_rows(&bytes);
+        let out = weights.linear(&bytes, Some(&bias));
+        for row in 0..rows {
+            for col in 0..d_out {
+                let w_row = &w[col * d_in..(col + 1) * d_in];
+                let step = w_row.iter().fold(0.0_f32, |a, b| a.max(b.abs())) / 127.0;
+                let x_row = &near.data()[row * d_in..(row + 1) * d_in];
+                let exact: f32 =
+                    x_row.iter().zip(w_row).map(|(x, w)| x * (w / step).round() * step).sum::<f32>();
+                let got = out.data()[row * d_out + col];
+                assert!((got - exact - bias[col]).abs() < 1e-3, "{got} {exact}");
+            }
+        }
+        for (near, x) in near.data().chunks(d_in).zip(x.chunks(d_in)) {
+            let step = x.iter().fold(0.0_f32, |a, b| a.max(b.abs())) / 127.0;
+            assert!(near.iter().zip(x).all(|(near, x)| (near - x).abs() <= 0.501 * step));
+        }
+    }
+
+    #[test]
+    fn a_row_does_not_depend_on_its_batch() {
+        let [rows, d_in, d_out] = [17, 33, 40];
+        let (x, w) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2));
+        let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
+        let whole = weights.linear(&quantize_rows(&Tensor::new(&[rows, d_in], x.clone())), None);
+        for row in 0..rows {
+            let alone = Tensor::new(&[1, d_in], x[row * d_in..(row + 1) * d_in].to_vec());
+            let alone = weights.linear(&quantize_rows(&alone), None);
+            assert_eq!(alone.data(), &whole.data()[row * d_out..(row + 1) * d_out]);
+        }
+        let zeros = weights.linear(&quantize_rows(&Tensor::zeros(&[2, d_in])), None);
+        assert!(zeros.data().iter().all(|&number| number == 0.0));
+    }
+}
