@@ -97,7 +97,7 @@ pub(super) fn sum_to(gradient: &Tensor, target: &[usize]) -> Tensor {
     let from = gradient.shape();
     let offset = from.len() - target.len();
     let repeated = |axis: usize| axis < offset || (target[axis - offset] == 1 && from[axis] != 1);
-    let mut data: Option<Vec<f32>> = None;
+    let mut sums = gradient.clone();
     let (mut outer, mut axis) = (1, 0);
     while axis < from.len() {
         let mut n = 1;
@@ -108,11 +108,11 @@ pub(super) fn sum_to(gradient: &Tensor, target: &[usize]) -> Tensor {
         }
         if axis > first {
             let inner = from[axis..].iter().product();
-            data = Some(sum_axis(data.as_deref().unwrap_or(gradient.data()), [outer, n, inner]));
+            sums = sum_axis(sums.data(), [outer, n, inner]);
         } else {
             outer *= from[axis];
             axis += 1;
         }
     }
-    data.map_or_else(|| gradient.reshaped(target), |data| Tensor::new(target, data))
+    sums.reshaped(target)
 }

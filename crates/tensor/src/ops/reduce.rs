@@ -34,7 +34,7 @@ pub enum Over {
 /// If x has no such axis.
 pub fn sum(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes, out_shape) = sizes("sum", x.shape(), over)?;
-    let y = Tensor::new(&out_shape, sum_axis(x.value().data(), sizes));
+    let y = sum_axis(x.value().data(), sizes).reshaped(&out_shape);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {
         gradients.add(&input, &spread(gradient, sizes, 1.0));
@@ -50,11 +50,11 @@ pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     not_empty("mean", x.shape(), sizes)?;
     let n = sizes[1] as f32;
     let mut sums = sum_axis(x.value().data(), sizes);
-    for sum in &mut sums {
+    for sum in sums.data_mut() {
         *sum /= n;
     }
     let input = x.clone();
-    Ok(tape.record(Tensor::new(&out_shape, sums), &[x], move |gradient, gradients| {
+    Ok(tape.record(sums.reshaped(&out_shape), &[x], move |gradient, gradients| {
         gradients.add(&input, &spread(gradient, sizes, n));
     }))
 }
@@ -68,7 +68,7 @@ pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     not_empty("max", x.shape(), sizes)?;
     let (largest, places) = largest(x.value().data(), sizes);
     let input = x.clone();
-    Ok(tape.record(Tensor::new(&out_shape, largest), &[x], move |gradient, gradients| {
+    Ok(tape.record(largest.reshaped(&out_shape), &[x], move |gradient, gradients| {
         let mut dx = Tensor::zeros(input.shape());
         let out = dx.data_mut();
         for (index, (&place, &number)) in places.iter().zip(gradient.data()).enumerate() {
@@ -102,12 +102,13 @@ fn not_empty(operation: &'static str, x: &[usize], [_, n, _]: [usize; 3]) -> Res
     if n == 0 { shape(operation, "x", x, "at least one number along the axis") } else { Ok(()) }
 }
 
-/// Sums of outer × n × inner along n: outer × inner numbers.
-pub(super) fn sum_axis(data: &[f32], [outer, n, inner]: [usize; 3]) -> Vec<f32> {
-    let mut out = vec![0.0; outer * inner];
+/// Sums of outer × n × inner along n: outer × inner.
+pub(super) fn sum_axis(data: &[f32], [outer, n, inner]: [usize; 3]) -> Tensor {
+    let mut sums = Tensor::zeros(&[outer, inner]);
     if data.is_empty() {
-        return out;
+        return sums;
     }
+    let out = sums.data_mut();
     if inner == 1 {
         let rows = |(index, out): (usize, &mut f32)| *out = row_sum(&data[index * n..(index + 1) * n]);
         if outer == 1 || data.len() < PARALLEL {
@@ -115,13 +116,13 @@ pub(super) fn sum_axis(data: &[f32], [outer, n, inner]: [usize; 3]) -> Vec<f32> 
         } else {
             out.par_iter_mut().enumerate().for_each(rows);
         }
-        return out;
+        return sums;
     }
     let columns =
         |data: &[f32], index: usize, out: &mut [f32]| sum_columns(out, data, inner, index * COLUMNS);
     if outer == 1 && data.len() >= PARALLEL {
         out.par_chunks_mut(COLUMNS).enumerate().for_each(|(index, out)| columns(data, index, out));
-        return out;
+        return sums;
     }
     out.par_chunks_mut(inner)
         .zip(data.par_chunks(n * inner))
@@ -129,7 +130,7 @@ pub(super) fn sum_axis(data: &[f32], [outer, n, inner]: [usize; 3]) -> Vec<f32> 
         .for_each(|(out, data)| {
             out.chunks_mut(COLUMNS).enumerate().for_each(|(index, out)| columns(data, index, out));
         });
-    out
+    sums
 }
 
 /// The sum of one row.
@@ -190,8 +191,9 @@ fn spread(gradient: &Tensor, [outer, n, inner]: [usize; 3], divisor: f32) -> Ten
 }
 
 /// The largest numbers along n and where they stand first.
-fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Vec<f32>, Vec<usize>) {
-    let mut values = vec![f32::NEG_INFINITY; outer * inner];
+fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Tensor, Vec<usize>) {
+    let mut values = Tensor::uninit(&[outer, inner]);
+    values.data_mut().fill(f32::NEG_INFINITY);
     let mut places = vec![0; outer * inner];
     if data.is_empty() {
         return (values, places);
@@ -206,6 +208,7 @@ fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Vec<f32>, Vec<usize>
         }
     };
     values
+        .data_mut()
         .par_chunks_mut(inner)
         .zip(places.par_chunks_mut(inner))
         .zip(data.par_chunks(n * inner))

@@ -194,9 +194,14 @@ fn transposed(x: &Tensor, axes: [usize; 2]) -> Tensor {
         for (offset, row) in block.chunks_exact_mut(a * inner).enumerate() {
             let index = first + offset;
             let (outer, at_b, at_middle) = (index / (b * middle), index / middle % b, index % middle);
-            for (at_a, out) in row.chunks_exact_mut(inner).enumerate() {
-                let at = (((outer * a + at_a) * middle + at_middle) * b + at_b) * inner;
-                out.copy_from_slice(&from[at..at + inner]);
+            let start = ((outer * a * middle + at_middle) * b + at_b) * inner;
+            let places = (start..).step_by(middle * b * inner);
+            if inner == 1 {
+                // A copy of one number at a time costs more than the number.
+                row.iter_mut().zip(places).for_each(|(out, at)| *out = from[at]);
+            } else {
+                let rows = row.chunks_exact_mut(inner).zip(places);
+                rows.for_each(|(out, at)| out.copy_from_slice(&from[at..at + inner]));
             }
         }
     });
