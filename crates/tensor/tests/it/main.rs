@@ -4,6 +4,7 @@
 mod elementwise;
 mod gemm;
 mod gradient;
+mod instructions;
 mod matmul;
 mod reduce;
 mod rms_norm;
