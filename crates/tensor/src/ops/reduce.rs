@@ -1,6 +1,6 @@
 //! Sum, mean and largest number, over one axis or over all numbers.
 //!
-//! One order for every sum, whichever axis it runs along: blocks of [`BLOCK`] numbers, in each block sixteen lanes as in
+//! One order for every sum, whichever axis it runs along: blocks of 4096 numbers, in each block sixteen lanes as in
 //! `lanes.rs`, the blocks' totals added one after the other. Back: a sum hands its gradient to every number, a mean the
 //! n-th part of it, a maximum to the first of the largest numbers.
 

@@ -124,6 +124,18 @@ fn a_row_picked_twice_gets_both_gradients() {
 }
 
 #[test]
+fn gradients_of_a_row_are_added_in_the_order_of_its_picks() {
+    let weights = numbers(&[40, 1], 1, [-1.0, 1.0]);
+    let (_, gradients) = run(&[Tensor::zeros(&[2, 1])], Some(&weights), |tape, vars| {
+        index_select(tape, &vars[0], &[1; 40]).unwrap()
+    });
+    let forwards = weights.data().iter().fold(0.0, |sum, number| sum + number);
+    let backwards = weights.data().iter().rev().fold(0.0, |sum, number| sum + number);
+    assert_ne!(forwards, backwards, "numbers whose order matters");
+    assert_eq!(gradients[0].data(), [0.0, forwards]);
+}
+
+#[test]
 fn pieces_used_apart_share_one_gradient() {
     let x = numbers(&[4, 6], 1, [-1.0, 1.0]);
     let operation = |tape: &Tape, vars: &[Var]| {
