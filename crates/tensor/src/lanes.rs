@@ -90,6 +90,46 @@ pub(crate) fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { whole * power }
 }
 
+/// ln x to about one unit in the last place: x = 2ᵉ m with √½ ≤ m < √2, and a polynomial for ln m. The system's `ln`
+/// chooses its instructions by machine, and its last bit with them.
+#[inline(always)]
+pub(crate) fn ln(x: f32) -> f32 {
+    const ROOT_HALF: u32 = 0x3f35_04f3;
+    const LN2_HIGH: f32 = 0.693_359_4;
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+    // Numbers too small for a leading bit are made larger by 2²³ first.
+    let (scaled, shift) = if x < f32::MIN_POSITIVE { (x * 8_388_608.0, 23.0) } else { (x, 0.0) };
+    let bits = scaled.to_bits().wrapping_sub(ROOT_HALF);
+    let e = (bits.cast_signed() >> 23) as f32 - shift;
+    let z = f32::from_bits((bits & 0x007f_ffff) + ROOT_HALF) - 1.0;
+    let mut p = 7.037_683_6e-2_f32;
+    let coefficients = [
+        -1.151_461e-1,
+        1.167_699_9e-1,
+        -1.242_014_1e-1,
+        1.424_932_3e-1,
+        -1.666_805_8e-1,
+        2.000_071_5e-1,
+        -2.499_999_4e-1,
+        3.333_333e-1,
+    ];
+    for c in coefficients {
+        p = p.mul_add(z, c);
+    }
+    let square = z * z;
+    let tail = e.mul_add(LN2_LOW, p * square * z) - 0.5 * square;
+    let whole = e.mul_add(LN2_HIGH, z + tail);
+    if x > 0.0 && x < f32::INFINITY {
+        whole
+    } else if x == 0.0 {
+        f32::NEG_INFINITY
+    } else if x > 0.0 {
+        x
+    } else {
+        f32::NAN
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +145,18 @@ mod tests {
         assert_eq!(exp(0.0), 1.0);
         assert_eq!(exp(f32::NEG_INFINITY), 0.0);
         assert!(exp(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn ln_is_right_to_two_units_in_the_last_place() {
+        let near_one = (-4000..4000).map(|index| 1.0 + index as f32 * 1e-4);
+        for x in near_one.chain((-1490..1270).map(|index| (f64::from(index) * 0.1).exp2() as f32)) {
+            let exact = f64::from(x).ln();
+            let error = (f64::from(ln(x)) - exact).abs();
+            assert!(error <= 2.4e-7 * exact.abs(), "ln({x}) off by {error}");
+        }
+        assert_eq!([ln(1.0), ln(0.0), ln(f32::INFINITY)], [0.0, f32::NEG_INFINITY, f32::INFINITY]);
+        assert!(ln(-1.0).is_nan() && ln(f32::NAN).is_nan());
     }
 
     #[test]

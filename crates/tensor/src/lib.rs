@@ -7,6 +7,7 @@
 //! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
 //! 3. [`parameters`] have names; [`optim`] changes them.
 
+mod elementary;
 pub mod error;
 pub mod gemm;
 pub mod isa;

@@ -4,10 +4,11 @@
 //! dx = g·W, dW = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself says where g is zero; GELU and SiLU
 //! keep what went into them.
 
+use super::activation::{gelu, relu, silu};
 use super::dropout::Mask;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm};
-use crate::lanes::{exp, vectorised};
+use crate::lanes::vectorised;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
@@ -191,7 +192,7 @@ vectorised! {
             }
             match activation {
                 Activation::None => {}
-                Activation::Relu => row.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x }),
+                Activation::Relu => row.iter_mut().for_each(|x| *x = relu(*x)),
                 Activation::Gelu => row.iter_mut().for_each(|x| *x = gelu(*x).0),
                 Activation::Silu => row.iter_mut().for_each(|x| *x = silu(*x).0),
             }
@@ -217,28 +218,4 @@ vectorised! {
             }
         }
     }
-}
-
-/// σ(x).
-#[inline(always)]
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
-}
-
-/// x·σ(x) and its derivative.
-#[inline(always)]
-fn silu(x: f32) -> (f32, f32) {
-    let s = sigmoid(x);
-    (x * s, s * (1.0 + x * (1.0 - s)))
-}
-
-/// ½x(1 + tanh u) with u = √(2/π)(x + 0.044715x³), and its derivative.
-#[inline(always)]
-fn gelu(x: f32) -> (f32, f32) {
-    const ROOT: f32 = 0.797_884_6;
-    const CUBIC: f32 = 0.044_715;
-    let u = ROOT * (x + CUBIC * x * x * x);
-    let tanh = 2.0 * sigmoid(2.0 * u) - 1.0;
-    let slope = ROOT * (1.0 + 3.0 * CUBIC * x * x);
-    (0.5 * x * (1.0 + tanh), 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * slope)
 }

@@ -1,0 +1,276 @@
+//! Operations on single numbers: sums, differences, products and quotients of two tensors, functions of one.
+//!
+//! Two tensors meet by NumPy's broadcasting. Back, summed over repeated axes: a + b hands g to both, a − b hands g and
+//! −g, a·b hands g·b and g·a, a/b hands g/b and −g·(a/b)/b. A function f hands g·f′(x).
+
+use super::activation;
+use super::broadcast::{Broadcast, Steps, sum_to};
+use crate::lanes::{self, vectorised};
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Result, parallel};
+
+/// left + right.
+///
+/// # Errors
+/// If the shapes do not broadcast.
+pub fn add(tape: &Tape, left: &Var, right: &Var) -> Result<Var> {
+    binary(tape, Binary::Add, left, right)
+}
+
+/// left − right.
+///
+/// # Errors
+/// If the shapes do not broadcast.
+pub fn sub(tape: &Tape, left: &Var, right: &Var) -> Result<Var> {
+    binary(tape, Binary::Sub, left, right)
+}
+
+/// left · right.
+///
+/// # Errors
+/// If the shapes do not broadcast.
+pub fn mul(tape: &Tape, left: &Var, right: &Var) -> Result<Var> {
+    binary(tape, Binary::Mul, left, right)
+}
+
+/// left / right.
+///
+/// # Errors
+/// If the shapes do not broadcast.
+pub fn div(tape: &Tape, left: &Var, right: &Var) -> Result<Var> {
+    binary(tape, Binary::Div, left, right)
+}
+
+/// factor · x.
+pub fn scale(tape: &Tape, x: &Var, factor: f32) -> Var {
+    unary(tape, x, Unary::Scale(factor))
+}
+
+/// −x.
+pub fn neg(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Scale(-1.0))
+}
+
+/// x².
+pub fn square(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Square)
+}
+
+/// √x; its gradient at 0 is infinite.
+pub fn sqrt(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Sqrt)
+}
+
+/// eˣ; 0 below −87.
+pub fn exp(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Exp)
+}
+
+/// The natural logarithm; −∞ for 0, not a number below.
+pub fn ln(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Ln)
+}
+
+/// tanh x.
+pub fn tanh(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Tanh)
+}
+
+/// σ(x) = 1/(1 + e⁻ˣ).
+pub fn sigmoid(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Sigmoid)
+}
+
+/// max(0, x); its gradient at 0 is 0.
+pub fn relu(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Relu)
+}
+
+/// x·Φ(x) with the tanh approximation.
+pub fn gelu(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Gelu)
+}
+
+/// x·σ(x).
+pub fn silu(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Silu)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+}
+
+impl Binary {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::Mul => "mul",
+            Self::Div => "div",
+        }
+    }
+
+    /// Applied to tensors whose shapes are known to broadcast.
+    fn apply(self, plan: &Broadcast, sides: [&Tensor; 2]) -> Tensor {
+        plan.apply(sides, |out, a, b, steps| combine(self, out, [a, b], steps))
+    }
+}
+
+fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
+    let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
+    let y = operation.apply(&plan, [left.value(), right.value()]);
+    let saved = Saved { operation, left: left.clone(), right: right.clone(), y: y.clone() };
+    Ok(tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+struct Saved {
+    operation: Binary,
+    left: Var,
+    right: Var,
+    y: Tensor,
+}
+
+impl Saved {
+    fn backward(&self, g: &Tensor, gradients: &mut Gradients) {
+        let Self { operation, left, right, y } = self;
+        let combined = |operation: Binary, a: &Tensor, b: &Tensor| {
+            let plan = Broadcast::new(operation.name(), a.shape(), b.shape());
+            operation.apply(&plan.expect("the sides met on the way forward"), [a, b])
+        };
+        if left.needs_gradient() {
+            let full = match operation {
+                Binary::Add | Binary::Sub => g.clone(),
+                Binary::Mul => combined(Binary::Mul, g, right.value()),
+                Binary::Div => combined(Binary::Div, g, right.value()),
+            };
+            gradients.add(left, &sum_to(&full, left.shape()));
+        }
+        if right.needs_gradient() {
+            let full = match operation {
+                Binary::Add => g.clone(),
+                Binary::Sub => map(Unary::Scale(-1.0), g),
+                Binary::Mul => combined(Binary::Mul, g, left.value()),
+                Binary::Div => {
+                    let ratio = combined(Binary::Div, y, right.value());
+                    map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &ratio))
+                }
+            };
+            gradients.add(right, &sum_to(&full, right.shape()));
+        }
+    }
+}
+
+vectorised! {
+    fn combine(operation: Binary, out: &mut [f32], sides: [&[f32]; 2], steps: Steps) {
+        match operation {
+            Binary::Add => walk(out, sides, steps, |a, b| a + b),
+            Binary::Sub => walk(out, sides, steps, |a, b| a - b),
+            Binary::Mul => walk(out, sides, steps, |a, b| a * b),
+            Binary::Div => walk(out, sides, steps, |a, b| a / b),
+        }
+    }
+}
+
+/// out[i] = f(a[i·step], b[i·step]); written out for each pair of steps so that the loops become vectors.
+#[inline(always)]
+fn walk(out: &mut [f32], [a, b]: [&[f32]; 2], steps: Steps, f: impl Fn(f32, f32) -> f32) {
+    match steps {
+        [1, 1] => out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = f(a, b)),
+        [1, _] => out.iter_mut().zip(a).for_each(|(out, &a)| *out = f(a, b[0])),
+        [_, 1] => out.iter_mut().zip(b).for_each(|(out, &b)| *out = f(a[0], b)),
+        _ => out.fill(f(a[0], b[0])),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unary {
+    Scale(f32),
+    Square,
+    Sqrt,
+    Exp,
+    Ln,
+    Tanh,
+    Sigmoid,
+    Relu,
+    Gelu,
+    Silu,
+}
+
+fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
+    let y = map(operation, x.value());
+    let (input, saved) = (x.clone(), y.clone());
+    tape.record(y, &[x], move |gradient, gradients| {
+        let mut dx = Tensor::uninit(gradient.shape());
+        let (g, x, y) = (gradient.data(), input.value().data(), saved.data());
+        parallel::elements(dx.data_mut(), |start, out| {
+            let range = start..start + out.len();
+            differentiate(operation, out, &g[range.clone()], [&x[range.clone()], &y[range]]);
+        });
+        gradients.add(&input, &dx);
+    })
+}
+
+fn map(operation: Unary, x: &Tensor) -> Tensor {
+    let mut y = Tensor::uninit(x.shape());
+    let x = x.data();
+    parallel::elements(y.data_mut(), |start, out| evaluate(operation, out, &x[start..start + out.len()]));
+    y
+}
+
+/// eˣ that grows to infinity instead of stopping at e⁸⁸.
+#[inline(always)]
+fn exp_to_infinity(x: f32) -> f32 {
+    let half = lanes::exp(0.5 * x);
+    if x > 88.0 { half * half } else { lanes::exp(x) }
+}
+
+vectorised! {
+    fn evaluate(operation: Unary, out: &mut [f32], x: &[f32]) {
+        match operation {
+            Unary::Scale(factor) => each(out, x, |x| factor * x),
+            Unary::Square => each(out, x, |x| x * x),
+            Unary::Sqrt => each(out, x, f32::sqrt),
+            Unary::Exp => each(out, x, exp_to_infinity),
+            Unary::Ln => each(out, x, lanes::ln),
+            Unary::Tanh => each(out, x, activation::tanh),
+            Unary::Sigmoid => each(out, x, activation::sigmoid),
+            Unary::Relu => each(out, x, activation::relu),
+            Unary::Gelu => each(out, x, |x| activation::gelu(x).0),
+            Unary::Silu => each(out, x, |x| activation::silu(x).0),
+        }
+    }
+}
+
+vectorised! {
+    /// g·f′(x), told in x or in y = f(x), whichever is nearer.
+    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], values: [&[f32]; 2]) {
+        let [x, y] = values;
+        match operation {
+            Unary::Scale(factor) => each(out, g, |g| factor * g),
+            Unary::Square => pairs(out, g, x, |g, x| g * (2.0 * x)),
+            Unary::Sqrt => pairs(out, g, y, |g, y| g / (2.0 * y)),
+            Unary::Exp => pairs(out, g, y, |g, y| g * y),
+            Unary::Ln => pairs(out, g, x, |g, x| g / x),
+            Unary::Tanh => pairs(out, g, y, |g, y| g * ((1.0 - y) * (1.0 + y))),
+            Unary::Sigmoid => pairs(out, g, x, |g, x| g * (activation::sigmoid(x) * activation::sigmoid(-x))),
+            Unary::Relu => pairs(out, g, y, |g, y| if y > 0.0 { g } else { 0.0 }),
+            Unary::Gelu => pairs(out, g, x, |g, x| g * activation::gelu(x).1),
+            Unary::Silu => pairs(out, g, x, |g, x| g * activation::silu(x).1),
+        }
+    }
+}
+
+#[inline(always)]
+fn each(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> f32) {
+    out.iter_mut().zip(x).for_each(|(out, &x)| *out = f(x));
+}
+
+#[inline(always)]
+fn pairs(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
+    out.iter_mut().zip(g).zip(x).for_each(|((out, &g), &x)| *out = f(g, x));
+}

@@ -1,0 +1,218 @@
+//! Sum, mean and largest number, over one axis or over all numbers.
+//!
+//! One order for every sum, whichever axis it runs along: blocks of 4096 numbers, in each block sixteen lanes as in
+//! `lanes.rs`, the blocks' totals added one after the other. Back: a sum hands its gradient to every number, a mean the
+//! n-th part of it, a maximum to the first of the largest numbers.
+
+use rayon::prelude::*;
+
+use crate::error::shape;
+use crate::lanes::{LANES, sum as lane_sum, vectorised};
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Result, parallel};
+
+/// Numbers of a sum that go through the lanes before their total is added to the rest.
+const BLOCK: usize = 4096;
+/// Columns whose lanes are kept at once.
+const COLUMNS: usize = 64;
+/// Numbers worth several threads.
+const PARALLEL: usize = 1 << 16;
+
+/// What a reduction runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// All numbers; the result has no axes.
+    All,
+    /// One axis, counted from the first; the result lacks it.
+    Axis(usize),
+}
+
+/// The sum; 0 over no numbers.
+///
+/// # Errors
+/// If x has no such axis.
+pub fn sum(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
+    let (sizes, out_shape) = sizes("sum", x.shape(), over)?;
+    let y = sum_axis(x.value().data(), sizes).reshaped(&out_shape);
+    let input = x.clone();
+    Ok(tape.record(y, &[x], move |gradient, gradients| {
+        gradients.add(&input, &spread(gradient, sizes, 1.0));
+    }))
+}
+
+/// The mean.
+///
+/// # Errors
+/// If x has no such axis or the axis no numbers.
+pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
+    let (sizes, out_shape) = sizes("mean", x.shape(), over)?;
+    not_empty("mean", x.shape(), sizes)?;
+    let n = sizes[1] as f32;
+    let mut sums = sum_axis(x.value().data(), sizes);
+    for sum in sums.data_mut() {
+        *sum /= n;
+    }
+    let input = x.clone();
+    Ok(tape.record(sums.reshaped(&out_shape), &[x], move |gradient, gradients| {
+        gradients.add(&input, &spread(gradient, sizes, n));
+    }))
+}
+
+/// The largest number; not a number if any is not.
+///
+/// # Errors
+/// If x has no such axis or the axis no numbers.
+pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
+    let (sizes @ [_, n, inner], out_shape) = sizes("max", x.shape(), over)?;
+    not_empty("max", x.shape(), sizes)?;
+    let (largest, places) = largest(x.value().data(), sizes);
+    let input = x.clone();
+    Ok(tape.record(largest.reshaped(&out_shape), &[x], move |gradient, gradients| {
+        let mut dx = Tensor::zeros(input.shape());
+        let out = dx.data_mut();
+        for (index, (&place, &number)) in places.iter().zip(gradient.data()).enumerate() {
+            out[(index / inner * n + place) * inner + index % inner] = number;
+        }
+        gradients.add(&input, &dx);
+    }))
+}
+
+/// x seen as outer × n × inner with n the reduced axis, and the shape of the result.
+fn sizes(operation: &'static str, x: &[usize], over: Over) -> Result<([usize; 3], Vec<usize>)> {
+    match over {
+        Over::All => Ok(([1, x.iter().product(), 1], Vec::new())),
+        Over::Axis(axis) => {
+            let sizes = around(operation, x, axis)?;
+            let out_shape = x.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, size)| *size);
+            Ok((sizes, out_shape.collect()))
+        }
+    }
+}
+
+/// Numbers before, along and after an axis.
+pub(super) fn around(operation: &'static str, x: &[usize], axis: usize) -> Result<[usize; 3]> {
+    if axis >= x.len() {
+        return shape(operation, "x", x, format!("an axis {axis}, counted from 0"));
+    }
+    Ok([x[..axis].iter().product(), x[axis], x[axis + 1..].iter().product()])
+}
+
+fn not_empty(operation: &'static str, x: &[usize], [_, n, _]: [usize; 3]) -> Result<()> {
+    if n == 0 { shape(operation, "x", x, "at least one number along the axis") } else { Ok(()) }
+}
+
+/// Sums of outer × n × inner along n: outer × inner.
+pub(super) fn sum_axis(data: &[f32], [outer, n, inner]: [usize; 3]) -> Tensor {
+    let mut sums = Tensor::zeros(&[outer, inner]);
+    if data.is_empty() {
+        return sums;
+    }
+    let out = sums.data_mut();
+    if inner == 1 {
+        let rows = |(index, out): (usize, &mut f32)| *out = row_sum(&data[index * n..(index + 1) * n]);
+        if outer == 1 || data.len() < PARALLEL {
+            out.iter_mut().enumerate().for_each(rows);
+        } else {
+            out.par_iter_mut().enumerate().for_each(rows);
+        }
+        return sums;
+    }
+    let columns =
+        |data: &[f32], index: usize, out: &mut [f32]| sum_columns(out, data, inner, index * COLUMNS);
+    if outer == 1 && data.len() >= PARALLEL {
+        out.par_chunks_mut(COLUMNS).enumerate().for_each(|(index, out)| columns(data, index, out));
+        return sums;
+    }
+    out.par_chunks_mut(inner)
+        .zip(data.par_chunks(n * inner))
+        .with_min_len((PARALLEL / (n * inner)).max(1))
+        .for_each(|(out, data)| {
+            out.chunks_mut(COLUMNS).enumerate().for_each(|(index, out)| columns(data, index, out));
+        });
+    sums
+}
+
+/// The sum of one row.
+fn row_sum(row: &[f32]) -> f32 {
+    if row.len() < PARALLEL {
+        return row.chunks(BLOCK).map(block_sum).fold(0.0, |total, block| total + block);
+    }
+    let blocks: Vec<f32> = row.par_chunks(BLOCK).map(block_sum).collect();
+    blocks.iter().fold(0.0, |total, block| total + block)
+}
+
+vectorised! {
+    fn block_sum(block: &[f32]) -> f32 {
+        lane_sum(block.len(), |i| block[i])
+    }
+}
+
+vectorised! {
+    /// Sums of up to [`COLUMNS`] columns from `start` on, each as [`row_sum`] would add it.
+    fn sum_columns(out: &mut [f32], data: &[f32], width: usize, start: usize) {
+        let count = out.len();
+        for block in data.chunks(BLOCK * width) {
+            let mut lanes = [[0.0_f32; COLUMNS]; LANES];
+            for (index, row) in block.chunks_exact(width).enumerate() {
+                let lane = &mut lanes[index % LANES][..count];
+                for (sum, number) in lane.iter_mut().zip(&row[start..start + count]) {
+                    *sum += number;
+                }
+            }
+            for half in [8, 4, 2, 1] {
+                let (low, high) = lanes.split_at_mut(half);
+                for (low, high) in low.iter_mut().zip(high.iter()) {
+                    for column in 0..COLUMNS {
+                        low[column] += high[column];
+                    }
+                }
+            }
+            for (sum, number) in out.iter_mut().zip(&lanes[0]) {
+                *sum += number;
+            }
+        }
+    }
+}
+
+/// The gradient divided by `divisor`, repeated along the axis that was summed.
+fn spread(gradient: &Tensor, [outer, n, inner]: [usize; 3], divisor: f32) -> Tensor {
+    let mut out = Tensor::uninit(&[outer, n, inner]);
+    let from = gradient.data();
+    parallel::rows(out.data_mut(), inner, |first, block| {
+        for (offset, row) in block.chunks_exact_mut(inner).enumerate() {
+            let at = (first + offset) / n * inner;
+            for (number, gradient) in row.iter_mut().zip(&from[at..at + inner]) {
+                *number = gradient / divisor;
+            }
+        }
+    });
+    out
+}
+
+/// The largest numbers along n and where they stand first.
+fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Tensor, Vec<usize>) {
+    let mut values = Tensor::uninit(&[outer, inner]);
+    values.data_mut().fill(f32::NEG_INFINITY);
+    let mut places = vec![0; outer * inner];
+    if data.is_empty() {
+        return (values, places);
+    }
+    let work = |((values, places), data): ((&mut [f32], &mut [usize]), &[f32])| {
+        for (place, row) in data.chunks_exact(inner).enumerate() {
+            for ((value, best), &number) in values.iter_mut().zip(places.iter_mut()).zip(row) {
+                if number > *value || (number.is_nan() && !value.is_nan()) {
+                    (*value, *best) = (number, place);
+                }
+            }
+        }
+    };
+    values
+        .data_mut()
+        .par_chunks_mut(inner)
+        .zip(places.par_chunks_mut(inner))
+        .zip(data.par_chunks(n * inner))
+        .with_min_len((PARALLEL / (n * inner)).max(1))
+        .for_each(work);
+    (values, places)
+}

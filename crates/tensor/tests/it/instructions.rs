@@ -1,0 +1,87 @@
+//! All operations give the same bits with any vector instructions: the test runs itself again with others.
+
+use std::process::Command;
+
+use polyhead_tensor::isa::Isa;
+use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
+use polyhead_tensor::ops::norm::NormOptions;
+use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
+use polyhead_tensor::ops::rms_norm::rms_norm;
+use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
+use polyhead_tensor::ops::shape::reshape;
+use polyhead_tensor::ops::{elementwise, softmax};
+use polyhead_tensor::{Tape, Tensor, Var};
+
+use crate::gradient::{numbers, run};
+
+const LINE: &str = "fingerprint ";
+
+/// A hash (FNV-1a) of the bits of an operation's value and gradients.
+fn fingerprint(inputs: &[Tensor], operation: impl Fn(&Tape, &[Var]) -> Var) -> u64 {
+    let (output, gradients) = run(inputs, None, operation);
+    let tensors = std::iter::once(&output).chain(&gradients);
+    let bits = tensors.flat_map(|tensor| tensor.data().iter().map(|number| number.to_bits()));
+    bits.fold(0xcbf2_9ce4_8422_2325, |hash, bits| (hash ^ u64::from(bits)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Prints the hash of every operation; the parent process compares.
+#[test]
+fn bits_of_this_process() {
+    let wide = [numbers(&[9, 131], 1, [0.1, 4.0]), numbers(&[131], 2, [0.5, 2.0])];
+    let show = |name: &str, hash: u64| println!("{LINE}{name} {hash:016x}");
+    let unary = [
+        ("square", elementwise::square as fn(&Tape, &Var) -> Var),
+        ("sqrt", elementwise::sqrt),
+        ("exp", elementwise::exp),
+        ("ln", elementwise::ln),
+        ("tanh", elementwise::tanh),
+        ("sigmoid", elementwise::sigmoid),
+        ("gelu", elementwise::gelu),
+        ("silu", elementwise::silu),
+        ("softmax", softmax::softmax),
+        ("log_softmax", softmax::log_softmax),
+    ];
+    for (name, operation) in unary {
+        show(name, fingerprint(&wide[..1], |tape, vars| operation(tape, &vars[0])));
+    }
+    show("div", fingerprint(&wide, |tape, vars| elementwise::div(tape, &vars[0], &vars[1]).unwrap()));
+    for (name, operation) in [("sum", sum as fn(&Tape, &Var, Over) -> _), ("mean", mean), ("max", max)] {
+        for over in [Over::Axis(0), Over::Axis(1), Over::All] {
+            show(name, fingerprint(&wide[..1], |tape, vars| operation(tape, &vars[0], over).unwrap()));
+        }
+    }
+    let norm = NormOptions { dropout: 0.1, ..NormOptions::default() };
+    show(
+        "rms_norm",
+        fingerprint(&wide, |tape, vars| rms_norm(tape, &vars[0], None, &vars[1], norm).unwrap()),
+    );
+    let sides = [numbers(&[3, 17, 40], 1, [-1.0, 1.0]), numbers(&[3, 40, 33], 2, [-1.0, 1.0])];
+    let options = MatmulOptions::default();
+    show("matmul", fingerprint(&sides, |tape, vars| matmul(tape, &vars[0], &vars[1], options).unwrap()));
+    for pairing in [Pairing::Interleaved, Pairing::Halves] {
+        let table = RotaryTable::new(20, 50, RotaryOptions { pairing, ..RotaryOptions::default() }).unwrap();
+        let hash = fingerprint(&sides[..1], |tape, vars| {
+            rotary(tape, &reshape(&vars[0], &[3, 17, 2, 20]).unwrap(), &table, 30).unwrap()
+        });
+        show("rotary", hash);
+    }
+}
+
+#[test]
+fn the_same_bits_for_any_instructions() {
+    let lines = |isa: Isa| -> Vec<String> {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "instructions::bits_of_this_process", "--nocapture", "--test-threads=1"])
+            .env("POLYHEAD_ISA", isa.name())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", isa.name());
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter_map(|line| Some(line.split_once(LINE)?.1.to_owned())).collect()
+    };
+    let portable = lines(Isa::Portable);
+    assert_eq!(portable.len(), 24, "one line for each operation");
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_usable()) {
+        assert_eq!(portable, lines(isa), "{}", isa.name());
+    }
+}
