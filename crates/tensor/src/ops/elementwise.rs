@@ -225,8 +225,9 @@ fn map(operation: Unary, x: &Tensor) -> Tensor {
 /// eˣ that grows to infinity instead of stopping at e⁸⁸.
 #[inline(always)]
 fn exp_to_infinity(x: f32) -> f32 {
-    let half = lanes::exp(0.5 * x);
-    if x > 88.0 { half * half } else { lanes::exp(x) }
+    // Between 88 and 128 taking 1 away is exact.
+    let (less, factor) = if x > 88.0 { (x - 1.0, std::f32::consts::E) } else { (x, 1.0) };
+    lanes::exp(less) * factor
 }
 
 vectorised! {
