@@ -14,12 +14,34 @@ pub struct Tensor {
     shape: Vec<usize>,
 }
 
+/// The numbers and where their memory goes when nobody needs them any more.
 #[derive(Debug)]
-struct Buffer(Vec<f32>);
+enum Buffer {
+    /// From the pool and back to it.
+    Pooled(Vec<f32>),
+    /// From the caller, and freed.
+    Given(Vec<f32>),
+}
+
+impl Buffer {
+    fn data(&self) -> &[f32] {
+        match self {
+            Self::Pooled(data) | Self::Given(data) => data,
+        }
+    }
+
+    fn data_mut(&mut self) -> &mut [f32] {
+        match self {
+            Self::Pooled(data) | Self::Given(data) => data,
+        }
+    }
+}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        pool::give(std::mem::take(&mut self.0));
+        if let Self::Pooled(data) = self {
+            pool::give(std::mem::take(data));
+        }
     }
 }
 
@@ -30,7 +52,7 @@ impl Tensor {
     /// If there are more or fewer numbers than the shape says.
     pub fn new(shape: &[usize], data: Vec<f32>) -> Self {
         assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
-        Self { buffer: Arc::new(Buffer(data)), shape: shape.to_vec() }
+        Self { buffer: Arc::new(Buffer::Given(data)), shape: shape.to_vec() }
     }
 
     /// An array of zeros.
@@ -42,7 +64,7 @@ impl Tensor {
 
     /// An array with whatever numbers a used buffer holds, to be written over.
     pub(crate) fn uninit(shape: &[usize]) -> Self {
-        Self { buffer: Arc::new(Buffer(pool::take(shape.iter().product()))), shape: shape.to_vec() }
+        Self { buffer: Arc::new(Buffer::Pooled(pool::take(shape.iter().product()))), shape: shape.to_vec() }
     }
 
     /// An array with one number.
@@ -59,17 +81,17 @@ impl Tensor {
 
     /// How many numbers.
     pub fn len(&self) -> usize {
-        self.buffer.0.len()
+        self.data().len()
     }
 
     /// True without numbers.
     pub fn is_empty(&self) -> bool {
-        self.buffer.0.is_empty()
+        self.data().is_empty()
     }
 
     /// The numbers, row after row.
     pub fn data(&self) -> &[f32] {
-        &self.buffer.0
+        self.buffer.data()
     }
 
     /// The numbers to write; copied first if somebody else shares them.
@@ -77,9 +99,9 @@ impl Tensor {
         if Arc::get_mut(&mut self.buffer).is_none() {
             let mut copy = pool::take(self.len());
             copy.copy_from_slice(self.data());
-            self.buffer = Arc::new(Buffer(copy));
+            self.buffer = Arc::new(Buffer::Pooled(copy));
         }
-        &mut Arc::get_mut(&mut self.buffer).expect("just made").0
+        Arc::get_mut(&mut self.buffer).expect("just made").data_mut()
     }
 
     /// The same numbers in another shape.

@@ -8,8 +8,8 @@
 //! depend on M, N, block sizes, threads or instruction set, and a row alone gives what it gives inside a batch.
 //!
 //! The blocking follows Goto & van de Geijn 2008 (*Anatomy of high-performance matrix multiplication*): B is packed once
-//! into panels of [`Kernel::panel_cols`] columns; each task takes a block of rows of A, packs a slice of it as deep as
-//! [`DEPTH`] so that it stays in the second-level cache, and multiplies tile by tile in registers.
+//! into panels of 16 or 32 columns; each task takes a block of rows of A, packs a slice of it as deep as
+//! 256 numbers so that it stays in the second-level cache, and multiplies tile by tile in registers.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

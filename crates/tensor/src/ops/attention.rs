@@ -1,7 +1,7 @@
 //! Scaled dot-product attention with several heads: softmax(scale · Q·Kᵀ, masked)·V for each head.
 //!
 //! Vaswani et al. 2017. Q is batch × q_len × (n_heads·d_head), K and V are batch × k_len × (n_heads·d_head); a head reads
-//! its columns in place. Blocks of [`BLOCK`] queries go through at a time, so the weights of a whole sequence are never
+//! its columns in place. Blocks of 56 queries go through at a time, so the weights of a whole sequence are never
 //! kept (after Dao et al. 2022): memory grows with the length, not with its square. Kept for the way back: the
 //! logsumexp of each query's scores. With P the weights, P' the weights after dropout:
 //!
@@ -15,7 +15,7 @@ use super::dropout::Mask;
 use crate::Result;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
-use crate::lanes::{exp, max, sum, vectorised};
+use crate::lanes::{exp, ln, max, sum, vectorised};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
@@ -416,7 +416,7 @@ vectorised! {
         for weight in seen.iter_mut() {
             *weight *= inverse;
         }
-        largest + total.ln()
+        largest + ln(total)
     }
 }
 

@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use crate::error::shape;
-use crate::lanes::{exp, max, sum, vectorised};
+use crate::lanes::{exp, ln, max, sum, vectorised};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
@@ -85,7 +85,7 @@ vectorised! {
     fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
         let largest = max(logits);
         let total = sum(logits.len(), |i| exp(logits[i] - largest));
-        let logsumexp = largest + total.ln();
+        let logsumexp = largest + ln(total);
         let mean = if smoothing == 0.0 { 0.0 } else { sum(logits.len(), |i| logits[i]) / logits.len() as f32 };
         (logsumexp - (1.0 - smoothing) * logits[target] - smoothing * mean, logsumexp)
     }

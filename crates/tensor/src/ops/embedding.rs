@@ -1,6 +1,6 @@
-//! Looking up rows of a table by id: y_t = scale · E[id_t] + position_t.
+//! Looking up rows of a table by id: y_t = scale · E(id_t) + position_t.
 //!
-//! Back: dE[id] += scale · dy_t for every t with that id, in the order of t, so that the sum does not depend on threads.
+//! Back: dE(id) += scale · dy_t for every t with that id, in the order of t, so that the sum does not depend on threads.
 
 use rayon::prelude::*;
 

@@ -1,6 +1,7 @@
 //! `polyhead bench`: how fast the machine runs the parts, one JSON line for each measurement.
 
 mod gemm;
+mod ops;
 mod train;
 
 use anyhow::Result;
@@ -11,6 +12,8 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Matrix products of the training workloads next to the machine's peak
     Gemm(gemm::Gemm),
+    /// Single operations, forward and back, and long attention next to its products alone
+    Ops(ops::Ops),
     /// One training step of an encoder-decoder Transformer, in target tokens a second
     Train(train::Train),
 }
@@ -19,6 +22,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Gemm(gemm) => gemm.run(),
+            Self::Ops(ops) => ops.run(),
             Self::Train(train) => train.run(),
         }
     }
