@@ -34,26 +34,54 @@ macro_rules! vectorised {
 }
 pub(crate) use vectorised;
 
-/// The sum of `value(i)` for i in 0..len, in sixteen lanes.
-#[inline(always)]
-pub(crate) fn sum(len: usize, value: impl Fn(usize) -> f32) -> f32 {
-    let mut lanes = [0.0; LANES];
-    let whole = len / LANES * LANES;
-    for start in (0..whole).step_by(LANES) {
-        for lane in 0..LANES {
-            lanes[lane] += value(start + lane);
+/// Writes a sum over the elements of one or more slices of equal length, in sixteen lanes.
+///
+/// Slices are taken apart into whole blocks first: an index that may lie outside would keep the loop from becoming
+/// vector code.
+macro_rules! lane_sum {
+    ($(#[$meta:meta])* $name:ident, $($slice:ident)+) => {
+        $(#[$meta])*
+        #[inline(always)]
+        pub(crate) fn $name($($slice: &[f32],)+ value: impl Fn($(lane_sum!(@f32 $slice)),+) -> f32) -> f32 {
+            let mut lanes = [0.0; LANES];
+            let mut rest = ($($slice,)+);
+            loop {
+                let ($($slice,)+) = rest;
+                let ($(Some(($slice, _)),)+) = ($($slice.split_first_chunk::<LANES>(),)+) else { break };
+                for lane in 0..LANES {
+                    lanes[lane] += value($($slice[lane]),+);
+                }
+                let ($($slice,)+) = rest;
+                rest = ($(&$slice[LANES..],)+);
+            }
+            let ($($slice,)+) = rest;
+            for (lane, sum) in lanes.iter_mut().enumerate() {
+                let ($(Some(&$slice),)+) = ($($slice.get(lane),)+) else { break };
+                *sum += value($($slice),+);
+            }
+            for width in [8, 4, 2, 1] {
+                for lane in 0..width {
+                    lanes[lane] += lanes[lane + width];
+                }
+            }
+            lanes[0]
         }
-    }
-    for index in whole..len {
-        lanes[index - whole] += value(index);
-    }
-    for width in [8, 4, 2, 1] {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
-        }
-    }
-    lanes[0]
+    };
+    (@f32 $slice:ident) => { f32 };
 }
+
+lane_sum!(
+    /// Σ value(aᵢ).
+    sum, a
+);
+lane_sum!(
+    /// Σ value(aᵢ, bᵢ).
+    sum2, a b
+);
+lane_sum!(
+    /// Σ value(aᵢ, bᵢ, cᵢ).
+    sum3, a b c
+);
 
 /// The largest of `values`, −∞ if there are none.
 #[inline(always)]
@@ -79,14 +107,16 @@ pub(crate) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 × 2²³: adding and taking it away rounds to a whole number
     let clamped = if x > 88.0 { 88.0 } else { x };
     let clamped = if clamped < -87.0 { -87.0 } else { clamped };
-    let n = clamped.mul_add(LOG2_E, ROUND) - ROUND;
+    let rounded = clamped.mul_add(LOG2_E, ROUND);
+    let n = rounded - ROUND;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, clamped));
     let mut p = 1.987_569_1e-4_f32;
     for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 0.5] {
         p = p.mul_add(r, c);
     }
     let whole = p.mul_add(r * r, r) + 1.0;
-    let power = f32::from_bits((((n as i32) + 127) << 23) as u32);
+    // The low bits of `rounded` are n; moved into the exponent they make 2ⁿ.
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
     if x < -87.0 { 0.0 } else { whole * power }
 }
 
@@ -161,8 +191,13 @@ mod tests {
 
     #[test]
     fn sums_cover_every_element_once() {
+        let numbers: Vec<f32> = (0..64).map(|i| i as f32).collect();
         for len in [0, 1, 15, 16, 17, 47, 64] {
-            assert_eq!(sum(len, |i| i as f32), (0..len).sum::<usize>() as f32);
+            let total = (0..len).sum::<usize>() as f32;
+            let numbers = &numbers[..len];
+            assert_eq!(sum(numbers, |x| x), total);
+            assert_eq!(sum2(numbers, numbers, |x, y| x + y), 2.0 * total);
+            assert_eq!(sum3(numbers, numbers, numbers, |x, y, z| x + y - z), total);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::dropout::Mask;
 use crate::Result;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
-use crate::lanes::{exp, ln, max, sum, vectorised};
+use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
@@ -411,7 +411,7 @@ vectorised! {
         for score in seen.iter_mut() {
             *score = exp(*score - largest);
         }
-        let total = sum(seen.len(), |i| seen[i]);
+        let total = sum(seen, |weight| weight);
         let inverse = 1.0 / total;
         for weight in seen.iter_mut() {
             *weight *= inverse;
@@ -434,7 +434,7 @@ vectorised! {
 vectorised! {
     /// scale · P ∘ (dP − Σ P ∘ dP) in place of dP.
     fn differentiate(gradient: &mut [f32], weights: &[f32], scale: f32) {
-        let mean = sum(weights.len(), |i| weights[i] * gradient[i]);
+        let mean = sum2(weights, gradient, |weight, gradient| weight * gradient);
         for (gradient, weight) in gradient.iter_mut().zip(weights) {
             *gradient = scale * weight * (*gradient - mean);
         }

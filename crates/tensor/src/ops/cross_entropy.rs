@@ -84,9 +84,9 @@ pub fn cross_entropy(
 vectorised! {
     fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
         let largest = max(logits);
-        let total = sum(logits.len(), |i| exp(logits[i] - largest));
+        let total = sum(logits, |logit| exp(logit - largest));
         let logsumexp = largest + ln(total);
-        let mean = if smoothing == 0.0 { 0.0 } else { sum(logits.len(), |i| logits[i]) / logits.len() as f32 };
+        let mean = if smoothing == 0.0 { 0.0 } else { sum(logits, |logit| logit) / logits.len() as f32 };
         (logsumexp - (1.0 - smoothing) * logits[target] - smoothing * mean, logsumexp)
     }
 }

@@ -7,7 +7,7 @@
 use super::dropout::Mask;
 use crate::error::shape;
 use crate::gemm::Output;
-use crate::lanes::{sum, vectorised};
+use crate::lanes::{sum, sum2, sum3, vectorised};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
@@ -146,8 +146,8 @@ vectorised! {
 #[inline(always)]
 fn moments(row: &[f32], epsilon: f32) -> (f32, f32) {
     let n = row.len() as f32;
-    let mean = sum(row.len(), |i| row[i]) / n;
-    let variance = sum(row.len(), |i| (row[i] - mean) * (row[i] - mean)) / n;
+    let mean = sum(row, |x| x) / n;
+    let variance = sum(row, |x| (x - mean) * (x - mean)) / n;
     (mean, 1.0 / (variance + epsilon).sqrt())
 }
 
@@ -182,8 +182,8 @@ vectorised! {
         let n = width as f32;
         for ((out, h), dy) in out.chunks_exact_mut(width).zip(h.chunks_exact(width)).zip(dy.chunks_exact(width)) {
             let (mean, inverse) = moments(h, epsilon);
-            let mean_g = sum(width, |i| gamma[i] * dy[i]) / n;
-            let mean_gn = sum(width, |i| gamma[i] * dy[i] * ((h[i] - mean) * inverse)) / n;
+            let mean_g = sum2(gamma, dy, |gamma, dy| gamma * dy) / n;
+            let mean_gn = sum3(gamma, dy, h, |gamma, dy, h| gamma * dy * ((h - mean) * inverse)) / n;
             for index in 0..width {
                 let normal = (h[index] - mean) * inverse;
                 out[index] = (gamma[index] * dy[index] - mean_g - normal * mean_gn) * inverse;

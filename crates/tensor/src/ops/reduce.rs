@@ -144,7 +144,7 @@ fn row_sum(row: &[f32]) -> f32 {
 
 vectorised! {
     fn block_sum(block: &[f32]) -> f32 {
-        lane_sum(block.len(), |i| block[i])
+        lane_sum(block, |x| x)
     }
 }
 

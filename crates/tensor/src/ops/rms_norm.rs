@@ -8,7 +8,7 @@ use super::elementwise::add;
 use super::linear::sum_rows;
 use super::norm::NormOptions;
 use crate::error::shape;
-use crate::lanes::{sum, vectorised};
+use crate::lanes::{sum, sum3, vectorised};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
@@ -82,7 +82,7 @@ impl Saved {
 /// 1/√(mean(h²) + ε) of a row.
 #[inline(always)]
 fn inverse_root(row: &[f32], epsilon: f32) -> f32 {
-    1.0 / (sum(row.len(), |i| row[i] * row[i]) / row.len() as f32 + epsilon).sqrt()
+    1.0 / (sum(row, |x| x * x) / row.len() as f32 + epsilon).sqrt()
 }
 
 vectorised! {
@@ -115,7 +115,7 @@ vectorised! {
         let width = gamma.len();
         for ((out, h), dy) in out.chunks_exact_mut(width).zip(h.chunks_exact(width)).zip(dy.chunks_exact(width)) {
             let inverse = inverse_root(h, epsilon);
-            let mean = sum(width, |i| gamma[i] * dy[i] * (h[i] * inverse)) / width as f32;
+            let mean = sum3(gamma, dy, h, |gamma, dy, h| gamma * dy * (h * inverse)) / width as f32;
             for index in 0..width {
                 out[index] = (gamma[index] * dy[index] - h[index] * inverse * mean) * inverse;
             }

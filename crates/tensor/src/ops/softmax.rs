@@ -3,7 +3,7 @@
 //! Bridle 1990. Back: dx = y ∘ (dy − Σ y ∘ dy) for softmax, dx = dy − eʸ · Σ dy for the logarithm. A row that is −∞
 //! throughout weighs nothing: zeros, and −∞ as the logarithm.
 
-use crate::lanes::{exp, ln, max, sum, vectorised};
+use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
 use crate::parallel;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
@@ -52,7 +52,7 @@ vectorised! {
             for index in 0..width {
                 out[index] = exp(x[index] - shift);
             }
-            let total = sum(width, |i| out[i]);
+            let total = sum(out, |x| x);
             let inverse = if total == 0.0 { 0.0 } else { 1.0 / total };
             for number in out {
                 *number *= inverse;
@@ -65,7 +65,7 @@ vectorised! {
     fn log_softmax_rows(out: &mut [f32], x: &[f32], width: usize) {
         for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
             let shift = shift(x);
-            let total = sum(width, |i| exp(x[i] - shift));
+            let total = sum(x, |x| exp(x - shift));
             let log = if total == 0.0 { 0.0 } else { ln(total) };
             for index in 0..width {
                 out[index] = x[index] - shift - log;
@@ -77,7 +77,7 @@ vectorised! {
 vectorised! {
     fn softmax_back(out: &mut [f32], dy: &[f32], y: &[f32], width: usize) {
         for ((out, dy), y) in out.chunks_exact_mut(width).zip(dy.chunks_exact(width)).zip(y.chunks_exact(width)) {
-            let mean = sum(width, |i| y[i] * dy[i]);
+            let mean = sum2(y, dy, |y, dy| y * dy);
             for index in 0..width {
                 out[index] = y[index] * (dy[index] - mean);
             }
@@ -88,7 +88,7 @@ vectorised! {
 vectorised! {
     fn log_softmax_back(out: &mut [f32], dy: &[f32], y: &[f32], width: usize) {
         for ((out, dy), y) in out.chunks_exact_mut(width).zip(dy.chunks_exact(width)).zip(y.chunks_exact(width)) {
-            let total = sum(width, |i| dy[i]);
+            let total = sum(dy, |dy| dy);
             for index in 0..width {
                 out[index] = dy[index] - exp(y[index]) * total;
             }

@@ -23,7 +23,7 @@ pub fn clip_global_norm(gradients: &mut Gradients, max_norm: f32) -> f32 {
 
 vectorised! {
     fn square_sum(block: &[f32]) -> f32 {
-        sum(block.len(), |i| block[i] * block[i])
+        sum(block, |x| x * x)
     }
 }
 
