@@ -76,7 +76,11 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     }
     for (depth, row) in out.chunks_exact_mut(panel_cols).enumerate() {
         match b.row_slice(start + depth, col, cols) {
-            Some(slice) => row[..cols].copy_from_slice(slice),
+            Some(slice) => match (row.first_chunk_mut::<32>(), slice.first_chunk::<32>()) {
+                // A whole panel is copied in registers; a call for so few numbers would cost more than the copy.
+                (Some(row), Some(slice)) => *row = *slice,
+                _ => row[..cols].copy_from_slice(slice),
+            },
             None => break,
         }
     }
