@@ -7,6 +7,8 @@
 //! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
 //! 3. [`parameters`] have names; [`optim`] changes them.
 
+pub mod bf16;
+pub mod device;
 mod elementary;
 pub mod error;
 pub mod gemm;
@@ -21,6 +23,7 @@ pub mod pool;
 pub mod tape;
 pub mod tensor;
 
+pub use device::Device;
 pub use error::{Error, Result};
 pub use parameters::{ParameterId, Parameters};
 pub use tape::{Gradients, Tape, Var};

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::device::Device;
 use crate::pool;
 
 /// An array; cloning shares the numbers.
@@ -72,6 +73,13 @@ impl Tensor {
         let mut tensor = Self::uninit(&[]);
         tensor.data_mut()[0] = value;
         tensor
+    }
+
+    /// Where the numbers live.
+    pub fn device(&self) -> Device {
+        match &*self.buffer {
+            Buffer::Pooled(_) | Buffer::Given(_) => Device::Cpu,
+        }
     }
 
     /// Sizes of the axes, the slowest first.

@@ -1,11 +1,12 @@
 //! Attention: the equation, its gradients, and what is the same for any threads, batch and padding.
 
-use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention};
+use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention, attention_weights};
 use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 use crate::finite_difference::{
-    all_zero, assert_threads_change_nothing, assert_values, assert_values_and_gradients, bits, run, tensors,
+    all_zero, assert_threads_change_nothing, assert_values, assert_values_and_gradients, bits, run, tensor,
+    tensors,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,8 @@ impl Sizes {
             let keys: Vec<usize> = (0..k_len).filter(|&k| sees(k)).collect();
             let score = |k: usize| -> f64 {
                 let dot = |d: usize| inputs[0][at(q_len, q) + d] * inputs[1][at(k_len, k) + d];
-                scale * (0..d_head).map(dot).sum::<f64>()
+                let bias = options.bias.as_ref().map_or(0.0, |bias| bias.data()[(h * q_len + q) * k_len + k]);
+                scale * (0..d_head).map(dot).sum::<f64>() + f64::from(bias)
             };
             let largest = keys.iter().map(|&k| score(k)).fold(f64::NEG_INFINITY, f64::max);
             let total: f64 = keys.iter().map(|&k| (score(k) - largest).exp()).sum();
@@ -89,6 +91,48 @@ fn values_and_gradients_are_those_of_the_equation() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_bias_is_added_to_the_scores() {
+    for direction in DIRECTIONS {
+        let bias = Some(tensor(&[SMALL.n_heads, SMALL.q_len, SMALL.k_len], 9));
+        let options = AttentionOptions { bias, ..options(3, direction, Some(vec![5, 3])) };
+        assert_values_and_gradients(&format!("{direction:?}"), &SMALL.inputs(), fused(&options), |inputs| {
+            SMALL.equation(inputs, &options, None)
+        });
+    }
+    let wrong = AttentionOptions { bias: Some(tensor(&[3, 4, 4], 9)), ..options(3, Direction::Both, None) };
+    let [query, key, value] = [0, 1, 2].map(|side: usize| Var::constant(SMALL.inputs()[side].clone()));
+    let error = attention(&Tape::inference(), &query, &key, &value, &wrong).unwrap_err();
+    assert_eq!(error.to_string(), "attention: bias has shape [3, 4, 4], expected [3, 4, 5]");
+}
+
+/// The weights that are shown are those that mix: mixing the values with them gives the fused result.
+#[test]
+fn the_weights_that_are_shown_are_those_that_mix() {
+    let Sizes { batch, q_len, k_len, n_heads, d_head } = SMALL;
+    let d_model = n_heads * d_head;
+    for direction in DIRECTIONS {
+        let bias = Some(tensor(&[n_heads, q_len, k_len], 9));
+        let options = AttentionOptions { bias, ..options(3, direction, Some(vec![4, 0])) };
+        let inputs = SMALL.inputs();
+        let weights = attention_weights(&inputs[0], &inputs[1], &options).unwrap();
+        assert_eq!(weights.shape(), [batch, n_heads, q_len, k_len]);
+        let mut mixed = vec![0.0; batch * q_len * d_model];
+        for (b, h, q) in indices([batch, n_heads, q_len]) {
+            let row = &weights.data()[((b * n_heads + h) * q_len + q) * k_len..][..k_len];
+            let total: f32 = row.iter().sum();
+            assert!(if b == 1 { total == 0.0 } else { (total - 1.0).abs() < 1e-6 }, "{row:?}");
+            for (k, &weight) in row.iter().enumerate() {
+                for d in 0..d_head {
+                    let value = inputs[2].data()[(b * k_len + k) * d_model + h * d_head + d];
+                    mixed[(b * q_len + q) * d_model + h * d_head + d] += f64::from(weight) * f64::from(value);
+                }
+            }
+        }
+        assert_values("mixed", &inputs, fused(&options), |_| mixed.clone());
     }
 }
 

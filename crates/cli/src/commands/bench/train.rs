@@ -148,7 +148,7 @@ impl Train {
                 peak_memory_bytes: peak_memory_bytes(),
                 threads: rayon::current_num_threads(),
                 dtype: "f32",
-                device: "cpu",
+                device: parameters.value(model.table).device().name(),
                 parameters: parameters.count(),
                 first_loss: losses[0],
                 last_loss: losses[losses.len() - 1],
