@@ -101,6 +101,28 @@ pub(super) unsafe fn transpose(rows: [&[f32]; TILE_ROWS], out: &mut [[f32; TILE_
     }
 }
 
+/// Packs a full panel of B whose columns lie side by side: `cols[j][depth]` goes to `out[depth][j]`.
+///
+/// # Safety
+/// The machine has AVX-512F; every column is as long as `out`.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn transpose_panel(cols: &[&[f32]; PANEL_COLS], out: &mut [[f32; PANEL_COLS]]) {
+    for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
+        let depths = masks(out.len())[0];
+        for first in [0, LANES] {
+            let mut block = [_mm512_setzero_ps(); LANES];
+            for (vector, col) in block.iter_mut().zip(&cols[first..]) {
+                // SAFETY: the mask keeps the load inside the column.
+                *vector = unsafe { _mm512_maskz_loadu_ps(depths, col.as_ptr().add(start)) };
+            }
+            for (out, row) in out.iter_mut().zip(transposed(&block)) {
+                // SAFETY: half a row of the panel.
+                unsafe { _mm512_mask_storeu_ps(out[first..].as_mut_ptr(), __mmask16::MAX, row) };
+            }
+        }
+    }
+}
+
 /// The transpose of sixteen vectors: pairs, then fours, then quarters of vectors change places.
 #[target_feature(enable = "avx512f")]
 fn transposed(rows: &[__m512; LANES]) -> [__m512; LANES] {
