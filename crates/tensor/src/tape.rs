@@ -172,6 +172,20 @@ impl Gradients {
         self.leaves.iter().filter_map(|&(id, node)| Some((id, self.by_node[node].as_ref()?)))
     }
 
+    /// Adds the parameters' gradients of another tape, for steps that are taken over several batches.
+    pub fn accumulate(&mut self, more: &Self) {
+        for (id, gradient) in more.parameters() {
+            let known = self.leaves.iter().find(|(known, _)| *known == id).map(|&(_, node)| node);
+            let node = known.unwrap_or_else(|| {
+                self.by_node.push(None);
+                self.shapes.push(gradient.shape().to_vec());
+                self.leaves.push((id, self.by_node.len() - 1));
+                self.by_node.len() - 1
+            });
+            self.add_to_node(node, gradient);
+        }
+    }
+
     /// The same, to be changed (clipped, scaled).
     pub(crate) fn parameters_mut(&mut self) -> Vec<(ParameterId, &mut Tensor)> {
         let leaves: std::collections::HashMap<usize, ParameterId> =
@@ -182,7 +196,12 @@ impl Gradients {
 
     /// Adds `gradient` to what `input` has so far.
     pub(crate) fn add(&mut self, input: &Var, gradient: &Tensor) {
-        let Some(node) = input.node else { return };
+        if let Some(node) = input.node {
+            self.add_to_node(node, gradient);
+        }
+    }
+
+    fn add_to_node(&mut self, node: usize, gradient: &Tensor) {
         let slot = &mut self.by_node[node];
         match slot {
             None => *slot = Some(gradient.reshaped(&self.shapes[node])),

@@ -68,8 +68,9 @@ pub fn gemm(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output)
 /// # Panics
 /// If the shapes do not fit together or the machine lacks the instructions.
 pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output) {
-    let packed = Packed::into_buffer(isa, b, PACKED_PANELS.take());
-    multiply(c, a, &packed, output, rayon::current_num_threads());
+    let threads = rayon::current_num_threads();
+    let packed = Packed::into_buffer(isa, b, PACKED_PANELS.take(), threads);
+    multiply(c, a, &packed, output, threads);
     PACKED_PANELS.set(packed.into_data());
 }
 
@@ -78,7 +79,7 @@ pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, ou
 /// # Panics
 /// If the shapes do not fit together.
 pub(crate) fn gemm_serial(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output) {
-    let packed = Packed::into_buffer(Isa::best(), b, PACKED_PANELS.take());
+    let packed = Packed::into_buffer(Isa::best(), b, PACKED_PANELS.take(), 1);
     multiply(c, a, &packed, output, 1);
     PACKED_PANELS.set(packed.into_data());
 }

@@ -31,11 +31,12 @@ impl Packed {
     /// # Panics
     /// If the machine lacks them.
     pub fn on(isa: Isa, b: Matrix<'_>) -> Self {
-        Self::into_buffer(isa, b, Vec::new())
+        Self::into_buffer(isa, b, Vec::new(), rayon::current_num_threads())
     }
 
-    /// As [`Packed::on`], into a buffer that was used before.
-    pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>) -> Self {
+    /// As [`Packed::on`], into a buffer that was used before, on so many threads. On one thread nothing else can run in
+    /// between, which callers that hold a scratch buffer rely on.
+    pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>, threads: usize) -> Self {
         let panel_cols = Kernel::of(isa).panel_cols;
         let (depth, cols) = (b.rows, b.cols);
         let panels = cols.div_ceil(panel_cols);
@@ -47,7 +48,7 @@ impl Packed {
                 let col = panel * panel_cols;
                 pack_panel(b, start, [col, panel_cols.min(cols - col)], out, panel_cols);
             };
-            if slab.len() < PARALLEL_NUMBERS {
+            if threads == 1 || slab.len() < PARALLEL_NUMBERS {
                 slab.chunks_mut(deep * panel_cols).enumerate().for_each(pack);
             } else {
                 slab.par_chunks_mut(deep * panel_cols).enumerate().for_each(pack);

@@ -157,6 +157,20 @@ fn longer_than_a_block_of_queries() {
     });
 }
 
+/// Many heads of long sequences on few threads: a thread that waits must not begin another head inside the first.
+#[test]
+fn many_long_heads_share_threads() {
+    let sizes = Sizes { batch: 3, q_len: 60, k_len: 700, n_heads: 4, d_head: 64 };
+    let options = options(4, Direction::Both, None);
+    let results = [2, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            (0..5).map(|_| bits(run(&sizes.inputs(), fused(&options)).0.data())).collect::<Vec<_>>()
+        })
+    });
+    assert!(results.iter().flatten().all(|bits| *bits == results[0][0]));
+}
+
 #[test]
 fn large_scores_do_not_overflow() {
     let sizes = SMALL;

@@ -10,6 +10,27 @@ use polyhead_tensor::{ParameterId, Parameters, Tape, Tensor, Var, pool};
 
 use crate::finite_difference::{assert_values_and_gradients, tensor, tensors, weigh};
 
+/// y = w·x over two tapes: dw is the sum of both x, and a parameter that only the second uses appears.
+#[test]
+fn gradients_of_several_batches_add_up() {
+    let mut parameters = Parameters::default();
+    let weight = parameters.add("weight", Tensor::new(&[1, 1], vec![3.0]));
+    let bias = parameters.add("bias", Tensor::new(&[1], vec![0.0]));
+    let batch = |x: f32, uses_bias: bool| {
+        let tape = Tape::training(0, 0);
+        let x = Var::constant(Tensor::new(&[1, 1], vec![x]));
+        let bias = uses_bias.then(|| tape.parameter(&parameters, bias));
+        let weight = tape.parameter(&parameters, weight);
+        let y = linear(&tape, &x, &weight, bias.as_ref(), LinearOptions::default()).unwrap();
+        tape.backward(&y)
+    };
+    let mut gradients = batch(5.0, false);
+    gradients.accumulate(&batch(7.0, true));
+    gradients.accumulate(&batch(1.0, true));
+    let found: Vec<(ParameterId, f32)> = gradients.parameters().map(|(id, g)| (id, g.data()[0])).collect();
+    assert_eq!(found, [(weight, 13.0), (bias, 2.0)]);
+}
+
 #[test]
 fn a_parameter_used_twice_has_one_gradient_the_sum() {
     let mut parameters = Parameters::default();
