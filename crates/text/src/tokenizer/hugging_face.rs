@@ -223,7 +223,13 @@ impl HuggingFace {
             let id = if misread { self.unknown_id.unwrap_or(id) } else { id };
             // Some models give the text itself as the piece of an unknown.
             let spelled = if Some(id) == self.unknown_id { self.piece(id) } else { None };
-            let span = span(piece, encoding.get_offsets()[index], text);
+            let mut span = span(encoding.get_offsets()[index], text);
+            // The mark put before the first word stands for no text.
+            let is_space = |c: char| c.is_whitespace() || c == WORD_MARK;
+            let is_first = out.offsets.iter().all(std::ops::Range::is_empty);
+            if is_first && piece.chars().eq([WORD_MARK]) && !text[span.clone()].starts_with(is_space) {
+                span.end = span.start;
+            }
             out.push(id, spelled.unwrap_or_else(|| piece.clone()), span);
         }
         out
@@ -231,13 +237,10 @@ impl HuggingFace {
 }
 
 /// The span of a piece, widened to whole characters: bytes of one character share its span.
-fn span(piece: &str, (start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
+fn span((start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
     let start = (0..=start).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let end = (end..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
-    let is_space = |c: char| c.is_whitespace() || c == WORD_MARK;
-    // The mark put before the first word stands for no text.
-    let inserted = piece.chars().eq([WORD_MARK]) && !text[start..end].starts_with(is_space);
-    start..if inserted { start } else { end }
+    start..end
 }
 
 /// Runs `work` and swallows a panic, its message included: the crate panics on some malformed files instead of

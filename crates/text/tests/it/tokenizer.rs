@@ -197,6 +197,16 @@ fn a_broken_file_is_named() {
     }
 }
 
+/// One character that NFKC turns into several words: every word stands for it.
+#[test]
+fn a_character_may_become_several_words() {
+    for (_, tokenizer) in all().iter().filter(|(options, _)| options.kind == Kind::Bpe) {
+        let encoding = tokenizer.encode("ﷺ").unwrap();
+        assert!(encoding.offsets.iter().all(|span| span.is_empty() || *span == (0..3)), "{encoding:?}");
+        assert!(encoding.offsets.windows(2).all(|pair| pair[0].start <= pair[1].start), "{encoding:?}");
+    }
+}
+
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,30}", "[ \\t\\n\u{a0}\u{2028}a-zA-ZéİıßΣ.,'<>0x/s▁ﬁ¨e\u{301}猫🙂\u{0}]{0,30}"]
 }
