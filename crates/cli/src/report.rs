@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// The command was used wrongly: exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -132,10 +132,13 @@ pub(crate) fn progress_beside_results(what: &'static str) -> ProgressBar {
 /// A counting bar on a terminal, drawn anew every second; silent elsewhere.
 pub(crate) fn progress(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::no_length();
-    bar.set_style(
-        ProgressStyle::with_template("{spinner} {msg} {human_pos} ({per_sec}) {elapsed}")
-            .expect("a valid template"),
-    );
+    let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        // A bar that cannot be drawn is no failure of the work it shows.
+        let _ = write!(out, "{}/s", grouped(state.per_sec() as u64));
+    };
+    let style = ProgressStyle::with_template("{spinner} {msg} {human_pos} ({rate}) {elapsed}")
+        .expect("a valid template");
+    bar.set_style(style.with_key("rate", rate));
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
