@@ -5,6 +5,7 @@
 //! Loss, all gradients and the update are computed in every step.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -17,12 +18,15 @@ use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
 use polyhead_tensor::optim::{Adam, AdamOptions};
 use polyhead_tensor::{ParameterId, Parameters, Tape, Tensor, Var};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::report::{peak_memory_bytes, thread_pool};
+use crate::report::{Failure, peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
-  polyhead bench train --workload small --threads 2 --steps 10";
+  polyhead bench train --workload small --threads 2 --steps 10
+  polyhead bench train --config shape.toml
+
+A config names every size: d_model, n_heads, d_ff, n_layers (in each stack), vocab_size, batch, length (source and target).";
 
 /// Options of `polyhead bench train`.
 #[derive(Debug, Args)]
@@ -31,6 +35,15 @@ pub(crate) struct Train {
     /// Which workload
     #[arg(long, value_enum, default_value_t = Workload::Small)]
     workload: Workload,
+    /// A TOML file with another shape
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    config: Option<PathBuf>,
+    /// Where to run
+    #[arg(long, value_enum, default_value_t = DeviceName::Cpu)]
+    device: DeviceName,
+    /// Numbers to compute with
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -47,8 +60,19 @@ enum Workload {
     Base,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DeviceName {
+    Cpu,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Dtype {
+    F32,
+}
+
 /// Sizes of a workload.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Sizes {
     d_model: usize,
     n_heads: usize,
@@ -57,6 +81,31 @@ struct Sizes {
     vocab_size: usize,
     batch: usize,
     length: usize,
+}
+
+impl Sizes {
+    fn load(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
+        let sizes: Self = toml::from_str(&text).map_err(|error| Failure {
+            message: format!("{}: {}", path.display(), error.message()),
+            hint: "polyhead bench train --help names every size".into(),
+        })?;
+        let Self { d_model, n_heads, d_ff, n_layers, vocab_size, batch, length } = sizes;
+        if [d_model, n_heads, d_ff, n_layers, vocab_size, batch, length].contains(&0)
+            || d_model % n_heads != 0
+        {
+            return Err(Failure {
+                message: format!(
+                    "{}: {sizes:?}, expected sizes above 0 and a d_model that the heads can share",
+                    path.display()
+                ),
+                hint: "for instance d_model = 256 with n_heads = 4".into(),
+            }
+            .into());
+        }
+        Ok(sizes)
+    }
 }
 
 impl Workload {
@@ -112,7 +161,9 @@ struct Line {
 impl Train {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
-            let sizes = self.workload.sizes();
+            // There is one of each so far; the match says so when another comes.
+            let (DeviceName::Cpu, Dtype::F32) = (self.device, self.dtype);
+            let sizes = self.config.as_deref().map_or_else(|| Ok(self.workload.sizes()), Sizes::load)?;
             let mut parameters = Parameters::default();
             let model = Model::new(&mut parameters, sizes);
             let mut adam =
@@ -142,7 +193,7 @@ impl Train {
             let tokens = (sizes.batch * sizes.length) as f64;
             let line = Line {
                 bench: "train",
-                workload: self.workload.name(),
+                workload: if self.config.is_some() { "config" } else { self.workload.name() },
                 tokens_per_s_median: tokens / seconds[seconds.len() / 2],
                 tokens_per_s_best: tokens / seconds[0],
                 peak_memory_bytes: peak_memory_bytes(),

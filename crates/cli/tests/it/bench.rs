@@ -1,0 +1,40 @@
+//! `polyhead bench`: small shapes run, learn, and give the same losses on any number of threads.
+
+use serde_json::Value;
+
+use crate::program::{folder, polyhead};
+
+const SHAPE: &str =
+    "d_model = 32\nn_heads = 2\nd_ff = 64\nn_layers = 1\nvocab_size = 50\nbatch = 4\nlength = 5\n";
+
+#[test]
+fn a_training_step_learns_and_does_not_depend_on_threads() {
+    let folder = folder(&[("shape.toml", SHAPE)]);
+    let train = |threads: &str| -> Value {
+        let arguments = ["bench", "train", "--config", "shape.toml", "--steps", "30", "--threads", threads];
+        serde_json::from_str(&polyhead(folder.path(), &arguments, "").ok()).unwrap()
+    };
+    let [one, three] = ["1", "3"].map(train);
+    for field in ["first_loss", "last_loss", "parameters", "workload", "dtype", "device"] {
+        assert_eq!(one[field], three[field], "{field}");
+    }
+    assert!(one["last_loss"].as_f64() < one["first_loss"].as_f64(), "{one}");
+    assert!(one["tokens_per_s_best"].as_f64() >= one["tokens_per_s_median"].as_f64(), "{one}");
+}
+
+#[test]
+fn a_wrong_shape_is_one_line_and_a_hint() {
+    let folder = folder(&[
+        ("unknown.toml", &format!("{SHAPE}d_modle = 1\n")),
+        ("heads.toml", &SHAPE.replace("n_heads = 2", "n_heads = 3")),
+    ]);
+    for (name, start) in [
+        ("unknown.toml", "error: unknown.toml: unknown field `d_modle`"),
+        ("heads.toml", "error: heads.toml: Sizes"),
+        ("missing.toml", "error: missing.toml: cannot open"),
+    ] {
+        let err = polyhead(folder.path(), &["bench", "train", "--config", name], "").failed(1);
+        assert!(err.starts_with(start) && err.contains("\nhint: "), "{err}");
+    }
+    polyhead(folder.path(), &["bench", "train", "--threads", "0"], "").failed(2);
+}
