@@ -42,10 +42,11 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 
 /// Reports a command line that cannot be understood, in the form of every other error; help and version go out as asked.
 pub(crate) fn misread(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
+    let without_command = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if without_command || !error.use_stderr() {
         // A reader that has seen enough of the help text is no failure.
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return if without_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
     }
     let text = error.render().to_string();
     let message: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
@@ -60,7 +61,7 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// On Ctrl-C or a request to end, removes half-written files and ends with the customary code.
+/// On Ctrl-C or a request to end, removes half-written files and ends with code 130.
 pub(crate) fn clean_up_when_interrupted() {
     let handler = ctrlc::set_handler(|| {
         polyhead_text::output::remove_unfinished();

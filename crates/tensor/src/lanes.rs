@@ -34,6 +34,15 @@ macro_rules! vectorised {
 }
 pub(crate) use vectorised;
 
+vectorised! {
+    /// sum += more, element by element.
+    pub(crate) fn add_assign(sum: &mut [f32], more: &[f32]) {
+        for (sum, more) in sum.iter_mut().zip(more) {
+            *sum += more;
+        }
+    }
+}
+
 /// Writes a sum over the elements of one or more slices of equal length, in sixteen lanes.
 ///
 /// Slices are taken apart into whole blocks first: an index that may lie outside would keep the loop from becoming

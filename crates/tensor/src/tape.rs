@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use polyhead_random::Random;
 
 use crate::gemm::Output;
+use crate::lanes::add_assign;
 use crate::parallel;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tensor::Tensor;
@@ -223,13 +224,5 @@ impl Gradients {
         };
         work(tensor.data_mut(), output);
         self.by_node[node] = Some(tensor);
-    }
-}
-
-crate::lanes::vectorised! {
-    fn add_assign(sum: &mut [f32], more: &[f32]) {
-        for (sum, more) in sum.iter_mut().zip(more) {
-            *sum += more;
-        }
     }
 }

@@ -188,12 +188,7 @@ impl Score {
 
 /// The lines of a file without white space at their ends, as sacreBLEU reads them.
 fn read(path: &Path) -> Result<Vec<String>> {
-    let mut lines = Lines::open(path)?;
-    let mut all = Vec::new();
-    while let Some(text) = lines.next_text()? {
-        all.push(trim_end(text).to_owned());
-    }
-    Ok(all)
+    Ok(Lines::read_all(path)?.iter().map(|line| trim_end(line).to_owned()).collect())
 }
 
 fn display_path(path: &Path) -> PathBuf {

@@ -90,6 +90,15 @@ fn help_names_every_command() {
 }
 
 #[test]
+fn no_command_shows_the_help() {
+    let folder = folder(&[]);
+    for (arguments, names) in [(&[][..], ["tokenizer", "score"]), (&["data"], ["check", "clean"])] {
+        let err = polyhead(folder.path(), arguments, "").failed(2);
+        assert!(names.iter().all(|name| err.contains(name)) && err.contains("Usage: polyhead"), "{err}");
+    }
+}
+
+#[test]
 fn misuse_exits_with_2() {
     let folder = folder(&[]);
     for arguments in [

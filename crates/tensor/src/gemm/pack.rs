@@ -90,8 +90,9 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     if b.row_slice(start, col, 1).is_none() {
         #[cfg(target_arch = "x86_64")]
         if cols == super::avx512::PANEL_COLS && transposed.row_slice(col, start, deep).is_some() {
-            let columns =
-                std::array::from_fn(|j| transposed.row_slice(col + j, start, deep).unwrap_or_default());
+            let columns = std::array::from_fn(|j| {
+                transposed.row_slice(col + j, start, deep).expect("as the first column")
+            });
             let (out, _) = out.as_chunks_mut();
             // SAFETY: only the kernel for AVX-512 has panels of this width, and it is used only where the machine has it.
             return unsafe { super::avx512::transpose_panel(&columns, out) };

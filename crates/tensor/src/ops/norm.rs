@@ -7,7 +7,7 @@
 use super::dropout::Mask;
 use crate::error::shape;
 use crate::gemm::Output;
-use crate::lanes::{sum, sum2, sum3, vectorised};
+use crate::lanes::{add_assign, sum, sum2, sum3, vectorised};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
@@ -57,7 +57,7 @@ pub fn layer_norm(
             mask.apply(start, block);
         }
         if let Some(other) = other {
-            add(block, &other[start..start + block.len()]);
+            add_assign(block, &other[start..start + block.len()]);
         }
     });
     let mut y = Tensor::uninit(x.shape());
@@ -130,15 +130,7 @@ fn masked(out: &mut [f32], dh: &[f32], mask: Mask, start: usize, output: Output)
     } else {
         let mut part = dh.to_vec();
         mask.apply(start, &mut part);
-        add(out, &part);
-    }
-}
-
-vectorised! {
-    fn add(block: &mut [f32], more: &[f32]) {
-        for (number, more) in block.iter_mut().zip(more) {
-            *number += more;
-        }
+        add_assign(out, &part);
     }
 }
 
