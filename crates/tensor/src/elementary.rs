@@ -52,7 +52,7 @@ fn exp(x: f64) -> f64 {
 }
 
 /// ln x for positive, finite x: x = 2ᵉ·m with ¾ ≤ m < 1½, and ln m = 2(t + t³/3 + t⁵/5 + …) with t = (m − 1)/(m + 1).
-fn ln(x: f64) -> f64 {
+pub(crate) fn ln(x: f64) -> f64 {
     let (mut m, mut e) = (x, 0.0);
     while m >= 1.5 {
         (m, e) = (m * 0.5, e + 1.0);

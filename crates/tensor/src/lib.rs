@@ -25,6 +25,6 @@ pub mod tensor;
 
 pub use device::Device;
 pub use error::{Error, Result};
-pub use parameters::{ParameterId, Parameters};
+pub use parameters::{Init, ParameterId, Parameters};
 pub use tape::{Gradients, Tape, Var};
 pub use tensor::Tensor;

@@ -1,54 +1,190 @@
 //! The numbers that training changes, each with a name, in one list that optimisers and checkpoints walk.
+//!
+//! A model first declares what it needs: names, shapes and how each would start. Values come afterwards, drawn at random
+//! ([`Parameters::initialise`]) or read from a file ([`Parameters::set`]), so counting the parameters of a large model
+//! costs nothing.
 
+use polyhead_random::Random;
+
+use crate::elementary::{ln, sin_cos};
 use crate::tensor::Tensor;
 
 /// A parameter's place in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterId(usize);
 
+/// How a parameter starts when it is not read from a file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// All zero.
+    Zeros,
+    /// All one.
+    Ones,
+    /// Uniform between −bound and +bound.
+    Uniform(f32),
+    /// Normal with this standard deviation.
+    Normal(f32),
+    /// Uniform with bound √(6/(d_in + d_out)) (Glorot & Bengio 2010); the matrices of one parameter that holds several
+    /// below each other have `d_out` rows each.
+    Xavier {
+        /// Rows of one matrix.
+        d_out: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    name: String,
+    shape: Vec<usize>,
+    init: Init,
+    value: Option<Tensor>,
+}
+
 /// All parameters of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
-    entries: Vec<(String, Tensor)>,
+    entries: Vec<Entry>,
 }
 
 impl Parameters {
-    /// Adds a parameter under a path such as `encoder.0.attention.query.weight`.
+    /// Declares a parameter under a path such as `encoder.layers.0.feed_forward.inner.weight`; it has no value yet.
+    ///
+    /// # Panics
+    /// If the name is taken.
+    pub fn declare(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> ParameterId {
+        let name = name.into();
+        assert!(self.find(&name).is_none(), "two parameters are called {name}");
+        self.entries.push(Entry { name, shape: shape.to_vec(), init, value: None });
+        ParameterId(self.entries.len() - 1)
+    }
+
+    /// Declares a parameter and gives it its value.
     ///
     /// # Panics
     /// If the name is taken.
     pub fn add(&mut self, name: impl Into<String>, value: Tensor) -> ParameterId {
-        let name = name.into();
-        assert!(self.find(&name).is_none(), "two parameters are called {name}");
-        self.entries.push((name, value));
-        ParameterId(self.entries.len() - 1)
+        let id = self.declare(name, value.shape(), Init::Zeros);
+        self.set(id, value);
+        id
+    }
+
+    /// Draws a value for every parameter that has none; each has a stream of its own, by its place.
+    pub fn initialise(&mut self, seed: u64) {
+        for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_none()) {
+            entry.value = Some(draw(&entry.shape, entry.init, Random::new(seed).stream(index as u64)));
+        }
+    }
+
+    /// Gives a parameter its value.
+    ///
+    /// # Panics
+    /// If the shape is not the declared one.
+    pub fn set(&mut self, id: ParameterId, value: Tensor) {
+        let entry = &mut self.entries[id.0];
+        assert!(entry.shape == value.shape(), "{} is {:?}, not {:?}", entry.name, entry.shape, value.shape());
+        entry.value = Some(value);
     }
 
     /// The parameter called `name`.
     pub fn find(&self, name: &str) -> Option<ParameterId> {
-        self.entries.iter().position(|(known, _)| known == name).map(ParameterId)
+        self.entries.iter().position(|entry| entry.name == name).map(ParameterId)
     }
 
     /// Its value.
+    ///
+    /// # Panics
+    /// If it was declared and never given one.
     pub fn value(&self, id: ParameterId) -> &Tensor {
-        &self.entries[id.0].1
+        let entry = &self.entries[id.0];
+        entry.value.as_ref().unwrap_or_else(|| panic!("{} has no value yet", entry.name))
     }
 
     /// Its value, to be changed.
+    ///
+    /// # Panics
+    /// If it was declared and never given one.
     pub fn value_mut(&mut self, id: ParameterId) -> &mut Tensor {
-        &mut self.entries[id.0].1
+        let entry = &mut self.entries[id.0];
+        entry.value.as_mut().unwrap_or_else(|| panic!("{} has no value yet", entry.name))
     }
 
-    /// All of them with their names.
+    /// All of them with their names, values included.
+    ///
+    /// # Panics
+    /// If one was declared and never given a value.
     pub fn iter(&self) -> impl Iterator<Item = (ParameterId, &str, &Tensor)> {
-        self.entries
-            .iter()
-            .enumerate()
-            .map(|(index, (name, value))| (ParameterId(index), name.as_str(), value))
+        self.declared().map(|(id, name, _)| (id, name, self.value(id)))
+    }
+
+    /// All of them with their names and shapes.
+    pub fn declared(&self) -> impl Iterator<Item = (ParameterId, &str, &[usize])> {
+        let numbered = self.entries.iter().enumerate();
+        numbered.map(|(index, entry)| (ParameterId(index), entry.name.as_str(), entry.shape.as_slice()))
     }
 
     /// How many numbers there are in all.
     pub fn count(&self) -> usize {
-        self.entries.iter().map(|(_, value)| value.len()).sum()
+        self.entries.iter().map(|entry| entry.shape.iter().product::<usize>()).sum()
+    }
+}
+
+fn draw(shape: &[usize], init: Init, random: Random) -> Tensor {
+    let mut tensor = Tensor::zeros(shape);
+    let d_in = shape.last().copied().unwrap_or(1);
+    let bounded = |bound: f32| move |index: u64| (random.uniform(index) as f32 * 2.0 - 1.0) * bound;
+    let data = tensor.data_mut().iter_mut().zip(0..);
+    match init {
+        Init::Zeros => {}
+        Init::Ones => data.for_each(|(number, _)| *number = 1.0),
+        Init::Uniform(bound) => data.for_each(|(number, index)| *number = bounded(bound)(index)),
+        Init::Xavier { d_out } => {
+            let bound = (6.0 / (d_in + d_out) as f32).sqrt();
+            data.for_each(|(number, index)| *number = bounded(bound)(index));
+        }
+        Init::Normal(deviation) => {
+            data.for_each(|(number, index)| *number = normal(random, index) * deviation);
+        }
+    }
+    tensor
+}
+
+/// A standard normal number (Box & Muller 1958): √(−2 ln u)·cos 2πv.
+fn normal(random: Random, index: u64) -> f32 {
+    let (u, v) = (1.0 - random.uniform(2 * index), random.uniform(2 * index + 1));
+    let [_, cos] = sin_cos(std::f64::consts::TAU * v);
+    ((-2.0 * ln(u)).sqrt() * cos) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_start_as_declared() {
+        let mut parameters = Parameters::default();
+        let inits =
+            [Init::Zeros, Init::Ones, Init::Uniform(0.5), Init::Normal(2.0), Init::Xavier { d_out: 100 }];
+        let ids = inits.map(|init| parameters.declare(format!("{init:?}"), &[200, 100], init));
+        assert_eq!(parameters.count(), 100_000);
+        parameters.initialise(3);
+        let moments = |id| {
+            let data = parameters.value(id).data();
+            let mean = data.iter().map(|&x| f64::from(x)).sum::<f64>() / data.len() as f64;
+            let square = data.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / data.len() as f64;
+            (mean, square.sqrt())
+        };
+        let expected = [(0.0, 0.0), (1.0, 1.0), (0.0, 0.5 / 3_f64.sqrt()), (0.0, 2.0), (0.0, 0.1)];
+        for (id, (mean, deviation)) in ids.into_iter().zip(expected) {
+            let found = moments(id);
+            assert!((found.0 - mean).abs() < 0.03 && (found.1 - deviation).abs() < 0.02, "{id:?} {found:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "gamma is [3], not [4]")]
+    fn a_value_of_another_shape_is_refused() {
+        let mut parameters = Parameters::default();
+        let id = parameters.declare("gamma", &[3], Init::Ones);
+        parameters.set(id, Tensor::zeros(&[4]));
     }
 }

@@ -27,6 +27,34 @@ pub enum Activation {
     Silu,
 }
 
+impl Activation {
+    /// All of them with their names; the first name of each is the one to write.
+    const NAMES: &[(&str, Self)] = &[
+        ("linear", Self::None),
+        ("relu", Self::Relu),
+        ("gelu_new", Self::Gelu),
+        ("gelu_pytorch_tanh", Self::Gelu),
+        ("silu", Self::Silu),
+        ("swish", Self::Silu),
+    ];
+
+    /// Its name, as in Hugging Face's configs.
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(_, activation)| *activation == self);
+        named.map(|(name, _)| *name).expect("every activation is in the list")
+    }
+
+    /// The activation of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation)
+    }
+
+    /// The names that are understood.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name)
+    }
+}
+
 /// What comes after the product.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinearOptions {

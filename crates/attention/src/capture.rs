@@ -1,0 +1,172 @@
+//! Evidence: attention weights and activations of the places one asks for.
+//!
+//! [`Capture::off`] lets fused kernels run. [`Capture::on`] takes the way that keeps the weights; the numbers that come
+//! out are the same.
+//!
+//! ```
+//! use polyhead_attention::{Capture, Filter, Kind, Site};
+//! let capture = Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![1]), ..Filter::default() });
+//! assert!(capture.wants(Site { kind: Kind::Cross, layer: 1 }));
+//! assert!(!capture.wants(Site { kind: Kind::DecoderSelf, layer: 1 }));
+//! assert_eq!(Site { kind: Kind::Cross, layer: 1 }.to_string(), "decoder.layers.1.cross_attention");
+//! ```
+
+use std::cell::RefCell;
+
+use polyhead_tensor::{Tensor, Var};
+
+/// A stack of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stack {
+    /// The layers that read.
+    Encoder,
+    /// The layers that write.
+    Decoder,
+}
+
+/// What attends to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Source to source.
+    EncoderSelf,
+    /// Target to the target so far.
+    DecoderSelf,
+    /// Target to source.
+    Cross,
+}
+
+/// One attention of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// What attends to what.
+    pub kind: Kind,
+    /// The layer of its stack, from 0.
+    pub layer: usize,
+}
+
+impl Site {
+    /// The stack it stands in.
+    pub fn stack(self) -> Stack {
+        if self.kind == Kind::EncoderSelf { Stack::Encoder } else { Stack::Decoder }
+    }
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (stack, name) = match self.kind {
+            Kind::EncoderSelf => ("encoder", "self_attention"),
+            Kind::DecoderSelf => ("decoder", "self_attention"),
+            Kind::Cross => ("decoder", "cross_attention"),
+        };
+        write!(f, "{stack}.layers.{}.{name}", self.layer)
+    }
+}
+
+/// Which attentions are captured; `None` is all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this stack; both.
+    pub stack: Option<Stack>,
+    /// Of this kind; all three.
+    pub kind: Option<Kind>,
+    /// Of these layers; all.
+    pub layers: Option<Vec<usize>>,
+    /// These heads of them; all.
+    pub heads: Option<Vec<usize>>,
+}
+
+impl Filter {
+    fn accepts(&self, site: Site) -> bool {
+        self.stack.is_none_or(|stack| stack == site.stack())
+            && self.kind.is_none_or(|kind| kind == site.kind)
+            && self.layers.as_ref().is_none_or(|layers| layers.contains(&site.layer))
+    }
+}
+
+/// The weights of one attention.
+#[derive(Debug, Clone)]
+pub struct Weights {
+    /// Where they come from.
+    pub site: Site,
+    /// Which heads these are.
+    pub heads: Vec<usize>,
+    /// batch × heads × q_len × k_len.
+    pub weights: Tensor,
+}
+
+/// What was captured, in the order in which it happened.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// Attention weights.
+    pub weights: Vec<Weights>,
+    /// Outputs of layers by name, such as `encoder.layers.0.feed_forward`.
+    pub activations: Vec<(String, Tensor)>,
+}
+
+/// What to keep of a pass.
+#[derive(Debug, Default)]
+pub struct Capture {
+    filter: Option<Filter>,
+    keeps_activations: bool,
+    trace: RefCell<Trace>,
+}
+
+impl Capture {
+    /// Keeps nothing.
+    pub fn off() -> Self {
+        Self::default()
+    }
+
+    /// Keeps the weights that `filter` lets through.
+    pub fn on(filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::default() }
+    }
+
+    /// Keeps all weights and all activations.
+    pub fn everything() -> Self {
+        Self { keeps_activations: true, ..Self::on(Filter::default()) }
+    }
+
+    /// Whether the weights of `site` are wanted.
+    pub fn wants(&self, site: Site) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.accepts(site))
+    }
+
+    /// Takes the weights of `site`, batch × n_heads × q_len × k_len; only the wanted heads stay.
+    ///
+    /// # Panics
+    /// If `weights` has another number of axes.
+    pub fn weights(&self, site: Site, weights: &Tensor) {
+        let &[batch, n_heads, q_len, k_len] = weights.shape() else {
+            panic!("weights of {site} have shape {:?}", weights.shape());
+        };
+        if !self.wants(site) {
+            return;
+        }
+        let wanted = self.filter.as_ref().and_then(|filter| filter.heads.as_ref());
+        let heads: Vec<usize> =
+            (0..n_heads).filter(|head| wanted.is_none_or(|wanted| wanted.contains(head))).collect();
+        let weights = if heads.len() == n_heads {
+            weights.clone()
+        } else {
+            let size = q_len * k_len;
+            let parts =
+                (0..batch).flat_map(|row| heads.iter().map(move |head| (row * n_heads + head) * size));
+            let data = parts.flat_map(|start| &weights.data()[start..start + size]).copied().collect();
+            Tensor::new(&[batch, heads.len(), q_len, k_len], data)
+        };
+        self.trace.borrow_mut().weights.push(Weights { site, heads, weights });
+    }
+
+    /// Takes the output of a layer; its name is only made if it is wanted.
+    pub fn activation(&self, name: impl FnOnce() -> String, value: &Var) {
+        if self.keeps_activations {
+            self.trace.borrow_mut().activations.push((name(), value.value().clone()));
+        }
+    }
+
+    /// What was captured since the last call.
+    pub fn take(&self) -> Trace {
+        self.trace.take()
+    }
+}

@@ -1,0 +1,62 @@
+//! Vectors of ids, y_t = scale · E(id_t) + position_t, and the same table as an output layer, logits = h·Eᵀ.
+//!
+//! Press & Wolf 2017 tie the two; Vaswani et al. 2017 multiply the vectors with √d_model.
+//!
+//! ```
+//! use polyhead_attention::{Builder, Capture, Pass, layers::Embedding};
+//! use polyhead_tensor::ops::embedding::EmbeddingOptions;
+//! use polyhead_tensor::{Parameters, Tape};
+//! let mut parameters = Parameters::default();
+//! let table = Embedding::new(&mut Builder::new(&mut parameters).at("embedding"), 6, 4);
+//! parameters.initialise(0);
+//! let (tape, capture) = (Tape::inference(), Capture::off());
+//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let x = table.forward(&pass, &[5, 1, 0, 2], 2, &EmbeddingOptions::default())?;
+//! assert_eq!(x.shape(), [2, 2, 4]);
+//! assert_eq!(table.logits(&pass, &x, None)?.shape(), [2, 2, 6]);
+//! # Ok::<(), polyhead_attention::Error>(())
+//! ```
+
+use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
+use polyhead_tensor::ops::linear::{LinearOptions, linear};
+use polyhead_tensor::{Init, ParameterId, Result, Var};
+
+use crate::builder::Builder;
+use crate::pass::Pass;
+
+/// A table with a row for each id.
+#[derive(Debug, Clone)]
+pub struct Embedding {
+    weight: ParameterId,
+}
+
+impl Embedding {
+    /// Starts normal with deviation 1/√d_model, so that scaled vectors have unit size and tied logits too.
+    pub fn new(builder: &mut Builder<'_>, vocab_size: usize, d_model: usize) -> Self {
+        let init = Init::Normal(1.0 / (d_model as f32).sqrt());
+        Self { weight: builder.declare("weight", &[vocab_size, d_model], init) }
+    }
+
+    /// `ids` of rows × length → rows × length × d_model.
+    ///
+    /// # Errors
+    /// If an id is outside the table or the positions do not suffice.
+    pub fn forward(
+        &self,
+        pass: &Pass<'_>,
+        ids: &[u32],
+        length: usize,
+        options: &EmbeddingOptions,
+    ) -> Result<Var> {
+        embedding(pass.tape, ids, length, &pass.parameter(self.weight), options)
+    }
+
+    /// … × d_model → … × vocab_size.
+    ///
+    /// # Errors
+    /// If h has another last axis.
+    pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
+        let bias = bias.map(|bias| pass.parameter(bias));
+        linear(pass.tape, h, &pass.parameter(self.weight), bias.as_ref(), LinearOptions::default())
+    }
+}

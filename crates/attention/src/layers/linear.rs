@@ -1,0 +1,61 @@
+//! y = x·Wᵀ + b, with W of d_out × d_in.
+//!
+//! ```
+//! use polyhead_attention::{Builder, layers::Linear};
+//! use polyhead_tensor::Parameters;
+//! let mut parameters = Parameters::default();
+//! Linear::new(&mut Builder::new(&mut parameters).at("output"), 512, 37_000);
+//! assert_eq!(parameters.count(), 512 * 37_000 + 37_000);
+//! ```
+
+use polyhead_tensor::ops::linear::{LinearOptions, linear};
+use polyhead_tensor::{Init, ParameterId, Result, Var};
+
+use crate::builder::Builder;
+use crate::pass::Pass;
+
+/// A linear layer.
+#[derive(Debug, Clone)]
+pub struct Linear {
+    weight: ParameterId,
+    bias: Option<ParameterId>,
+}
+
+impl Linear {
+    /// With a bias that starts at 0.
+    pub fn new(builder: &mut Builder<'_>, d_in: usize, d_out: usize) -> Self {
+        Self::stacked(builder, d_in, &[d_out])
+    }
+
+    /// Several layers with one input as one product: their outputs stand side by side.
+    pub fn stacked(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
+        let d_out = d_outs.iter().sum();
+        Self {
+            bias: Some(builder.declare("bias", &[d_out], Init::Zeros)),
+            ..Self::plain(builder, d_in, d_outs)
+        }
+    }
+
+    /// The same without a bias.
+    pub fn plain(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
+        let init = Init::Xavier { d_out: d_outs.first().copied().unwrap_or(0) };
+        Self { weight: builder.declare("weight", &[d_outs.iter().sum(), d_in], init), bias: None }
+    }
+
+    /// … × d_in → … × d_out.
+    ///
+    /// # Errors
+    /// If x has another last axis.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
+        self.forward_with(pass, x, LinearOptions::default())
+    }
+
+    /// The same with an activation and dropout behind it.
+    ///
+    /// # Errors
+    /// If x has another last axis.
+    pub fn forward_with(&self, pass: &Pass<'_>, x: &Var, options: LinearOptions) -> Result<Var> {
+        let bias = self.bias.map(|bias| pass.parameter(bias));
+        linear(pass.tape, x, &pass.parameter(self.weight), bias.as_ref(), options)
+    }
+}

@@ -1,0 +1,58 @@
+//! Layer normalisation (Ba, Kiros & Hinton 2016): y = γ (h − μ)/√(σ² + ε) + β over the last axis.
+//!
+//! ```
+//! use polyhead_attention::{Builder, Capture, Pass, layers::LayerNorm};
+//! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
+//! let mut parameters = Parameters::default();
+//! let norm = LayerNorm::new(&mut Builder::new(&mut parameters).at("norm"), 2, 1e-5);
+//! parameters.initialise(0);
+//! let (tape, capture) = (Tape::inference(), Capture::off());
+//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let y = norm.forward(&pass, &Var::constant(Tensor::new(&[1, 2], vec![3.0, 5.0])))?;
+//! assert!((y.value().data()[0] + 1.0).abs() < 1e-4 && (y.value().data()[1] - 1.0).abs() < 1e-4);
+//! # Ok::<(), polyhead_attention::Error>(())
+//! ```
+
+use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
+use polyhead_tensor::{Init, ParameterId, Result, Var};
+
+use crate::builder::Builder;
+use crate::pass::Pass;
+
+/// A layer normalisation.
+#[derive(Debug, Clone)]
+pub struct LayerNorm {
+    gamma: ParameterId,
+    beta: ParameterId,
+    epsilon: f32,
+}
+
+impl LayerNorm {
+    /// Over `width` numbers; `epsilon` is added to the variance.
+    pub fn new(builder: &mut Builder<'_>, width: usize, epsilon: f32) -> Self {
+        let gamma = builder.declare("gamma", &[width], Init::Ones);
+        Self { gamma, beta: builder.declare("beta", &[width], Init::Zeros), epsilon }
+    }
+
+    /// LayerNorm(x).
+    ///
+    /// # Errors
+    /// If x has another last axis.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
+        self.normalise(pass, x, None, 0.0)
+    }
+
+    /// LayerNorm(residual + dropout(x)), the end of a sub-layer of the paper.
+    ///
+    /// # Errors
+    /// If the shapes differ.
+    pub fn after_residual(&self, pass: &Pass<'_>, x: &Var, residual: &Var, dropout: f32) -> Result<Var> {
+        self.normalise(pass, x, Some(residual), dropout)
+    }
+
+    fn normalise(&self, pass: &Pass<'_>, x: &Var, residual: Option<&Var>, dropout: f32) -> Result<Var> {
+        let [gamma, beta] = [self.gamma, self.beta].map(|id| pass.parameter(id));
+        let options = NormOptions { epsilon: self.epsilon, dropout };
+        layer_norm(pass.tape, x, residual, [&gamma, &beta], options)
+    }
+}

@@ -1,0 +1,5 @@
+//! The Transformer (Vaswani et al. 2017): encoder, decoder, and the translator made of both.
+
+pub mod config;
+
+pub use config::TransformerConfig;
