@@ -128,7 +128,7 @@ def plain_and_masked():
     attention("key lengths, one row sees nothing", key_lengths=[2, 0])
     attention("causal and key lengths", q_len=5, k_len=5, causal=True, key_lengths=[5, 2])
     attention("values of another width", d_v=6)
-    attention("values of another width, causal and key lengths", q_len=5, k_len=5, d_v=6, causal=True, key_lengths=[4, 5])
+    attention("values of another width, causal", q_len=5, k_len=5, d_v=6, causal=True, key_lengths=[4, 5])
     for kv in (2, 1):
         attention(f"grouped heads, {kv}", n_heads=4, n_kv_heads=kv, d_v=6, key_lengths=[5, 3])
     attention("grouped heads, causal", q_len=5, k_len=5, n_heads=4, n_kv_heads=2, causal=True)
@@ -170,8 +170,8 @@ def relative():
         inputs = {"query": query, "key": key, "value": value, "key_table": key_table, "value_table": value_table}
         name = "relative" + causal * ", causal" + bool(key_lengths) * ", key lengths"
         case(
-            "relative", name, inputs, {"output": join(context)}, {"weights": weights}, n_heads=n_heads, d_k=d_k, d_v=d_v,
-            distance=distance, causal=causal, key_lengths=key_lengths,
+            "relative", name, inputs, {"output": join(context)}, {"weights": weights}, n_heads=n_heads, d_k=d_k,
+            d_v=d_v, distance=distance, causal=causal, key_lengths=key_lengths,
         )
 
 
@@ -237,11 +237,14 @@ def scores():
     def additive(q, k, weight, key_weight, vector):
         return torch.tanh((q @ weight.T)[:, :, None] + (k @ key_weight.T)[:, None]) @ vector
 
+    def location(q, k, weight):
+        return (q @ weight.T)[..., : k.shape[1]] + 0 * k.sum()  # so that the key has a gradient, of zeros
+
     one("dot", 5, 5, {}, dot)
     one("scaled_dot", 5, 5, {}, lambda q, k: dot(q, k) / math.sqrt(5))
     one("general", 5, 6, {"weight": (5, 6)}, lambda q, k, weight: dot(q @ weight, k))
     one("additive", 5, 6, {"weight": (8, 5), "key_weight": (8, 6), "vector": (8,)}, additive)
-    one("location", 5, 6, {"weight": (9, 5)}, lambda q, k, weight: (q @ weight.T)[..., : k.shape[1]] + 0 * k.sum(), max_len=9)
+    one("location", 5, 6, {"weight": (9, 5)}, location, max_len=9)
     for sharpness in (1.0, 2.0):
         one(
             "cosine", 5, 5, {},
