@@ -3,7 +3,7 @@
 //! Two tensors meet by NumPy's broadcasting. Back, summed over repeated axes: a + b hands g to both, a − b hands g and
 //! −g, a·b hands g·b and g·a, a/b hands g/b and −g·(a/b)/b. A function f hands g·f′(x).
 
-use super::activation;
+use super::activation::{self, Activation, with_function};
 use super::broadcast::{Broadcast, Steps, sum_to};
 use crate::lanes::{self, vectorised};
 use crate::tape::{Gradients, Tape, Var};
@@ -79,7 +79,7 @@ pub fn tanh(tape: &Tape, x: &Var) -> Var {
 
 /// σ(x) = 1/(1 + e⁻ˣ).
 pub fn sigmoid(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Sigmoid)
+    unary(tape, x, Unary::Activation(Activation::Sigmoid))
 }
 
 /// max(0, x); its gradient at 0 is 0.
@@ -87,14 +87,24 @@ pub fn relu(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Relu)
 }
 
-/// x·Φ(x) with the tanh approximation.
+/// x·Φ(x), Φ being the normal distribution.
 pub fn gelu(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Gelu)
+    unary(tape, x, Unary::Activation(Activation::Gelu))
+}
+
+/// x·Φ(x) with the approximation by tanh.
+pub fn gelu_tanh(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Activation(Activation::GeluTanh))
+}
+
+/// x·σ(1.702x).
+pub fn quick_gelu(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Activation(Activation::QuickGelu))
 }
 
 /// x·σ(x).
 pub fn silu(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Silu)
+    unary(tape, x, Unary::Activation(Activation::Silu))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,10 +205,8 @@ enum Unary {
     Exp,
     Ln,
     Tanh,
-    Sigmoid,
     Relu,
-    Gelu,
-    Silu,
+    Activation(Activation),
 }
 
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
@@ -238,11 +246,9 @@ vectorised! {
             Unary::Sqrt => each(out, x, f32::sqrt),
             Unary::Exp => each(out, x, exp_to_infinity),
             Unary::Ln => each(out, x, lanes::ln),
-            Unary::Tanh => each(out, x, activation::tanh),
-            Unary::Sigmoid => each(out, x, activation::sigmoid),
-            Unary::Relu => each(out, x, activation::relu),
-            Unary::Gelu => each(out, x, |x| activation::gelu(x).0),
-            Unary::Silu => each(out, x, |x| activation::silu(x).0),
+            Unary::Tanh => values(out, x, activation::tanh),
+            Unary::Relu => values(out, x, activation::relu),
+            Unary::Activation(activation) => with_function!(activation, f => values(out, x, f)),
         }
     }
 }
@@ -258,10 +264,8 @@ vectorised! {
             Unary::Exp => pairs(out, g, y, |g, y| g * y),
             Unary::Ln => pairs(out, g, x, |g, x| g / x),
             Unary::Tanh => pairs(out, g, y, |g, y| g * ((1.0 - y) * (1.0 + y))),
-            Unary::Sigmoid => pairs(out, g, x, |g, x| g * (activation::sigmoid(x) * activation::sigmoid(-x))),
             Unary::Relu => pairs(out, g, y, |g, y| if y > 0.0 { g } else { 0.0 }),
-            Unary::Gelu => pairs(out, g, x, |g, x| g * activation::gelu(x).1),
-            Unary::Silu => pairs(out, g, x, |g, x| g * activation::silu(x).1),
+            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, x, f)),
         }
     }
 }
@@ -274,4 +278,21 @@ fn each(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> f32) {
 #[inline(always)]
 fn pairs(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
     out.iter_mut().zip(g).zip(x).for_each(|((out, &g), &x)| *out = f(g, x));
+}
+
+/// The values of an activation. The function is handed over as it is: a closure around it may be compiled apart, without
+/// the vector instructions of the caller.
+#[inline(always)]
+fn values(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = f(x).0;
+    }
+}
+
+/// The derivatives of an activation times g.
+#[inline(always)]
+fn slopes(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
+    for ((out, &g), &x) in out.iter_mut().zip(g).zip(x) {
+        *out = g * f(x).1;
+    }
 }
