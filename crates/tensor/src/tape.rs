@@ -42,6 +42,11 @@ impl Var {
         Self { value: self.value.reshaped(shape), node: self.node }
     }
 
+    /// Whether both stand at the same place of the tape, so that their gradients are one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.node.is_some() && self.node == other.node
+    }
+
     /// Whether anything asks for its gradient.
     pub fn needs_gradient(&self) -> bool {
         self.node.is_some()
