@@ -134,7 +134,8 @@ impl Binary {
 fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
     let y = operation.apply(&plan, [left.value(), right.value()]);
-    let saved = Saved { operation, left: left.clone(), right: right.clone(), y: y.clone() };
+    let ratio = (operation == Binary::Div).then(|| y.clone());
+    let saved = Saved { operation, left: left.clone(), right: right.clone(), ratio };
     Ok(tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
@@ -142,12 +143,13 @@ struct Saved {
     operation: Binary,
     left: Var,
     right: Var,
-    y: Tensor,
+    /// left / right, of a quotient.
+    ratio: Option<Tensor>,
 }
 
 impl Saved {
     fn backward(&self, g: &Tensor, gradients: &mut Gradients) {
-        let Self { operation, left, right, y } = self;
+        let Self { operation, left, right, ratio } = self;
         let combined = |operation: Binary, a: &Tensor, b: &Tensor| {
             let plan = Broadcast::new(operation.name(), a.shape(), b.shape());
             operation.apply(&plan.expect("the sides met on the way forward"), [a, b])
@@ -166,8 +168,9 @@ impl Saved {
                 Binary::Sub => map(Unary::Scale(-1.0), g),
                 Binary::Mul => combined(Binary::Mul, g, left.value()),
                 Binary::Div => {
-                    let ratio = combined(Binary::Div, y, right.value());
-                    map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &ratio))
+                    let ratio = ratio.as_ref().expect("kept for quotients");
+                    let slope = combined(Binary::Div, ratio, right.value());
+                    map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope))
                 }
             };
             gradients.add(right, &sum_to(&full, right.shape()));
@@ -209,17 +212,28 @@ enum Unary {
     Activation(Activation),
 }
 
+impl Unary {
+    /// What the way back reads: y = f(x) where f′ is told in it, or x, or nothing.
+    fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+        match self {
+            Self::Scale(_) => None,
+            Self::Sqrt | Self::Exp | Self::Tanh | Self::Relu => Some(y.clone()),
+            Self::Square | Self::Ln | Self::Activation(_) => Some(x.clone()),
+        }
+    }
+}
+
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     let y = map(operation, x.value());
-    let (input, saved) = (x.clone(), y.clone());
+    let (place, kept) = (x.place(), operation.kept(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {
         let mut dx = Tensor::uninit(gradient.shape());
-        let (g, x, y) = (gradient.data(), input.value().data(), saved.data());
+        let (g, kept) = (gradient.data(), kept.as_ref().unwrap_or(gradient).data());
         parallel::elements(dx.data_mut(), |start, out| {
             let range = start..start + out.len();
-            differentiate(operation, out, &g[range.clone()], [&x[range.clone()], &y[range]]);
+            differentiate(operation, out, &g[range.clone()], &kept[range]);
         });
-        gradients.add(&input, &dx);
+        gradients.add(&place, &dx);
     })
 }
 
@@ -254,18 +268,17 @@ vectorised! {
 }
 
 vectorised! {
-    /// g·f′(x), told in x or in y = f(x), whichever is nearer.
-    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], values: [&[f32]; 2]) {
-        let [x, y] = values;
+    /// g·f′(x), told in what was kept: x or y = f(x), whichever is nearer.
+    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], kept: &[f32]) {
         match operation {
             Unary::Scale(factor) => each(out, g, |g| factor * g),
-            Unary::Square => pairs(out, g, x, |g, x| g * (2.0 * x)),
-            Unary::Sqrt => pairs(out, g, y, |g, y| g / (2.0 * y)),
-            Unary::Exp => pairs(out, g, y, |g, y| g * y),
-            Unary::Ln => pairs(out, g, x, |g, x| g / x),
-            Unary::Tanh => pairs(out, g, y, |g, y| g * ((1.0 - y) * (1.0 + y))),
-            Unary::Relu => pairs(out, g, y, |g, y| if y > 0.0 { g } else { 0.0 }),
-            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, x, f)),
+            Unary::Square => pairs(out, g, kept, |g, x| g * (2.0 * x)),
+            Unary::Sqrt => pairs(out, g, kept, |g, y| g / (2.0 * y)),
+            Unary::Exp => pairs(out, g, kept, |g, y| g * y),
+            Unary::Ln => pairs(out, g, kept, |g, x| g / x),
+            Unary::Tanh => pairs(out, g, kept, |g, y| g * ((1.0 - y) * (1.0 + y))),
+            Unary::Relu => pairs(out, g, kept, |g, y| if y > 0.0 { g } else { 0.0 }),
+            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, kept, f)),
         }
     }
 }
