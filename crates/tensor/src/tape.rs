@@ -47,6 +47,11 @@ impl Var {
         self.node.is_some() && self.node == other.node
     }
 
+    /// Its place on the tape alone, so that a way back that does not read the value does not keep it.
+    pub(crate) fn place(&self) -> Self {
+        Self { value: Tensor::uninit(&[0]), node: self.node }
+    }
+
     /// Whether anything asks for its gradient.
     pub fn needs_gradient(&self) -> bool {
         self.node.is_some()
