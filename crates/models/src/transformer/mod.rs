@@ -6,6 +6,7 @@ pub mod encoder;
 mod input;
 mod residual;
 pub mod translator;
+mod validate;
 
 pub use config::TransformerConfig;
 pub use translator::{Decoding, Translator};

@@ -37,7 +37,7 @@ impl Translator {
     /// # Errors
     /// If the config describes no model.
     pub fn new(config: &TransformerConfig, parameters: &mut Parameters) -> Result<Self> {
-        //VALIDATE
+        config.validate()?;
         let mut builder = Builder::new(parameters);
         let &TransformerConfig { source_vocab_size, target_vocab_size, d_model, .. } = config;
         let mut table = |name: &str, vocab_size| Embedding::new(&mut builder.at(name), vocab_size, d_model);

@@ -1,0 +1,129 @@
+//! Keys of a JSON object, read by type; what is unknown is named together with the nearest known one.
+
+use std::path::Path;
+
+use polyhead_tensor::ops::linear::Activation;
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// The keys of a file.
+pub(super) struct Keys<'a> {
+    path: &'a Path,
+    map: Map<String, Value>,
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(path: &'a Path, map: Map<String, Value>) -> Self {
+        Self { path, map }
+    }
+
+    /// Checks that every key is one of `known` or one that says nothing about a model.
+    pub(super) fn check_known(&self, known: &[&str]) -> Result<()> {
+        let mut all = known.to_vec();
+        all.extend(ignored().map(|key| -> &str { key }));
+        let Some(key) = self.map.keys().find(|key| !all.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let nearest = all.iter().min_by_key(|known| distance(known, key)).copied().unwrap_or_default();
+        let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
+        Err(Error::file(self.path, message, "correct or remove it: what it asks for would not be done"))
+    }
+
+    /// A size; `default` where it is not given.
+    pub(super) fn size(&self, key: &str, default: usize) -> Result<usize> {
+        self.get(key, default, "a whole number", |value| {
+            value.as_u64().and_then(|size| usize::try_from(size).ok())
+        })
+    }
+
+    /// An id, or a list of one; `default` where it is not given.
+    pub(super) fn id(&self, key: &str, default: u32) -> Result<u32> {
+        self.get(key, default, "an id", |value| {
+            let value = match value.as_array().map(Vec::as_slice) {
+                Some([single]) => single,
+                _ => value,
+            };
+            value.as_u64().and_then(|id| u32::try_from(id).ok())
+        })
+    }
+
+    /// A number; `default` where it is not given.
+    pub(super) fn number(&self, key: &str, default: f32) -> Result<f32> {
+        self.get(key, default, "a number", |value| value.as_f64().map(|number| number as f32))
+    }
+
+    /// Yes or no; `default` where it is not given.
+    pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
+        self.get(key, default, "true or false", Value::as_bool)
+    }
+
+    /// An activation by one of its names, after `rename`; `default` where it is not given.
+    pub(super) fn activation(
+        &self,
+        key: &str,
+        default: &str,
+        rename: fn(&str) -> &str,
+    ) -> Result<Activation> {
+        let name = self.get(key, default.to_owned(), "a name", |value| value.as_str().map(str::to_owned))?;
+        Activation::from_name(rename(&name)).ok_or_else(|| {
+            let known: Vec<&str> = Activation::names().collect();
+            let message = format!("{key} is {name:?}, expected one of {}", known.join(", "));
+            Error::file(self.path, message, "this activation is not supported")
+        })
+    }
+
+    /// Refuses every value of `key` but `only`; `why` says what is missing.
+    pub(super) fn only(&self, key: &str, only: &Value, why: &str) -> Result<()> {
+        match self.map.get(key) {
+            Some(value) if !value.is_null() && value != only => {
+                let message = format!("{key} is {value}, expected {only}");
+                Err(Error::file(self.path, message, format!("{why} is not supported")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn get<T>(&self, key: &str, default: T, expected: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T> {
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(value) => read(value).ok_or_else(|| {
+                let message = format!("{key} is {value}, expected {expected}");
+                Error::file(self.path, message, "correct the value")
+            }),
+        }
+    }
+}
+
+/// Keys that say nothing about a model.
+pub(super) fn ignored() -> impl Iterator<Item = &'static str> {
+    include_str!("ignored.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// How many letters must be put in, taken out or changed to make `b` of `a` (Levenshtein 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_by_hand() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("d_model", "d_model"), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! Hugging Face's `config.json` of Marian models (transformers' `MarianConfig`), read and written.
+//!
+//! Where a key is missing, the default of `MarianConfig` holds.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::keys::Keys;
+use crate::checkpoint::safetensors::{Dtype, Weights};
+use crate::transformer::TransformerConfig;
+use crate::transformer::config::{
+    CrossProjection, Dropout, NormOrder, PositionConfig, Sight, SinusoidalLayout, StackConfig, Tie,
+};
+use crate::{Error, Result};
+
+/// The norms of these models have no other.
+const NORM_EPSILON: f32 = 1e-5;
+const POSITION: PositionConfig = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated };
+
+/// Keys that are read.
+const KNOWN: &[&str] = &[
+    "activation_dropout",
+    "activation_function",
+    "add_final_layer_norm",
+    "attention_dropout",
+    "d_model",
+    "decoder_attention_heads",
+    "decoder_ffn_dim",
+    "decoder_layers",
+    "decoder_start_token_id",
+    "decoder_vocab_size",
+    "dropout",
+    "encoder_attention_heads",
+    "encoder_ffn_dim",
+    "encoder_layers",
+    "eos_token_id",
+    "is_encoder_decoder",
+    "max_position_embeddings",
+    "model_type",
+    "normalize_before",
+    "normalize_embedding",
+    "pad_token_id",
+    "scale_embedding",
+    "share_encoder_decoder_embeddings",
+    "static_position_embeddings",
+    "tie_word_embeddings",
+    "vocab_size",
+];
+
+pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> Result<TransformerConfig> {
+    let keys = Keys::new(path, map);
+    keys.check_known(KNOWN)?;
+    keys.only("normalize_before", &json!(false), "pre-norm in a Marian model")?;
+    keys.only("normalize_embedding", &json!(false), "a norm behind the embeddings")?;
+    keys.only("add_final_layer_norm", &json!(false), "a last norm in a Marian model")?;
+    keys.only("static_position_embeddings", &json!(true), "learned positions in a Marian model")?;
+    keys.only("is_encoder_decoder", &json!(true), "a Marian model without an encoder")?;
+    let source_vocab_size = keys.size("vocab_size", 58_101)?;
+    Ok(TransformerConfig {
+        source_vocab_size,
+        target_vocab_size: keys.size("decoder_vocab_size", source_vocab_size)?,
+        d_model: keys.size("d_model", 1024)?,
+        encoder: stack(&keys, "encoder")?,
+        decoder: stack(&keys, "decoder")?,
+        norm_order: NormOrder::Post,
+        final_norm: false,
+        norm_epsilon: NORM_EPSILON,
+        activation: keys.activation("activation_function", "gelu", |name| name)?,
+        position: POSITION,
+        tie: tie(&keys, weights)?,
+        scale_embedding: keys.flag("scale_embedding", false)?,
+        // transformers takes a missing bias for zero.
+        output_bias: weights.shape("final_logits_bias").is_some(),
+        max_len: keys.size("max_position_embeddings", 1024)?,
+        pad_id: keys.id("pad_token_id", 58_100)?,
+        end_id: keys.id("eos_token_id", 0)?,
+        start_id: keys.id("decoder_start_token_id", 58_100)?,
+        dropout: Dropout {
+            embedding: keys.number("dropout", 0.1)?,
+            residual: keys.number("dropout", 0.1)?,
+            attention: keys.number("attention_dropout", 0.0)?,
+            activation: keys.number("activation_dropout", 0.0)?,
+        },
+        ..TransformerConfig::default()
+    })
+}
+
+fn stack(keys: &Keys<'_>, side: &str) -> Result<StackConfig> {
+    let n_layers = keys.size(&format!("{side}_layers"), 12)?;
+    let n_heads = keys.size(&format!("{side}_attention_heads"), 16)?;
+    Ok(StackConfig::new(n_layers, n_heads, keys.size(&format!("{side}_ffn_dim"), 4096)?))
+}
+
+fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
+    let shared = keys.flag("share_encoder_decoder_embeddings", true)?;
+    Ok(match (shared, keys.flag("tie_word_embeddings", true)?) {
+        (true, true) => Tie::All,
+        (false, true) => Tie::TargetOutput,
+        (false, false) => Tie::None,
+        // transformers 5 ties nothing then and stores three tables; transformers 4 still shared the embeddings.
+        (true, false) if weights.shape("model.encoder.embed_tokens.weight").is_some() => Tie::None,
+        (true, false) => Tie::SourceTarget,
+    })
+}
+
+/// Whether transformers' Marian models can be what this config describes; otherwise all reasons why not.
+pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), Vec<String>> {
+    let epsilon = config.norm_epsilon;
+    let checks = [
+        (config.norm_order == NormOrder::Post, "pre-norm: Marian has post-norm only".to_owned()),
+        (!config.final_norm, "a last norm: Marian has none".to_owned()),
+        (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: Marian has {NORM_EPSILON} only")),
+        (
+            config.position == POSITION,
+            format!("positions {:?}: Marian has concatenated sinusoids only", config.position),
+        ),
+        (
+            config.cross_projection == CrossProjection::PerLayer,
+            "one cross-attention projection for all layers: Marian has one in each".to_owned(),
+        ),
+        (
+            config.encoder_sight == Sight::Full && config.decoder_sight == Sight::Full,
+            "limited sight: Marian sees everything".to_owned(),
+        ),
+        (
+            config.tie != Tie::SourceTarget,
+            "source and target share an embedding that is not the output's: Marian ties all or the target's"
+                .to_owned(),
+        ),
+        (
+            plain_heads(config),
+            "heads of other widths or shared keys: Marian has d_model / n_heads".to_owned(),
+        ),
+    ];
+    let reasons: Vec<String> =
+        checks.into_iter().filter(|(fits, _)| !fits).map(|(_, reason)| reason).collect();
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+fn plain_heads(config: &TransformerConfig) -> bool {
+    [&config.encoder, &config.decoder].into_iter().all(|stack| {
+        let width = config.d_model / stack.n_heads.max(1);
+        stack.n_key_heads.is_none_or(|heads| heads == stack.n_heads)
+            && stack.d_key.is_none_or(|d_key| d_key == width)
+            && stack.d_value.is_none_or(|d_value| d_value == width)
+            && width * stack.n_heads == config.d_model
+    })
+}
+
+/// The text of `config.json` for a model that Marian can be, with weights stored as `dtype`.
+pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Result<String> {
+    marian_compatible(config).map_err(|reasons| {
+        let message = format!("the model is no Marian model: {}", reasons.join("; "));
+        Error::file(path, message, "save it in the polyhead layout")
+    })?;
+    // Keys in alphabetical order, so that the text does not hang on how maps are built.
+    let value = json!({
+        "activation_dropout": shortest(config.dropout.activation),
+        "activation_function": config.activation.name(),
+        "architectures": ["MarianMTModel"],
+        "attention_dropout": shortest(config.dropout.attention),
+        "bos_token_id": null,
+        "d_model": config.d_model,
+        "decoder_attention_heads": config.decoder.n_heads,
+        "decoder_ffn_dim": config.decoder.d_ff,
+        "decoder_layerdrop": 0.0,
+        "decoder_layers": config.decoder.n_layers,
+        "decoder_start_token_id": config.start_id,
+        "decoder_vocab_size": config.target_vocab_size,
+        "dropout": shortest(config.dropout.residual),
+        "dtype": dtype.torch_name(),
+        "encoder_attention_heads": config.encoder.n_heads,
+        "encoder_ffn_dim": config.encoder.d_ff,
+        "encoder_layerdrop": 0.0,
+        "encoder_layers": config.encoder.n_layers,
+        "eos_token_id": config.end_id,
+        "forced_eos_token_id": config.end_id,
+        "init_std": 0.02,
+        "is_encoder_decoder": true,
+        "max_position_embeddings": config.max_len,
+        "model_type": "marian",
+        "pad_token_id": config.pad_id,
+        "scale_embedding": config.scale_embedding,
+        "share_encoder_decoder_embeddings": config.tie == Tie::All,
+        "tie_word_embeddings": config.tie != Tie::None,
+        "use_cache": true,
+        "vocab_size": config.source_vocab_size,
+    });
+    Ok(pretty(&value))
+}
+
+/// The text of `generation_config.json`: padding is never generated, and the longest sentence ends.
+pub(crate) fn generation_text(config: &TransformerConfig) -> String {
+    pretty(&json!({
+        "bad_words_ids": [[config.pad_id]],
+        "decoder_start_token_id": config.start_id,
+        "eos_token_id": config.end_id,
+        "forced_eos_token_id": config.end_id,
+        "max_length": config.max_len,
+        "num_beams": 1,
+        "pad_token_id": config.pad_id,
+    }))
+}
+
+/// The f64 that is written as the f32 is: 0.1, not 0.10000000149.
+fn shortest(number: f32) -> f64 {
+    number.to_string().parse().expect("a number that was written")
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("a value is always JSON") + "\n"
+}

@@ -1,0 +1,68 @@
+//! What a model folder says about its model: `config.json` of Hugging Face's Marian or our own, or fairseq's `args.json`.
+
+mod fairseq;
+mod keys;
+mod marian;
+mod own;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::names::Layout;
+use super::safetensors::Weights;
+use crate::transformer::TransformerConfig;
+use crate::{Error, Result};
+
+pub use marian::marian_compatible;
+pub(super) use marian::{generation_text, text as marian_text};
+pub(super) use own::text as own_text;
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const ARGS: &str = "args.json";
+
+/// The config of a folder and whose names its weights have.
+pub(super) fn read(folder: &Path) -> Result<(TransformerConfig, Layout)> {
+    let [config, args] = [CONFIG, ARGS].map(|name| folder.join(name));
+    let (path, (config, layout)) = if config.exists() {
+        let map = object(&config)?;
+        let read = read_config(folder, &config, map)?;
+        (config, read)
+    } else if args.exists() {
+        let weights = Weights::open(folder)?;
+        let read = (fairseq::read(&args, object(&args)?, &weights)?, Layout::Fairseq);
+        (args, read)
+    } else {
+        let message = format!("neither {CONFIG} nor {ARGS} is there");
+        return Err(Error::file(folder, message, "is this the folder of a model?"));
+    };
+    config.validate().map_err(|error| Error::file(&path, error.to_string(), error.hint()))?;
+    Ok((config, layout))
+}
+
+fn read_config(folder: &Path, path: &Path, map: Map<String, Value>) -> Result<(TransformerConfig, Layout)> {
+    match map.get("model_type").and_then(Value::as_str) {
+        Some("marian") => Ok((marian::read(path, map, &Weights::open(folder)?)?, Layout::Marian)),
+        Some(own::MODEL_TYPE) => {
+            let (config, layout) = own::read(path, map)?;
+            let layout = match layout {
+                Some(layout) => layout,
+                None => Layout::recognise(Weights::open(folder)?.names()),
+            };
+            Ok((config, layout))
+        }
+        other => {
+            let found =
+                other.map_or_else(|| "no model_type".to_owned(), |name| format!("model_type {name:?}"));
+            let message = format!("{found}, expected \"marian\" or {:?}", own::MODEL_TYPE);
+            Err(Error::file(path, message, "other architectures are not read"))
+        }
+    }
+}
+
+fn object(path: &Path) -> Result<Map<String, Value>> {
+    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let value = serde_json::from_slice(&text);
+    value.map_err(|error| Error::file(path, format!("no JSON object: {error}"), "fetch the file again"))
+}

@@ -1,0 +1,124 @@
+//! Model folders: a config and weights on disk ↔ [`TransformerConfig`] and [`Parameters`].
+//!
+//! ```text
+//! config.json | args.json → config/ → TransformerConfig → (the model declares its parameters)
+//! model*.safetensors → safetensors/ → arrays by name → names/ → Parameters
+//! ```
+//!
+//! Read are folders of Hugging Face's Marian, of fairseq (converted to safetensors), of PyTorch's nn.Transformer and our
+//! own; see [`Layout`]. A folder of ours has its config last, so a folder with a config is complete.
+
+mod config;
+mod names;
+pub mod safetensors;
+
+use std::path::{Path, PathBuf};
+
+use polyhead_tensor::Parameters;
+
+use self::safetensors::{Dtype, Weights, WriteOptions};
+use crate::Result;
+use crate::transformer::TransformerConfig;
+
+pub use config::marian_compatible;
+pub use names::Layout;
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Whose names the arrays have.
+    pub layout: Layout,
+    /// The types of numbers in the files.
+    pub dtypes: Vec<Dtype>,
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Their size in all.
+    pub bytes: u64,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The files, the config last.
+    pub files: Vec<PathBuf>,
+    /// Their size in all.
+    pub bytes: u64,
+}
+
+/// How a model is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaveOptions {
+    /// How numbers are stored: F32, or rounded to the nearest F16 or BF16; F32.
+    pub dtype: Dtype,
+    /// Whose names the arrays get, and whose config the folder; our own.
+    pub layout: Layout,
+    /// Weights beyond this many bytes go to several files; 5 GB.
+    pub max_shard_bytes: u64,
+}
+
+impl Default for SaveOptions {
+    fn default() -> Self {
+        let WriteOptions { dtype, max_shard_bytes } = WriteOptions::default();
+        Self { dtype, layout: Layout::default(), max_shard_bytes }
+    }
+}
+
+/// The config of a folder, validated, and whose names its weights have.
+pub fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+    config::read(folder.as_ref())
+}
+
+/// Gives all declared parameters their values from the weights of a folder.
+///
+/// # Errors
+/// If an array is missing, has another shape, belongs to no parameter, or differs from a copy of itself. Parameters may
+/// have been changed then.
+pub fn load_parameters(
+    folder: impl AsRef<Path>,
+    config: &TransformerConfig,
+    layout: Layout,
+    parameters: &mut Parameters,
+) -> Result<Loaded> {
+    let weights = Weights::open(folder)?;
+    names::read(&weights, config, layout, parameters)?;
+    let mut dtypes: Vec<Dtype> = weights.names().filter_map(|name| weights.dtype(name)).collect();
+    dtypes.sort();
+    dtypes.dedup();
+    let files = weights.files();
+    Ok(Loaded {
+        layout,
+        dtypes,
+        files: files.iter().map(|file| file.path().to_owned()).collect(),
+        bytes: files.iter().map(|file| file.size() as u64).sum(),
+    })
+}
+
+/// Writes a model into a folder, which is made if need be; other files there stay, older weights go.
+///
+/// # Panics
+/// If a parameter was never given a value.
+pub fn save(
+    folder: impl AsRef<Path>,
+    config: &TransformerConfig,
+    parameters: &Parameters,
+    options: &SaveOptions,
+) -> Result<Saved> {
+    let folder = folder.as_ref();
+    config.validate()?;
+    let mut texts = Vec::new();
+    if options.layout == Layout::Marian {
+        let text = config::marian_text(folder, config, options.dtype)?;
+        texts.push(("generation_config.json", config::generation_text(config)));
+        texts.push((config::CONFIG, text));
+    } else {
+        texts.push((config::CONFIG, config::own_text(config, options.layout)));
+    }
+    let arrays = names::arrays(options.layout, config, parameters)?;
+    let SaveOptions { dtype, max_shard_bytes, .. } = *options;
+    let mut unfinished = safetensors::write(folder, arrays, WriteOptions { dtype, max_shard_bytes })?;
+    for (name, text) in texts {
+        unfinished.add(name, text.as_bytes())?;
+    }
+    let bytes = unfinished.bytes();
+    Ok(Saved { files: unfinished.finish()?, bytes })
+}

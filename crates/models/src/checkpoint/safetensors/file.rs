@@ -1,0 +1,164 @@
+//! One file of named arrays, read where it lies.
+//!
+//! ```
+//! use polyhead_models::checkpoint::safetensors::TensorFile;
+//! let header = br#"{"ids":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}"#;
+//! let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[7, 0, 0, 0, 9, 0, 0, 0]].concat();
+//! let file = TensorFile::from_bytes("example", bytes)?;
+//! assert_eq!(file.ids("ids")?, [7, 9]);
+//! # Ok::<(), polyhead_models::Error>(())
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use polyhead_tensor::Tensor;
+use polyhead_tensor::bf16::Bf16Tensor;
+
+use super::dtype::Dtype;
+use super::half;
+use super::header::{self, Entry};
+use crate::{Error, Result};
+
+/// A file whose header was found sound.
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    bytes: Bytes,
+    entries: Vec<Entry>,
+    places: HashMap<String, usize>,
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Held(Vec<u8>),
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Held(bytes) => bytes,
+        }
+    }
+}
+
+impl TensorFile {
+    /// Maps a file into memory and checks its header.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
+        Self::new(path.to_owned(), Bytes::Mapped(map(path, &file)?))
+    }
+
+    /// The same with bytes that are in memory already; `name` stands for the path in messages.
+    pub fn from_bytes(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self> {
+        Self::new(name.into(), Bytes::Held(bytes))
+    }
+
+    fn new(path: PathBuf, bytes: Bytes) -> Result<Self> {
+        let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
+        let places = entries.iter().zip(0..).map(|(entry, place)| (entry.name.clone(), place)).collect();
+        Ok(Self { path, bytes, entries, places, metadata })
+    }
+
+    /// Where it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.as_slice().len()
+    }
+
+    /// What its writer noted, such as `format`.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+
+    /// The arrays' names, in the order in which they lie in the file.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// The type of an array's numbers.
+    pub fn dtype(&self, name: &str) -> Option<Dtype> {
+        self.find(name).map(|entry| entry.dtype)
+    }
+
+    /// The shape of an array.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.find(name).map(|entry| entry.shape.as_slice())
+    }
+
+    /// An array of floating-point numbers as f32.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let entry = self.entry(name)?;
+        let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
+        match entry.dtype {
+            Dtype::F32 => Ok(Tensor::new(&entry.shape, chunks(bytes).map(f32::from_le_bytes).collect())),
+            Dtype::F16 => {
+                let numbers = chunks(bytes).map(|pair| half::to_f32(u16::from_le_bytes(pair)));
+                Ok(Tensor::new(&entry.shape, numbers.collect()))
+            }
+            Dtype::Bf16 => {
+                Ok(Bf16Tensor::new(&entry.shape, chunks(bytes).map(u16::from_le_bytes).collect()).to_f32())
+            }
+            other => Err(self.wrong_type(name, other, "F32, F16 or BF16")),
+        }
+    }
+
+    /// An array of whole numbers as ids, row after row.
+    pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
+        let entry = self.entry(name)?;
+        let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
+        let numbers: Vec<i64> = match entry.dtype {
+            Dtype::I64 => chunks(bytes).map(i64::from_le_bytes).collect(),
+            Dtype::I32 => chunks(bytes).map(|four| i64::from(i32::from_le_bytes(four))).collect(),
+            other => return Err(self.wrong_type(name, other, "I64 or I32")),
+        };
+        let ids = numbers.into_iter().map(|number| {
+            u32::try_from(number).map_err(|_| {
+                let message = format!("tensor {name} holds {number}, expected ids from 0 to {}", u32::MAX);
+                Error::file(&self.path, message, "only ids can be read as whole numbers")
+            })
+        });
+        ids.collect()
+    }
+
+    fn find(&self, name: &str) -> Option<&Entry> {
+        self.places.get(name).map(|&place| &self.entries[place])
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry> {
+        self.find(name).ok_or_else(|| {
+            let message = format!("there is no tensor {name} among {}", self.entries.len());
+            Error::file(&self.path, message, "is this the file of another model?")
+        })
+    }
+
+    fn wrong_type(&self, name: &str, found: Dtype, expected: &str) -> Error {
+        let message = format!("tensor {name} is of type {found}, expected {expected}");
+        Error::file(&self.path, message, "store it in one of these types")
+    }
+}
+
+/// Numbers of N bytes, one after the other.
+fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    bytes.as_chunks::<N>().0.iter().copied()
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a mapping has no safe form; our own writer never changes a file, it replaces it"
+)]
+fn map(path: &Path, file: &File) -> Result<Mmap> {
+    // SAFETY: the mapping is only read. Another program that changed the file in place while it is read could make
+    // numbers wrong or, by cutting it short, end the process; every reader of mapped models shares this.
+    unsafe { Mmap::map(file) }.map_err(|error| Error::io(path, "read", error))
+}

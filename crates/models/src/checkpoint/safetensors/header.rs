@@ -1,0 +1,168 @@
+//! The header of a file: which arrays there are and where, checked against the file's size.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+
+use super::dtype::Dtype;
+use crate::{Error, Result};
+
+/// Bytes of the number that says how long the header is.
+pub(super) const LENGTH_BYTES: usize = 8;
+/// No header is longer; one of a model with a million arrays is about this long.
+const MOST_BYTES: u64 = 100 << 20;
+const DAMAGED: &str = "the file is damaged or was not copied to its end; fetch it again";
+
+/// One array of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<usize>,
+    /// Its bytes, counted from the start of the file.
+    pub(super) bytes: Range<usize>,
+}
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// In the order in which the numbers lie in the file.
+    pub(super) entries: Vec<Entry>,
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+/// Reads and checks the header of a file with these bytes; `path` is for messages.
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Header> {
+    let text = text(path, bytes)?;
+    let raw: RawHeader = serde_json::from_slice(text)
+        .map_err(|error| Error::file(path, format!("the header is no valid JSON: {error}"), DAMAGED))?;
+    let start = LENGTH_BYTES + text.len();
+    let mut names = HashSet::new();
+    let mut entries = Vec::new();
+    for (name, raw) in raw.arrays {
+        if !names.insert(name.clone()) {
+            return Err(Error::file(path, format!("tensor {name} is listed twice"), DAMAGED));
+        }
+        let entry = entry(&name, &raw, start, bytes.len() - start)
+            .map_err(|message| Error::file(path, format!("tensor {name}: {message}"), DAMAGED))?;
+        entries.push(entry);
+    }
+    entries.sort_by_key(|entry| (entry.bytes.start, entry.bytes.end));
+    check_cover(&entries, start, bytes.len()).map_err(|message| Error::file(path, message, DAMAGED))?;
+    Ok(Header { entries, metadata: raw.metadata })
+}
+
+/// The JSON text, whose length stands in front of it.
+fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
+        let message = format!("{} bytes, expected at least 8 for the length of the header", bytes.len());
+        return Err(Error::file(path, message, DAMAGED));
+    };
+    let length = u64::from_le_bytes(*length);
+    if length > MOST_BYTES {
+        let message = format!("a header of {length} bytes, expected at most {MOST_BYTES}");
+        return Err(Error::file(path, message, "this is probably no safetensors file"));
+    }
+    rest.get(..length as usize).ok_or_else(|| {
+        let message = format!("a header of {length} bytes, but only {} bytes follow its length", rest.len());
+        Error::file(path, message, DAMAGED)
+    })
+}
+
+/// One array, with its place checked; `start` and `available` are the place and the size of all numbers.
+fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::result::Result<Entry, String> {
+    let dtype = Dtype::from_name(&raw.dtype).ok_or_else(|| {
+        format!("type {}, expected one of {}", raw.dtype, Dtype::names().collect::<Vec<_>>().join(", "))
+    })?;
+    let [begin, end] = raw.data_offsets;
+    if begin > end {
+        return Err(format!("begins at byte {begin} and ends before it, at byte {end}"));
+    }
+    if end > available as u64 {
+        return Err(format!("ends at byte {end} of the data, but there are only {available}"));
+    }
+    let size = raw.shape.iter().try_fold(dtype.size() as u64, |size, &axis| size.checked_mul(axis));
+    let size = size.ok_or_else(|| format!("shape {:?} has more numbers than can be counted", raw.shape))?;
+    if size != end - begin {
+        return Err(format!("{} bytes, expected {size} for shape {:?} of {dtype}", end - begin, raw.shape));
+    }
+    let shape = raw.shape.iter().map(|&axis| usize::try_from(axis)).collect::<std::result::Result<_, _>>();
+    let shape = shape.map_err(|_| format!("shape {:?} is too large for this machine", raw.shape))?;
+    // Both offsets are at most `available`, which is a usize.
+    let bytes = start + begin as usize..start + end as usize;
+    Ok(Entry { name: name.to_owned(), dtype, shape, bytes })
+}
+
+/// Arrays in order must lie end to end and fill the file.
+fn check_cover(entries: &[Entry], start: usize, file_len: usize) -> std::result::Result<(), String> {
+    let mut before = "the header";
+    let mut end = start;
+    for entry in entries {
+        let begin = entry.bytes.start;
+        if begin < end {
+            return Err(format!("tensor {} overlaps {before} by {} bytes", entry.name, end - begin));
+        }
+        if begin > end {
+            return Err(format!(
+                "{} bytes between {before} and tensor {} belong to none",
+                begin - end,
+                entry.name
+            ));
+        }
+        (before, end) = (&entry.name, entry.bytes.end);
+    }
+    if end < file_len {
+        return Err(format!("{} bytes after {before} belong to no tensor", file_len - end));
+    }
+    Ok(())
+}
+
+/// One array as it is written down.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawArray {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+/// A header as it is written down, double names included.
+#[derive(Debug, Default)]
+struct RawHeader {
+    arrays: Vec<(String, RawArray)>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl<'de> Deserialize<'de> for RawHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = RawHeader;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with an entry for each tensor")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<RawHeader, A::Error> {
+        let mut header = RawHeader::default();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                header.metadata = map.next_value()?;
+            } else {
+                let array =
+                    map.next_value().map_err(|error| A::Error::custom(format!("tensor {name}: {error}")))?;
+                header.arrays.push((name, array));
+            }
+        }
+        Ok(header)
+    }
+}

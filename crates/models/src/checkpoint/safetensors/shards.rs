@@ -1,0 +1,167 @@
+//! The weights of a model folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use polyhead_tensor::Tensor;
+use serde::Deserialize;
+
+use super::dtype::Dtype;
+use super::file::TensorFile;
+use crate::{Error, Result};
+
+/// The file of a model that is not cut into shards.
+pub(super) const WHOLE: &str = "model.safetensors";
+/// The file that says which array is in which shard.
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+
+/// All arrays of a model folder.
+#[derive(Debug)]
+pub struct Weights {
+    path: PathBuf,
+    files: Vec<TensorFile>,
+    /// The file of each array.
+    places: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Weights {
+    /// Opens the weights of `folder`; only headers are read.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let [whole, index] = [WHOLE, INDEX].map(|name| folder.join(name));
+        if whole.exists() {
+            Ok(Self::whole(TensorFile::open(whole)?))
+        } else if index.exists() {
+            Self::sharded(folder, index)
+        } else {
+            Err(no_weights(folder))
+        }
+    }
+
+    /// The weights of one file.
+    pub fn whole(file: TensorFile) -> Self {
+        let places = file.names().map(|name| (name.to_owned(), 0)).collect();
+        Self { path: file.path().to_owned(), files: vec![file], places }
+    }
+
+    fn sharded(folder: &Path, path: PathBuf) -> Result<Self> {
+        let index = read_index(&path)?;
+        let mut shards: Vec<&String> = index.weight_map.values().collect();
+        shards.sort();
+        shards.dedup();
+        let files =
+            shards.iter().map(|shard| open_shard(folder, &path, shard)).collect::<Result<Vec<_>>>()?;
+        let mut places = BTreeMap::new();
+        for (name, shard) in &index.weight_map {
+            let place = shards.binary_search(&shard).expect("every shard is in the list");
+            if files[place].shape(name).is_none() {
+                let message = format!("tensor {name} is said to be in {shard}, which does not hold it");
+                return Err(Error::file(
+                    &path,
+                    message,
+                    "index and shards are not of one model; fetch them again",
+                ));
+            }
+            places.insert(name.clone(), place);
+        }
+        for (place, file) in files.iter().enumerate() {
+            if let Some(name) = file.names().find(|name| places.get(*name) != Some(&place)) {
+                let message = format!("tensor {name} is in {}, but the index does not say so", shards[place]);
+                return Err(Error::file(
+                    &path,
+                    message,
+                    "index and shards are not of one model; fetch them again",
+                ));
+            }
+        }
+        Ok(Self { path, files, places })
+    }
+
+    /// The file, or the index of the shards.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file or the shards.
+    pub fn files(&self) -> &[TensorFile] {
+        &self.files
+    }
+
+    /// All names, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.places.keys().map(String::as_str)
+    }
+
+    /// The shape of an array.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.file(name)?.shape(name)
+    }
+
+    /// The type of an array's numbers.
+    pub fn dtype(&self, name: &str) -> Option<Dtype> {
+        self.file(name)?.dtype(name)
+    }
+
+    /// An array as f32.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let message =
+            || Error::file(&self.path, format!("there is no tensor {name}"), "is it another model's?");
+        self.file(name).ok_or_else(message)?.tensor(name)
+    }
+
+    fn file(&self, name: &str) -> Option<&TensorFile> {
+        self.places.get(name).map(|&place| &self.files[place])
+    }
+}
+
+/// The files besides `keep` that the index of `folder` lists, and the index: what a new model leaves behind.
+pub(super) fn superseded(folder: &Path, keep: &[PathBuf]) -> Vec<PathBuf> {
+    let index = folder.join(INDEX);
+    let listed = read_index(&index).map(|index| index.weight_map.into_values().collect()).unwrap_or_default();
+    let mut names: Vec<String> = listed;
+    names.retain(|name| is_file_name(name));
+    names.extend([WHOLE.to_owned(), INDEX.to_owned()]);
+    names.sort();
+    names.dedup();
+    let paths = names.into_iter().map(|name| folder.join(name));
+    paths.filter(|path| !keep.contains(path) && path.is_file()).collect()
+}
+
+fn read_index(path: &Path) -> Result<Index> {
+    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let wrong = |error| Error::file(path, format!("no index of shards: {error}"), "fetch the file again");
+    serde_json::from_slice(&text).map_err(wrong)
+}
+
+fn open_shard(folder: &Path, index: &Path, shard: &str) -> Result<TensorFile> {
+    if !is_file_name(shard) {
+        let message = format!("shard {shard:?}, expected the name of a file in the same folder");
+        return Err(Error::file(index, message, "an index names files beside it, without folders"));
+    }
+    let path = folder.join(shard);
+    if !path.exists() {
+        let message = format!("shard {shard} is missing");
+        return Err(Error::file(index, message, "fetch the missing file into the same folder"));
+    }
+    TensorFile::open(path)
+}
+
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|last| last == name)
+}
+
+fn no_weights(folder: &Path) -> Error {
+    let message = format!("neither {WHOLE} nor {INDEX} is there");
+    let pickled = ["pytorch_model.bin", "model.pt"].into_iter().find(|name| folder.join(name).exists());
+    let hint = match pickled {
+        Some(name) => format!("{name} holds Python objects and is not read; convert it to safetensors"),
+        None => "is this the folder of a model?".to_owned(),
+    };
+    Error::file(folder, message, hint)
+}
