@@ -179,22 +179,28 @@ impl Saved {
         }
     }
 
-    /// A tensor for each distinct input, and which of them belongs to query, key and value.
+    /// A tensor for each distinct input, and which of them belongs to query, key and value. Sides share one when they
+    /// are different columns of one input.
     fn gradient_tensors(&self) -> (Vec<(&Var, Tensor)>, [usize; 3]) {
+        let sides = &self.plan.sides;
+        let shared = |a: usize, b: usize| {
+            let one = self.inputs[a].is_same(&self.inputs[b]) && self.inputs[a].shape() == self.inputs[b].shape();
+            a == b || one && !sides[a].overlaps(sides[b])
+        };
         let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
-        let place = [0, 1, 2].map(|side: usize| {
-            let input = &self.inputs[side];
-            let shared = |other: &Var| other.is_same(input) && other.shape() == input.shape();
-            if let Some(known) = tensors.iter().position(|(known, _)| shared(known)) {
-                return known;
+        let mut place = [0, 1, 2];
+        for side in 0..3 {
+            if let Some(known) = (0..side).find(|&known| shared(known, side)) {
+                place[side] = place[known];
+                continue;
             }
-            let others = (0..3).filter(|&other| other == side || shared(&self.inputs[other]));
-            let covered: usize = others.map(|other| self.plan.sides[other].width()).sum();
+            let input = &self.inputs[side];
+            let covered: usize = (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
             let whole = input.shape().last() == Some(&covered);
             let tensor = if whole { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) };
+            place[side] = tensors.len();
             tensors.push((input, tensor));
-            tensors.len() - 1
-        });
+        }
         (tensors, place)
     }
 }

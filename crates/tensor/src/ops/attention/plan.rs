@@ -30,6 +30,11 @@ impl Side {
         self.n_heads * self.d_head
     }
 
+    /// Whether some column belongs to both.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.start < other.start + other.width() && other.start < self.start + self.width()
+    }
+
     /// The first number of `head` at `position` of `row`.
     fn at(self, row: usize, head: usize, position: usize) -> usize {
         (row * self.len + position) * self.stride + self.start + head * self.d_head
@@ -87,7 +92,7 @@ impl Plan {
         let k_len = sides[1].var.shape().get(1).copied().unwrap_or(0);
         let n_heads = options.n_heads;
         let n_key_heads = options.n_key_heads.unwrap_or(n_heads);
-        if n_key_heads == 0 || !n_heads.is_multiple_of(n_key_heads) {
+        if n_heads > 0 && (n_key_heads == 0 || !n_heads.is_multiple_of(n_key_heads)) {
             let expected = format!("a number of heads that divides the {n_heads} of the queries");
             return shape("attention", "key heads", &[n_key_heads], expected);
         }
@@ -156,7 +161,7 @@ fn check_side(columns: Columns<'_>, name: &'static str, [batch, len, n_heads]: [
     let Columns { start, width, .. } = columns;
     match *found {
         [rows, length, stride] if rows == batch && length == len && start + width <= stride => {
-            if n_heads == 0 || width == 0 || !width.is_multiple_of(n_heads) {
+            if n_heads == 0 || !width.is_multiple_of(n_heads) {
                 return shape("attention", name, found, format!("a last axis that {n_heads} heads can share"));
             }
             Ok(Side { len, stride, start, n_heads, d_head: width / n_heads })
