@@ -59,9 +59,14 @@ impl KvCache {
     /// If there are more or fewer rows than slots.
     pub fn write(&mut self, layer: usize, keys: &[f32], values: &[f32]) {
         let rows = self.slots.len();
-        assert!(rows > 0 && keys.len().is_multiple_of(rows) && values.len().is_multiple_of(rows), "{rows} rows");
+        assert!(
+            rows > 0 && keys.len().is_multiple_of(rows) && values.len().is_multiple_of(rows),
+            "{rows} rows"
+        );
         let (d_key, d_value) = (keys.len() / rows, values.len() / rows);
-        for ((&slot, key), value) in self.slots.iter().zip(keys.chunks_exact(d_key)).zip(values.chunks_exact(d_value)) {
+        for ((&slot, key), value) in
+            self.slots.iter().zip(keys.chunks_exact(d_key)).zip(values.chunks_exact(d_value))
+        {
             self.layers[layer].write(slot, self.len, key, value);
         }
     }

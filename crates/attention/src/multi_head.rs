@@ -23,8 +23,8 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    AttentionOptions, CacheShape, CachedOptions, Columns, KeysValues, attention, attention_weights, cached_attention,
-    cached_weights,
+    AttentionOptions, CacheShape, CachedOptions, Columns, KeysValues, attention, attention_weights,
+    cached_attention, cached_weights,
 };
 use polyhead_tensor::ops::shape;
 use polyhead_tensor::{Result, Tensor, Var};
@@ -126,7 +126,11 @@ impl SelfAttention {
             }
         };
         Self {
-            query_key_value: Linear::stacked(&mut builder.at("query_key_value"), shape.d_model, &shape.widths()),
+            query_key_value: Linear::stacked(
+                &mut builder.at("query_key_value"),
+                shape.d_model,
+                &shape.widths(),
+            ),
             output: Linear::new(&mut builder.at("output"), shape.context(), shape.d_model),
             shape,
             rotary,
@@ -161,7 +165,14 @@ impl SelfAttention {
     ///
     /// # Errors
     /// If the shapes do not fit together.
-    pub fn step(&self, pass: &Pass<'_>, x: &Var, cache: &mut KvCache, mask: &Mask, site: Site) -> Result<Var> {
+    pub fn step(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        cache: &mut KvCache,
+        mask: &Mask,
+        site: Site,
+    ) -> Result<Var> {
         let projected = self.query_key_value.forward(pass, x)?;
         let rows = x.shape().first().copied().unwrap_or(0);
         let width = projected.value().len() / rows.max(1);
@@ -169,7 +180,8 @@ impl SelfAttention {
         let [query, key, value] = self.parts(pass, &projected, cache.len())?;
         cache.write(site.layer, key.value().data(), value.value().data());
         let len = cache.len() + 1;
-        let (seen, relative) = (mask.seen_by_last(len), self.relative.as_ref().map(|relative| relative.on(pass)));
+        let (seen, relative) =
+            (mask.seen_by_last(len), self.relative.as_ref().map(|relative| relative.on(pass)));
         let options = CachedOptions {
             n_heads: self.shape.n_heads,
             scale: None,
@@ -250,7 +262,9 @@ impl KeyValueProjection {
     /// If the shapes do not fit together.
     pub fn keep(&self, pass: &Pass<'_>, memory: &Var) -> Result<KeysValues> {
         let projected = self.forward(pass, memory)?;
-        let &[batch, length, width] = projected.shape() else { unreachable!("a linear layer keeps the axes") };
+        let &[batch, length, width] = projected.shape() else {
+            unreachable!("a linear layer keeps the axes")
+        };
         let mut kept = KeysValues::new(self.shape.cache(), batch, length);
         let d_keys = self.shape.widths()[1];
         for (index, row) in projected.value().data().chunks_exact(width).enumerate() {
@@ -276,7 +290,14 @@ impl CrossAttention {
     ///
     /// # Errors
     /// If the shapes do not fit together.
-    pub fn forward(&self, pass: &Pass<'_>, x: &Var, key_value: &Var, sight: &Sight, site: Site) -> Result<Var> {
+    pub fn forward(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        key_value: &Var,
+        sight: &Sight,
+        site: Site,
+    ) -> Result<Var> {
         let query = self.query.forward(pass, x)?;
         let [_, d_keys, d_values] = self.shape.widths();
         let key = Columns { var: key_value, start: 0, width: d_keys };

@@ -69,14 +69,14 @@ impl Mask {
         Self::of(Rule::Causal(Causal))
     }
 
-    /// Keys at most `distance` away.
-    pub fn window(distance: usize) -> Self {
-        Self::of(Rule::Window(Window { before: distance, after: distance }))
+    /// Keys near the query: so many to each side, or a [`Window`].
+    pub fn window(window: impl Into<Window>) -> Self {
+        Self::of(Rule::Window(window.into()))
     }
 
-    /// `distance` keys to each side, `dilation` apart, and the query's own place.
-    pub fn dilated(distance: usize, dilation: usize) -> Self {
-        Self::of(Rule::Dilated(Dilated { distance, dilation: dilation.max(1) }))
+    /// So many keys to each side, `dilation` apart, and the query's own place.
+    pub fn dilated(window: impl Into<Window>, dilation: usize) -> Self {
+        Self::of(Rule::Dilated(Dilated { window: window.into(), dilation: dilation.max(1) }))
     }
 
     /// Some positions that see all and are seen by all.
@@ -116,7 +116,8 @@ impl Mask {
             Rule::All => (Direction::Both, None),
             Rule::Causal(_) => (Direction::Causal, None),
             rule => {
-                let visible: Vec<_> = (0..q_len).map(|query| rule.seen_from(place(query, q_len, k_len), k_len)).collect();
+                let visible: Vec<_> =
+                    (0..q_len).map(|query| rule.seen_from(place(query, q_len, k_len), k_len)).collect();
                 (Direction::Both, Some(Arc::new(Pattern::new(&visible, k_len, rule.stride()))))
             }
         };

@@ -19,8 +19,18 @@ pub struct Window {
     pub after: usize,
 }
 
+/// As many to each side.
+impl From<usize> for Window {
+    fn from(distance: usize) -> Self {
+        Self { before: distance, after: distance }
+    }
+}
+
 impl Window {
     pub(super) fn seen_from(self, place: usize, k_len: usize) -> Vec<Range<u32>> {
-        between(place.saturating_sub(self.before), place.saturating_add(self.after).saturating_add(1).min(k_len))
+        between(
+            place.saturating_sub(self.before),
+            place.saturating_add(self.after).saturating_add(1).min(k_len),
+        )
     }
 }

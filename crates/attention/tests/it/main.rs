@@ -1,8 +1,10 @@
-//! Integration tests of the attention crate: laws, PyTorch's answers, the lectures' worked examples.
+//! The integration tests of `polyhead-attention`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod attend;
 mod golden;
 mod gradient;
+mod laws;
+mod outside;
 mod recurrent;
 mod score;

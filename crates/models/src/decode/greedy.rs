@@ -23,7 +23,11 @@ pub struct GreedyOptions {
 ///
 /// # Errors
 /// If a source cannot be read.
-pub fn greedy<M: NextToken>(model: &M, sources: &[&[u32]], options: GreedyOptions) -> Result<Vec<Hypothesis>> {
+pub fn greedy<M: NextToken>(
+    model: &M,
+    sources: &[&[u32]],
+    options: GreedyOptions,
+) -> Result<Vec<Hypothesis>> {
     let mut found = vec![Hypothesis { ids: Vec::new(), log_probability: 0.0 }; sources.len()];
     if sources.is_empty() || options.max_length == 0 {
         return Ok(found);

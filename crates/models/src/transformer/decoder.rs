@@ -75,7 +75,11 @@ impl DecoderState {
 
 impl Decoder {
     /// Declares the stack here; `embedding` may be shared.
-    pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, config: &TransformerConfig) -> Result<Self> {
+    pub(super) fn new(
+        builder: &mut Builder<'_>,
+        embedding: Embedding,
+        config: &TransformerConfig,
+    ) -> Result<Self> {
         let input = Input::new(builder, embedding, config);
         let layers = (0..config.decoder.n_layers)
             .map(|layer| DecoderLayer::new(&mut builder.at("layers").at(layer), config))
@@ -89,7 +93,13 @@ impl Decoder {
     }
 
     /// Target ids and the encoder's output, rows × source length × d_model → rows × target length × d_model.
-    pub(super) fn forward(&self, pass: &Pass<'_>, memory: &Var, source_lengths: &[usize], target: &Ids) -> Result<Var> {
+    pub(super) fn forward(
+        &self,
+        pass: &Pass<'_>,
+        memory: &Var,
+        source_lengths: &[usize],
+        target: &Ids,
+    ) -> Result<Var> {
         let length = target.length();
         let mut x = self.input.forward(pass, target.ids(), length, 0)?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
@@ -98,7 +108,8 @@ impl Decoder {
         let shared = self.shared_key_value.as_ref().map(|shared| shared.forward(pass, memory)).transpose()?;
         for (index, layer) in self.layers.iter().enumerate() {
             let own = layer.key_value.as_ref().map(|own| own.forward(pass, memory)).transpose()?;
-            let key_value = own.as_ref().or(shared.as_ref()).expect("each layer has keys and values, or all share them");
+            let key_value =
+                own.as_ref().or(shared.as_ref()).expect("each layer has keys and values, or all share them");
             x = layer.forward(
                 pass,
                 index,
@@ -138,7 +149,10 @@ impl Decoder {
         pass.capture.activation(|| "decoder.embedding".into(), &x);
         let DecoderState { cache, memory, sentences, row_lengths, .. } = state;
         for (index, layer) in self.layers.iter().enumerate() {
-            let kept = memory.get(index).or(memory.first()).expect("each layer has keys and values, or all share them");
+            let kept = memory
+                .get(index)
+                .or(memory.first())
+                .expect("each layer has keys and values, or all share them");
             let memory = Memory { kept, slots: sentences, lengths: row_lengths };
             x = layer.forward(
                 pass,
@@ -176,7 +190,10 @@ impl DecoderLayer {
             cross,
             key_value,
             cross_residual: Residual::new(&mut builder.at("cross_attention_norm"), config),
-            feed_forward: FeedForward::new(&mut builder.at("feed_forward"), feed_forward_options(config, config.decoder)),
+            feed_forward: FeedForward::new(
+                &mut builder.at("feed_forward"),
+                feed_forward_options(config, config.decoder),
+            ),
             feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), config),
         })
     }

@@ -30,7 +30,11 @@ struct EncoderLayer {
 
 impl Encoder {
     /// Declares the stack here; `embedding` may be shared.
-    pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, config: &TransformerConfig) -> Result<Self> {
+    pub(super) fn new(
+        builder: &mut Builder<'_>,
+        embedding: Embedding,
+        config: &TransformerConfig,
+    ) -> Result<Self> {
         let input = Input::new(builder, embedding, config);
         let layers = (0..config.encoder.n_layers)
             .map(|layer| EncoderLayer::new(&mut builder.at("layers").at(layer), config))
@@ -67,7 +71,10 @@ impl EncoderLayer {
         Ok(Self {
             attention: self_attention(builder, config, config.encoder)?,
             attention_residual: Residual::new(&mut builder.at("self_attention_norm"), config),
-            feed_forward: FeedForward::new(&mut builder.at("feed_forward"), feed_forward_options(config, config.encoder)),
+            feed_forward: FeedForward::new(
+                &mut builder.at("feed_forward"),
+                feed_forward_options(config, config.encoder),
+            ),
             feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), config),
         })
     }
@@ -98,7 +105,8 @@ pub(super) fn self_attention(
     stack: StackConfig,
 ) -> Result<SelfAttention> {
     let shape = stack.heads(config.d_model);
-    let options = SelfAttentionOptions { order: order(config, shape.d_key)?, dropout: config.dropout.attention };
+    let options =
+        SelfAttentionOptions { order: order(config, shape.d_key)?, dropout: config.dropout.attention };
     Ok(SelfAttention::new(&mut builder.at("self_attention"), shape, options))
 }
 

@@ -37,7 +37,9 @@ impl Input {
             PositionConfig::Learned {} => {
                 Positions::Learned(Learned::new(&mut builder.at("positions"), config.max_len, config.d_model))
             }
-            PositionConfig::None {} | PositionConfig::Relative { .. } | PositionConfig::Rotary { .. } => Positions::None,
+            PositionConfig::None {} | PositionConfig::Relative { .. } | PositionConfig::Rotary { .. } => {
+                Positions::None
+            }
         };
         let scale = if config.scale_embedding { (config.d_model as f32).sqrt() } else { 1.0 };
         Self { embedding, scale, d_model: config.d_model, positions, dropout: config.dropout.embedding }
@@ -77,6 +79,8 @@ pub(super) fn order(config: &TransformerConfig, d_key: usize) -> Result<Order> {
             Order::Rotary(Rotary::new(d_key, config.max_len, RotaryOptions { base, pairing })?)
         }
         PositionConfig::Relative { max_distance } => Order::Relative { max_distance },
-        PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => Order::Embedded,
+        PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => {
+            Order::Embedded
+        }
     })
 }

@@ -54,8 +54,9 @@ impl Translator {
             Tie::All | Tie::TargetOutput => target.clone(),
             Tie::None | Tie::SourceTarget => table("output", target_vocab_size),
         };
-        let output_bias =
-            config.output_bias.then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
+        let output_bias = config
+            .output_bias
+            .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
         let encoder = Encoder::new(&mut builder.at("encoder"), source, config)?;
         let decoder = Decoder::new(&mut builder.at("decoder"), target, config)?;
         Ok(Self { config: config.clone(), encoder, decoder, output, output_bias })

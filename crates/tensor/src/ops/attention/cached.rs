@@ -91,8 +91,18 @@ impl KeysValues {
         }
         for head in 0..n_heads {
             let start = (from * n_heads + head) * self.capacity * d_value;
-            self.values.copy_within(start..start + len * d_value, (to * n_heads + head) * self.capacity * d_value);
+            self.values
+                .copy_within(start..start + len * d_value, (to * n_heads + head) * self.capacity * d_value);
         }
+    }
+
+    /// The values of the first `len` positions of a slot, each with all heads side by side.
+    pub fn values(&self, slot: usize, len: usize) -> Vec<f32> {
+        let CacheShape { n_heads, d_value, .. } = self.shape;
+        let first =
+            |position: usize, head: usize| ((slot * n_heads + head) * self.capacity + position) * d_value;
+        let places = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
+        places.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
     }
 
     /// Room for at least `len` positions, and twice as many as before.
@@ -174,7 +184,12 @@ impl<'a> Step<'a> {
             return shape("cached attention", "query", query.shape(), expected);
         }
         if n_heads == 0 || !options.n_heads.is_multiple_of(n_heads) {
-            return shape("cached attention", "key heads", &[n_heads], format!("a divisor of {}", options.n_heads));
+            return shape(
+                "cached attention",
+                "key heads",
+                &[n_heads],
+                format!("a divisor of {}", options.n_heads),
+            );
         }
         let fits = |(slot, length): (&usize, &usize)| *slot < cache.n_slots && *length <= cache.capacity;
         if options.lengths.len() != rows || !options.slots.iter().zip(options.lengths).all(fits) {

@@ -217,7 +217,8 @@ impl Plan {
         }
         self.distances_of_output(block, d_out, scratch);
         self.drop_weights(index, block, &mut scratch.gradient);
-        let rows = scratch.gradient.chunks_exact_mut(block.n_keys).zip(scratch.weights.chunks_exact(block.n_keys));
+        let rows =
+            scratch.gradient.chunks_exact_mut(block.n_keys).zip(scratch.weights.chunks_exact(block.n_keys));
         rows.for_each(|(gradient, weights)| differentiate(gradient, weights, self.scale));
         let queries = self.sides[0].head(query, own, block.queries);
         for (column, run) in block.runs() {
@@ -231,10 +232,19 @@ impl Plan {
     }
 
     /// The weights of the way forward once more, and after dropout.
-    fn recompute(&self, index: usize, data: [&[f32]; 2], block: &Block<'_>, logsumexp: &[f32], scratch: &mut Scratch) {
+    fn recompute(
+        &self,
+        index: usize,
+        data: [&[f32]; 2],
+        block: &Block<'_>,
+        logsumexp: &[f32],
+        scratch: &mut Scratch,
+    ) {
         self.scores(index, data, block, scratch);
         let Scratch { weights, dropped, .. } = scratch;
-        for (offset, (query, scores)) in block.queries().zip(weights.chunks_exact_mut(block.n_keys)).enumerate() {
+        for (offset, (query, scores)) in
+            block.queries().zip(weights.chunks_exact_mut(block.n_keys)).enumerate()
+        {
             let seen = block.seen(offset, self.visible(index / self.n_heads, query));
             weights_again(scores, seen, logsumexp[index * self.q_len + query]);
         }
@@ -250,7 +260,12 @@ impl Plan {
         let Scratch { gradient, by_distance, .. } = scratch;
         by_distance.resize(block.queries.count * n, 0.0);
         let table = Matrix::new(values.value().data(), n, self.out.d_head);
-        gemm_serial(&mut MatrixMut::new(by_distance, block.queries.count, n), d_out, table.t(), Output::Overwrite);
+        gemm_serial(
+            &mut MatrixMut::new(by_distance, block.queries.count, n),
+            d_out,
+            table.t(),
+            Output::Overwrite,
+        );
         relative.spread(block, self.offset(), by_distance, gradient);
     }
 
@@ -280,7 +295,12 @@ impl Plan {
         let scores = Matrix::new(by_distance, count, n);
         // SAFETY: promised by the caller.
         let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
-        gemm_serial(&mut d_query, scores, Matrix::new(relative.keys.value().data(), n, d_key), Output::Accumulate);
+        gemm_serial(
+            &mut d_query,
+            scores,
+            Matrix::new(relative.keys.value().data(), n, d_key),
+            Output::Accumulate,
+        );
         let queries = self.sides[0].head(forward.inputs[0], own, block.queries);
         gemm_serial(&mut target(0, d_key), scores.t(), queries, Output::Accumulate);
         if relative.values.is_some() {
@@ -306,5 +326,7 @@ fn view_columns<'a>(scores: &'a [f32], block: &Block<'_>, column: usize, count: 
 fn columns_of<'a>(scores: &'a mut [f32], block: &Block<'_>, column: usize, count: usize) -> MatrixMut<'a> {
     assert!(scores.len() >= block.queries.count * block.n_keys && column + count <= block.n_keys);
     // SAFETY: the columns lie inside the block, which is borrowed for as long as the view lives.
-    unsafe { MatrixMut::from_raw(scores.as_mut_ptr().add(column), [block.queries.count, count], block.n_keys) }
+    unsafe {
+        MatrixMut::from_raw(scores.as_mut_ptr().add(column), [block.queries.count, count], block.n_keys)
+    }
 }

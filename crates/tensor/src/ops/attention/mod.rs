@@ -91,7 +91,10 @@ pub fn attention_weights<'a>(
     options: &AttentionOptions,
 ) -> Result<Tensor> {
     let (query, key) = (query.into(), key.into());
-    let plan = Plan::new(&Tape::inference(), [query, key, key], options)?;
+    // There are no values here; the keys stand in for them.
+    let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
+    let options = AttentionOptions { relative, ..options.clone() };
+    let plan = Plan::new(&Tape::inference(), [query, key, key], &options)?;
     let mut out = Tensor::zeros(&[plan.batch, plan.n_heads, plan.q_len, plan.k_len]);
     let data = [query, key].map(|side| side.var.value().data());
     let sequence = (plan.q_len * plan.k_len).max(1);
@@ -151,18 +154,15 @@ impl Saved {
         let (mut tensors, place) = self.gradient_tensors();
         let addresses: Vec<Address> =
             tensors.iter_mut().map(|(_, tensor)| Address(tensor.data_mut().as_mut_ptr())).collect();
-                let forward = Forward {
+        let forward = Forward {
             inputs: self.inputs.each_ref().map(|input| input.value().data()),
             logsumexp: self.logsumexp.data(),
             gradient: gradient.data(),
         };
         let plan = &self.plan;
         let n_tasks = plan.batch * plan.n_key_heads;
-        let mut partial: Vec<Tensor> = self
-            .tables
-            .iter()
-            .map(|table| Tensor::zeros(&[n_tasks, table.value().len()]))
-            .collect();
+        let mut partial: Vec<Tensor> =
+            self.tables.iter().map(|table| Tensor::zeros(&[n_tasks, table.value().len()])).collect();
         let partial_addresses: Vec<Address> =
             partial.iter_mut().map(|tensor| Address(tensor.data_mut().as_mut_ptr())).collect();
         let out = Gradient { sides: place.map(|place| addresses[place]), tables: &partial_addresses };
@@ -184,7 +184,8 @@ impl Saved {
     fn gradient_tensors(&self) -> (Vec<(&Var, Tensor)>, [usize; 3]) {
         let sides = &self.plan.sides;
         let shared = |a: usize, b: usize| {
-            let one = self.inputs[a].is_same(&self.inputs[b]) && self.inputs[a].shape() == self.inputs[b].shape();
+            let one =
+                self.inputs[a].is_same(&self.inputs[b]) && self.inputs[a].shape() == self.inputs[b].shape();
             a == b || one && !sides[a].overlaps(sides[b])
         };
         let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
@@ -195,7 +196,8 @@ impl Saved {
                 continue;
             }
             let input = &self.inputs[side];
-            let covered: usize = (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
+            let covered: usize =
+                (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
             let whole = input.shape().last() == Some(&covered);
             let tensor = if whole { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) };
             place[side] = tensors.len();

@@ -163,8 +163,14 @@ mod tests {
 
     /// Windows of two keys to each side, `dilation` apart.
     fn windows(len: usize, dilation: usize) -> Vec<Vec<Range<u32>>> {
-        let keys = |query: usize| (0..len).filter(move |key| query.abs_diff(*key) % dilation == 0 && query.abs_diff(*key) <= 2 * dilation);
-        (0..len).map(|query| keys(query).fold(Vec::new(), |sum, key| join(&sum, &[key as u32..key as u32 + 1]))).collect()
+        let keys = |query: usize| {
+            (0..len).filter(move |key| {
+                query.abs_diff(*key) % dilation == 0 && query.abs_diff(*key) <= 2 * dilation
+            })
+        };
+        (0..len)
+            .map(|query| keys(query).fold(Vec::new(), |sum, key| join(&sum, &[key as u32..key as u32 + 1])))
+            .collect()
     }
 
     #[test]

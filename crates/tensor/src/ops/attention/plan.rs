@@ -50,7 +50,12 @@ impl Side {
     ///
     /// # Safety
     /// The tensor at `address` has this side's layout, and nobody else touches these columns meanwhile.
-    pub(super) unsafe fn head_mut<'a>(self, address: Address, [row, head]: [usize; 2], run: Run) -> MatrixMut<'a> {
+    pub(super) unsafe fn head_mut<'a>(
+        self,
+        address: Address,
+        [row, head]: [usize; 2],
+        run: Run,
+    ) -> MatrixMut<'a> {
         // SAFETY: promised by the caller.
         unsafe {
             let start = address.0.add(self.at(row, head, run.first));
@@ -110,7 +115,8 @@ impl Plan {
         if let Some(relative) = &options.relative {
             relative.check(key.d_head, value.d_head)?;
         }
-        let out = Side { len: q_len, stride: n_heads * value.d_head, start: 0, n_heads, d_head: value.d_head };
+        let out =
+            Side { len: q_len, stride: n_heads * value.d_head, start: 0, n_heads, d_head: value.d_head };
         let scale = options.scale.unwrap_or(1.0 / (query.d_head as f32).sqrt());
         let mask = Mask::draw(tape, options.dropout)?;
         let options = options.clone();
@@ -162,7 +168,12 @@ fn check_side(columns: Columns<'_>, name: &'static str, [batch, len, n_heads]: [
     match *found {
         [rows, length, stride] if rows == batch && length == len && start + width <= stride => {
             if n_heads == 0 || !width.is_multiple_of(n_heads) {
-                return shape("attention", name, found, format!("a last axis that {n_heads} heads can share"));
+                return shape(
+                    "attention",
+                    name,
+                    found,
+                    format!("a last axis that {n_heads} heads can share"),
+                );
             }
             Ok(Side { len, stride, start, n_heads, d_head: width / n_heads })
         }
@@ -182,7 +193,12 @@ fn check_options(options: &AttentionOptions, [batch, q_len, k_len]: [usize; 3]) 
         return shape("attention", "pattern", &pattern.lengths(), format!("[{q_len}, {k_len}]"));
     }
     if options.pattern.is_some() && options.direction == Direction::Causal {
-        return shape("attention", "pattern", &[q_len, k_len], "a pattern that is causal itself, direction Both");
+        return shape(
+            "attention",
+            "pattern",
+            &[q_len, k_len],
+            "a pattern that is causal itself, direction Both",
+        );
     }
     Ok(())
 }

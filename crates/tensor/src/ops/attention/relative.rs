@@ -28,7 +28,8 @@ impl Relative {
 
     pub(super) fn check(&self, d_key: usize, d_value: usize) -> Result<()> {
         let n = 2 * self.max_distance + 1;
-        let sides = [("relative keys", Some(&self.keys), d_key), ("relative values", self.values.as_ref(), d_value)];
+        let sides =
+            [("relative keys", Some(&self.keys), d_key), ("relative values", self.values.as_ref(), d_value)];
         for (name, table, width) in sides {
             if let Some(table) = table.filter(|table| table.shape() != [n, width]) {
                 return shape("attention", name, table.shape(), format!("[{n}, {width}]"));
@@ -63,7 +64,13 @@ impl Relative {
     }
 
     /// by_distance[q][d] = the sum of weights[q][k] over the keys at distance d from q.
-    pub(super) fn collect(&self, block: &Block<'_>, offset: usize, weights: &[f32], by_distance: &mut Vec<f32>) {
+    pub(super) fn collect(
+        &self,
+        block: &Block<'_>,
+        offset: usize,
+        weights: &[f32],
+        by_distance: &mut Vec<f32>,
+    ) {
         let n = self.n_distances();
         by_distance.clear();
         by_distance.resize(block.queries.count * n, 0.0);
