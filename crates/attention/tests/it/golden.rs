@@ -3,7 +3,7 @@
 use polyhead_tensor::{Parameters, Tensor};
 use serde_json::Value;
 
-/// Relative to the largest number of an array.
+/// Relative to the largest number of an array, or to 0.01.
 pub(crate) const TOLERANCE: f64 = 1e-5;
 
 /// All cases of a kind.
