@@ -5,8 +5,10 @@
 //!
 //! 1. [`mask`] says which queries and keys may meet, [`position`] tells the order.
 //! 2. [`multi_head`] attends with several heads.
-//! 3. [`layers`] stand around it.
+//! 3. [`score`] and [`attend`] are attention step by step, with any score function.
+//! 4. [`layers`] stand around it.
 
+pub mod attend;
 pub mod builder;
 pub mod cache;
 pub mod capture;
@@ -15,6 +17,7 @@ pub mod mask;
 pub mod multi_head;
 pub mod pass;
 pub mod position;
+pub mod score;
 
 pub use builder::Builder;
 pub use cache::KvCache;

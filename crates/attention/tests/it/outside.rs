@@ -10,30 +10,7 @@ use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
 use polyhead_tensor::{Tape, Tensor, Var};
 use serde_json::Value;
 
-/// Relative to the largest number of an array, or to 0.01.
-const TOLERANCE: f64 = 1e-5;
-
-/// The cases of one kind.
-pub(crate) fn cases(kind: &str) -> Vec<Value> {
-    let all: Value = serde_json::from_str(include_str!("../golden/attention.json")).unwrap();
-    let cases: Vec<Value> =
-        all["cases"].as_array().unwrap().iter().filter(|case| case["kind"] == kind).cloned().collect();
-    assert!(!cases.is_empty());
-    cases
-}
-
-fn wide(array: &Value) -> Vec<f64> {
-    array["data"].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
-}
-
-fn tensor(array: &Value) -> Tensor {
-    let shape = integers(&array["shape"]).unwrap();
-    Tensor::new(&shape, wide(array).iter().map(|&number| number as f32).collect())
-}
-
-fn integers(list: &Value) -> Option<Vec<usize>> {
-    list.as_array().map(|list| list.iter().map(|number| number.as_u64().unwrap() as usize).collect())
-}
+use crate::golden::{TOLERANCE, cases, integers, tensor, wide};
 
 fn integer(value: &Value) -> usize {
     value.as_u64().unwrap() as usize
