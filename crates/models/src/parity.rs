@@ -81,8 +81,11 @@ pub fn compare(
     model.forward(&Pass { tape: &tape, parameters, capture: &capture }, &source, &target)?;
     let trace = capture.take();
     let mut ours: Vec<(String, Tensor)> = trace.activations;
-    ours.extend(trace.weights.into_iter().map(|captured| (format!("{}.weights", captured.site), captured.weights)));
-    let place: HashMap<&str, usize> = ours.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
+    ours.extend(
+        trace.weights.into_iter().map(|captured| (format!("{}.weights", captured.site), captured.weights)),
+    );
+    let place: HashMap<&str, usize> =
+        ours.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
     let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for name in reference.names().filter(|name| !INPUTS.contains(name)) {
         match place.get(name) {
@@ -118,12 +121,18 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
         Some(_) => reference.ids(lengths)?.into_iter().map(|length| length as usize).collect(),
     };
     if lengths.len() != rows || lengths.iter().any(|&own| own == 0 || own > length) {
-        return Err(fault(format!("lengths {lengths:?} for {rows} rows of {length}, expected one from 1 to {length} a row")));
+        return Err(fault(format!(
+            "lengths {lengths:?} for {rows} rows of {length}, expected one from 1 to {length} a row"
+        )));
     }
-    let rows: Vec<&[u32]> = ids.chunks_exact(length.max(1)).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
+    let rows: Vec<&[u32]> =
+        ids.chunks_exact(length.max(1)).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
     let padded = Ids::padded(&rows, pad_id);
     if padded.length() != length {
-        return Err(fault(format!("the longest row of {name} has {} ids, expected {length}", padded.length())));
+        return Err(fault(format!(
+            "the longest row of {name} has {} ids, expected {length}",
+            padded.length()
+        )));
     }
     Ok(padded)
 }
@@ -156,7 +165,11 @@ fn compare_array(
     let lengths = rows.lengths(name);
     // rows × [heads ×] positions × numbers; heads are 1 for outputs of layers.
     let &[n_rows, .., positions, width] = ours.shape() else {
-        return Err(Error::file(reference.path(), format!("{name} has shape {:?}", ours.shape()), "expected rows × positions × numbers"));
+        return Err(Error::file(
+            reference.path(),
+            format!("{name} has shape {:?}", ours.shape()),
+            "expected rows × positions × numbers",
+        ));
     };
     let per_row = ours.len() / n_rows.max(1) / width.max(1);
     let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
@@ -169,11 +182,21 @@ fn compare_array(
         for (&ours, &theirs) in ours.iter().zip(theirs) {
             let error = (f64::from(ours) - f64::from(theirs)).abs();
             // Not a number on one side only is the largest error of all.
-            worst = if error.is_nan() { if ours.is_nan() && theirs.is_nan() { worst } else { f64::INFINITY } } else { worst.max(error) };
+            worst = if error.is_nan() {
+                if ours.is_nan() && theirs.is_nan() { worst } else { f64::INFINITY }
+            } else {
+                worst.max(error)
+            };
             largest = largest.max(f64::from(theirs).abs());
         }
     }
     let relative = if worst == 0.0 { 0.0 } else { worst / largest };
     let diverges = worst > tolerance.absolute && relative > tolerance.relative;
-    Ok(Comparison { name: name.to_owned(), shape: ours.shape().to_vec(), absolute: worst, relative, diverges })
+    Ok(Comparison {
+        name: name.to_owned(),
+        shape: ours.shape().to_vec(),
+        absolute: worst,
+        relative,
+        diverges,
+    })
 }

@@ -206,7 +206,7 @@ fn whole(k_len: usize) -> Vec<Range<u32>> {
 
 /// Keys from `start` to before `end`.
 fn between(start: usize, end: usize) -> Vec<Range<u32>> {
-    if start < end { vec![start as u32..end as u32] } else { Vec::new() }
+    (start < end).then_some(start as u32..end as u32).into_iter().collect()
 }
 
 fn intersection(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {

@@ -241,7 +241,7 @@ impl Plain {
             Self::Causal => key <= query,
             Self::Window(before, after) => key + before >= query && key <= query + after,
             Self::Dilated(before, after, dilation) => {
-                query.abs_diff(key) % dilation == 0
+                query.abs_diff(key).is_multiple_of(*dilation)
                     && key + before * dilation >= query
                     && key <= query + after * dilation
             }

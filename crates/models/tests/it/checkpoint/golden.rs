@@ -61,6 +61,7 @@ fn a_marian_config_is_understood() {
         end_id: 0,
         start_id: 96,
         dropout: polyhead_models::transformer::config::Dropout {
+            embedding: 0.0,
             residual: 0.0,
             attention: 0.0,
             activation: 0.0,

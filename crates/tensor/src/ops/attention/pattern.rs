@@ -161,6 +161,10 @@ fn runs(ranges: &[Range<u32>]) -> Vec<Run> {
 mod tests {
     use super::*;
 
+    fn one(start: u32, end: u32) -> Vec<Range<u32>> {
+        std::iter::once(start..end).collect()
+    }
+
     /// Windows of two keys to each side, `dilation` apart.
     fn windows(len: usize, dilation: usize) -> Vec<Vec<Range<u32>>> {
         let keys = |query: usize| {
@@ -169,7 +173,9 @@ mod tests {
             })
         };
         (0..len)
-            .map(|query| keys(query).fold(Vec::new(), |sum, key| join(&sum, &[key as u32..key as u32 + 1])))
+            .map(|query| {
+                keys(query).fold(Vec::new(), |sum, key| join(&sum, &one(key as u32, key as u32 + 1)))
+            })
             .collect()
     }
 
@@ -184,7 +190,7 @@ mod tests {
                 assert!(keys.is_sorted() && keys.len() == block.n_keys);
                 for (offset, query) in block.queries().enumerate() {
                     met[query] += 1;
-                    let seen = block.seen.unwrap()[offset].iter().flat_map(|range| range.clone());
+                    let seen = block.seen.unwrap()[offset].iter().flat_map(Clone::clone);
                     let seen: Vec<u32> = seen.map(|column| keys[column as usize] as u32).collect();
                     let expected: Vec<u32> = visible[query].iter().cloned().flatten().collect();
                     assert_eq!(seen, expected, "query {query} of {len}, dilation {dilation}");
@@ -204,8 +210,8 @@ mod tests {
     #[test]
     fn a_query_that_sees_all_does_not_make_its_neighbours_dear() {
         let mut visible = windows(1000, 1);
-        visible[0] = vec![0..1000];
-        visible[500] = vec![0..1000];
+        visible[0] = one(0, 1000);
+        visible[500] = one(0, 1000);
         let scores = Pattern::new(&visible, 1000, 1).n_scores();
         assert!(scores < 1000 * 70 + 14_000, "{scores}");
     }

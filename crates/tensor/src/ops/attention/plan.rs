@@ -157,7 +157,7 @@ impl Plan {
             Block::dense(first, count, seen)
         });
         let limit = self.exists(row);
-        let sparse = pattern.into_iter().flat_map(|pattern| pattern.blocks());
+        let sparse = pattern.into_iter().flat_map(super::pattern::Pattern::blocks);
         dense.chain(sparse.map(move |block| block.clipped(limit)))
     }
 }
