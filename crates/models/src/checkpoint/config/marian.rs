@@ -174,7 +174,7 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
         "encoder_layerdrop": 0.0,
         "encoder_layers": config.encoder.n_layers,
         "eos_token_id": config.end_id,
-        "forced_eos_token_id": config.end_id,
+        "forced_eos_token_id": null,
         "init_std": 0.02,
         "is_encoder_decoder": true,
         "max_position_embeddings": config.max_len,
@@ -189,13 +189,12 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
     Ok(pretty(&value))
 }
 
-/// The text of `generation_config.json`: padding is never generated, and the longest sentence ends.
+/// The text of `generation_config.json`; padding is never generated.
 pub(crate) fn generation_text(config: &TransformerConfig) -> String {
     pretty(&json!({
         "bad_words_ids": [[config.pad_id]],
         "decoder_start_token_id": config.start_id,
         "eos_token_id": config.end_id,
-        "forced_eos_token_id": config.end_id,
         "max_length": config.max_len,
         "num_beams": 1,
         "pad_token_id": config.pad_id,

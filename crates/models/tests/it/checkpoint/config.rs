@@ -8,6 +8,8 @@ use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{random, small};
@@ -191,5 +193,25 @@ fn what_fairseq_does_and_we_do_not_is_refused() {
         set(&folder.path().join("args.json"), changes);
         let found = read_config(folder.path()).unwrap_err().to_string();
         assert!(found.contains("args.json: ") && found.contains(expected), "{found}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_damaged_config_never_panics(changes in vec((any::<prop::sample::Index>(), 0..0x80_u8), 1..4)) {
+        let (marian, own, fairseq) = (folder(Layout::Marian), folder(Layout::Polyhead), fairseq_folder());
+        for (folder, name) in [(marian, "config.json"), (own, "config.json"), (fairseq, "args.json")] {
+            let path = folder.path().join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            for (place, byte) in &changes {
+                let place = place.index(bytes.len());
+                bytes[place] = *byte;
+            }
+            fs::write(&path, bytes).unwrap();
+            if let Ok((config, _)) = read_config(folder.path()) {
+                config.validate().unwrap();
+            }
+        }
     }
 }

@@ -50,8 +50,8 @@ fn what_is_wrong_with_a_file_is_said() {
         (file("{", 0), "the header is no valid JSON: EOF while parsing"),
         (file("[]", 0), "invalid type: sequence, expected an object with an entry for each tensor"),
         (file("{} x", 0), "the header is no valid JSON: trailing characters"),
-        (file(r#"{"a":{"dtype":"F32","shape":[1]}}"#, 4), "tensor a: missing field `data_offsets`"),
-        (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "tensor a: invalid value"),
+        (file(r#"{"a":{"dtype":"F32","shape":[1]}}"#, 4), "entry a: missing field `data_offsets`"),
+        (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "entry a: invalid value"),
         (
             file(r#"{"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}}"#, 4),
             "tensor a: type Q4, expected one of F32",
