@@ -44,6 +44,7 @@ const KNOWN: &[&str] = &[
     "scale_embedding",
     "share_encoder_decoder_embeddings",
     "static_position_embeddings",
+    "tie_encoder_decoder",
     "tie_word_embeddings",
     "vocab_size",
 ];
@@ -56,6 +57,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
     keys.only("add_final_layer_norm", &json!(false), "a last norm in a Marian model")?;
     keys.only("static_position_embeddings", &json!(true), "learned positions in a Marian model")?;
     keys.only("is_encoder_decoder", &json!(true), "a Marian model without an encoder")?;
+    keys.only("tie_encoder_decoder", &json!(false), "one stack as encoder and decoder")?;
     let source_vocab_size = keys.size("vocab_size", 58_101)?;
     Ok(TransformerConfig {
         source_vocab_size,

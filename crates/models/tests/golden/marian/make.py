@@ -6,7 +6,7 @@ Made with torch 2.15.0, transformers 5.22.2, safetensors 0.8.0. Every folder hol
 model.safetensors (or shards), reference.safetensors (see ../record.py) and generate.json: the outputs of generate() for
 eight sources, greedy and with beams. Ids begin with the start id and end with the end id, or at max_new_tokens.
 
-greedy: `log_probability` is the sum over the generated ids of log_softmax(logits), before any id is forced or forbidden.
+greedy: `log_probability` is the sum over the generated ids of log_softmax(logits), before ids are forced or forbidden.
 beam: `score` is the sequences_scores of generate(): the sum of log-probabilities / generated length ^ length_penalty,
 where a forced id counts 0 and a forbidden id -inf, without renormalising. Results stand best first. `batched` says
 whether the eight sources in one padded batch give what each gives alone; where not, it holds what the batch gives.

@@ -8,8 +8,8 @@ sinusoidal positions are added: sin(i / 10000^(2j/d)) in column 2j, cos of the s
 
 model.safetensors        the weights under the names of torch, float32
 config.json              the settings under our names
-reference.safetensors    ids and what every layer gives, under the names of ../record.py, computed in float32. The target
-                         has the causal mask and its padding is hidden; rows at and after a row's length mean nothing
+reference.safetensors    ids and what every layer gives, under the names of ../record.py, computed in float32; the
+                         target has the causal mask and its padding is hidden; rows from a row's length on mean nothing
 gradients.safetensors    expected_ids, loss and the gradient of every parameter, computed in float64, kept as float32:
                          cross-entropy with label smoothing 0.1, mean over the target tokens that are not padding
 """

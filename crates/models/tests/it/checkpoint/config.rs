@@ -84,7 +84,7 @@ fn what_says_nothing_about_a_model_is_accepted() {
     let changes = json!({
         "_name_or_path": "x", "num_beams": 6, "bad_words_ids": [[8]], "torch_dtype": "float16", "max_length": 512,
         "transformers_version": "4.22", "normalize_before": false, "static_position_embeddings": true,
-        "id2label": {"0": "a"}, "extra_pos_embeddings": 9, "eos_token_id": [0],
+        "id2label": {"0": "a"}, "gradient_checkpointing": false, "add_final_layer_norm": false, "extra_pos_embeddings": 9, "eos_token_id": [0],
     });
     set(&folder.path().join("config.json"), changes);
     assert_eq!(read_config(folder.path()).unwrap(), (before, Layout::Marian));

@@ -11,7 +11,7 @@ use polyhead_tensor::ops::linear::Activation;
 
 use super::{assert_same, declared, golden_folder, value};
 
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "marian/relu",
     "marian/gelu",
     "marian/gelu_new",
@@ -21,6 +21,7 @@ const FOLDERS: [&str; 11] = [
     "marian/tanh",
     "marian/sigmoid",
     "marian/opus",
+    "opus",
     "torch/post",
     "torch/pre",
 ];

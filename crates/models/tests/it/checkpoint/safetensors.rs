@@ -251,6 +251,19 @@ fn read_everything(bytes: Vec<u8>) {
     }
 }
 
+#[test]
+fn no_single_flip_or_cut_panics_and_every_cut_is_noticed() {
+    let sound = sound();
+    for place in 0..sound.len() {
+        for bit in 0..8 {
+            let mut bytes = sound.clone();
+            bytes[place] ^= 1 << bit;
+            read_everything(bytes);
+        }
+        assert!(TensorFile::from_bytes("a", sound[..place].to_vec()).is_err(), "cut at {place}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_damaged_file_never_panics(
