@@ -4,7 +4,7 @@
 //! right to about 1e-13, far more than an f32 can hold.
 
 /// sin x and cos x for |x| up to about 10⁸: x = k·π/2 + r, and Taylor polynomials for |r| ≤ π/4.
-pub(crate) fn sin_cos(x: f64) -> [f64; 2] {
+pub fn sin_cos(x: f64) -> [f64; 2] {
     // π/2 in two parts: the first has 33 bits, so that k times it is exact.
     const HIGH: f64 = 1.570_796_326_734_125_6;
     const LOW: f64 = 6.077_100_506_506_192e-11;
@@ -27,7 +27,7 @@ pub(crate) fn sin_cos(x: f64) -> [f64; 2] {
 }
 
 /// baseˣ for a positive base: e^(x·ln base), both from their series.
-pub(crate) fn power(base: f64, x: f64) -> f64 {
+pub fn power(base: f64, x: f64) -> f64 {
     exp(x * ln(base))
 }
 
@@ -52,7 +52,7 @@ fn exp(x: f64) -> f64 {
 }
 
 /// ln x for positive, finite x: x = 2ᵉ·m with ¾ ≤ m < 1½, and ln m = 2(t + t³/3 + t⁵/5 + …) with t = (m − 1)/(m + 1).
-pub(crate) fn ln(x: f64) -> f64 {
+pub fn ln(x: f64) -> f64 {
     let (mut m, mut e) = (x, 0.0);
     while m >= 1.5 {
         (m, e) = (m * 0.5, e + 1.0);

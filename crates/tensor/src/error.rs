@@ -55,8 +55,8 @@ impl Error {
     }
 }
 
-/// An error about `tensor`'s shape in `operation`.
-pub(crate) fn shape<T>(
+/// The error that the input `name` of `operation` has the shape `found`.
+pub fn shape<T>(
     operation: &'static str,
     name: &'static str,
     found: &[usize],

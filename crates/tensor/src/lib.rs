@@ -9,7 +9,7 @@
 
 pub mod bf16;
 pub mod device;
-mod elementary;
+pub mod elementary;
 pub mod error;
 pub mod gemm;
 pub mod isa;

@@ -42,6 +42,16 @@ impl Var {
         Self { value: self.value.reshaped(shape), node: self.node }
     }
 
+    /// Whether both stand at the same place of the tape, so that their gradients are one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.node.is_some() && self.node == other.node
+    }
+
+    /// Its place on the tape alone, so that a way back that does not read the value does not keep it.
+    pub(crate) fn place(&self) -> Self {
+        Self { value: Tensor::uninit(&[0]), node: self.node }
+    }
+
     /// Whether anything asks for its gradient.
     pub fn needs_gradient(&self) -> bool {
         self.node.is_some()

@@ -1,11 +1,15 @@
 //! The layers that stand around attention.
 
+pub mod dropout;
 pub mod embedding;
 pub mod feed_forward;
 pub mod linear;
 pub mod norm;
+pub mod recurrent;
 
+pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use feed_forward::FeedForward;
 pub use linear::Linear;
 pub use norm::LayerNorm;
+pub use recurrent::Recurrent;

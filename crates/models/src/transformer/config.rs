@@ -8,6 +8,7 @@
 //! assert_eq!((config.d_model, config.encoder.n_heads), (512, 8));
 //! ```
 
+use polyhead_attention::multi_head::HeadShape;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,17 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
+    /// Its heads in a model of that width.
+    pub(crate) fn heads(self, d_model: usize) -> HeadShape {
+        HeadShape {
+            d_model,
+            n_heads: self.n_heads,
+            n_key_heads: self.n_key_heads.unwrap_or(self.n_heads),
+            d_key: self.d_key.unwrap_or(d_model / self.n_heads.max(1)),
+            d_value: self.d_value.unwrap_or(d_model / self.n_heads.max(1)),
+        }
+    }
+
     /// A stack with heads that share d_model evenly.
     pub const fn new(n_layers: usize, n_heads: usize, d_ff: usize) -> Self {
         Self { n_layers, n_heads, d_ff, n_key_heads: None, d_key: None, d_value: None }
@@ -157,7 +169,9 @@ pub enum Sight {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dropout {
-    /// The output of each sub-layer before it meets the residual, and the embeddings with their positions.
+    /// The embeddings with their positions.
+    pub embedding: f32,
+    /// The output of each sub-layer before it meets the residual.
     pub residual: f32,
     /// Attention weights.
     pub attention: f32,
@@ -167,7 +181,7 @@ pub struct Dropout {
 
 impl Default for Dropout {
     fn default() -> Self {
-        Self { residual: 0.1, attention: 0.0, activation: 0.0 }
+        Self { embedding: 0.1, residual: 0.1, attention: 0.0, activation: 0.0 }
     }
 }
 

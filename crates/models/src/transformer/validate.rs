@@ -136,6 +136,7 @@ fn check_sight(name: &str, sight: &Sight, faults: &mut Vec<String>) {
 
 fn check_dropout(dropout: &Dropout, faults: &mut Vec<String>) {
     let parts = [
+        ("embedding", dropout.embedding),
         ("residual", dropout.residual),
         ("attention", dropout.attention),
         ("activation", dropout.activation),

@@ -3,7 +3,7 @@
 //! Two tensors meet by NumPy's broadcasting. Back, summed over repeated axes: a + b hands g to both, a − b hands g and
 //! −g, a·b hands g·b and g·a, a/b hands g/b and −g·(a/b)/b. A function f hands g·f′(x).
 
-use super::activation;
+use super::activation::{self, Activation, with_function};
 use super::broadcast::{Broadcast, Steps, sum_to};
 use crate::lanes::{self, vectorised};
 use crate::tape::{Gradients, Tape, Var};
@@ -79,7 +79,7 @@ pub fn tanh(tape: &Tape, x: &Var) -> Var {
 
 /// σ(x) = 1/(1 + e⁻ˣ).
 pub fn sigmoid(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Sigmoid)
+    unary(tape, x, Unary::Activation(Activation::Sigmoid))
 }
 
 /// max(0, x); its gradient at 0 is 0.
@@ -87,14 +87,24 @@ pub fn relu(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Relu)
 }
 
-/// x·Φ(x) with the tanh approximation.
+/// x·Φ(x), Φ being the normal distribution.
 pub fn gelu(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Gelu)
+    unary(tape, x, Unary::Activation(Activation::Gelu))
+}
+
+/// x·Φ(x) with the approximation by tanh.
+pub fn gelu_tanh(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Activation(Activation::GeluTanh))
+}
+
+/// x·σ(1.702x).
+pub fn quick_gelu(tape: &Tape, x: &Var) -> Var {
+    unary(tape, x, Unary::Activation(Activation::QuickGelu))
 }
 
 /// x·σ(x).
 pub fn silu(tape: &Tape, x: &Var) -> Var {
-    unary(tape, x, Unary::Silu)
+    unary(tape, x, Unary::Activation(Activation::Silu))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +134,8 @@ impl Binary {
 fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
     let y = operation.apply(&plan, [left.value(), right.value()]);
-    let saved = Saved { operation, left: left.clone(), right: right.clone(), y: y.clone() };
+    let ratio = (operation == Binary::Div).then(|| y.clone());
+    let saved = Saved { operation, left: left.clone(), right: right.clone(), ratio };
     Ok(tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
@@ -132,12 +143,13 @@ struct Saved {
     operation: Binary,
     left: Var,
     right: Var,
-    y: Tensor,
+    /// left / right, of a quotient.
+    ratio: Option<Tensor>,
 }
 
 impl Saved {
     fn backward(&self, g: &Tensor, gradients: &mut Gradients) {
-        let Self { operation, left, right, y } = self;
+        let Self { operation, left, right, ratio } = self;
         let combined = |operation: Binary, a: &Tensor, b: &Tensor| {
             let plan = Broadcast::new(operation.name(), a.shape(), b.shape());
             operation.apply(&plan.expect("the sides met on the way forward"), [a, b])
@@ -156,8 +168,9 @@ impl Saved {
                 Binary::Sub => map(Unary::Scale(-1.0), g),
                 Binary::Mul => combined(Binary::Mul, g, left.value()),
                 Binary::Div => {
-                    let ratio = combined(Binary::Div, y, right.value());
-                    map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &ratio))
+                    let ratio = ratio.as_ref().expect("kept for quotients");
+                    let slope = combined(Binary::Div, ratio, right.value());
+                    map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope))
                 }
             };
             gradients.add(right, &sum_to(&full, right.shape()));
@@ -195,23 +208,32 @@ enum Unary {
     Exp,
     Ln,
     Tanh,
-    Sigmoid,
     Relu,
-    Gelu,
-    Silu,
+    Activation(Activation),
+}
+
+impl Unary {
+    /// What the way back reads: y = f(x) where f′ is told in it, or x, or nothing.
+    fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+        match self {
+            Self::Scale(_) => None,
+            Self::Sqrt | Self::Exp | Self::Tanh | Self::Relu => Some(y.clone()),
+            Self::Square | Self::Ln | Self::Activation(_) => Some(x.clone()),
+        }
+    }
 }
 
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     let y = map(operation, x.value());
-    let (input, saved) = (x.clone(), y.clone());
+    let (place, kept) = (x.place(), operation.kept(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {
         let mut dx = Tensor::uninit(gradient.shape());
-        let (g, x, y) = (gradient.data(), input.value().data(), saved.data());
+        let (g, kept) = (gradient.data(), kept.as_ref().unwrap_or(gradient).data());
         parallel::elements(dx.data_mut(), |start, out| {
             let range = start..start + out.len();
-            differentiate(operation, out, &g[range.clone()], [&x[range.clone()], &y[range]]);
+            differentiate(operation, out, &g[range.clone()], &kept[range]);
         });
-        gradients.add(&input, &dx);
+        gradients.add(&place, &dx);
     })
 }
 
@@ -238,30 +260,25 @@ vectorised! {
             Unary::Sqrt => each(out, x, f32::sqrt),
             Unary::Exp => each(out, x, exp_to_infinity),
             Unary::Ln => each(out, x, lanes::ln),
-            Unary::Tanh => each(out, x, activation::tanh),
-            Unary::Sigmoid => each(out, x, activation::sigmoid),
-            Unary::Relu => each(out, x, activation::relu),
-            Unary::Gelu => each(out, x, |x| activation::gelu(x).0),
-            Unary::Silu => each(out, x, |x| activation::silu(x).0),
+            Unary::Tanh => values(out, x, activation::tanh),
+            Unary::Relu => values(out, x, activation::relu),
+            Unary::Activation(activation) => with_function!(activation, f => values(out, x, f)),
         }
     }
 }
 
 vectorised! {
-    /// g·f′(x), told in x or in y = f(x), whichever is nearer.
-    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], values: [&[f32]; 2]) {
-        let [x, y] = values;
+    /// g·f′(x), told in what was kept: x or y = f(x), whichever is nearer.
+    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], kept: &[f32]) {
         match operation {
             Unary::Scale(factor) => each(out, g, |g| factor * g),
-            Unary::Square => pairs(out, g, x, |g, x| g * (2.0 * x)),
-            Unary::Sqrt => pairs(out, g, y, |g, y| g / (2.0 * y)),
-            Unary::Exp => pairs(out, g, y, |g, y| g * y),
-            Unary::Ln => pairs(out, g, x, |g, x| g / x),
-            Unary::Tanh => pairs(out, g, y, |g, y| g * ((1.0 - y) * (1.0 + y))),
-            Unary::Sigmoid => pairs(out, g, x, |g, x| g * (activation::sigmoid(x) * activation::sigmoid(-x))),
-            Unary::Relu => pairs(out, g, y, |g, y| if y > 0.0 { g } else { 0.0 }),
-            Unary::Gelu => pairs(out, g, x, |g, x| g * activation::gelu(x).1),
-            Unary::Silu => pairs(out, g, x, |g, x| g * activation::silu(x).1),
+            Unary::Square => pairs(out, g, kept, |g, x| g * (2.0 * x)),
+            Unary::Sqrt => pairs(out, g, kept, |g, y| g / (2.0 * y)),
+            Unary::Exp => pairs(out, g, kept, |g, y| g * y),
+            Unary::Ln => pairs(out, g, kept, |g, x| g / x),
+            Unary::Tanh => pairs(out, g, kept, |g, y| g * ((1.0 - y) * (1.0 + y))),
+            Unary::Relu => pairs(out, g, kept, |g, y| if y > 0.0 { g } else { 0.0 }),
+            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, kept, f)),
         }
     }
 }
@@ -274,4 +291,21 @@ fn each(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> f32) {
 #[inline(always)]
 fn pairs(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
     out.iter_mut().zip(g).zip(x).for_each(|((out, &g), &x)| *out = f(g, x));
+}
+
+/// The values of an activation. The function is handed over as it is: a closure around it may be compiled apart, without
+/// the vector instructions of the caller.
+#[inline(always)]
+fn values(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = f(x).0;
+    }
+}
+
+/// The derivatives of an activation times g.
+#[inline(always)]
+fn slopes(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
+    for ((out, &g), &x) in out.iter_mut().zip(g).zip(x) {
+        *out = g * f(x).1;
+    }
 }

@@ -1,10 +1,11 @@
 //! Linear layers: y = act(x·Wᵀ + b), dropped out if asked.
 //!
 //! x is … × d_in, W is d_out × d_in as everywhere else, y is … × d_out. Back: with g the gradient before the activation,
-//! dx = g·W, dW = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself says where g is zero; GELU and SiLU
-//! keep what went into them.
+//! dx = g·W, dW = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself says where g is zero; the other
+//! activations keep what went into them.
 
-use super::activation::{gelu, relu, silu};
+pub use super::activation::Activation;
+use super::activation::with_function;
 use super::dropout::Mask;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm};
@@ -12,48 +13,6 @@ use crate::lanes::vectorised;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
-
-/// What is applied to each output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    None,
-    /// max(0, x).
-    Relu,
-    /// x·Φ(x) with the tanh approximation (Hendrycks & Gimpel 2016).
-    Gelu,
-    /// x·σ(x) (Elfwing et al. 2017).
-    Silu,
-}
-
-impl Activation {
-    /// All of them with their names; the first name of each is the one to write.
-    const NAMES: &[(&str, Self)] = &[
-        ("linear", Self::None),
-        ("relu", Self::Relu),
-        ("gelu_new", Self::Gelu),
-        ("gelu_pytorch_tanh", Self::Gelu),
-        ("silu", Self::Silu),
-        ("swish", Self::Silu),
-    ];
-
-    /// Its name, as in Hugging Face's configs.
-    pub fn name(self) -> &'static str {
-        let named = Self::NAMES.iter().find(|(_, activation)| *activation == self);
-        named.map(|(name, _)| *name).expect("every activation is in the list")
-    }
-
-    /// The activation of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation)
-    }
-
-    /// The names that are understood.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Self::NAMES.iter().map(|(name, _)| *name)
-    }
-}
 
 /// What comes after the product.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -99,7 +58,8 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
         Output::Overwrite,
     );
     let bias_data = bias.map(|bias| bias.value().data());
-    let keeps_input = tape.is_training() && matches!(options.activation, Activation::Gelu | Activation::Silu);
+    let keeps_input =
+        tape.is_training() && !matches!(options.activation, Activation::None | Activation::Relu);
     let before = keeps_input.then(|| {
         let mut before = Tensor::uninit(&out_shape);
         before.data_mut().copy_from_slice(y.data());
@@ -218,12 +178,9 @@ vectorised! {
                     *number += bias;
                 }
             }
-            match activation {
-                Activation::None => {}
-                Activation::Relu => row.iter_mut().for_each(|x| *x = relu(*x)),
-                Activation::Gelu => row.iter_mut().for_each(|x| *x = gelu(*x).0),
-                Activation::Silu => row.iter_mut().for_each(|x| *x = silu(*x).0),
-            }
+            with_function!(activation, f => for number in row {
+                *number = f(*number).0;
+            });
         }
     }
 }
@@ -237,13 +194,19 @@ vectorised! {
 }
 
 vectorised! {
+    /// gradient ·= f′(before + bias).
     fn differentiate(gradient: &mut [f32], before: &[f32], bias: Option<&[f32]>, activation: Activation) {
-        let width = bias.map_or(gradient.len(), <[f32]>::len).max(1);
+        let Some(bias) = bias else {
+            with_function!(activation, f => for (gradient, &x) in gradient.iter_mut().zip(before) {
+                *gradient *= f(x).1;
+            });
+            return;
+        };
+        let width = bias.len().max(1);
         for (gradient, before) in gradient.chunks_exact_mut(width).zip(before.chunks_exact(width)) {
-            for index in 0..width {
-                let x = before[index] + bias.map_or(0.0, |bias| bias[index]);
-                gradient[index] *= if activation == Activation::Gelu { gelu(x).1 } else { silu(x).1 };
-            }
+            with_function!(activation, f => for ((gradient, &x), &b) in gradient.iter_mut().zip(before).zip(bias) {
+                *gradient *= f(x + b).1;
+            });
         }
     }
 }

@@ -118,7 +118,8 @@ fn the_weights_that_are_shown_are_those_that_mix() {
         let bias = Some(tensor(&[n_heads, q_len, k_len], 9));
         let options = AttentionOptions { bias, ..options(3, direction, Some(vec![4, 0])) };
         let inputs = SMALL.inputs();
-        let weights = attention_weights(&inputs[0], &inputs[1], &options).unwrap();
+        let [query, key] = [0, 1].map(|side: usize| Var::constant(inputs[side].clone()));
+        let weights = attention_weights(&query, &key, &options).unwrap();
         assert_eq!(weights.shape(), [batch, n_heads, q_len, k_len]);
         let mut mixed = vec![0.0; batch * q_len * d_model];
         for (b, h, q) in indices([batch, n_heads, q_len]) {

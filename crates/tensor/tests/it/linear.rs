@@ -4,21 +4,36 @@ use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
 use proptest::prelude::*;
 
+use crate::elementwise::{gelu_exact, gelu_tanh_exact};
 use crate::finite_difference::{
     all_zero, assert_close, assert_threads_change_nothing, assert_values, assert_values_and_gradients, bits,
     run, tensor, tensors, wide,
 };
 
-const ACTIVATIONS: [Activation; 4] = [Activation::None, Activation::Relu, Activation::Gelu, Activation::Silu];
+const ACTIVATIONS: [Activation; 8] = [
+    Activation::Relu,
+    Activation::None,
+    Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::QuickGelu,
+    Activation::Silu,
+    Activation::Tanh,
+    Activation::Sigmoid,
+];
+
+fn sigma(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
 
 fn activate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Relu => x.max(0.0),
-        Activation::Gelu => {
-            let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
-            0.5 * x * (1.0 + u.tanh())
-        }
-        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Gelu => gelu_exact(x),
+        Activation::GeluTanh => gelu_tanh_exact(x),
+        Activation::QuickGelu => x * sigma(1.702 * x),
+        Activation::Silu => x * sigma(x),
+        Activation::Tanh => x.tanh(),
+        Activation::Sigmoid => sigma(x),
         Activation::None => x,
     }
 }
@@ -101,7 +116,7 @@ proptest! {
 
     #[test]
     fn values_are_right_for_any_shape(
-        rows in 1_usize..40, d_in in 1_usize..300, d_out in 1_usize..70, which in 0_usize..4, count in 2_usize..4,
+        rows in 1_usize..40, d_in in 1_usize..300, d_out in 1_usize..70, which in 0_usize..8, count in 2_usize..4,
     ) {
         let inputs = tensors(&[&[rows, d_in], &[d_out, d_in], &[d_out]]);
         assert_values("linear", &inputs[..count], fused(ACTIVATIONS[which], 0.0), |inputs| {
@@ -112,9 +127,9 @@ proptest! {
     // Without ReLU: beside its kink differences are no derivative, and a random shape may hit it.
     #[test]
     fn gradients_are_right_for_any_shape(
-        rows in 1_usize..6, d_in in 1_usize..20, d_out in 1_usize..20, which in 0_usize..3, count in 2_usize..4,
+        rows in 1_usize..6, d_in in 1_usize..20, d_out in 1_usize..20, which in 1_usize..8, count in 2_usize..4,
     ) {
-        let activation = [Activation::None, Activation::Gelu, Activation::Silu][which];
+        let activation = ACTIVATIONS[which];
         let inputs = tensors(&[&[rows, d_in], &[d_out, d_in], &[d_out]]);
         assert_values_and_gradients("linear", &inputs[..count], fused(activation, 0.0), |inputs| {
             equation(inputs, [d_in, d_out], activation)

@@ -74,7 +74,7 @@ fn linear_layers() {
         let activation = match case["options"]["activation"].as_str().unwrap() {
             "none" => Activation::None,
             "relu" => Activation::Relu,
-            "gelu" => Activation::Gelu,
+            "gelu" => Activation::GeluTanh, // the script asks for approximate="tanh"
             "silu" => Activation::Silu,
             other => panic!("{other}"),
         };

@@ -92,6 +92,7 @@ fn tie(keys: &Keys<'_>) -> Result<Tie> {
 fn dropout(keys: &Keys<'_>) -> Result<Dropout> {
     let activation = keys.number("activation_dropout", 0.0)?;
     Ok(Dropout {
+        embedding: keys.number("dropout", 0.1)?,
         residual: keys.number("dropout", 0.1)?,
         attention: keys.number("attention_dropout", 0.0)?,
         // The older name counts where the newer one is 0.

@@ -79,6 +79,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         end_id: keys.id("eos_token_id", 0)?,
         start_id: keys.id("decoder_start_token_id", 58_100)?,
         dropout: Dropout {
+            embedding: keys.number("dropout", 0.1)?,
             residual: keys.number("dropout", 0.1)?,
             attention: keys.number("attention_dropout", 0.0)?,
             activation: keys.number("activation_dropout", 0.0)?,

@@ -1,6 +1,6 @@
 //! Our own `config.json`: the fields of [`TransformerConfig`] beside `model_type` and `layout`.
 //!
-//! `dropout` may be a single number, which is then that of the residuals.
+//! `dropout` may be a single number, which is then that of embeddings and residuals.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path, mut map: Map<String, Value>) -> Result<(Transfor
     let layout = map.remove("layout").map(|layout| part::<Layout>(path, "layout", layout)).transpose()?;
     map.retain(|key, _| key != "model_type" && !ignored().any(|ignored| ignored == key));
     if let Some(dropout) = map.get_mut("dropout").filter(|dropout| dropout.is_number()) {
-        *dropout = json!({ "residual": dropout });
+        *dropout = json!({ "embedding": dropout, "residual": dropout });
     }
     for (key, value) in &map {
         // One by one, so that a message names the key.

@@ -1,0 +1,43 @@
+//! Dropout as a layer: in training each number is 0 with probability p, the others are divided by 1 − p.
+//!
+//! Srivastava et al. 2014. Which numbers go is a function of the tape's seed and step and of the place in the model.
+//!
+//! ```
+//! use polyhead_attention::{Capture, Pass, layers::Dropout};
+//! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
+//! let (parameters, capture) = (Parameters::default(), Capture::off());
+//! let dropped = |tape: &Tape| {
+//!     let pass = Pass { tape, parameters: &parameters, capture: &capture };
+//!     let x = Var::constant(Tensor::new(&[1000], vec![1.0; 1000]));
+//!     let y = Dropout::new(0.5).forward(&pass, &x).expect("a probability");
+//!     y.value().data().iter().filter(|&&number| number == 0.0).count()
+//! };
+//! assert_eq!(dropped(&Tape::inference()), 0);
+//! assert!((400..600).contains(&dropped(&Tape::training(1, 1))));
+//! ```
+
+use polyhead_tensor::ops::dropout::dropout;
+use polyhead_tensor::{Result, Var};
+
+use crate::pass::Pass;
+
+/// A dropout layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropout {
+    probability: f32,
+}
+
+impl Dropout {
+    /// With this probability, from 0 to below 1.
+    pub fn new(probability: f32) -> Self {
+        Self { probability }
+    }
+
+    /// x with numbers dropped, in training; otherwise x.
+    ///
+    /// # Errors
+    /// If the probability is none, or 1.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
+        dropout(pass.tape, x, self.probability)
+    }
+}

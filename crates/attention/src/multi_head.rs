@@ -1,0 +1,355 @@
+//! Multi-head attention (Vaswani et al. 2017, section 3.2.2).
+//!
+//! MultiHead(Q, K, V) = Concat(head₁ … head_h)·W_O, head_i = softmax(Q·W_Qᵢ (K·W_Kᵢ)ᵀ/√d_key)·V·W_Vᵢ. Keys and queries of a
+//! head have d_key numbers, values d_value. Several query heads may share one head of keys and values (Ainslie et al.
+//! 2023). Queries, keys and values of self-attention come from one product, and attention reads its columns in place.
+//!
+//! ```
+//! use polyhead_attention::multi_head::{HeadShape, SelfAttention, SelfAttentionOptions};
+//! use polyhead_attention::{Builder, Capture, Kind, Mask, Pass, Site};
+//! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
+//! let mut parameters = Parameters::default();
+//! let options = SelfAttentionOptions::default();
+//! let shape = HeadShape::even(12, 3);
+//! let layer = SelfAttention::new(&mut Builder::new(&mut parameters).at("attention"), shape, options);
+//! parameters.initialise(1);
+//! let (tape, capture) = (Tape::inference(), Capture::off());
+//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let x = Var::constant(Tensor::zeros(&[2, 5, 12]));
+//! let site = Site { kind: Kind::EncoderSelf, layer: 0 };
+//! let y = layer.forward(&pass, &x, &Mask::causal().resolve(5, 5), site)?;
+//! assert_eq!(y.shape(), [2, 5, 12]);
+//! # Ok::<(), polyhead_attention::Error>(())
+//! ```
+
+use polyhead_tensor::ops::attention::{
+    AttentionOptions, CacheShape, CachedOptions, Columns, KeysValues, attention, attention_weights,
+    cached_attention, cached_weights,
+};
+use polyhead_tensor::ops::shape;
+use polyhead_tensor::{Result, Tensor, Var};
+
+use crate::builder::Builder;
+use crate::cache::KvCache;
+use crate::capture::Site;
+use crate::layers::Linear;
+use crate::mask::{Mask, Sight};
+use crate::pass::Pass;
+use crate::position::{RelativePositions, Rotary};
+
+/// Sizes of the heads of one attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Width of input and output.
+    pub d_model: usize,
+    /// Heads of the queries.
+    pub n_heads: usize,
+    /// Heads of keys and values; a divisor of `n_heads`.
+    pub n_key_heads: usize,
+    /// Width of a head's queries and keys.
+    pub d_key: usize,
+    /// Width of a head's values.
+    pub d_value: usize,
+}
+
+impl HeadShape {
+    /// Heads that share d_model evenly.
+    pub const fn even(d_model: usize, n_heads: usize) -> Self {
+        let d_head = d_model / n_heads;
+        Self { d_model, n_heads, n_key_heads: n_heads, d_key: d_head, d_value: d_head }
+    }
+
+    /// Columns of the queries, the keys and the values.
+    pub const fn widths(self) -> [usize; 3] {
+        [self.n_heads * self.d_key, self.n_key_heads * self.d_key, self.n_key_heads * self.d_value]
+    }
+
+    /// Sizes of what a cache keeps.
+    pub const fn cache(self) -> CacheShape {
+        CacheShape { n_heads: self.n_key_heads, d_key: self.d_key, d_value: self.d_value }
+    }
+
+    fn context(self) -> usize {
+        self.n_heads * self.d_value
+    }
+
+    fn options(self, dropout: f32) -> AttentionOptions {
+        let n_key_heads = Some(self.n_key_heads);
+        AttentionOptions { n_heads: self.n_heads, n_key_heads, dropout, ..AttentionOptions::default() }
+    }
+}
+
+/// How self-attention knows the order of tokens.
+#[derive(Debug, Clone, Default)]
+pub enum Order {
+    /// Only from what was added to the embeddings.
+    #[default]
+    Embedded,
+    /// Queries and keys are turned.
+    Rotary(Rotary),
+    /// Distances have vectors.
+    Relative {
+        /// Distances beyond this count as this.
+        max_distance: usize,
+    },
+}
+
+/// Choices of self-attention.
+#[derive(Debug, Clone, Default)]
+pub struct SelfAttentionOptions {
+    /// How the order of tokens is known; from the embeddings.
+    pub order: Order,
+    /// Probability of dropping a weight in training; 0.
+    pub dropout: f32,
+}
+
+/// A sequence attends to itself.
+#[derive(Debug, Clone)]
+pub struct SelfAttention {
+    query_key_value: Linear,
+    output: Linear,
+    shape: HeadShape,
+    rotary: Option<Rotary>,
+    relative: Option<RelativePositions>,
+    dropout: f32,
+}
+
+impl SelfAttention {
+    /// Declares `query_key_value`, `output` and, for relative positions, `relative`.
+    pub fn new(builder: &mut Builder<'_>, shape: HeadShape, options: SelfAttentionOptions) -> Self {
+        let (rotary, relative) = match options.order {
+            Order::Embedded => (None, None),
+            Order::Rotary(rotary) => (Some(rotary), None),
+            Order::Relative { max_distance } => {
+                let sizes = [shape.d_key, shape.d_value];
+                (None, Some(RelativePositions::new(&mut builder.at("relative"), max_distance, sizes)))
+            }
+        };
+        Self {
+            query_key_value: Linear::stacked(
+                &mut builder.at("query_key_value"),
+                shape.d_model,
+                &shape.widths(),
+            ),
+            output: Linear::new(&mut builder.at("output"), shape.context(), shape.d_model),
+            shape,
+            rotary,
+            relative,
+            dropout: options.dropout,
+        }
+    }
+
+    /// x, batch × length × d_model → the same shape.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var, sight: &Sight, site: Site) -> Result<Var> {
+        let projected = self.query_key_value.forward(pass, x)?;
+        let turned = self.turned(pass, &projected, 0)?;
+        let [query, key, value] = match &turned {
+            None => self.columns(&projected),
+            Some([query, key]) => [query.into(), key.into(), self.columns(&projected)[2]],
+        };
+        let options = AttentionOptions {
+            relative: self.relative.as_ref().map(|relative| relative.on(pass)),
+            ..sight.on(self.shape.options(self.dropout))
+        };
+        if pass.capture.wants(site) {
+            pass.capture.weights(site, &attention_weights(query, key, &options)?);
+        }
+        let context = attention(pass.tape, query, key, value, &options)?;
+        self.output.forward(pass, &context)
+    }
+
+    /// One more token in each row: x, rows × d_model → the same shape. Its keys and values are written into `cache`.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn step(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        cache: &mut KvCache,
+        mask: &Mask,
+        site: Site,
+    ) -> Result<Var> {
+        let projected = self.query_key_value.forward(pass, x)?;
+        let rows = x.shape().first().copied().unwrap_or(0);
+        let width = projected.value().len() / rows.max(1);
+        let projected = projected.reshaped(&[rows, 1, width]);
+        let [query, key, value] = self.parts(pass, &projected, cache.len())?;
+        cache.write(site.layer, key.value().data(), value.value().data());
+        let len = cache.len() + 1;
+        let (seen, relative) =
+            (mask.seen_by_last(len), self.relative.as_ref().map(|relative| relative.on(pass)));
+        let options = CachedOptions {
+            n_heads: self.shape.n_heads,
+            scale: None,
+            slots: cache.slots(),
+            lengths: &vec![len; rows],
+            seen: seen.as_deref(),
+            relative: relative.as_ref(),
+        };
+        let query = query.value().reshaped(&[rows, self.shape.widths()[0]]);
+        let context = attend_to_cache(pass, &query, cache.layer(site.layer), &options, site)?;
+        self.output.forward(pass, &context)
+    }
+
+    /// Queries, keys and values of one position each, as tensors of their own.
+    fn parts(&self, pass: &Pass<'_>, projected: &Var, start: usize) -> Result<[Var; 3]> {
+        let parts = shape::split(pass.tape, projected, 2, &self.shape.widths())?;
+        let [query, key, value] = <[Var; 3]>::try_from(parts).expect("three widths give three parts");
+        match &self.rotary {
+            None => Ok([query, key, value]),
+            Some(rotary) => {
+                Ok([rotary.turn(pass.tape, &query, start)?, rotary.turn(pass.tape, &key, start)?, value])
+            }
+        }
+    }
+
+    /// Queries and keys turned by their positions, if they are.
+    fn turned(&self, pass: &Pass<'_>, projected: &Var, start: usize) -> Result<Option<[Var; 2]>> {
+        if self.rotary.is_none() {
+            return Ok(None);
+        }
+        let [query, key, _] = self.parts(pass, projected, start)?;
+        Ok(Some([query, key]))
+    }
+
+    fn columns<'a>(&self, projected: &'a Var) -> [Columns<'a>; 3] {
+        let mut start = 0;
+        self.shape.widths().map(|width| {
+            start += width;
+            Columns { var: projected, start: start - width, width }
+        })
+    }
+}
+
+/// A sequence attends to another one.
+#[derive(Debug, Clone)]
+pub struct CrossAttention {
+    query: Linear,
+    output: Linear,
+    shape: HeadShape,
+    dropout: f32,
+}
+
+/// Makes keys and values of the sequence that is attended to; a layer has its own, or several share one.
+#[derive(Debug, Clone)]
+pub struct KeyValueProjection {
+    project: Linear,
+    shape: HeadShape,
+}
+
+impl KeyValueProjection {
+    /// Declares a stacked layer here: rows of keys, then rows of values.
+    pub fn new(builder: &mut Builder<'_>, shape: HeadShape) -> Self {
+        let [_, key, value] = shape.widths();
+        Self { project: Linear::stacked(builder, shape.d_model, &[key, value]), shape }
+    }
+
+    /// memory, batch × length × d_model → keys and values side by side.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn forward(&self, pass: &Pass<'_>, memory: &Var) -> Result<Var> {
+        self.project.forward(pass, memory)
+    }
+
+    /// The same, kept for decoding: a slot for each row of the batch.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn keep(&self, pass: &Pass<'_>, memory: &Var) -> Result<KeysValues> {
+        let projected = self.forward(pass, memory)?;
+        let &[batch, length, width] = projected.shape() else {
+            unreachable!("a linear layer keeps the axes")
+        };
+        let mut kept = KeysValues::new(self.shape.cache(), batch, length);
+        let d_keys = self.shape.widths()[1];
+        for (index, row) in projected.value().data().chunks_exact(width).enumerate() {
+            let (key, value) = row.split_at(d_keys);
+            kept.write(index / length, index % length, key, value);
+        }
+        Ok(kept)
+    }
+}
+
+impl CrossAttention {
+    /// Declares `query` and `output`.
+    pub fn new(builder: &mut Builder<'_>, shape: HeadShape, dropout: f32) -> Self {
+        Self {
+            query: Linear::new(&mut builder.at("query"), shape.d_model, shape.widths()[0]),
+            output: Linear::new(&mut builder.at("output"), shape.context(), shape.d_model),
+            shape,
+            dropout,
+        }
+    }
+
+    /// x, batch × q_len × d_model, attends to `key_value`, batch × k_len × (keys and values) → the shape of x.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn forward(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        key_value: &Var,
+        sight: &Sight,
+        site: Site,
+    ) -> Result<Var> {
+        let query = self.query.forward(pass, x)?;
+        let [_, d_keys, d_values] = self.shape.widths();
+        let key = Columns { var: key_value, start: 0, width: d_keys };
+        let value = Columns { var: key_value, start: d_keys, width: d_values };
+        let options = sight.on(self.shape.options(self.dropout));
+        if pass.capture.wants(site) {
+            pass.capture.weights(site, &attention_weights(&query, key, &options)?);
+        }
+        self.output.forward(pass, &attention(pass.tape, &query, key, value, &options)?)
+    }
+
+    /// One token in each row, x of rows × d_model; row i attends to slot `slots[i]` with its length.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn step(&self, pass: &Pass<'_>, x: &Var, memory: &Memory<'_>, site: Site) -> Result<Var> {
+        let query = self.query.forward(pass, x)?;
+        let options = CachedOptions {
+            n_heads: self.shape.n_heads,
+            scale: None,
+            slots: memory.slots,
+            lengths: memory.lengths,
+            seen: None,
+            relative: None,
+        };
+        let context = attend_to_cache(pass, query.value(), memory.kept, &options, site)?;
+        self.output.forward(pass, &context)
+    }
+}
+
+/// What a step of cross-attention attends to.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory<'a> {
+    /// Keys and values, a slot for each sequence.
+    pub kept: &'a KeysValues,
+    /// The slot of each row.
+    pub slots: &'a [usize],
+    /// How many positions of it exist, for each row.
+    pub lengths: &'a [usize],
+}
+
+fn attend_to_cache(
+    pass: &Pass<'_>,
+    query: &Tensor,
+    kept: &KeysValues,
+    options: &CachedOptions<'_>,
+    site: Site,
+) -> Result<Var> {
+    if pass.capture.wants(site) {
+        let weights = cached_weights(query, kept, options)?;
+        let &[rows, n_heads, len] = weights.shape() else { unreachable!("rows × n_heads × length") };
+        pass.capture.weights(site, &weights.reshaped(&[rows, n_heads, 1, len]));
+    }
+    Ok(Var::constant(cached_attention(query, kept, options)?))
+}

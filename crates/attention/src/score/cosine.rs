@@ -1,0 +1,56 @@
+//! The content-based score, s = β·cos(q, k) = β·qᵀ·k/(|q|·|k|) (Graves, Wayne & Danihelka 2014, section 3.3.1).
+//!
+//! The sharpness β makes up for a cosine lying between −1 and 1: the larger, the more one key takes all.
+//!
+//! ```
+//! use polyhead_attention::{Capture, Pass, score::Cosine};
+//! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
+//! let (tape, parameters, capture) = (Tape::inference(), Parameters::default(), Capture::off());
+//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let query = Var::constant(Tensor::new(&[1, 1, 2], vec![3.0, 4.0]));
+//! let key = Var::constant(Tensor::new(&[1, 2, 2], vec![6.0, 8.0, 5.0, 0.0]));
+//! let scores = Cosine { sharpness: 10.0 }.scores(&pass, &query, &key)?;
+//! assert!((scores.value().data()[0] - 10.0).abs() < 1e-5 && (scores.value().data()[1] - 6.0).abs() < 1e-5);
+//! # Ok::<(), polyhead_attention::Error>(())
+//! ```
+
+use polyhead_tensor::ops::norm::NormOptions;
+use polyhead_tensor::ops::rms_norm::rms_norm;
+use polyhead_tensor::{Result, Tape, Tensor, Var};
+
+use super::products;
+use crate::pass::Pass;
+
+/// Added to the mean square of a vector: one of zeros has a cosine of 0 with all others.
+const EPSILON: f32 = 1e-12;
+
+/// The cosine between query and key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cosine {
+    /// β, by which the cosine is multiplied.
+    pub sharpness: f32,
+}
+
+impl Default for Cosine {
+    fn default() -> Self {
+        Self { sharpness: 1.0 }
+    }
+}
+
+impl Cosine {
+    /// Query (batch × q_len × d) and key (batch × k_len × d) → batch × q_len × k_len.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
+        let query = of_length(pass.tape, query, self.sharpness)?;
+        products(pass.tape, "cosine", &query, &of_length(pass.tape, key, 1.0)?)
+    }
+}
+
+/// Vectors of the same directions, all of one length: x/|x| is x over its root mean square, over √d.
+fn of_length(tape: &Tape, x: &Var, length: f32) -> Result<Var> {
+    let d = x.shape().last().copied().unwrap_or(1);
+    let gamma = Var::constant(Tensor::new(&[d], vec![length / (d as f32).sqrt(); d]));
+    rms_norm(tape, x, None, &gamma, NormOptions { epsilon: EPSILON, dropout: 0.0 })
+}

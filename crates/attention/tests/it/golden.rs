@@ -1,0 +1,38 @@
+//! Outside answers: values and gradients of PyTorch (`tests/golden/make.py`).
+
+use polyhead_tensor::{Parameters, Tensor};
+use serde_json::Value;
+
+/// Relative to the largest number of an array, or to 0.01.
+pub(crate) const TOLERANCE: f64 = 1e-5;
+
+/// All cases of a kind.
+pub(crate) fn cases(kind: &str) -> Vec<Value> {
+    let all: Value = serde_json::from_str(include_str!("../golden/attention.json")).unwrap();
+    let cases: Vec<Value> =
+        all["cases"].as_array().unwrap().iter().filter(|case| case["kind"] == kind).cloned().collect();
+    assert!(!cases.is_empty());
+    cases
+}
+
+pub(crate) fn wide(array: &Value) -> Vec<f64> {
+    array["data"].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+pub(crate) fn tensor(array: &Value) -> Tensor {
+    let shape = integers(&array["shape"]).unwrap();
+    Tensor::new(&shape, wide(array).iter().map(|&number| number as f32).collect())
+}
+
+/// A list of integers, if it is one.
+pub(crate) fn integers(list: &Value) -> Option<Vec<usize>> {
+    list.as_array().map(|list| list.iter().map(|number| number.as_u64().unwrap() as usize).collect())
+}
+
+/// Gives every declared parameter the value that `inputs` has for it; `name` turns our name into the file's.
+pub(crate) fn fill(parameters: &mut Parameters, inputs: &Value, name: impl Fn(&str) -> String) {
+    let declared: Vec<_> = parameters.declared().map(|(id, ours, _)| (id, name(ours))).collect();
+    for (id, name) in declared {
+        parameters.set(id, tensor(&inputs[&name]));
+    }
+}

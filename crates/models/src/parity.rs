@@ -1,0 +1,179 @@
+//! Comparing a model with another implementation, layer by layer.
+//!
+//! A reference file (safetensors) holds `source_ids`, `source_lengths`, `target_ids`, `target_lengths` and what another
+//! program computed from them with the same weights: outputs of layers such as `encoder.layers.0.feed_forward`, attention
+//! weights such as `decoder.layers.1.cross_attention.weights`, and `logits`. Positions beyond a row's length do not count.
+
+use std::collections::HashMap;
+
+use polyhead_attention::{Capture, Pass};
+use polyhead_tensor::{Parameters, Tape, Tensor};
+
+use crate::checkpoint::safetensors::TensorFile;
+use crate::transformer::Translator;
+use crate::{Error, Ids, Result};
+
+/// How much may differ: an error within either bound is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance {
+    /// In units of the numbers; 1e-4.
+    pub absolute: f64,
+    /// As a part of the largest number of the array; 1e-5.
+    pub relative: f64,
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self { absolute: 1e-4, relative: 1e-5 }
+    }
+}
+
+/// One array, compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Its name.
+    pub name: String,
+    /// Sizes of its axes.
+    pub shape: Vec<usize>,
+    /// The largest difference.
+    pub absolute: f64,
+    /// The largest difference as a part of the largest number.
+    pub relative: f64,
+    /// Whether that is more than is tolerated.
+    pub diverges: bool,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Every array that both sides have, in the order of computation.
+    pub comparisons: Vec<Comparison>,
+    /// Arrays of the reference that this model does not compute.
+    pub unknown: Vec<String>,
+}
+
+impl Report {
+    /// The first array that diverges.
+    pub fn first_divergence(&self) -> Option<&Comparison> {
+        self.comparisons.iter().find(|comparison| comparison.diverges)
+    }
+}
+
+const INPUTS: [&str; 4] = ["source_ids", "source_lengths", "target_ids", "target_lengths"];
+
+/// Runs the inputs of `reference` through the model and compares every array.
+///
+/// # Errors
+/// If the reference has no inputs, inputs that do not fit the model, or arrays of other shapes.
+pub fn compare(
+    model: &Translator,
+    parameters: &Parameters,
+    reference: &TensorFile,
+    tolerance: Tolerance,
+) -> Result<Report> {
+    let source = read_ids(reference, "source_ids", "source_lengths", model.config().pad_id)?;
+    let target = read_ids(reference, "target_ids", "target_lengths", model.config().pad_id)?;
+    if source.rows() != target.rows() {
+        let message = format!("source_ids has {} rows, target_ids {}", source.rows(), target.rows());
+        return Err(Error::file(reference.path(), message, "both need a row for each sentence"));
+    }
+    let (tape, capture) = (Tape::inference(), Capture::everything());
+    model.forward(&Pass { tape: &tape, parameters, capture: &capture }, &source, &target)?;
+    let trace = capture.take();
+    let mut ours: Vec<(String, Tensor)> = trace.activations;
+    ours.extend(trace.weights.into_iter().map(|captured| (format!("{}.weights", captured.site), captured.weights)));
+    let place: HashMap<&str, usize> = ours.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for name in reference.names().filter(|name| !INPUTS.contains(name)) {
+        match place.get(name) {
+            None => unknown.push(name.to_owned()),
+            Some(&at) => {
+                let rows = Rows { source: source.lengths(), target: target.lengths() };
+                let comparison = compare_array(name, &ours[at].1, reference, &rows, tolerance)?;
+                found.push((order_of(name, &place), comparison));
+            }
+        }
+    }
+    found.sort_by_key(|(order, _)| *order);
+    Ok(Report { comparisons: found.into_iter().map(|(_, comparison)| comparison).collect(), unknown })
+}
+
+/// Weights are computed just before the output of their attention.
+fn order_of(name: &str, place: &HashMap<&str, usize>) -> (usize, bool) {
+    let activation = name.strip_suffix(".weights").unwrap_or(name);
+    (place.get(activation).copied().unwrap_or(usize::MAX), activation == name)
+}
+
+fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> Result<Ids> {
+    let fault = |message: String| {
+        let hint = "a reference holds source_ids, source_lengths, target_ids and target_lengths beside the activations";
+        Error::file(reference.path(), message, hint)
+    };
+    let &[rows, length] = reference.shape(name).ok_or_else(|| fault(format!("no tensor {name}")))? else {
+        return Err(fault(format!("{name} has shape {:?}, expected rows × length", reference.shape(name))));
+    };
+    let ids = reference.ids(name)?;
+    let lengths: Vec<usize> = match reference.shape(lengths) {
+        None => vec![length; rows],
+        Some(_) => reference.ids(lengths)?.into_iter().map(|length| length as usize).collect(),
+    };
+    if lengths.len() != rows || lengths.iter().any(|&own| own == 0 || own > length) {
+        return Err(fault(format!("lengths {lengths:?} for {rows} rows of {length}, expected one from 1 to {length} a row")));
+    }
+    let rows: Vec<&[u32]> = ids.chunks_exact(length.max(1)).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
+    let padded = Ids::padded(&rows, pad_id);
+    if padded.length() != length {
+        return Err(fault(format!("the longest row of {name} has {} ids, expected {length}", padded.length())));
+    }
+    Ok(padded)
+}
+
+/// Lengths of the rows of a batch.
+struct Rows<'a> {
+    source: &'a [usize],
+    target: &'a [usize],
+}
+
+impl Rows<'_> {
+    /// The lengths that the positions of an array have: those of the stack that computed it.
+    fn lengths(&self, name: &str) -> &[usize] {
+        if name.starts_with("encoder") { self.source } else { self.target }
+    }
+}
+
+fn compare_array(
+    name: &str,
+    ours: &Tensor,
+    reference: &TensorFile,
+    rows: &Rows<'_>,
+    tolerance: Tolerance,
+) -> Result<Comparison> {
+    let theirs = reference.tensor(name)?;
+    if theirs.shape() != ours.shape() {
+        let message = format!("{name} has shape {:?}, expected {:?}", theirs.shape(), ours.shape());
+        return Err(Error::file(reference.path(), message, "is the reference of this model?"));
+    }
+    let lengths = rows.lengths(name);
+    // rows × [heads ×] positions × numbers; heads are 1 for outputs of layers.
+    let &[n_rows, .., positions, width] = ours.shape() else {
+        return Err(Error::file(reference.path(), format!("{name} has shape {:?}", ours.shape()), "expected rows × positions × numbers"));
+    };
+    let per_row = ours.len() / n_rows.max(1) / width.max(1);
+    let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
+    for (index, (ours, theirs)) in
+        ours.data().chunks_exact(width).zip(theirs.data().chunks_exact(width)).enumerate()
+    {
+        if index % positions >= lengths[index / per_row] {
+            continue;
+        }
+        for (&ours, &theirs) in ours.iter().zip(theirs) {
+            let error = (f64::from(ours) - f64::from(theirs)).abs();
+            // Not a number on one side only is the largest error of all.
+            worst = if error.is_nan() { if ours.is_nan() && theirs.is_nan() { worst } else { f64::INFINITY } } else { worst.max(error) };
+            largest = largest.max(f64::from(theirs).abs());
+        }
+    }
+    let relative = if worst == 0.0 { 0.0 } else { worst / largest };
+    let diverges = worst > tolerance.absolute && relative > tolerance.relative;
+    Ok(Comparison { name: name.to_owned(), shape: ours.shape().to_vec(), absolute: worst, relative, diverges })
+}

@@ -1,0 +1,44 @@
+//! The residual connection around a sub-layer, with its norm.
+//!
+//! Post-norm, the paper: LayerNorm(x + dropout(f(x))). Pre-norm: x + dropout(f(LayerNorm(x))).
+
+use polyhead_attention::layers::LayerNorm;
+use polyhead_attention::{Builder, Pass};
+use polyhead_tensor::ops::{dropout, elementwise};
+use polyhead_tensor::{Result, Var};
+
+use super::config::{NormOrder, TransformerConfig};
+
+/// Where the norm of one sub-layer stands.
+#[derive(Debug, Clone)]
+pub(super) struct Residual {
+    norm: LayerNorm,
+    order: NormOrder,
+    dropout: f32,
+}
+
+impl Residual {
+    pub(super) fn new(builder: &mut Builder<'_>, config: &TransformerConfig) -> Self {
+        Self {
+            norm: LayerNorm::new(builder, config.d_model, config.norm_epsilon),
+            order: config.norm_order,
+            dropout: config.dropout.residual,
+        }
+    }
+
+    /// The sub-layer `f` of x with its residual and norm.
+    pub(super) fn around(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        f: impl FnOnce(&Var) -> Result<Var>,
+    ) -> Result<Var> {
+        match self.order {
+            NormOrder::Post => self.norm.after_residual(pass, &f(x)?, x, self.dropout),
+            NormOrder::Pre => {
+                let inner = f(&self.norm.forward(pass, x)?)?;
+                elementwise::add(pass.tape, x, &dropout::dropout(pass.tape, &inner, self.dropout)?)
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The translator: embeddings, encoder, decoder, and the output layer that gives a logit for every target id.
+//!
+//! ```
+//! use polyhead_models::transformer::{TransformerConfig, Translator};
+//! use polyhead_tensor::Parameters;
+//! let mut parameters = Parameters::default();
+//! Translator::new(&TransformerConfig::base(37_000), &mut parameters)?;
+//! assert_eq!(parameters.count(), 63_082_496);
+//! # Ok::<(), polyhead_models::Error>(())
+//! ```
+
+use polyhead_attention::layers::Embedding;
+use polyhead_attention::{Builder, Capture, Pass};
+use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::{Init, ParameterId, Parameters, Tape, Tensor, Var};
+
+use super::config::{Tie, TransformerConfig};
+use super::decoder::{Decoder, DecoderState};
+use super::encoder::Encoder;
+use crate::Result;
+use crate::decode::NextToken;
+use crate::ids::Ids;
+
+/// An encoder-decoder Transformer.
+#[derive(Debug, Clone)]
+pub struct Translator {
+    config: TransformerConfig,
+    encoder: Encoder,
+    decoder: Decoder,
+    output: Embedding,
+    output_bias: Option<ParameterId>,
+}
+
+impl Translator {
+    /// Declares all parameters; they have no values yet.
+    ///
+    /// # Errors
+    /// If the config describes no model.
+    pub fn new(config: &TransformerConfig, parameters: &mut Parameters) -> Result<Self> {
+        config.validate()?;
+        let mut builder = Builder::new(parameters);
+        let &TransformerConfig { source_vocab_size, target_vocab_size, d_model, .. } = config;
+        let mut table = |name: &str, vocab_size| Embedding::new(&mut builder.at(name), vocab_size, d_model);
+        let [source, target] = match config.tie {
+            Tie::All | Tie::SourceTarget => {
+                let shared = table("embedding", source_vocab_size);
+                [shared.clone(), shared]
+            }
+            Tie::None | Tie::TargetOutput => {
+                [table("source_embedding", source_vocab_size), table("target_embedding", target_vocab_size)]
+            }
+        };
+        let output = match config.tie {
+            Tie::All | Tie::TargetOutput => target.clone(),
+            Tie::None | Tie::SourceTarget => table("output", target_vocab_size),
+        };
+        let output_bias = config
+            .output_bias
+            .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
+        let encoder = Encoder::new(&mut builder.at("encoder"), source, config)?;
+        let decoder = Decoder::new(&mut builder.at("decoder"), target, config)?;
+        Ok(Self { config: config.clone(), encoder, decoder, output, output_bias })
+    }
+
+    /// Its sizes and choices.
+    pub fn config(&self) -> &TransformerConfig {
+        &self.config
+    }
+
+    /// Source ids → rows × source length × d_model.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary.
+    pub fn encode(&self, pass: &Pass<'_>, source: &Ids) -> Result<Var> {
+        Ok(self.encoder.forward(pass, source)?)
+    }
+
+    /// Logits of the token after each target token: rows × target length × vocabulary.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary.
+    pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
+        let memory = self.encode(pass, source)?;
+        let x = self.decoder.forward(pass, &memory, source.lengths(), target)?;
+        self.logits(pass, &x)
+    }
+
+    /// The mean cross-entropy of `expected` after `target` (teacher forcing), one number.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary or the lengths differ.
+    pub fn loss(
+        &self,
+        pass: &Pass<'_>,
+        source: &Ids,
+        target: &Ids,
+        expected: &[u32],
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
+        let logits = self.forward(pass, source, target)?;
+        Ok(cross_entropy(pass.tape, &logits, expected, options)?)
+    }
+
+    fn logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
+        let logits = self.output.logits(pass, x, self.output_bias)?;
+        pass.capture.activation(|| "logits".into(), &logits);
+        Ok(logits)
+    }
+}
+
+/// A translator with its values, ready to decode.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoding<'a> {
+    /// The model.
+    pub model: &'a Translator,
+    /// Its values.
+    pub parameters: &'a Parameters,
+    /// What is to be seen of it.
+    pub capture: &'a Capture,
+}
+
+impl Decoding<'_> {
+    fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+        let tape = Tape::inference();
+        work(&Pass { tape: &tape, parameters: self.parameters, capture: self.capture })
+    }
+}
+
+impl NextToken for Decoding<'_> {
+    type State = DecoderState;
+
+    fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<DecoderState> {
+        let source = Ids::padded(sources, self.model.config.pad_id);
+        self.with_pass(|pass| {
+            let memory = self.model.encode(pass, &source)?;
+            Ok(self.model.decoder.start(pass, &memory, source.lengths(), n_rows)?)
+        })
+    }
+
+    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
+        self.with_pass(|pass| {
+            let x = self.model.decoder.step(pass, state, tokens)?;
+            Ok(self.model.logits(pass, &x)?.value().clone())
+        })
+    }
+
+    fn reorder(&self, state: &mut DecoderState, rows: &[usize]) {
+        state.reorder(rows);
+    }
+}

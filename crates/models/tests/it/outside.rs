@@ -1,0 +1,156 @@
+//! Outside answers: models of Hugging Face and PyTorch, their activations, their translations, their gradients
+//! (`tests/golden/*/make.py`).
+
+use std::path::{Path, PathBuf};
+
+use polyhead_attention::{Capture, Pass};
+use polyhead_models::checkpoint::safetensors::TensorFile;
+use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, read_config, save};
+use polyhead_models::decode::greedy::{GreedyOptions, greedy};
+use polyhead_models::parity::{Tolerance, compare};
+use polyhead_models::transformer::{Decoding, Translator};
+use polyhead_models::Ids;
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::{Parameters, Tape};
+use serde_json::Value;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// A folder's model with its values.
+pub(crate) fn load(folder: &Path) -> (Translator, Parameters) {
+    let (config, layout) = read_config(folder).unwrap();
+    let mut parameters = Parameters::default();
+    let model = Translator::new(&config, &mut parameters).unwrap();
+    load_parameters(folder, &config, layout, &mut parameters).unwrap();
+    (model, parameters)
+}
+
+/// The folders of random Marian models.
+pub(crate) fn marian_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(golden("marian")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.retain(|path| path.is_dir());
+    folders.sort();
+    assert!(folders.len() >= 8, "{folders:?}");
+    folders
+}
+
+fn assert_parity(folder: &Path, model: &Translator, parameters: &Parameters) {
+    let reference = TensorFile::open(folder.join("reference.safetensors")).unwrap();
+    let report = compare(model, parameters, &reference, Tolerance { absolute: 1e-4, relative: 0.0 }).unwrap();
+    assert_eq!(report.first_divergence(), None, "{}", folder.display());
+    assert!(report.unknown.is_empty(), "{:?}", report.unknown);
+    let config = model.config();
+    let expected = 5 + 4 * config.encoder.n_layers + 6 * config.decoder.n_layers;
+    assert_eq!(report.comparisons.len(), expected, "{}", folder.display());
+}
+
+#[test]
+fn every_layer_of_marian_models_is_hugging_faces() {
+    for folder in marian_folders() {
+        let (model, parameters) = load(&folder);
+        assert_parity(&folder, &model, &parameters);
+    }
+}
+
+#[test]
+fn every_layer_of_both_norm_orders_is_pytorchs() {
+    for name in ["torch/pre", "torch/post"] {
+        let folder = golden(name);
+        let (model, parameters) = load(&folder);
+        assert_parity(&folder, &model, &parameters);
+    }
+}
+
+#[test]
+fn what_is_saved_in_any_layout_computes_the_same() {
+    let folders = marian_folders().into_iter().map(|folder| (folder, Layout::Marian));
+    for (folder, layout) in folders.chain([(golden("torch/pre"), Layout::Torch)]) {
+        for layout in [layout, Layout::Polyhead] {
+            let (model, parameters) = load(&folder);
+            let saved = tempfile::tempdir().unwrap();
+            let options = SaveOptions { layout, ..SaveOptions::default() };
+            save(saved.path(), model.config(), &parameters, &options).unwrap();
+            let (model, parameters) = load(saved.path());
+            assert_parity(&folder, &model, &parameters);
+        }
+    }
+}
+
+#[test]
+fn a_changed_layer_is_the_first_that_diverges() {
+    let folder = golden("marian/relu");
+    let (model, mut parameters) = load(&folder);
+    let id = parameters.find("decoder.layers.1.feed_forward.outer.bias").unwrap();
+    parameters.value_mut(id).data_mut()[3] += 0.01;
+    let reference = TensorFile::open(folder.join("reference.safetensors")).unwrap();
+    let report = compare(&model, &parameters, &reference, Tolerance::default()).unwrap();
+    assert_eq!(report.first_divergence().unwrap().name, "decoder.layers.1.feed_forward");
+}
+
+fn ids(list: &Value) -> Vec<u32> {
+    list.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn greedy_translations_are_those_of_generate() {
+    for folder in marian_folders() {
+        let (model, parameters) = load(&folder);
+        let all: Value = serde_json::from_slice(&std::fs::read(folder.join("generate.json")).unwrap()).unwrap();
+        let sources: Vec<Vec<u32>> = all["sources"].as_array().unwrap().iter().map(ids).collect();
+        let capture = Capture::off();
+        let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
+        let config = model.config();
+        let options = GreedyOptions { start_id: config.start_id, end_id: config.end_id, max_length: 20 };
+        let borrowed: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+        let together = greedy(&decoding, &borrowed, options).unwrap();
+        eprintln!("{} {:?}", folder.display(), together[0]);
+    }
+}
+
+#[test]
+fn gradients_of_a_whole_transformer_are_pytorchs() {
+    for name in ["torch/pre", "torch/post"] {
+        let folder = golden(name);
+        let (model, parameters) = load(&folder);
+        let inputs = TensorFile::open(folder.join("reference.safetensors")).unwrap();
+        let expected = TensorFile::open(folder.join("gradients.safetensors")).unwrap();
+        let read = |name: &str| {
+            let length = inputs.shape(&format!("{name}_ids")).unwrap()[1];
+            let ids = inputs.ids(&format!("{name}_ids")).unwrap();
+            let lengths = inputs.ids(&format!("{name}_lengths")).unwrap();
+            let rows: Vec<&[u32]> =
+                ids.chunks(length).zip(&lengths).map(|(row, own)| &row[..*own as usize]).collect();
+            Ids::padded(&rows, model.config().pad_id)
+        };
+        let (tape, capture) = (Tape::training(1, 1), Capture::off());
+        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let options =
+            CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.config().pad_id) };
+        let targets = expected.ids("expected_ids").unwrap();
+        let loss = model.loss(&pass, &read("source"), &read("target"), &targets, options).unwrap();
+        let error = (loss.value().data()[0] - expected.tensor("loss").unwrap().data()[0]).abs();
+        assert!(error < 1e-5, "{name}: loss off by {error}");
+        let gradients = tape.backward(&loss);
+        // The gradients, named and cut as PyTorch does it.
+        let mut named = parameters.clone();
+        for (id, gradient) in gradients.parameters() {
+            named.set(id, gradient.clone());
+        }
+        let saved = tempfile::tempdir().unwrap();
+        let options = SaveOptions { layout: Layout::Torch, ..SaveOptions::default() };
+        save(saved.path(), model.config(), &named, &options).unwrap();
+        let found = TensorFile::open(saved.path().join("model.safetensors")).unwrap();
+        let mut compared = 0;
+        for name in expected.names().filter(|name| !["loss", "expected_ids"].contains(name)) {
+            let (found, expected) = (found.tensor(name).unwrap(), expected.tensor(name).unwrap());
+            assert_eq!(found.shape(), expected.shape(), "{name}");
+            for (found, expected) in found.data().iter().zip(expected.data()) {
+                assert!((found - expected).abs() < 2e-5 + 1e-4 * expected.abs(), "{name}: {found} {expected}");
+            }
+            compared += found.len();
+        }
+        assert_eq!(compared, parameters.count());
+    }
+}

@@ -1,0 +1,86 @@
+//! A block of queries that go through attention together, and the keys that any of them sees.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::rows::Seen;
+
+/// `count` positions from `first` on, `step` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) step: usize,
+}
+
+impl Run {
+    pub(super) fn positions(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |index| self.first + index * self.step)
+    }
+
+    /// How many of its positions are below `limit`.
+    fn below(self, limit: usize) -> usize {
+        limit.saturating_sub(self.first).div_ceil(self.step).min(self.count)
+    }
+}
+
+/// Some queries and the keys that any of them sees; scores have a row for each query and a column for each key.
+#[derive(Debug, Clone)]
+pub(super) struct Block<'a> {
+    pub(super) queries: Run,
+    /// In rising order.
+    pub(super) keys: Cow<'a, [Run]>,
+    pub(super) n_keys: usize,
+    /// For each query the columns that it sees; `None` when the plan says so for each query.
+    pub(super) seen: Option<&'a [Vec<Range<u32>>]>,
+}
+
+impl Block<'_> {
+    /// `count` queries from `first` on that see some of the first `n_keys` keys.
+    pub(super) fn dense(first: usize, count: usize, n_keys: usize) -> Self {
+        let keys = Cow::Owned(vec![Run { first: 0, count: n_keys, step: 1 }]);
+        Self { queries: Run { first, count, step: 1 }, keys, n_keys, seen: None }
+    }
+
+    /// The same without the keys from `limit` on.
+    pub(super) fn clipped(mut self, limit: usize) -> Self {
+        if self.keys.last().is_some_and(|run| run.below(limit) < run.count) {
+            self.keys.to_mut().iter_mut().for_each(|run| run.count = run.below(limit));
+            self.n_keys = self.keys.iter().map(|run| run.count).sum();
+        }
+        self
+    }
+
+    pub(super) fn queries(&self) -> impl Iterator<Item = usize> {
+        self.queries.positions()
+    }
+
+    /// Runs of keys, each with its first column.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (usize, Run)> {
+        let mut column = 0;
+        self.keys.iter().filter(|run| run.count > 0).map(move |run| {
+            column += run.count;
+            (column - run.count, *run)
+        })
+    }
+
+    /// Every column with its key.
+    pub(super) fn keys_by_column(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.keys.iter().flat_map(|run| run.positions()).enumerate()
+    }
+
+    /// The columns that the query of row `offset` sees; `prefix` of them if the block has no pattern.
+    pub(super) fn seen(&self, offset: usize, prefix: usize) -> Seen<'_> {
+        match self.seen {
+            None => Seen::One(0, prefix),
+            Some(seen) => match seen[offset].as_slice() {
+                [] => Seen::One(0, 0),
+                [range] => {
+                    let end = (range.end as usize).min(self.n_keys);
+                    Seen::One((range.start as usize).min(end), end)
+                }
+                ranges => Seen::Several(ranges, self.n_keys),
+            },
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Attention of one new query in each row to keys and values that were kept, as decoding does it token by token.
+//!
+//! Keys are kept turned round, a row for each number of a head and a column for each position, so that the scores of
+//! many positions come side by side. Every number is the same chain of operations as in [`super::attention`]: one query
+//! after the other gives the bits of all at once.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::relative::Relative;
+use super::rows::{Seen, scale, softmax};
+use crate::error::shape;
+use crate::lanes::{LANES, vectorised};
+use crate::tensor::Tensor;
+use crate::{Result, gemm};
+
+/// Positions whose scores are computed at once.
+const WIDTH: usize = 2 * LANES;
+/// Multiply-adds worth sharing among threads.
+const PARALLEL_WORK: usize = 1 << 17;
+
+/// Sizes of kept keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Heads of keys and values.
+    pub n_heads: usize,
+    /// Width of a head's keys.
+    pub d_key: usize,
+    /// Width of a head's values.
+    pub d_value: usize,
+}
+
+/// Keys and values of several sequences, each in a slot of its own.
+#[derive(Debug, Clone)]
+pub struct KeysValues {
+    shape: CacheShape,
+    n_slots: usize,
+    /// Positions that there is room for, a multiple of [`WIDTH`].
+    capacity: usize,
+    /// slot × head × d_key × capacity.
+    keys: Vec<f32>,
+    /// slot × head × capacity × d_value.
+    values: Vec<f32>,
+}
+
+impl KeysValues {
+    /// `n_slots` empty sequences with room for `capacity` positions; more room is made when it is needed.
+    pub fn new(shape: CacheShape, n_slots: usize, capacity: usize) -> Self {
+        let capacity = capacity.next_multiple_of(WIDTH).max(WIDTH);
+        let rows = n_slots * shape.n_heads;
+        let [keys, values] = [shape.d_key, shape.d_value].map(|width| vec![0.0; rows * width * capacity]);
+        Self { shape, n_slots, capacity, keys, values }
+    }
+
+    /// How many sequences there is room for.
+    pub fn n_slots(&self) -> usize {
+        self.n_slots
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        (self.keys.len() + self.values.len()) * size_of::<f32>()
+    }
+
+    /// Writes the key and value of one position: all heads side by side.
+    ///
+    /// # Panics
+    /// If a width is not that of the heads.
+    pub fn write(&mut self, slot: usize, position: usize, key: &[f32], value: &[f32]) {
+        let CacheShape { n_heads, d_key, d_value } = self.shape;
+        assert!(key.len() == n_heads * d_key && value.len() == n_heads * d_value, "widths of the heads");
+        if position >= self.capacity {
+            self.grow(position + 1);
+        }
+        let first = slot * n_heads * d_key * self.capacity + position;
+        let keys = self.keys[first..].iter_mut().step_by(self.capacity);
+        keys.zip(key).for_each(|(kept, number)| *kept = *number);
+        for (head, value) in value.chunks_exact(d_value.max(1)).enumerate() {
+            let first = ((slot * n_heads + head) * self.capacity + position) * d_value;
+            self.values[first..first + d_value].copy_from_slice(value);
+        }
+    }
+
+    /// Makes the first `len` positions of slot `to` those of slot `from`.
+    pub fn copy(&mut self, from: usize, to: usize, len: usize) {
+        let CacheShape { n_heads, d_key, d_value } = self.shape;
+        for row in 0..n_heads * d_key {
+            let start = (from * n_heads * d_key + row) * self.capacity;
+            self.keys.copy_within(start..start + len, (to * n_heads * d_key + row) * self.capacity);
+        }
+        for head in 0..n_heads {
+            let start = (from * n_heads + head) * self.capacity * d_value;
+            self.values
+                .copy_within(start..start + len * d_value, (to * n_heads + head) * self.capacity * d_value);
+        }
+    }
+
+    /// The values of the first `len` positions of a slot, each with all heads side by side.
+    pub fn values(&self, slot: usize, len: usize) -> Vec<f32> {
+        let CacheShape { n_heads, d_value, .. } = self.shape;
+        let first =
+            |position: usize, head: usize| ((slot * n_heads + head) * self.capacity + position) * d_value;
+        let places = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
+        places.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
+    }
+
+    /// Room for at least `len` positions, and twice as many as before.
+    fn grow(&mut self, len: usize) {
+        let capacity = len.max(2 * self.capacity).next_multiple_of(WIDTH);
+        let CacheShape { d_value, .. } = self.shape;
+        let mut larger = Self::new(self.shape, self.n_slots, capacity);
+        for (new, old) in larger.keys.chunks_exact_mut(capacity).zip(self.keys.chunks_exact(self.capacity)) {
+            new[..self.capacity].copy_from_slice(old);
+        }
+        let [new_size, old_size] = [capacity, self.capacity].map(|capacity| (capacity * d_value).max(1));
+        for (new, old) in larger.values.chunks_exact_mut(new_size).zip(self.values.chunks_exact(old_size)) {
+            new[..old_size].copy_from_slice(old);
+        }
+        *self = larger;
+    }
+}
+
+/// One step of decoding: for each row its slot and how many positions it sees.
+#[derive(Debug, Clone)]
+pub struct CachedOptions<'a> {
+    /// Heads of the query.
+    pub n_heads: usize,
+    /// Scores are multiplied with this; 1/√d_key for `None`.
+    pub scale: Option<f32>,
+    /// The slot of each row; several rows may share one.
+    pub slots: &'a [usize],
+    /// Positions of each row that exist.
+    pub lengths: &'a [usize],
+    /// The positions that are seen, in rising order, the same for all rows; all for `None`.
+    pub seen: Option<&'a [Range<u32>]>,
+    /// Vectors for distances; the query stands at the last position. None.
+    pub relative: Option<&'a Relative>,
+}
+
+/// Context of `query`, rows × (n_heads·d_key): rows × (n_heads·d_value).
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn cached_attention(query: &Tensor, cache: &KeysValues, options: &CachedOptions<'_>) -> Result<Tensor> {
+    let step = Step::new(query, cache, options)?;
+    let d_value = cache.shape.d_value;
+    let mut out = Tensor::zeros(&[options.slots.len(), options.n_heads * d_value]);
+    step.each_head(out.data_mut(), d_value, |index, weights, scratch, out| {
+        step.weights(index, weights, scratch);
+        step.mix(index, weights, out);
+    });
+    Ok(out)
+}
+
+/// The weights that [`cached_attention`] mixes values with: rows × n_heads × the longest of the lengths.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn cached_weights(query: &Tensor, cache: &KeysValues, options: &CachedOptions<'_>) -> Result<Tensor> {
+    let step = Step::new(query, cache, options)?;
+    let longest = options.lengths.iter().copied().max().unwrap_or(0);
+    let mut out = Tensor::zeros(&[options.slots.len(), options.n_heads, longest]);
+    step.each_head(out.data_mut(), longest, |index, weights, scratch, out| {
+        step.weights(index, weights, scratch);
+        out[..weights.len()].copy_from_slice(weights);
+    });
+    Ok(out)
+}
+
+struct Step<'a> {
+    query: &'a [f32],
+    cache: &'a KeysValues,
+    options: &'a CachedOptions<'a>,
+    scale: f32,
+}
+
+impl<'a> Step<'a> {
+    fn new(query: &'a Tensor, cache: &'a KeysValues, options: &'a CachedOptions<'a>) -> Result<Self> {
+        let CacheShape { n_heads, d_key, d_value } = cache.shape;
+        let rows = options.slots.len();
+        if query.shape() != [rows, options.n_heads * d_key] {
+            let expected = format!("[{rows}, {}]", options.n_heads * d_key);
+            return shape("cached attention", "query", query.shape(), expected);
+        }
+        if n_heads == 0 || !options.n_heads.is_multiple_of(n_heads) {
+            return shape(
+                "cached attention",
+                "key heads",
+                &[n_heads],
+                format!("a divisor of {}", options.n_heads),
+            );
+        }
+        let fits = |(slot, length): (&usize, &usize)| *slot < cache.n_slots && *length <= cache.capacity;
+        if options.lengths.len() != rows || !options.slots.iter().zip(options.lengths).all(fits) {
+            let expected = format!("{rows} slots and lengths inside [{}, {}]", cache.n_slots, cache.capacity);
+            return shape("cached attention", "lengths", &[options.lengths.len()], expected);
+        }
+        if let Some(relative) = options.relative {
+            relative.check(d_key, d_value)?;
+        }
+        let scale = options.scale.unwrap_or(1.0 / (d_key as f32).sqrt());
+        Ok(Self { query: query.data(), cache, options, scale })
+    }
+
+    /// Runs `work` for every row and head on its part of `out`, of `width` numbers.
+    fn each_head(
+        &self,
+        out: &mut [f32],
+        width: usize,
+        work: impl Fn(usize, &mut Vec<f32>, &mut Vec<f32>, &mut [f32]) + Sync,
+    ) {
+        let (width, CacheShape { d_key, d_value, .. }) = (width.max(1), self.cache.shape);
+        let total = self.options.lengths.iter().sum::<usize>() * self.options.n_heads * (d_key + d_value);
+        let work = |(index, out): (usize, &mut [f32])| {
+            SCRATCH.with_borrow_mut(|[weights, scratch]| work(index, weights, scratch, out));
+        };
+        if total < PARALLEL_WORK || rayon::current_num_threads() == 1 {
+            out.chunks_exact_mut(width).enumerate().for_each(work);
+        } else {
+            out.par_chunks_exact_mut(width).enumerate().for_each(work);
+        }
+    }
+
+    /// Where the kept head of task `index` begins, counted in heads, and the row of the task.
+    fn head(&self, index: usize) -> (usize, usize) {
+        let (row, head) = (index / self.options.n_heads, index % self.options.n_heads);
+        let n_heads = self.cache.shape.n_heads;
+        (self.options.slots[row] * n_heads + head / (self.options.n_heads / n_heads), row)
+    }
+
+    /// Weights of one row and head, 0 for what is not seen.
+    fn weights(&self, index: usize, weights: &mut Vec<f32>, scratch: &mut Vec<f32>) {
+        let d_key = self.cache.shape.d_key;
+        let (head, row) = self.head(index);
+        let len = self.options.lengths[row];
+        let size = d_key * self.cache.capacity;
+        let keys = &self.cache.keys[head * size..(head + 1) * size];
+        let query = &self.query[index * d_key..(index + 1) * d_key];
+        weights.clear();
+        weights.resize(len.next_multiple_of(WIDTH), 0.0);
+        scores(weights, query, keys, self.cache.capacity);
+        weights.truncate(len);
+        if let Some(relative) = self.options.relative {
+            let n = relative.n_distances();
+            scratch.clear();
+            scratch.resize(n, 0.0);
+            let (query, table) = (gemm::Matrix::new(query, 1, d_key), relative.keys.value().data());
+            let mut by_distance = gemm::MatrixMut::new(scratch, 1, n);
+            let table = gemm::Matrix::new(table, n, d_key);
+            gemm::gemm_serial(&mut by_distance, query, table.t(), gemm::Output::Overwrite);
+            for (key, score) in weights.iter_mut().enumerate() {
+                *score += scratch[relative.row(len - 1, key)];
+            }
+        }
+        scale(weights, self.scale);
+        let seen = self.options.seen.map_or(Seen::One(0, len), |seen| Seen::Several(seen, len));
+        softmax(weights, seen, scratch);
+    }
+
+    /// Values mixed with `weights`.
+    fn mix(&self, index: usize, weights: &[f32], out: &mut [f32]) {
+        let d_value = self.cache.shape.d_value;
+        let (head, _) = self.head(index);
+        let size = d_value * self.cache.capacity;
+        add_rows(out, weights, &self.cache.values[head * size..(head + 1) * size]);
+        let relative = self.options.relative.and_then(|relative| Some((relative, relative.values.as_ref()?)));
+        if let (Some((relative, table)), len @ 1..) = (relative, weights.len()) {
+            let mut by_distance = vec![0.0; relative.n_distances()];
+            for (key, weight) in weights.iter().enumerate() {
+                by_distance[relative.row(len - 1, key)] += weight;
+            }
+            add_rows(out, &by_distance, table.value().data());
+        }
+    }
+}
+
+thread_local! {
+    /// Each thread's row of weights and a spare one.
+    static SCRATCH: std::cell::RefCell<[Vec<f32>; 2]> = const { std::cell::RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+vectorised! {
+    /// scores[p] = Σ over d of query[d]·keys[d][p], one chain of fused operations for each position.
+    fn scores(scores: &mut [f32], query: &[f32], keys: &[f32], capacity: usize) {
+        for (index, scores) in scores.chunks_exact_mut(WIDTH).enumerate() {
+            let mut sums = [0.0_f32; WIDTH];
+            for (&number, row) in query.iter().zip(keys.chunks_exact(capacity)) {
+                let Some(row) = row[index * WIDTH..].first_chunk::<WIDTH>() else { break };
+                for lane in 0..WIDTH {
+                    sums[lane] = number.mul_add(row[lane], sums[lane]);
+                }
+            }
+            scores.copy_from_slice(&sums);
+        }
+    }
+}
+
+vectorised! {
+    /// out[d] ← out[d] + Σ over p of weights[p]·rows[p][d], one chain of fused operations for each number.
+    fn add_rows(out: &mut [f32], weights: &[f32], rows: &[f32]) {
+        let width = out.len();
+        for (&weight, row) in weights.iter().zip(rows.chunks_exact(width)) {
+            for (sum, number) in out.iter_mut().zip(row) {
+                *sum = weight.mul_add(*number, *sum);
+            }
+        }
+    }
+}

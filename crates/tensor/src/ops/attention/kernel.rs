@@ -1,0 +1,332 @@
+//! One head of one row of the batch, forward and back, block by block.
+
+use super::block::Block;
+use super::plan::{Address, Plan};
+use super::rows::{differentiate, scale, softmax, weights_again};
+use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
+use crate::lanes::add_assign;
+
+thread_local! {
+    /// Each thread's blocks of weights and their gradients, kept between calls.
+    pub(super) static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
+}
+
+/// Numbers of one block.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) weights: Vec<f32>,
+    dropped: Vec<f32>,
+    gradient: Vec<f32>,
+    by_distance: Vec<f32>,
+    row: Vec<f32>,
+}
+
+/// What the way back needs of the way forward.
+pub(super) struct Forward<'a> {
+    pub(super) inputs: [&'a [f32]; 3],
+    pub(super) logsumexp: &'a [f32],
+    pub(super) gradient: &'a [f32],
+}
+
+/// Where gradients go.
+pub(super) struct Gradient<'a> {
+    /// Of query, key and value.
+    pub(super) sides: [Address; 3],
+    /// Of the tables of distances, a partial sum for each task.
+    pub(super) tables: &'a [Address],
+}
+
+impl Plan {
+    /// Weights of a block of queries, queries × keys; `take` is told each query's logsumexp.
+    pub(super) fn weights(
+        &self,
+        index: usize,
+        data: [&[f32]; 2],
+        block: &Block<'_>,
+        scratch: &mut Scratch,
+        mut take: impl FnMut(usize, f32),
+    ) {
+        self.scores(index, data, block, scratch);
+        let row = index / self.n_heads;
+        let Scratch { weights, row: spare, .. } = scratch;
+        let rows = block.queries().zip(weights.chunks_exact_mut(block.n_keys));
+        for (offset, (query, scores)) in rows.enumerate() {
+            let seen = block.seen(offset, self.visible(row, query));
+            take(query, softmax(scores, seen, spare));
+        }
+    }
+
+    /// Scores of a block of queries, scaled and with the bias, queries × keys, into `weights` of the scratch.
+    fn scores(&self, index: usize, [query, key]: [&[f32]; 2], block: &Block<'_>, scratch: &mut Scratch) {
+        let (own, group) = self.heads(index);
+        let Scratch { weights: out, by_distance, .. } = scratch;
+        out.resize(block.queries.count * block.n_keys, 0.0);
+        let queries = self.sides[0].head(query, own, block.queries);
+        for (column, run) in block.runs() {
+            let keys = self.sides[1].head(key, group, run);
+            gemm_serial(&mut columns_of(out, block, column, run.count), queries, keys.t(), Output::Overwrite);
+        }
+        if let Some(relative) = &self.options.relative {
+            by_distance.resize(block.queries.count * relative.n_distances(), 0.0);
+            let table = relative.keys.value().data();
+            let table = Matrix::new(table, relative.n_distances(), self.sides[1].d_head);
+            let mut target = MatrixMut::new(by_distance, block.queries.count, relative.n_distances());
+            gemm_serial(&mut target, queries, table.t(), Output::Overwrite);
+            relative.spread(block, self.offset(), by_distance, out);
+        }
+        scale(out, self.scale);
+        self.add_bias(own[1], block, out);
+    }
+
+    /// One bias for all rows of the batch, by head, query and key.
+    fn add_bias(&self, head: usize, block: &Block<'_>, scores: &mut [f32]) {
+        let Some(bias) = &self.options.bias else { return };
+        for (query, scores) in block.queries().zip(scores.chunks_exact_mut(block.n_keys)) {
+            let bias = &bias.data()[(head * self.q_len + query) * self.k_len..][..self.k_len];
+            for (column, run) in block.runs() {
+                let scores = &mut scores[column..column + run.count];
+                if run.step == 1 {
+                    add_assign(scores, &bias[run.first..run.first + run.count]);
+                } else {
+                    scores.iter_mut().zip(run.positions()).for_each(|(score, key)| *score += bias[key]);
+                }
+            }
+        }
+    }
+
+    /// Drops weights of a block as their place in batch × head × query × key says.
+    fn drop_weights(&self, index: usize, block: &Block<'_>, weights: &mut [f32]) {
+        let Some(mask) = self.mask else { return };
+        for (query, weights) in block.queries().zip(weights.chunks_exact_mut(block.n_keys)) {
+            let start = (index * self.q_len + query) * self.k_len;
+            for (column, run) in block.runs() {
+                let weights = &mut weights[column..column + run.count];
+                if run.step == 1 {
+                    mask.apply(start + run.first, weights);
+                } else {
+                    for (weight, key) in weights.iter_mut().zip(run.positions()) {
+                        mask.apply(start + key, std::slice::from_mut(weight));
+                    }
+                }
+            }
+        }
+    }
+
+    /// One head of one row of the batch.
+    ///
+    /// # Safety
+    /// Nobody else writes this head's columns of `out`.
+    pub(super) unsafe fn forward(
+        &self,
+        index: usize,
+        [query, key, value]: [&[f32]; 3],
+        out: Address,
+        logsumexp: &mut [f32],
+    ) {
+        let (own, group) = self.heads(index);
+        SCRATCH.with_borrow_mut(|scratch| {
+            for block in self.blocks(own[0]) {
+                // SAFETY: promised by the caller.
+                let mut context = unsafe { self.out.head_mut(out, own, block.queries) };
+                if block.n_keys == 0 {
+                    block.queries().for_each(|query| logsumexp[query] = f32::INFINITY);
+                    context.fill(0.0);
+                    continue;
+                }
+                self.weights(index, [query, key], &block, scratch, |query, sum| logsumexp[query] = sum);
+                self.drop_weights(index, &block, &mut scratch.weights);
+                for (column, run) in block.runs() {
+                    let weights = view_columns(&scratch.weights, &block, column, run.count);
+                    let values = self.sides[2].head(value, group, run);
+                    gemm_serial(&mut context, weights, values, first_overwrites(column));
+                }
+                self.mix_relative(&block, scratch, &mut context);
+            }
+        });
+    }
+
+    /// context += weights summed by distance · a_V.
+    fn mix_relative(&self, block: &Block<'_>, scratch: &mut Scratch, context: &mut MatrixMut<'_>) {
+        let Some(relative) = &self.options.relative else { return };
+        let Some(values) = &relative.values else { return };
+        let Scratch { weights, by_distance, .. } = scratch;
+        relative.collect(block, self.offset(), weights, by_distance);
+        let n = relative.n_distances();
+        let table = Matrix::new(values.value().data(), n, self.out.d_head);
+        gemm_serial(context, Matrix::new(by_distance, block.queries.count, n), table, Output::Accumulate);
+    }
+
+    /// Gradients of the heads that share one head of keys and values, in one row of the batch.
+    ///
+    /// # Safety
+    /// Nobody else writes these heads' columns of the three gradients, or row `task` of the tables.
+    pub(super) unsafe fn backward(&self, task: usize, forward: &Forward<'_>, out: &Gradient<'_>) {
+        let group = [task / self.n_key_heads, task % self.n_key_heads];
+        let all = super::block::Run { first: 0, count: self.k_len, step: 1 };
+        for side in [1, 2] {
+            // SAFETY: promised by the caller.
+            unsafe { self.sides[side].head_mut(out.sides[side], group, all) }.fill(0.0);
+        }
+        let heads = self.n_heads / self.n_key_heads;
+        SCRATCH.with_borrow_mut(|scratch| {
+            for head in group[1] * heads..(group[1] + 1) * heads {
+                let index = group[0] * self.n_heads + head;
+                for block in self.blocks(group[0]) {
+                    // SAFETY: promised by the caller.
+                    unsafe { self.block_backward(index, &block, forward, out, scratch) };
+                    if block.n_keys > 0 {
+                        // SAFETY: promised by the caller.
+                        unsafe { self.tables_backward(index, &block, forward, out, scratch) };
+                    }
+                }
+            }
+        });
+    }
+
+    /// Gradients of one block; leaves the dropped weights and the gradient of the scores in the scratch.
+    ///
+    /// # Safety
+    /// As for `backward`.
+    unsafe fn block_backward(
+        &self,
+        index: usize,
+        block: &Block<'_>,
+        forward: &Forward<'_>,
+        out: &Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (own, group) = self.heads(index);
+        let [query, key, value] = forward.inputs;
+        // SAFETY: promised by the caller.
+        let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
+        if block.n_keys == 0 {
+            d_query.fill(0.0);
+            return;
+        }
+        self.recompute(index, [query, key], block, forward.logsumexp, scratch);
+        let d_out = self.out.head(forward.gradient, own, block.queries);
+        scratch.gradient.resize(block.queries.count * block.n_keys, 0.0);
+        for (column, run) in block.runs() {
+            // SAFETY: keys of this head's columns.
+            let mut d_value = unsafe { self.sides[2].head_mut(out.sides[2], group, run) };
+            let dropped = view_columns(&scratch.dropped, block, column, run.count);
+            gemm_serial(&mut d_value, dropped.t(), d_out, Output::Accumulate);
+            let values = self.sides[2].head(value, group, run);
+            let mut target = columns_of(&mut scratch.gradient, block, column, run.count);
+            gemm_serial(&mut target, d_out, values.t(), Output::Overwrite);
+        }
+        self.distances_of_output(block, d_out, scratch);
+        self.drop_weights(index, block, &mut scratch.gradient);
+        let rows =
+            scratch.gradient.chunks_exact_mut(block.n_keys).zip(scratch.weights.chunks_exact(block.n_keys));
+        rows.for_each(|(gradient, weights)| differentiate(gradient, weights, self.scale));
+        let queries = self.sides[0].head(query, own, block.queries);
+        for (column, run) in block.runs() {
+            let scores = view_columns(&scratch.gradient, block, column, run.count);
+            let keys = self.sides[1].head(key, group, run);
+            gemm_serial(&mut d_query, scores, keys, first_overwrites(column));
+            // SAFETY: keys of this head's columns.
+            let mut d_key = unsafe { self.sides[1].head_mut(out.sides[1], group, run) };
+            gemm_serial(&mut d_key, scores.t(), queries, Output::Accumulate);
+        }
+    }
+
+    /// The weights of the way forward once more, and after dropout.
+    fn recompute(
+        &self,
+        index: usize,
+        data: [&[f32]; 2],
+        block: &Block<'_>,
+        logsumexp: &[f32],
+        scratch: &mut Scratch,
+    ) {
+        self.scores(index, data, block, scratch);
+        let Scratch { weights, dropped, .. } = scratch;
+        for (offset, (query, scores)) in
+            block.queries().zip(weights.chunks_exact_mut(block.n_keys)).enumerate()
+        {
+            let seen = block.seen(offset, self.visible(index / self.n_heads, query));
+            weights_again(scores, seen, logsumexp[index * self.q_len + query]);
+        }
+        dropped.clone_from(weights);
+        self.drop_weights(index, block, dropped);
+    }
+
+    /// dP += dO·a_Vᵀ, by distance.
+    fn distances_of_output(&self, block: &Block<'_>, d_out: Matrix<'_>, scratch: &mut Scratch) {
+        let Some(relative) = &self.options.relative else { return };
+        let Some(values) = &relative.values else { return };
+        let n = relative.n_distances();
+        let Scratch { gradient, by_distance, .. } = scratch;
+        by_distance.resize(block.queries.count * n, 0.0);
+        let table = Matrix::new(values.value().data(), n, self.out.d_head);
+        gemm_serial(
+            &mut MatrixMut::new(by_distance, block.queries.count, n),
+            d_out,
+            table.t(),
+            Output::Overwrite,
+        );
+        relative.spread(block, self.offset(), by_distance, gradient);
+    }
+
+    /// What the tables of distances add to dQ, and their own gradients.
+    ///
+    /// # Safety
+    /// As for `backward`; the scratch is as `block_backward` left it.
+    unsafe fn tables_backward(
+        &self,
+        index: usize,
+        block: &Block<'_>,
+        forward: &Forward<'_>,
+        out: &Gradient<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Some(relative) = &self.options.relative else { return };
+        let (own, group) = self.heads(index);
+        let task = group[0] * self.n_key_heads + group[1];
+        let (n, count) = (relative.n_distances(), block.queries.count);
+        let Scratch { dropped, gradient, by_distance, .. } = scratch;
+        // SAFETY: promised by the caller; each task has one row of each table's partial sums.
+        let target = |table: usize, width: usize| unsafe {
+            MatrixMut::from_raw(out.tables[table].0.add(task * n * width), [n, width], width)
+        };
+        let d_key = self.sides[1].d_head;
+        relative.collect(block, self.offset(), gradient, by_distance);
+        let scores = Matrix::new(by_distance, count, n);
+        // SAFETY: promised by the caller.
+        let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
+        gemm_serial(
+            &mut d_query,
+            scores,
+            Matrix::new(relative.keys.value().data(), n, d_key),
+            Output::Accumulate,
+        );
+        let queries = self.sides[0].head(forward.inputs[0], own, block.queries);
+        gemm_serial(&mut target(0, d_key), scores.t(), queries, Output::Accumulate);
+        if relative.values.is_some() {
+            relative.collect(block, self.offset(), dropped, by_distance);
+            let d_out = self.out.head(forward.gradient, own, block.queries);
+            let weights = Matrix::new(by_distance, count, n);
+            gemm_serial(&mut target(1, self.out.d_head), weights.t(), d_out, Output::Accumulate);
+        }
+    }
+}
+
+/// The first run writes, those after it add.
+fn first_overwrites(column: usize) -> Output {
+    if column == 0 { Output::Overwrite } else { Output::Accumulate }
+}
+
+/// Columns of a block's scores, to read.
+fn view_columns<'a>(scores: &'a [f32], block: &Block<'_>, column: usize, count: usize) -> Matrix<'a> {
+    Matrix::strided(&scores[column..], [block.queries.count, count], [block.n_keys, 1])
+}
+
+/// Columns of a block's scores, to write.
+fn columns_of<'a>(scores: &'a mut [f32], block: &Block<'_>, column: usize, count: usize) -> MatrixMut<'a> {
+    assert!(scores.len() >= block.queries.count * block.n_keys && column + count <= block.n_keys);
+    // SAFETY: the columns lie inside the block, which is borrowed for as long as the view lives.
+    unsafe {
+        MatrixMut::from_raw(scores.as_mut_ptr().add(column), [block.queries.count, count], block.n_keys)
+    }
+}

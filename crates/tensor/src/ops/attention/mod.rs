@@ -1,0 +1,208 @@
+//! Scaled dot-product attention with several heads: softmax(scale · Q·Kᵀ, masked)·V for each head.
+//!
+//! Vaswani et al. 2017. Q is batch × q_len × (n_heads·d_key), K is batch × k_len × (n_key_heads·d_key), V is batch × k_len
+//! × (n_key_heads·d_value); a head reads its columns in place, and all three may be columns of one product. Blocks of 56
+//! queries go through at a time, so the weights of a whole sequence are never kept (after Dao et al. 2022): memory grows
+//! with the length, not with its square. Keys that no query of a block sees are skipped. Kept for the way back: the
+//! logsumexp of each query's scores. With P the weights, P' the weights after dropout:
+//!
+//! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(P ∘ dP)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
+//!
+//! A query that may attend to nothing gives zeros.
+
+mod block;
+mod cached;
+mod kernel;
+mod pattern;
+mod plan;
+mod relative;
+mod rows;
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+pub use self::cached::{CacheShape, CachedOptions, KeysValues, cached_attention, cached_weights};
+use self::kernel::{Forward, Gradient, SCRATCH};
+pub use self::pattern::Pattern;
+use self::plan::{Address, Plan};
+pub use self::relative::Relative;
+use crate::Result;
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+
+/// Whether a query sees later keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// All keys.
+    #[default]
+    Both,
+    /// Keys up to its own place; the last query stands at the last key.
+    Causal,
+}
+
+/// How attention is computed.
+#[derive(Debug, Clone, Default)]
+pub struct AttentionOptions {
+    /// Heads; they share the last axis of the query evenly.
+    pub n_heads: usize,
+    /// Heads of keys and values, each for n_heads / n_key_heads query heads in a row; as many as heads for `None`.
+    pub n_key_heads: Option<usize>,
+    /// Scores are multiplied with this; 1/√d_key for `None`.
+    pub scale: Option<f32>,
+    /// Whether a query sees later keys; it does.
+    pub direction: Direction,
+    /// Keys that exist in each row of the batch, the others are padding; all for `None`.
+    pub key_lengths: Option<Vec<usize>>,
+    /// Which keys each query sees, the same for all rows of the batch; all for `None`.
+    pub pattern: Option<Arc<Pattern>>,
+    /// Added to the scaled scores, n_heads × q_len × k_len, the same for all rows of the batch; it gets no gradient.
+    pub bias: Option<Tensor>,
+    /// Vectors for distances, added to keys and values; none.
+    pub relative: Option<Relative>,
+    /// Probability of dropping a weight in training; 0.
+    pub dropout: f32,
+}
+
+/// Some columns of an input, side by side; a whole input becomes one by `into`.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'a> {
+    /// The input, batch × length × width.
+    pub var: &'a Var,
+    /// The first column.
+    pub start: usize,
+    /// How many.
+    pub width: usize,
+}
+
+impl<'a> From<&'a Var> for Columns<'a> {
+    fn from(var: &'a Var) -> Self {
+        Self { var, start: 0, width: var.shape().last().copied().unwrap_or(0) }
+    }
+}
+
+/// The weights that [`attention`] mixes values with: batch × n_heads × q_len × k_len, without dropout and gradients.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn attention_weights<'a>(
+    query: impl Into<Columns<'a>>,
+    key: impl Into<Columns<'a>>,
+    options: &AttentionOptions,
+) -> Result<Tensor> {
+    let (query, key) = (query.into(), key.into());
+    // There are no values here; the keys stand in for them.
+    let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
+    let options = AttentionOptions { relative, ..options.clone() };
+    let plan = Plan::new(&Tape::inference(), [query, key, key], &options)?;
+    let mut out = Tensor::zeros(&[plan.batch, plan.n_heads, plan.q_len, plan.k_len]);
+    let data = [query, key].map(|side| side.var.value().data());
+    let sequence = (plan.q_len * plan.k_len).max(1);
+    out.data_mut().par_chunks_mut(sequence).enumerate().for_each(|(index, out)| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for block in plan.blocks(index / plan.n_heads).filter(|block| block.n_keys > 0) {
+                plan.weights(index, data, &block, scratch, |_, _| {});
+                for (query, weights) in block.queries().zip(scratch.weights.chunks_exact(block.n_keys)) {
+                    for (column, key) in block.keys_by_column() {
+                        out[query * plan.k_len + key] = weights[column];
+                    }
+                }
+            }
+        });
+    });
+    Ok(out)
+}
+
+/// Attention of `query` to `key` and `value`: batch × q_len × (n_heads·d_value).
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn attention<'a>(
+    tape: &Tape,
+    query: impl Into<Columns<'a>>,
+    key: impl Into<Columns<'a>>,
+    value: impl Into<Columns<'a>>,
+    options: &AttentionOptions,
+) -> Result<Var> {
+    let sides = [query.into(), key.into(), value.into()];
+    let plan = Plan::new(tape, sides, options)?;
+    let mut out = Tensor::uninit(&[plan.batch, plan.q_len, plan.n_heads * plan.sides[2].d_head]);
+    let mut logsumexp = Tensor::uninit(&[plan.batch, plan.n_heads, plan.q_len]);
+    let (out_shared, data) =
+        (Address(out.data_mut().as_mut_ptr()), sides.map(|side| side.var.value().data()));
+    let q_len = plan.q_len.max(1);
+    logsumexp.data_mut().par_chunks_mut(q_len).enumerate().for_each(|(index, logsumexp)| {
+        // SAFETY: each task writes the columns of its own head in its own row of the batch.
+        unsafe { plan.forward(index, data, out_shared, logsumexp) };
+    });
+    let tables = options.relative.as_ref().map_or_else(Vec::new, Relative::tables);
+    let inputs: Vec<&Var> = sides.iter().map(|side| side.var).chain(tables.iter()).collect();
+    let saved = Saved { inputs: sides.map(|side| side.var.clone()), tables: tables.clone(), logsumexp, plan };
+    Ok(tape.record(out, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// What the way back needs to know.
+struct Saved {
+    inputs: [Var; 3],
+    tables: Vec<Var>,
+    logsumexp: Tensor,
+    plan: Plan,
+}
+
+impl Saved {
+    fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
+        let (mut tensors, place) = self.gradient_tensors();
+        let addresses: Vec<Address> =
+            tensors.iter_mut().map(|(_, tensor)| Address(tensor.data_mut().as_mut_ptr())).collect();
+        let forward = Forward {
+            inputs: self.inputs.each_ref().map(|input| input.value().data()),
+            logsumexp: self.logsumexp.data(),
+            gradient: gradient.data(),
+        };
+        let plan = &self.plan;
+        let n_tasks = plan.batch * plan.n_key_heads;
+        let mut partial: Vec<Tensor> =
+            self.tables.iter().map(|table| Tensor::zeros(&[n_tasks, table.value().len()])).collect();
+        let partial_addresses: Vec<Address> =
+            partial.iter_mut().map(|tensor| Address(tensor.data_mut().as_mut_ptr())).collect();
+        let out = Gradient { sides: place.map(|place| addresses[place]), tables: &partial_addresses };
+        (0..n_tasks).into_par_iter().for_each(|task| {
+            // SAFETY: each task writes the columns of its own heads in its own row of the batch, and its own row of
+            // the partial sums.
+            unsafe { plan.backward(task, &forward, &out) };
+        });
+        for (input, gradient) in &tensors {
+            gradients.add(input, gradient);
+        }
+        for (table, partial) in self.tables.iter().zip(&partial) {
+            gradients.update(table, |out, output| super::linear::sum_rows(out, partial.data(), output));
+        }
+    }
+
+    /// A tensor for each distinct input, and which of them belongs to query, key and value. Sides share one when they
+    /// are different columns of one input.
+    fn gradient_tensors(&self) -> (Vec<(&Var, Tensor)>, [usize; 3]) {
+        let sides = &self.plan.sides;
+        let shared = |a: usize, b: usize| {
+            let one =
+                self.inputs[a].is_same(&self.inputs[b]) && self.inputs[a].shape() == self.inputs[b].shape();
+            a == b || one && !sides[a].overlaps(sides[b])
+        };
+        let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
+        let mut place = [0, 1, 2];
+        for side in 0..3 {
+            if let Some(known) = (0..side).find(|&known| shared(known, side)) {
+                place[side] = place[known];
+                continue;
+            }
+            let input = &self.inputs[side];
+            let covered: usize =
+                (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
+            let whole = input.shape().last() == Some(&covered);
+            let tensor = if whole { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) };
+            place[side] = tensors.len();
+            tensors.push((input, tensor));
+        }
+        (tensors, place)
+    }
+}

@@ -1,0 +1,204 @@
+//! The sizes and settings of one attention, checked, and where each head's numbers stand.
+
+use super::block::Block;
+use super::pattern::MAX_QUERIES;
+use super::{AttentionOptions, Columns, Direction};
+use crate::Result;
+use crate::error::shape;
+use crate::gemm::{Matrix, MatrixMut};
+use crate::ops::dropout::Mask;
+use crate::tape::Tape;
+
+use super::block::Run;
+
+/// Query, key or value: where its heads stand in its tensor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side {
+    /// Positions of a sequence.
+    pub(super) len: usize,
+    /// Numbers from one position to the next.
+    stride: usize,
+    /// The first column.
+    start: usize,
+    n_heads: usize,
+    pub(super) d_head: usize,
+}
+
+impl Side {
+    /// Columns of all heads.
+    pub(super) fn width(self) -> usize {
+        self.n_heads * self.d_head
+    }
+
+    /// Whether some column belongs to both.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.start < other.start + other.width() && other.start < self.start + self.width()
+    }
+
+    /// The first number of `head` at `position` of `row`.
+    fn at(self, row: usize, head: usize, position: usize) -> usize {
+        (row * self.len + position) * self.stride + self.start + head * self.d_head
+    }
+
+    /// A head's columns at the positions of `run`.
+    pub(super) fn head(self, data: &[f32], [row, head]: [usize; 2], run: Run) -> Matrix<'_> {
+        let data = &data[self.at(row, head, run.first)..];
+        Matrix::strided(data, [run.count, self.d_head], [self.stride * run.step, 1])
+    }
+
+    /// The same, to write.
+    ///
+    /// # Safety
+    /// The tensor at `address` has this side's layout, and nobody else touches these columns meanwhile.
+    pub(super) unsafe fn head_mut<'a>(
+        self,
+        address: Address,
+        [row, head]: [usize; 2],
+        run: Run,
+    ) -> MatrixMut<'a> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let start = address.0.add(self.at(row, head, run.first));
+            MatrixMut::from_raw(start, [run.count, self.d_head], self.stride * run.step)
+        }
+    }
+}
+
+/// An address that tasks share; each writes its own part.
+#[derive(Clone, Copy)]
+pub(super) struct Address(pub(super) *mut f32);
+
+// SAFETY: tasks write disjoint parts, and the tensor outlives them.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+/// Sizes and settings, the same for every head.
+pub(super) struct Plan {
+    pub(super) batch: usize,
+    pub(super) q_len: usize,
+    pub(super) k_len: usize,
+    pub(super) n_heads: usize,
+    pub(super) n_key_heads: usize,
+    /// Query, key and value.
+    pub(super) sides: [Side; 3],
+    /// The result, laid out without gaps.
+    pub(super) out: Side,
+    pub(super) scale: f32,
+    pub(super) mask: Option<Mask>,
+    pub(super) options: AttentionOptions,
+}
+
+impl Plan {
+    pub(super) fn new(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Self> {
+        let &[batch, q_len, _] = sides[0].var.shape() else {
+            return shape("attention", "query", sides[0].var.shape(), "batch × length × width");
+        };
+        let k_len = sides[1].var.shape().get(1).copied().unwrap_or(0);
+        let n_heads = options.n_heads;
+        let n_key_heads = options.n_key_heads.unwrap_or(n_heads);
+        if n_heads > 0 && (n_key_heads == 0 || !n_heads.is_multiple_of(n_key_heads)) {
+            let expected = format!("a number of heads that divides the {n_heads} of the queries");
+            return shape("attention", "key heads", &[n_key_heads], expected);
+        }
+        let places = [("query", q_len, n_heads), ("key", k_len, n_key_heads), ("value", k_len, n_key_heads)];
+        let mut checked = [Side { len: 0, stride: 0, start: 0, n_heads: 0, d_head: 0 }; 3];
+        for ((side, columns), (name, len, heads)) in checked.iter_mut().zip(sides).zip(places) {
+            *side = check_side(columns, name, [batch, len, heads])?;
+        }
+        let [query, key, value] = checked;
+        if key.d_head != query.d_head {
+            let expected = format!("heads of {}, as the query has", query.d_head);
+            return shape("attention", "key", sides[1].var.shape(), expected);
+        }
+        check_options(options, [batch, q_len, k_len])?;
+        if let Some(relative) = &options.relative {
+            relative.check(key.d_head, value.d_head)?;
+        }
+        let out =
+            Side { len: q_len, stride: n_heads * value.d_head, start: 0, n_heads, d_head: value.d_head };
+        let scale = options.scale.unwrap_or(1.0 / (query.d_head as f32).sqrt());
+        let mask = Mask::draw(tape, options.dropout)?;
+        let options = options.clone();
+        Ok(Self { batch, q_len, k_len, n_heads, n_key_heads, sides: checked, out, scale, mask, options })
+    }
+
+    /// Keys that exist in `row`.
+    pub(super) fn exists(&self, row: usize) -> usize {
+        self.options.key_lengths.as_ref().map_or(self.k_len, |lengths| lengths[row].min(self.k_len))
+    }
+
+    /// Keys that query `q` of `row` may attend to without a pattern: the first so many.
+    pub(super) fn visible(&self, row: usize, q: usize) -> usize {
+        match self.options.direction {
+            Direction::Both => self.exists(row),
+            Direction::Causal => self.exists(row).min((q + 1 + self.k_len).saturating_sub(self.q_len)),
+        }
+    }
+
+    /// What is added to a query's place to have its place among the keys: the last of both stand together.
+    pub(super) fn offset(&self) -> usize {
+        self.k_len.saturating_sub(self.q_len)
+    }
+
+    /// Head and row of task `index`, and the head of keys and values that belongs to it.
+    pub(super) fn heads(&self, index: usize) -> ([usize; 2], [usize; 2]) {
+        let (row, head) = (index / self.n_heads, index % self.n_heads);
+        ([row, head], [row, head / (self.n_heads / self.n_key_heads)])
+    }
+
+    /// The blocks of a row of the batch.
+    pub(super) fn blocks(&self, row: usize) -> impl Iterator<Item = Block<'_>> {
+        let pattern = self.options.pattern.as_deref();
+        let dense_len = if pattern.is_some() { 0 } else { self.q_len };
+        let dense = (0..dense_len).step_by(MAX_QUERIES).map(move |first| {
+            let count = MAX_QUERIES.min(self.q_len - first);
+            let seen = (first..first + count).map(|q| self.visible(row, q)).max().unwrap_or(0);
+            Block::dense(first, count, seen)
+        });
+        let limit = self.exists(row);
+        let sparse = pattern.into_iter().flat_map(|pattern| pattern.blocks());
+        dense.chain(sparse.map(move |block| block.clipped(limit)))
+    }
+}
+
+fn check_side(columns: Columns<'_>, name: &'static str, [batch, len, n_heads]: [usize; 3]) -> Result<Side> {
+    let found = columns.var.shape();
+    let Columns { start, width, .. } = columns;
+    match *found {
+        [rows, length, stride] if rows == batch && length == len && start + width <= stride => {
+            if n_heads == 0 || !width.is_multiple_of(n_heads) {
+                return shape(
+                    "attention",
+                    name,
+                    found,
+                    format!("a last axis that {n_heads} heads can share"),
+                );
+            }
+            Ok(Side { len, stride, start, n_heads, d_head: width / n_heads })
+        }
+        _ => shape("attention", name, found, format!("[{batch}, {len}, {}]", start + width)),
+    }
+}
+
+fn check_options(options: &AttentionOptions, [batch, q_len, k_len]: [usize; 3]) -> Result<()> {
+    let n_heads = options.n_heads;
+    if let Some(lengths) = options.key_lengths.as_ref().filter(|lengths| lengths.len() != batch) {
+        return shape("attention", "key_lengths", &[lengths.len()], format!("[{batch}]"));
+    }
+    if let Some(bias) = options.bias.as_ref().filter(|bias| bias.shape() != [n_heads, q_len, k_len]) {
+        return shape("attention", "bias", bias.shape(), format!("[{n_heads}, {q_len}, {k_len}]"));
+    }
+    if let Some(pattern) = options.pattern.as_ref().filter(|pattern| pattern.lengths() != [q_len, k_len]) {
+        return shape("attention", "pattern", &pattern.lengths(), format!("[{q_len}, {k_len}]"));
+    }
+    if options.pattern.is_some() && options.direction == Direction::Causal {
+        return shape(
+            "attention",
+            "pattern",
+            &[q_len, k_len],
+            "a pattern that is causal itself, direction Both",
+        );
+    }
+    Ok(())
+}

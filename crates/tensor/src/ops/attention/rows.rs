@@ -1,0 +1,104 @@
+//! Rows of scores: softmax over the keys that are seen, and its derivative.
+
+use std::ops::Range;
+
+use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
+
+/// The columns of a row of scores that its query sees.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seen<'a> {
+    /// One range.
+    One(usize, usize),
+    /// Several, as far as they stand below the limit.
+    Several(&'a [Range<u32>], usize),
+}
+
+impl Seen<'_> {
+    /// The ranges one after the other, none empty.
+    fn ranges(self) -> impl Iterator<Item = Range<usize>> {
+        let (one, several, limit) = match self {
+            Self::One(start, end) => (Some(start..end), &[][..], usize::MAX),
+            Self::Several(ranges, limit) => (None, ranges, limit),
+        };
+        let several = several.iter().map(move |range| range.start as usize..(range.end as usize).min(limit));
+        one.into_iter().chain(several).filter(|range| range.start < range.end)
+    }
+}
+
+/// Turns the scores that are seen into weights and the others into 0; returns the logsumexp, ∞ for no score.
+///
+/// Weights are summed in the order of the keys that are seen, wherever they stand in the row.
+pub(super) fn softmax(scores: &mut [f32], seen: Seen<'_>, scratch: &mut Vec<f32>) -> f32 {
+    if let Seen::One(start, end) = seen {
+        scores[..start].fill(0.0);
+        scores[end..].fill(0.0);
+        return softmax_all(&mut scores[start..end]);
+    }
+    scratch.clear();
+    seen.ranges().for_each(|range| scratch.extend_from_slice(&scores[range]));
+    scores.fill(0.0);
+    let logsumexp = softmax_all(scratch);
+    let mut rest = scratch.as_slice();
+    for range in seen.ranges() {
+        let (weights, after) = rest.split_at(range.len());
+        scores[range].copy_from_slice(weights);
+        rest = after;
+    }
+    logsumexp
+}
+
+/// The weights once more, from the scores and their logsumexp.
+pub(super) fn weights_again(scores: &mut [f32], seen: Seen<'_>, logsumexp: f32) {
+    let mut done = 0;
+    for range in seen.ranges() {
+        scores[done..range.start].fill(0.0);
+        done = range.end;
+        exponentials(&mut scores[range], logsumexp);
+    }
+    scores[done..].fill(0.0);
+}
+
+vectorised! {
+    fn softmax_all(scores: &mut [f32]) -> f32 {
+        if scores.is_empty() {
+            return f32::INFINITY;
+        }
+        let largest = max(scores);
+        for score in scores.iter_mut() {
+            *score = exp(*score - largest);
+        }
+        let total = sum(scores, |weight| weight);
+        let inverse = 1.0 / total;
+        for weight in scores.iter_mut() {
+            *weight *= inverse;
+        }
+        largest + ln(total)
+    }
+}
+
+vectorised! {
+    fn exponentials(scores: &mut [f32], logsumexp: f32) {
+        for score in scores {
+            *score = exp(*score - logsumexp);
+        }
+    }
+}
+
+vectorised! {
+    /// factor · numbers.
+    pub(super) fn scale(numbers: &mut [f32], factor: f32) {
+        for number in numbers {
+            *number *= factor;
+        }
+    }
+}
+
+vectorised! {
+    /// scale · P ∘ (dP − Σ P ∘ dP) in place of dP.
+    pub(super) fn differentiate(gradient: &mut [f32], weights: &[f32], scale: f32) {
+        let mean = sum2(weights, gradient, |weight, gradient| weight * gradient);
+        for (gradient, weight) in gradient.iter_mut().zip(weights) {
+            *gradient = scale * weight * (*gradient - mean);
+        }
+    }
+}
