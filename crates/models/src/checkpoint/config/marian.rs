@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         norm_order: NormOrder::Post,
         final_norm: false,
         norm_epsilon: NORM_EPSILON,
-        activation: keys.activation("activation_function", "gelu", |name| name)?,
+        activation: keys.activation("activation_function", "gelu")?,
         position: POSITION,
         tie: tie(&keys, weights)?,
         scale_embedding: keys.flag("scale_embedding", false)?,
@@ -107,6 +107,8 @@ fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
 }
 
 /// Whether transformers' Marian models can be what this config describes; otherwise all reasons why not.
+///
+/// Only what a model computes counts: Marian's one dropout becomes that of the residuals.
 pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), Vec<String>> {
     let epsilon = config.norm_epsilon;
     let checks = [

@@ -121,7 +121,7 @@ fn dropout_may_be_one_number_and_the_layout_may_be_missing() {
     config.as_object_mut().unwrap().remove("layout");
     fs::write(&path, config.to_string()).unwrap();
     let (config, layout) = read_config(folder.path()).unwrap();
-    assert_eq!(config.dropout, Dropout { residual: 0.25, ..Dropout::default() });
+    assert_eq!(config.dropout, Dropout { embedding: 0.25, residual: 0.25, ..Dropout::default() });
     assert_eq!(layout, Layout::Torch);
 }
 
@@ -172,7 +172,7 @@ fn the_arguments_of_fairseq_are_understood() {
         pad_id: 1,
         end_id: 2,
         start_id: 2,
-        dropout: Dropout { residual: 0.3, attention: 0.2, activation: 0.1 },
+        dropout: Dropout { embedding: 0.3, residual: 0.3, attention: 0.2, activation: 0.1 },
         ..TransformerConfig::default()
     };
     assert_eq!(read_config(fairseq_folder().path()).unwrap(), (expected, Layout::Fairseq));
