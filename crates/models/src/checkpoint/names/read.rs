@@ -76,6 +76,9 @@ fn value(weights: &Weights, parameters: &Parameters, blocks: &[Vec<Link>]) -> Re
         .declared()
         .find(|(id, ..)| *id == parameter)
         .expect("links are made from declared parameters");
+    if let [aliases] = blocks {
+        return Ok(rows(weights, name, aliases)?.reshaped(shape));
+    }
     let mut numbers = Vec::with_capacity(shape.iter().product());
     for aliases in blocks {
         numbers.extend_from_slice(rows(weights, name, aliases)?.data());
