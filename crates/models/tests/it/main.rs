@@ -2,4 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod checkpoint;
+mod latin2nqo;
+mod laws;
 mod outside;
