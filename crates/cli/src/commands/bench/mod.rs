@@ -4,6 +4,7 @@ mod attention;
 mod gemm;
 mod ops;
 mod train;
+mod translate;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -19,6 +20,8 @@ pub(crate) enum Bench {
     Ops(ops::Ops),
     /// One training step of an encoder-decoder Transformer, in target tokens a second
     Train(train::Train),
+    /// Decoding with random weights, in target tokens a second
+    Translate(translate::Translate),
 }
 
 impl Bench {
@@ -28,6 +31,7 @@ impl Bench {
             Self::Gemm(gemm) => gemm.run(),
             Self::Ops(ops) => ops.run(),
             Self::Train(train) => train.run(),
+            Self::Translate(translate) => translate.run(),
         }
     }
 }
