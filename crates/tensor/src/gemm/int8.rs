@@ -139,22 +139,48 @@ impl Int8Weights {
             let weights = &self.panels[panel * depth * PANEL_COLS..(panel + 1) * depth * PANEL_COLS];
             let first = panel * PANEL_COLS;
             let cols = PANEL_COLS.min(self.d_out - first);
+            let mut bias_or_zero = [0.0; PANEL_COLS];
+            if let Some(bias) = finish.bias {
+                bias_or_zero[..cols].copy_from_slice(&bias[first..first + cols]);
+            }
             let columns = Columns {
                 scales: &self.scales[first..first + cols],
                 offsets: &self.offsets[first..first + cols],
-                bias: finish.bias.map(|bias| &bias[first..first + cols]),
+                bias_or_zero,
                 activation: finish.activation,
             };
             for row in (0..n_rows).step_by(TILE_ROWS) {
                 let rows = TILE_ROWS.min(n_rows - row);
                 multiply(&x.bytes[row * depth..(row + rows) * depth], weights, &mut sums[..rows]);
-                for (offset, sums) in sums[..rows].iter().enumerate() {
-                    // SAFETY: promised by the caller; the columns lie inside the row.
-                    let out = unsafe { std::slice::from_raw_parts_mut(target.at(row + offset, first), cols) };
-                    dequantize(out, sums, x.scales[row + offset], &columns);
-                }
+                // SAFETY: promised by the caller; the tile lies inside the matrix.
+                let mut out = unsafe { Tile::at(target, [row, first], cols) };
+                dequantize(&mut out, &sums[..rows], &x.scales[row..row + rows], &columns);
             }
         }
+    }
+}
+
+/// Rows and columns of C that belong to one tile.
+struct Tile {
+    start: *mut f32,
+    row_stride: usize,
+    cols: usize,
+}
+
+impl Tile {
+    /// # Safety
+    /// The tile lies inside the matrix, and nobody else writes it.
+    unsafe fn at(target: Shared, [row, col]: [usize; 2], cols: usize) -> Self {
+        // SAFETY: promised by the caller.
+        Self { start: unsafe { target.at(row, col) }, row_stride: target.row_stride, cols }
+    }
+
+    /// # Safety
+    /// The row lies inside the tile.
+    #[inline(always)]
+    unsafe fn row(&mut self, row: usize) -> &mut [f32] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_stride), self.cols) }
     }
 }
 
@@ -169,28 +195,48 @@ struct Finish<'a> {
 struct Columns<'a> {
     scales: &'a [f32],
     offsets: &'a [i32],
-    bias: Option<&'a [f32]>,
+    bias_or_zero: [f32; PANEL_COLS],
     activation: Activation,
 }
 
 vectorised! {
-    /// act(s_x s_w (Σ q p − 128 Σ p) + b) for one row of a panel.
-    fn dequantize(out: &mut [f32], sums: &[i32; PANEL_COLS], row_scale: f32, columns: &Columns<'_>) {
-        let cols = out.len();
-        let (scales, offsets, sums) = (&columns.scales[..cols], &columns.offsets[..cols], &sums[..cols]);
-        for col in 0..cols {
-            out[col] = (sums[col] - offsets[col]) as f32 * (row_scale * scales[col]);
-        }
-        if let Some(bias) = columns.bias {
-            let bias = &bias[..cols];
-            for col in 0..cols {
-                out[col] += bias[col];
+    /// act(s_x s_w (Σ q p − 128 Σ p) + b) for the rows of a tile.
+    fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], row_scales: &[f32], columns: &Columns<'_>) {
+        for (row, (sums, row_scale)) in sums.iter().zip(row_scales).enumerate() {
+            // SAFETY: a tile has as many rows as sums.
+            let out = unsafe { tile.row(row) };
+            if let (Some(out), Some(scales), Some(offsets)) =
+                (out.first_chunk_mut::<PANEL_COLS>(), columns.scales.first_chunk(), columns.offsets.first_chunk())
+            {
+                // Whole panels have a known size, which makes straight vector code.
+                scale_row(out, sums, [scales, &columns.bias_or_zero], offsets, *row_scale, columns.activation);
+            } else {
+                let mut whole = [0.0; PANEL_COLS];
+                let (mut scales, mut offsets) = ([0.0; PANEL_COLS], [0; PANEL_COLS]);
+                scales[..out.len()].copy_from_slice(columns.scales);
+                offsets[..out.len()].copy_from_slice(columns.offsets);
+                scale_row(&mut whole, sums, [&scales, &columns.bias_or_zero], &offsets, *row_scale, columns.activation);
+                out.copy_from_slice(&whole[..out.len()]);
             }
         }
-        with_function!(columns.activation, f => for number in out {
-            *number = f(*number).0;
-        });
     }
+}
+
+#[inline(always)]
+fn scale_row(
+    out: &mut [f32; PANEL_COLS],
+    sums: &[i32; PANEL_COLS],
+    [scales, bias]: [&[f32; PANEL_COLS]; 2],
+    offsets: &[i32; PANEL_COLS],
+    row_scale: f32,
+    activation: Activation,
+) {
+    for col in 0..PANEL_COLS {
+        out[col] = (sums[col] - offsets[col]) as f32 * (row_scale * scales[col]) + bias[col];
+    }
+    with_function!(activation, f => for number in out {
+        *number = f(*number).0;
+    });
 }
 
 /// Quantises each row of `x`: the largest number becomes ±127, zero becomes 128.
@@ -221,8 +267,12 @@ vectorised! {
         let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
         let inverse = 1.0 / scale;
         for (byte, &number) in bytes.iter_mut().zip(row) {
-            // Adding half and cutting off rounds, since the sum is never negative.
-            *byte = (number * inverse + 128.5) as u8;
+            // Adding half and cutting off rounds, since the sum is never negative; what is no number becomes 0.
+            let shifted = number * inverse + 128.5;
+            let shifted = if shifted > 0.0 { shifted } else { 0.0 };
+            let shifted = if shifted < 255.0 { shifted } else { 255.0 };
+            // SAFETY: from 0 to 255. A checked conversion would not become vector code.
+            *byte = unsafe { shifted.to_int_unchecked::<i32>() } as u8;
         }
         scale
     }
