@@ -37,6 +37,12 @@ pub enum Error {
         /// What was found and what was expected.
         message: String,
     },
+    /// Decoding was asked for what it cannot do.
+    #[error("{message}")]
+    Request {
+        /// What was found and what was expected.
+        message: String,
+    },
 }
 
 impl Error {
@@ -48,6 +54,7 @@ impl Error {
             Self::Io { .. } => "is there space, and may you read and write there?".into(),
             Self::File { hint, .. } => hint.clone(),
             Self::Config { .. } => "correct the model's sizes and choices in the config".into(),
+            Self::Request { .. } => "correct the options of decoding".into(),
         }
     }
 

@@ -1,66 +1,55 @@
 //! Greedy decoding: always the most probable token, the smaller id of equals.
 //!
-//! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit.
+//! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit. Rules act as in Hugging Face's `generate`: on
+//! logits, not on log-probabilities, which makes a difference to the repetition penalty alone.
 
-use polyhead_tensor::ops::softmax::log_softmax;
-use polyhead_tensor::{Tape, Var};
-
-use super::{Hypothesis, NextToken};
+use super::candidates::top;
+use super::path::Path;
+use super::rows::{Next, Scores, Search, run};
+use super::rules::Guide;
+use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::Result;
 
-/// When to start and to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GreedyOptions {
-    /// The token that decoding starts from.
-    pub start_id: u32,
-    /// The token that ends a sequence.
-    pub end_id: u32,
-    /// Most tokens, the end token included.
-    pub max_length: usize,
-}
-
-/// The greedy continuation of each source. Sequences that end leave the batch.
+/// The greedy continuation of each source. If rules forbid every token, a sequence ends where it is.
 ///
 /// # Errors
-/// If a source cannot be read.
+/// If a source cannot be read or a rule names a token outside the vocabulary.
 pub fn greedy<M: NextToken>(
     model: &M,
     sources: &[&[u32]],
-    options: GreedyOptions,
+    options: &DecodeOptions,
 ) -> Result<Vec<Hypothesis>> {
-    let mut found = vec![Hypothesis { ids: Vec::new(), log_probability: 0.0 }; sources.len()];
-    if sources.is_empty() || options.max_length == 0 {
-        return Ok(found);
-    }
-    let mut state = model.start(sources, sources.len())?;
-    let mut rows: Vec<usize> = (0..sources.len()).collect();
-    let mut tokens = vec![options.start_id; sources.len()];
-    for _ in 0..options.max_length {
-        let logits = model.step(&mut state, &tokens)?;
-        let vocab_size = logits.shape().last().copied().unwrap_or(0).max(1);
-        let scores = log_softmax(&Tape::inference(), &Var::constant(logits));
-        tokens.clear();
-        for (&row, scores) in rows.iter().zip(scores.value().data().chunks_exact(vocab_size)) {
-            let (id, score) = best(scores);
-            found[row].ids.push(id);
-            found[row].log_probability += f64::from(score);
-            tokens.push(id);
-        }
-        let going: Vec<usize> = (0..rows.len()).filter(|&row| tokens[row] != options.end_id).collect();
-        if going.is_empty() {
-            break;
-        }
-        if going.len() < rows.len() {
-            model.reorder(&mut state, &going);
-            rows = going.iter().map(|&row| rows[row]).collect();
-            tokens = going.iter().map(|&row| tokens[row]).collect();
-        }
-    }
-    Ok(found)
+    let mut searches: Vec<GreedySearch<'_>> = Guide::all(options, sources)?
+        .into_iter()
+        .map(|guide| GreedySearch { guide, path: Path::new(options.start_id) })
+        .collect();
+    run(model, sources, options.start_id, &mut searches)?;
+    Ok(searches.iter().map(|search| search.path.finish()).collect())
 }
 
-/// The highest score and its id.
-fn best(scores: &[f32]) -> (u32, f32) {
-    let first = (0, f32::NEG_INFINITY);
-    scores.iter().zip(0..).fold(first, |best, (&score, id)| if score > best.1 { (id, score) } else { best })
+struct GreedySearch<'a> {
+    guide: Guide<'a>,
+    path: Path,
+}
+
+impl Search for GreedySearch<'_> {
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn is_empty(&self) -> bool {
+        self.guide.limits.max == 0
+    }
+
+    fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
+        let log_probabilities = scores.log_probabilities(0);
+        // Both scales have the same order. Log-probabilities keep the ties of a beam of one.
+        let scale = if self.guide.rescales() { scores.logits(0) } else { log_probabilities };
+        let edited = self.guide.edited(&self.path.history, scale)?;
+        let Some(best) = top(&edited, 1).pop() else { return Ok(Vec::new()) };
+        let log_probability = log_probabilities[best.id as usize];
+        self.path.push(best.id, log_probability, log_probability);
+        let ends = self.guide.ends(best.id, self.path.ids().len());
+        Ok(if ends { Vec::new() } else { vec![Next { parent: 0, token: best.id }] })
+    }
 }

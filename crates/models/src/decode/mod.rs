@@ -1,6 +1,31 @@
 //! Choosing tokens one after the other. Methods see a model only through [`NextToken`].
+//!
+//! 1. [`greedy`] takes the most probable token, [`beam`] follows several hypotheses, [`sample`] draws,
+//!    [`constrained`] must use given words, [`alternatives`] asks what else could stand at a place.
+//! 2. [`score`] gives the probability of a given translation; [`ensemble`] makes one model of several.
+//! 3. [`rules`] forbid and force tokens; [`options`] say where a sequence starts and ends.
+//!
+//! Every method says what one sentence does with its scores (`rows::Search`); `rows` steps many of them together. A
+//! sentence never sees another, so its result does not depend on its batch.
 
+pub mod alternatives;
+pub mod beam;
+mod candidates;
+pub mod constrained;
+pub mod ensemble;
+mod finished;
 pub mod greedy;
+pub mod length_penalty;
+pub mod options;
+mod path;
+mod rows;
+pub mod rules;
+pub mod sample;
+pub mod score;
+pub mod stopping;
+pub mod trace;
+
+pub use options::{DecodeOptions, Lengths};
 
 use polyhead_tensor::Tensor;
 
@@ -32,6 +57,8 @@ pub trait NextToken {
 pub struct Hypothesis {
     /// Its tokens, the end token included if it came.
     pub ids: Vec<u32>,
-    /// The sum of the log-probabilities of its tokens.
+    /// The sum of the log-probabilities of its tokens, as the model gives them.
     pub log_probability: f64,
+    /// What it was ranked by: with beams the sum after all rules over the length penalty, else `log_probability`.
+    pub score: f64,
 }

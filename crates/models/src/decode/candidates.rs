@@ -1,0 +1,51 @@
+//! The best tokens of a row: the one place where candidates are chosen from scores.
+
+/// A token and its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) id: u32,
+    pub(super) score: f32,
+}
+
+/// The `k` highest scores, best first, of equals the smaller id. Tokens at −∞ are forbidden and never chosen.
+pub(super) fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
+    let mut best: Vec<Candidate> = Vec::with_capacity(k.min(scores.len()) + 1);
+    let mut bar = f32::NEG_INFINITY;
+    if k == 0 {
+        return best;
+    }
+    for (&score, id) in scores.iter().zip(0..) {
+        if score > bar {
+            let place = best.partition_point(|other| other.score >= score);
+            best.insert(place, Candidate { id, score });
+            best.truncate(k);
+            if best.len() == k {
+                bar = best[k - 1].score;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn top_is_the_head_of_a_stable_sort(scores in prop::collection::vec(-4_i8..4, 0..40), k in 0_usize..12) {
+            let scores: Vec<f32> =
+                scores.iter().map(|&x| if x == -4 { f32::NEG_INFINITY } else { f32::from(x) }).collect();
+            let mut all: Vec<Candidate> = scores
+                .iter()
+                .zip(0..)
+                .map(|(&score, id)| Candidate { id, score })
+                .filter(|candidate| candidate.score > f32::NEG_INFINITY)
+                .collect();
+            all.sort_by(|a, b| b.score.total_cmp(&a.score));
+            all.truncate(k);
+            prop_assert_eq!(top(&scores, k), all);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Several models as one: their predictions are averaged at every step.
+//!
+//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which
+//! the softmax after it normalises.
+
+use polyhead_tensor::ops::softmax::log_softmax;
+use polyhead_tensor::{Tape, Tensor, Var};
+
+use super::NextToken;
+use crate::{Error, Result};
+
+/// What is averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Average {
+    /// Probabilities: a token is likely if some models find it likely.
+    #[default]
+    Probabilities,
+    /// Log-probabilities: a token is likely if no model finds it unlikely.
+    LogProbabilities,
+}
+
+/// Models that read the same source ids and write the same target ids.
+#[derive(Debug, Clone, Copy)]
+pub struct Ensemble<'a, M> {
+    models: &'a [M],
+    average: Average,
+}
+
+impl<'a, M> Ensemble<'a, M> {
+    /// All of `models`, each with the same weight.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn new(models: &'a [M], average: Average) -> Result<Self> {
+        if models.is_empty() {
+            return Err(Error::Request { message: "an ensemble of no models, expected one or more".into() });
+        }
+        Ok(Self { models, average })
+    }
+}
+
+impl<M: NextToken> NextToken for Ensemble<'_, M> {
+    type State = Vec<M::State>;
+
+    fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<Self::State> {
+        self.models.iter().map(|model| model.start(sources, n_rows)).collect()
+    }
+
+    fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Tensor> {
+        let mut all: Vec<Tensor> = Vec::with_capacity(self.models.len());
+        for (model, state) in self.models.iter().zip(state) {
+            let logits = Var::constant(model.step(state, tokens)?);
+            all.push(log_softmax(&Tape::inference(), &logits).value().clone());
+        }
+        if let Some(other) = all.iter().find(|other| other.shape() != all[0].shape()) {
+            let [expected, found] = [&all[0], other].map(|logits| logits.len() / tokens.len());
+            let message =
+                format!("an ensemble of vocabularies of {expected} and {found} tokens, expected the same");
+            return Err(Error::Request { message });
+        }
+        let mut mean = Tensor::zeros(all[0].shape());
+        let mut numbers = vec![0.0; all.len()];
+        for (place, mean) in mean.data_mut().iter_mut().enumerate() {
+            numbers.iter_mut().zip(&all).for_each(|(number, model)| *number = model.data()[place]);
+            *mean = self.average.of(&numbers);
+        }
+        Ok(mean)
+    }
+
+    fn reorder(&self, state: &mut Self::State, rows: &[usize]) {
+        self.models.iter().zip(state).for_each(|(model, state)| model.reorder(state, rows));
+    }
+}
+
+impl Average {
+    /// The logarithm of the average, of logarithms.
+    fn of(self, numbers: &[f32]) -> f32 {
+        let n = numbers.len() as f64;
+        let all = numbers.iter().copied().map(f64::from);
+        let average = match self {
+            Self::LogProbabilities => all.sum::<f64>() / n,
+            Self::Probabilities => {
+                let highest = all.clone().fold(f64::NEG_INFINITY, f64::max);
+                if highest == f64::NEG_INFINITY {
+                    return f32::NEG_INFINITY;
+                }
+                highest + (all.map(|number| (number - highest).exp()).sum::<f64>() / n).ln()
+            }
+        };
+        average as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_are_those_of_the_formulas() {
+        let numbers = [0.5_f32.ln(), 0.125_f32.ln()];
+        assert!((Average::Probabilities.of(&numbers).exp() - 0.3125).abs() < 1e-6);
+        assert!((Average::LogProbabilities.of(&numbers).exp() - 0.25).abs() < 1e-6);
+        let impossible = [0.0, f32::NEG_INFINITY];
+        assert!((Average::Probabilities.of(&impossible).exp() - 0.5).abs() < 1e-6);
+        assert_eq!(Average::LogProbabilities.of(&impossible), f32::NEG_INFINITY);
+        assert_eq!(Average::Probabilities.of(&[f32::NEG_INFINITY; 2]), f32::NEG_INFINITY);
+    }
+}

@@ -1,0 +1,25 @@
+//! Forced tokens, for a prefix and for the end at the limit: the token scores 0, all others −∞. As 0 is the logarithm of
+//! 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
+
+use crate::{Error, Result};
+
+/// Scores under which only `id` can come.
+pub(super) fn only(id: u32, vocab_size: usize) -> Result<Vec<f32>> {
+    let mut scores = vec![f32::NEG_INFINITY; vocab_size];
+    let score = scores.get_mut(id as usize).ok_or_else(|| Error::Request {
+        message: format!("token {id} is forced, but the vocabulary has {vocab_size} tokens"),
+    })?;
+    *score = 0.0;
+    Ok(scores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forced_token_is_certain() {
+        assert_eq!(only(1, 3).unwrap(), [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY]);
+        assert!(only(3, 3).is_err());
+    }
+}
