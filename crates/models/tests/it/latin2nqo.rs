@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use polyhead_attention::Capture;
-use polyhead_models::decode::greedy::{GreedyOptions, greedy};
+use polyhead_models::decode::greedy::greedy;
+use polyhead_models::decode::{DecodeOptions, Lengths};
 use polyhead_models::transformer::Decoding;
 use polyhead_text::tokenizer::Tokenizer;
 
@@ -23,7 +24,9 @@ fn a_trained_fairseq_model_gives_its_known_outputs() {
     let capture = Capture::off();
     let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
     let end_id = model.config().end_id;
-    let options = GreedyOptions { start_id: model.config().start_id, end_id, max_length: 300 };
+    let lengths = Lengths { max: 300, ..Lengths::default() };
+    let options =
+        DecodeOptions { start_id: model.config().start_id, end_id, lengths, ..DecodeOptions::default() };
     let golden = std::fs::read_to_string(folder.join("golden.greedy.tsv")).unwrap();
     let (mut worst, mut lines) = (0.0_f64, 0);
     for line in golden.lines() {
@@ -34,7 +37,7 @@ fn a_trained_fairseq_model_gives_its_known_outputs() {
         if ids.last() != Some(&end_id) {
             ids.push(end_id);
         }
-        let found = greedy(&decoding, &[&ids], options).unwrap().remove(0);
+        let found = greedy(&decoding, &[&ids], &options).unwrap().remove(0);
         let words: Vec<u32> = found.ids.iter().copied().filter(|&id| id != end_id).collect();
         assert_eq!(target.decode(&words).unwrap(), expected, "{text}");
         worst = worst.max((found.log_probability - log_probability.parse::<f64>().unwrap()).abs());

@@ -9,7 +9,9 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_attention::Capture;
-use polyhead_models::decode::greedy::{GreedyOptions, greedy};
+use polyhead_models::decode::beam::{BeamOptions, beam};
+use polyhead_models::decode::greedy::greedy;
+use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
 use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
 use polyhead_random::Random;
 use polyhead_tensor::{Parameters, Precision};
@@ -32,6 +34,9 @@ pub(crate) struct Translate {
     /// Sentences translated together
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
+    /// Hypotheses followed for each sentence; 1 is greedy
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    beam: usize,
     /// Numbers to compute with
     #[arg(long, value_enum, default_value_t = Dtype::Int8)]
     dtype: Dtype,
@@ -72,12 +77,10 @@ impl Translate {
             let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
             let capture = Capture::off();
             let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
-            let options = GreedyOptions { start_id: 1, end_id: u32::MAX, max_length: TARGET_LENGTH };
             let mut rates = Vec::new();
             for repeat in 0..=self.repeats.max(1) {
                 let start = Instant::now();
-                let found = greedy(&decoding, &sources, options)?;
-                let tokens: usize = found.iter().map(|hypothesis| hypothesis.ids.len()).sum();
+                let tokens = self.decode(&decoding, &sources)?;
                 if repeat > 0 {
                     rates.push(tokens as f64 / start.elapsed().as_secs_f64());
                 }
@@ -87,6 +90,7 @@ impl Translate {
                 bench: "translate",
                 workload: "G",
                 batch: self.batch,
+                beam: self.beam,
                 tokens_per_s_median: rates[rates.len() / 2],
                 tokens_per_s_best: rates[rates.len() - 1],
                 peak_memory_bytes: peak_memory_bytes(),
@@ -98,6 +102,18 @@ impl Translate {
             Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
         })
     }
+
+    /// Decodes all sources; the number of tokens of the best hypotheses.
+    fn decode<M: NextToken>(&self, model: &M, sources: &[&[u32]]) -> Result<usize> {
+        let lengths = Lengths { min: TARGET_LENGTH, max: TARGET_LENGTH, ..Lengths::default() };
+        let decode = DecodeOptions { start_id: 1, end_id: 2, lengths, ..DecodeOptions::default() };
+        if self.beam == 1 {
+            return Ok(greedy(model, sources, &decode)?.iter().map(|hypothesis| hypothesis.ids.len()).sum());
+        }
+        let found =
+            beam(model, sources, &BeamOptions { decode, beam_size: self.beam, ..BeamOptions::default() })?;
+        Ok(found.iter().map(|hypotheses| hypotheses.first().map_or(0, |best| best.ids.len())).sum())
+    }
 }
 
 /// One line of output.
@@ -106,6 +122,7 @@ struct Line {
     bench: &'static str,
     workload: &'static str,
     batch: usize,
+    beam: usize,
     tokens_per_s_median: f64,
     tokens_per_s_best: f64,
     peak_memory_bytes: Option<u64>,
