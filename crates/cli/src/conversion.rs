@@ -61,7 +61,9 @@ impl ConversionOptions {
         let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
         let options = SaveOptions { dtype, layout: choose(config), max_shard_bytes: *max_shard_bytes };
         let made = !to.exists();
-        let saved = write(to, &companions, || Ok(save(to, config, &model.parameters, &options)?));
+        let saved = write(to, &companions, || {
+            save(to, config, &model.parameters, &options).map_err(|error| unsaved(to, error))
+        });
         if saved.is_err() && made {
             // Only a folder that is still empty goes; what is in it is not ours.
             let _ = std::fs::remove_dir(to);
@@ -125,6 +127,18 @@ impl DtypeName {
             Self::F16 => Dtype::F16,
             Self::Bf16 => Dtype::Bf16,
         }
+    }
+}
+
+/// A model that does not fit a layout is no fault of its config.
+fn unsaved(to: &Path, error: polyhead_models::Error) -> anyhow::Error {
+    match error {
+        polyhead_models::Error::Config { message } => Failure {
+            message: format!("{}: {message}", to.display()),
+            hint: "choose another --layout: polyhead holds every model".into(),
+        }
+        .into(),
+        other => other.into(),
     }
 }
 

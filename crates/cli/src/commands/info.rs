@@ -92,12 +92,12 @@ fn paper(preset: Preset) -> Option<&'static str> {
     match preset {
         Preset::Tiny | Preset::Small => None,
         Preset::Base => Some(
-            "the paper prints 65 million and does not say how they were counted; with its 37,000 pieces its sizes \
+            "the paper prints 65 million and does not say how they were counted; at 37,000 shared pieces its sizes \
              give 63,082,496, all biases and norms included, and no one vocabulary size gives both 65 (base) and 213 \
              million (big)",
         ),
         Preset::Big => Some(
-            "the paper prints 213 million and does not say how they were counted; with its 37,000 pieces its sizes \
+            "the paper prints 213 million and does not say how they were counted; at 37,000 shared pieces its sizes \
              give 214,245,376, all biases and norms included, and no one vocabulary size gives both 65 (base) and 213 \
              million (big)",
         ),

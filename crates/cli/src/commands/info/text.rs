@@ -34,7 +34,7 @@ pub(super) fn text(description: &Description) -> String {
         let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
         rows.push(("generation", settings.join(", ")));
     }
-    rows.push(("MarianMTModel", marian(&description.marian)));
+    rows.push(("MarianMTModel", marian(&description.marian, description.layout)));
     rows.extend(description.notes.iter().map(|note| ("note", note.clone())));
     aligned(&rows)
 }
@@ -181,11 +181,13 @@ fn sizes(description: &Description, rows: &mut Vec<(&str, String)>) {
     ));
 }
 
-fn marian(marian: &Marian) -> String {
+fn marian(marian: &Marian, layout: Option<Layout>) -> String {
     if !marian.compatible {
         format!("cannot be this model: {}", marian.reasons.join("; "))
     } else if marian.loads_folder {
         "loads this folder".to_owned()
+    } else if layout.is_none_or(|layout| layout == Layout::Marian) {
+        "can be this model".to_owned()
     } else {
         "can be this model, after polyhead export --layout marian".to_owned()
     }
