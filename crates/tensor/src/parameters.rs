@@ -143,6 +143,17 @@ impl Parameters {
         entry.value = Value::Tensor(value);
     }
 
+    /// Gives a matrix its value in prepared form.
+    ///
+    /// # Panics
+    /// If it is not a matrix of products, or the shape is not the declared one.
+    pub fn set_prepared(&mut self, id: ParameterId, prepared: Prepared) {
+        let entry = &mut self.entries[id.0];
+        let fits = entry.is_product && entry.shape == prepared.shape();
+        assert!(fits, "{} is {:?}, not {:?}", entry.name, entry.shape, prepared.shape());
+        entry.value = Value::Prepared(Arc::new(prepared));
+    }
+
     /// The parameter called `name`.
     pub fn find(&self, name: &str) -> Option<ParameterId> {
         self.entries.iter().position(|entry| entry.name == name).map(ParameterId)

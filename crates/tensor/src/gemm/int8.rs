@@ -54,23 +54,54 @@ impl Int8Weights {
     /// Quantises `weight` (d_out × d_in): the largest number of each row becomes ±127.
     pub fn new(weight: Matrix<'_>) -> Self {
         let [d_out, d_in] = [weight.rows, weight.cols];
-        let groups = d_in.div_ceil(GROUP);
-        let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * groups * PANEL_COLS * GROUP];
-        let (mut scales, mut offsets) = (Vec::with_capacity(d_out), Vec::with_capacity(d_out));
-        for out in 0..d_out {
+        let mut bytes = vec![0; d_out * d_in];
+        let mut scales = vec![0.0; d_out];
+        let rows = bytes.par_chunks_mut(d_in.max(1)).zip(scales.par_iter_mut()).enumerate();
+        rows.with_min_len(64).for_each(|(out, (bytes, scale))| {
             let largest = (0..d_in).map(|k| weight.get(out, k).abs()).fold(0.0, f32::max);
-            let scale = if largest == 0.0 { 1.0 } else { largest / 127.0 };
-            let mut sum = 0;
-            for k in 0..d_in {
-                let byte = (weight.get(out, k) / scale).round() as i8;
-                sum += i32::from(byte);
-                let group = (out / PANEL_COLS * groups + k / GROUP) * PANEL_COLS;
-                panels[(group + out % PANEL_COLS) * GROUP + k % GROUP] = byte;
+            *scale = if largest == 0.0 { 1.0 } else { largest / 127.0 };
+            for (k, byte) in bytes.iter_mut().enumerate() {
+                *byte = (weight.get(out, k) / *scale).round() as i8;
             }
-            scales.push(scale);
-            offsets.push(i32::from(ZERO) * sum);
-        }
-        Self { d_in, d_out, scales, offsets, panels }
+        });
+        Self::from_rows([d_out, d_in], &bytes, &scales)
+    }
+
+    /// Weights that were quantised before: d_out × d_in bytes and a scale for each output.
+    ///
+    /// # Panics
+    /// If there are more or fewer bytes or scales.
+    pub fn from_rows([d_out, d_in]: [usize; 2], bytes: &[i8], scales: &[f32]) -> Self {
+        assert!(bytes.len() == d_out * d_in && scales.len() == d_out, "{d_out} × {d_in} weights");
+        let depth = d_in.next_multiple_of(GROUP);
+        let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * depth * PANEL_COLS];
+        let mut offsets = vec![0; d_out];
+        let columns = panels.par_chunks_mut((depth * PANEL_COLS).max(1)).zip(offsets.par_chunks_mut(PANEL_COLS));
+        columns.enumerate().with_min_len(4).for_each(|(panel, (panel_bytes, offsets))| {
+            for (column, offset) in offsets.iter_mut().enumerate() {
+                let row = &bytes[(panel * PANEL_COLS + column) * d_in..][..d_in];
+                *offset = i32::from(ZERO) * row.iter().map(|&byte| i32::from(byte)).sum::<i32>();
+                for (group, four) in row.chunks(GROUP).enumerate() {
+                    panel_bytes[(group * PANEL_COLS + column) * GROUP..][..four.len()].copy_from_slice(four);
+                }
+            }
+        });
+        Self { d_in, d_out, scales: scales.to_vec(), offsets, panels }
+    }
+
+    /// The bytes, row after row.
+    pub fn to_rows(&self) -> Vec<i8> {
+        let depth = self.d_in.next_multiple_of(GROUP);
+        let byte = |out: usize, k: usize| {
+            let panel = out / PANEL_COLS * depth * PANEL_COLS;
+            self.panels[panel + (k / GROUP * PANEL_COLS + out % PANEL_COLS) * GROUP + k % GROUP]
+        };
+        (0..self.d_out * self.d_in).map(|at| byte(at / self.d_in, at % self.d_in)).collect()
+    }
+
+    /// A scale for each output.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
     }
 
     /// Bytes held.

@@ -113,6 +113,15 @@ impl TensorFile {
         }
     }
 
+    /// An array of bytes with signs.
+    pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
+        let entry = self.entry(name)?;
+        match entry.dtype {
+            Dtype::I8 => Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect()),
+            other => Err(self.wrong_type(name, other, "I8")),
+        }
+    }
+
     /// An array of whole numbers as ids, row after row.
     pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
         let entry = self.entry(name)?;

@@ -126,6 +126,13 @@ impl Weights {
         self.file(name).ok_or_else(message)?.tensor(name)
     }
 
+    /// An array of bytes with signs.
+    pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
+        let message =
+            || Error::file(&self.path, format!("there is no tensor {name}"), "is it another model's?");
+        self.file(name).ok_or_else(message)?.int8(name)
+    }
+
     fn file(&self, name: &str) -> Option<&TensorFile> {
         self.places.get(name).map(|&place| &self.files[place])
     }
