@@ -212,8 +212,9 @@ impl Search for BeamSearch<'_> {
         let continuations = self.continuations(scores)?;
         if continuations.is_empty() {
             // Rules forbid every token: what is alive ends where it is.
-            let live = std::mem::take(&mut self.live);
-            live.iter().for_each(|path| self.finish(path));
+            for path in std::mem::take(&mut self.live) {
+                self.finish(&path);
+            }
             return Ok(Vec::new());
         }
         let length = self.live[0].ids().len() + 1;
