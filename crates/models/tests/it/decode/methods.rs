@@ -1,5 +1,7 @@
 //! Constraints, samples, alternatives, ensembles and rules, each by what it promises.
 
+use polyhead_attention::{Capture, Filter, Kind, Pass};
+use polyhead_models::Ids;
 use polyhead_models::decode::alternatives::{AlternativesOptions, alternatives};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::constrained::{Constraints, constrained};
@@ -10,6 +12,7 @@ use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::score::score;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
+use polyhead_tensor::Tape;
 
 use super::{Loaded, Table, sentences, slices};
 
@@ -209,6 +212,54 @@ fn a_repetition_penalty_divides_logits_in_greedy_decoding_and_multiplies_log_pro
     let found = &beam(&model, &[&[1]], &options).unwrap()[0][0];
     assert_eq!(found.ids, [1, 0]);
     assert!((found.score - (0.6_f64 * 0.4).ln()).abs() < 1e-6);
+}
+
+/// The score by the formula, from the weights of a whole pass.
+fn covered_score(loaded: &Loaded, source: &[u32], found: &Hypothesis, options: &BeamOptions) -> f64 {
+    let config = loaded.model.config();
+    let last = config.decoder.n_layers - 1;
+    let capture =
+        Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![last]), ..Filter::default() });
+    let tape = Tape::inference();
+    let pass = Pass { tape: &tape, parameters: &loaded.parameters, capture: &capture };
+    let target = [&[config.start_id], &found.ids[..found.ids.len() - 1]].concat();
+    let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id);
+    loaded.model.forward(&pass, &ids(source), &ids(&target)).unwrap();
+    let weights = capture.take().weights.remove(0).weights;
+    let n_heads = weights.shape()[1] as f64;
+    let mut coverage = vec![0.0; source.len()];
+    for row in weights.data().chunks(source.len()) {
+        coverage.iter_mut().zip(row).for_each(|(sum, &weight)| *sum += f64::from(weight) / n_heads);
+    }
+    let penalty: f64 = coverage.iter().map(|&sum: &f64| sum.min(1.0).ln()).sum();
+    options.length_penalty.score(found.log_probability, found.ids.len()) + options.coverage_penalty * penalty
+}
+
+#[test]
+fn coverage_is_the_formula_in_any_batch() {
+    let loaded = Loaded::new("marian/gelu");
+    let sources = sentences(12, 15);
+    let options = BeamOptions {
+        decode: loaded.options(16),
+        top_beams: 4,
+        length_penalty: LengthPenalty::Wu(0.6),
+        coverage_penalty: 0.4,
+        ..BeamOptions::default()
+    };
+    let found = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();
+    for (source, found) in sources.iter().zip(&found) {
+        assert!(found.windows(2).all(|pair| pair[0].score >= pair[1].score));
+        for found in found {
+            let expected = covered_score(&loaded, source, found, &options);
+            assert!((found.score - expected).abs() < 1e-4, "{} {expected}", found.score);
+        }
+        assert_eq!(&beam(&loaded.decoding(), &[source], &options).unwrap()[0], found, "alone as in a batch");
+    }
+    let without = BeamOptions { coverage_penalty: 0.0, ..options.clone() };
+    let without = beam(&loaded.decoding(), &slices(&sources), &without).unwrap();
+    assert!(without.iter().zip(&found).any(|(a, b)| a[0].ids != b[0].ids), "it makes a difference");
+    let decode = DecodeOptions { start_id: 3, end_id: 3, ..DecodeOptions::default() };
+    assert!(beam(&DICE, &[&[1]], &BeamOptions { decode, ..options }).is_err(), "a table attends to nothing");
 }
 
 #[test]
