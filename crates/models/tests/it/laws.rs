@@ -184,12 +184,17 @@ fn prepared_weights_give_the_same_bits_and_bytes_give_a_row_its_own() {
         for (index, source) in SOURCES.iter().enumerate() {
             let alone = logits(&model, &int8, &[source], &[TARGETS[1]]);
             assert_eq!(row(&alone, 0, 5), row(&together, index, 5), "{name}, row {index}");
-            for (position, (batch, alone)) in steps.iter().zip(stepped(&model, &int8, &[source])).enumerate() {
+            for (position, (batch, alone)) in steps.iter().zip(stepped(&model, &int8, &[source])).enumerate()
+            {
                 let width = config.target_vocab_size;
                 let batch = &batch.data()[index * width..(index + 1) * width];
                 assert_eq!(batch, alone.data(), "{name}, row {index}, position {position}");
                 let start = (index * 5 + position) * width;
-                assert_eq!(batch, &together.data()[start..start + width], "{name}, row {index}, position {position}");
+                assert_eq!(
+                    batch,
+                    &together.data()[start..start + width],
+                    "{name}, row {index}, position {position}"
+                );
             }
         }
         let exact = logits(&model, &parameters, &SOURCES, &targets);
@@ -211,7 +216,12 @@ fn a_folder_of_bytes_keeps_them() {
         assert_eq!(read(first.path()), read(second.path()), "{name}");
         let before = logits(&model, &parameters, &SOURCES, &TARGETS);
         assert_eq!(logits(&again, &loaded, &SOURCES, &TARGETS).data(), before.data(), "{name}");
-        let refused = save(second.path(), &config, &loaded, &SaveOptions { layout: Layout::Marian, ..SaveOptions::default() });
+        let refused = save(
+            second.path(),
+            &config,
+            &loaded,
+            &SaveOptions { layout: Layout::Marian, ..SaveOptions::default() },
+        );
         assert!(refused.is_err(), "{name}");
     }
 }

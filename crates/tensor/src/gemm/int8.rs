@@ -76,7 +76,8 @@ impl Int8Weights {
         let depth = d_in.next_multiple_of(GROUP);
         let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * depth * PANEL_COLS];
         let mut offsets = vec![0; d_out];
-        let columns = panels.par_chunks_mut((depth * PANEL_COLS).max(1)).zip(offsets.par_chunks_mut(PANEL_COLS));
+        let columns =
+            panels.par_chunks_mut((depth * PANEL_COLS).max(1)).zip(offsets.par_chunks_mut(PANEL_COLS));
         columns.enumerate().with_min_len(4).for_each(|(panel, (panel_bytes, offsets))| {
             for (column, offset) in offsets.iter_mut().enumerate() {
                 let row = &bytes[(panel * PANEL_COLS + column) * d_in..][..d_in];

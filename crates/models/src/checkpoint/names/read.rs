@@ -77,10 +77,10 @@ fn faults(weights: &Weights, links: &Links) -> Vec<String> {
             faults.push(format!("tensor {} is missing, expected {shape:?}", names.join(" or ")));
         }
     }
-    let scales = |name: &str| {
-        name.strip_suffix(SCALE).is_some_and(|weight| weights.dtype(weight) == Some(Dtype::I8))
-    };
-    let unknown = weights.names().filter(|name| !known.contains(name) && !links.ignores(name) && !scales(name));
+    let scales =
+        |name: &str| name.strip_suffix(SCALE).is_some_and(|weight| weights.dtype(weight) == Some(Dtype::I8));
+    let unknown =
+        weights.names().filter(|name| !known.contains(name) && !links.ignores(name) && !scales(name));
     faults.extend(unknown.map(|name| format!("tensor {name} is no part of the model")));
     faults.dedup();
     faults

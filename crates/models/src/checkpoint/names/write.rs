@@ -5,9 +5,9 @@ use polyhead_tensor::{Parameters, Prepared};
 use super::Layout;
 use super::links::{Link, Links};
 use super::read::SCALE;
-use crate::{Error, Result};
 use crate::checkpoint::safetensors::{Array, Numbers};
 use crate::transformer::TransformerConfig;
+use crate::{Error, Result};
 
 /// The arrays that hold all parameters under the names of a layout; nothing is copied.
 ///
@@ -46,7 +46,11 @@ fn prepared_arrays(parameters: &Parameters) -> Result<Vec<Array<'_>>> {
             Some(Prepared::Packed(_)) => return Err(no_numbers(&name)),
             Some(Prepared::Int8(weights)) => {
                 let (scale, rows) = (format!("{name}{SCALE}"), vec![shape[0]]);
-                arrays.push(Array { name: scale, shape: rows, numbers: Numbers::Floats(vec![weights.scales()]) });
+                arrays.push(Array {
+                    name: scale,
+                    shape: rows,
+                    numbers: Numbers::Floats(vec![weights.scales()]),
+                });
                 Numbers::Int8(weights.to_rows())
             }
         };

@@ -117,7 +117,9 @@ impl TensorFile {
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
         let entry = self.entry(name)?;
         match entry.dtype {
-            Dtype::I8 => Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect()),
+            Dtype::I8 => {
+                Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect())
+            }
             other => Err(self.wrong_type(name, other, "I8")),
         }
     }

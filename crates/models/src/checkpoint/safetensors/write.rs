@@ -201,7 +201,8 @@ fn header(arrays: &[Array<'_>], dtype: Dtype) -> Vec<u8> {
     for array in arrays {
         let begin = end;
         end += array.bytes(dtype);
-        let place = Place { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
+        let place =
+            Place { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
         text.push(b',');
         serde_json::to_writer(&mut text, &array.name).expect("a string is always JSON");
         text.push(b':');

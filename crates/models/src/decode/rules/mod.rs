@@ -66,6 +66,7 @@ pub(super) struct Guide<'a> {
     options: &'a DecodeOptions,
     prefix: &'a [u32],
     pub(super) limits: Limits,
+    pub(super) source_length: usize,
 }
 
 impl<'a> Guide<'a> {
@@ -85,6 +86,7 @@ impl<'a> Guide<'a> {
             options,
             prefix: rules.prefixes.get(sentence).map_or(&[], Vec::as_slice),
             limits: options.lengths.of(source.len()),
+            source_length: source.len(),
         };
         Ok(sources.iter().enumerate().map(guide).collect())
     }

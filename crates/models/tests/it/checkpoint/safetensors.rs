@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use polyhead_models::Error;
-use polyhead_models::checkpoint::safetensors::{Array, Numbers, Dtype, TensorFile, Weights, WriteOptions, write};
+use polyhead_models::checkpoint::safetensors::{
+    Array, Dtype, Numbers, TensorFile, Weights, WriteOptions, write,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -30,7 +32,7 @@ fn write_all(folder: &Path, arrays: &[(&str, &[usize], &[f32])], options: WriteO
     let arrays = arrays.iter().map(|(name, shape, numbers)| Array {
         name: (*name).to_owned(),
         shape: shape.to_vec(),
-        pieces: vec![numbers],
+        numbers: Numbers::Floats(vec![numbers]),
     });
     write(folder, arrays.collect(), options).unwrap().finish().unwrap();
 }
