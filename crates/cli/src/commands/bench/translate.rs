@@ -4,11 +4,13 @@
 //! decoding and the choice of tokens are timed.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_attention::Capture;
+use polyhead_models::checkpoint::{SaveOptions, load_prepared, read_config, save};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
@@ -21,7 +23,10 @@ use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
   polyhead bench translate --batch 1 --dtype int8 --threads 1
-  polyhead bench translate --batch 16 --beam 4 --dtype f32";
+  polyhead bench translate --batch 16 --beam 4 --dtype f32
+  polyhead bench translate --save random --dtype int8 && polyhead bench translate --model random --dtype int8
+
+The peak memory of a drawn model includes drawing it; a model that is read from a folder is never in memory twice.";
 
 const VOCAB_SIZE: usize = 32_000;
 const SOURCE_LENGTH: usize = 30;
@@ -40,6 +45,12 @@ pub(crate) struct Translate {
     /// Numbers to compute with
     #[arg(long, value_enum, default_value_t = Dtype::Int8)]
     dtype: Dtype,
+    /// A folder with the weights, instead of drawing them [vocabulary of 32000]
+    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    model: Option<PathBuf>,
+    /// Write the random model into this folder
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -58,14 +69,7 @@ enum Dtype {
 impl Translate {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
-            let config = TransformerConfig::base(VOCAB_SIZE);
-            let mut parameters = Parameters::default();
-            let model = Translator::new(&config, &mut parameters)?;
-            parameters.initialise(7);
-            parameters.prepare(match self.dtype {
-                Dtype::F32 => Precision::F32,
-                Dtype::Int8 => Precision::Int8,
-            });
+            let (model, parameters) = self.model()?;
             let random = Random::new(1);
             let sources: Vec<Vec<u32>> = (0..self.batch as u64)
                 .map(|row| {
@@ -101,6 +105,32 @@ impl Translate {
             };
             Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
         })
+    }
+
+    /// The model with its values: random ones, or those of a folder.
+    fn model(&self) -> Result<(Translator, Parameters)> {
+        let precision = match self.dtype {
+            Dtype::F32 => Precision::F32,
+            Dtype::Int8 => Precision::Int8,
+        };
+        let mut parameters = Parameters::default();
+        if let Some(folder) = &self.model {
+            let (config, layout) = read_config(folder)?;
+            let model = Translator::new(&config, &mut parameters)?;
+            load_prepared(folder, &config, layout, &mut parameters, precision)?;
+            return Ok((model, parameters));
+        }
+        let config = TransformerConfig::base(VOCAB_SIZE);
+        let model = Translator::new(&config, &mut parameters)?;
+        parameters.initialise(7);
+        if let Some(folder) = &self.save {
+            if precision == Precision::Int8 {
+                parameters.prepare(precision);
+            }
+            save(folder, &config, &parameters, &SaveOptions::default())?;
+        }
+        parameters.prepare(precision);
+        Ok((model, parameters))
     }
 
     /// Decodes all sources; the number of tokens of the best hypotheses.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use polyhead_tensor::gemm::int8::Int8Weights;
-use polyhead_tensor::{Parameters, Prepared, Tensor};
+use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
 
 use super::Layout;
 use super::links::{Link, Links};
@@ -16,12 +16,14 @@ pub(super) const SCALE: &str = "_scale";
 /// So many faults are listed; the rest is counted.
 const MOST_LISTED: usize = 10;
 
-/// Gives every declared parameter its numbers; the arrays of the file and the parameters must match exactly.
+/// Gives every declared parameter its numbers; the arrays of the file and the parameters must match exactly. With a
+/// precision, each is prepared before the next is read.
 pub(crate) fn read(
     weights: &Weights,
     config: &TransformerConfig,
     layout: Layout,
     parameters: &mut Parameters,
+    precision: Option<Precision>,
 ) -> Result<()> {
     let links = matched(weights, config, layout, parameters)?;
     for blocks in links.groups.chunk_by(|a, b| a[0].parameter == b[0].parameter) {
@@ -31,6 +33,10 @@ pub(crate) fn read(
         } else {
             let value = value(weights, parameters, blocks)?;
             parameters.set(link.parameter, value);
+        }
+        if let Some(precision) = precision {
+            parameters.prepare_one(link.parameter, precision);
+            blocks.iter().flatten().for_each(|link| weights.forget(&link.theirs));
         }
     }
     Ok(())

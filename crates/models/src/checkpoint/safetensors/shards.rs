@@ -126,6 +126,13 @@ impl Weights {
         self.file(name).ok_or_else(message)?.tensor(name)
     }
 
+    /// Lets the system take back the memory of an array that was read.
+    pub(crate) fn forget(&self, name: &str) {
+        if let Some(file) = self.file(name) {
+            file.forget(name);
+        }
+    }
+
     /// An array of bytes with signs.
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
         let message =
