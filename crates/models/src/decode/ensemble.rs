@@ -1,7 +1,7 @@
 //! Several models as one: their predictions are averaged at every step.
 //!
-//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which
-//! the softmax after it normalises.
+//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean,
+//! which the softmax after it normalises.
 
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
