@@ -36,4 +36,12 @@ impl<'a> Builder<'a> {
     pub fn declare(&mut self, name: &str, shape: &[usize], init: Init) -> ParameterId {
         self.parameters.declare(format!("{}{name}", self.path), shape, init)
     }
+
+    /// Declares a matrix that only takes part in products and look-ups here; it can be prepared for inference.
+    ///
+    /// # Panics
+    /// If there is one of that name.
+    pub fn declare_product(&mut self, name: &str, shape: &[usize], init: Init) -> ParameterId {
+        self.parameters.declare_product(format!("{}{name}", self.path), shape, init)
+    }
 }

@@ -20,6 +20,14 @@ pub(crate) enum Command {
     /// Train tokenisers and use them: text to ids and back
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Tell what a model is: sizes, parameters, memory, tokeniser
+    Info(commands::info::Info),
+    /// Compare a model with what another program computed, layer by layer
+    Parity(commands::parity::Parity),
+    /// Bring a model of another program into our own form
+    Import(commands::import::Import),
+    /// Write a model in the form of another program
+    Export(commands::export::Export),
     /// Measure speed, one JSON line for each measurement
     #[command(subcommand)]
     Bench(commands::bench::Bench),

@@ -2,7 +2,9 @@
 
 mod arguments;
 mod commands;
+mod conversion;
 mod corpus_options;
+mod model_folder;
 mod report;
 
 use std::process::ExitCode;

@@ -6,6 +6,15 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
 /// The command was used wrongly: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -33,6 +42,10 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         (failure.hint.clone(), 1)
     } else if let Some(error) = error.downcast_ref::<polyhead_text::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else if let Some(error) = error.downcast_ref::<polyhead_models::Error>() {
+        (error.hint(), 1)
+    } else if let Some(error) = error.downcast_ref::<polyhead_tensor::Error>() {
+        (error.hint().to_owned(), 1)
     } else {
         ("results go to standard output: is the disk full?".into(), 1)
     };
@@ -125,6 +138,22 @@ pub(crate) fn grouped(number: u64) -> String {
     parts.join(",")
 }
 
+/// `10531488` as `10.5 MB`; a thousand bytes are a kB.
+pub(crate) fn bytes(number: u64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let size = number as f64;
+    match units.into_iter().find(|(unit, _)| size >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", size / unit),
+        None => format!("{number} bytes"),
+    }
+}
+
+/// Lines of a name and what is to be said about it, the second column below itself.
+pub(crate) fn aligned(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, text)| format!("{name:width$}  {text}\n")).collect()
+}
+
 /// As [`progress`], silent also where results scroll by on the terminal.
 pub(crate) fn progress_beside_results(what: &'static str) -> ProgressBar {
     if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { progress(what) }
@@ -151,5 +180,11 @@ mod tests {
     fn digits_are_grouped_in_threes() {
         let grouped = [0, 999, 1000, 1_234_567].map(super::grouped);
         assert_eq!(grouped, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn sizes_have_a_unit() {
+        let sizes = [999, 1000, 10_531_488, 2_000_000_000].map(super::bytes);
+        assert_eq!(sizes, ["999 bytes", "1.0 kB", "10.5 MB", "2.0 GB"]);
     }
 }

@@ -113,8 +113,12 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
         Error::file(reference.path(), message, hint)
     };
     let &[rows, length] = reference.shape(name).ok_or_else(|| fault(format!("no tensor {name}")))? else {
-        return Err(fault(format!("{name} has shape {:?}, expected rows × length", reference.shape(name))));
+        let shape = reference.shape(name).unwrap_or_default();
+        return Err(fault(format!("{name} has shape {shape:?}, expected rows × length")));
     };
+    if rows == 0 || length == 0 {
+        return Err(fault(format!("{name} has shape [{rows}, {length}], expected at least one id")));
+    }
     let ids = reference.ids(name)?;
     let lengths: Vec<usize> = match reference.shape(lengths) {
         None => vec![length; rows],
@@ -125,8 +129,7 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
             "lengths {lengths:?} for {rows} rows of {length}, expected one from 1 to {length} a row"
         )));
     }
-    let rows: Vec<&[u32]> =
-        ids.chunks_exact(length.max(1)).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
+    let rows: Vec<&[u32]> = ids.chunks_exact(length).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
     let padded = Ids::padded(&rows, pad_id);
     if padded.length() != length {
         return Err(fault(format!(
@@ -180,17 +183,12 @@ fn compare_array(
             continue;
         }
         for (&ours, &theirs) in ours.iter().zip(theirs) {
-            let error = (f64::from(ours) - f64::from(theirs)).abs();
-            // Not a number on one side only is the largest error of all.
-            worst = if error.is_nan() {
-                if ours.is_nan() && theirs.is_nan() { worst } else { f64::INFINITY }
-            } else {
-                worst.max(error)
-            };
+            worst = worst.max(error(ours.into(), theirs.into()));
             largest = largest.max(f64::from(theirs).abs());
         }
     }
-    let relative = if worst == 0.0 { 0.0 } else { worst / largest };
+    // An infinite error is none of the reference's numbers, also where one of them is infinite.
+    let relative = if worst == 0.0 || worst.is_infinite() { worst } else { worst / largest };
     let diverges = worst > tolerance.absolute && relative > tolerance.relative;
     Ok(Comparison {
         name: name.to_owned(),
@@ -199,4 +197,27 @@ fn compare_array(
         relative,
         diverges,
     })
+}
+
+/// How far apart two numbers are: the same infinity or both not a number is no error, on one side only the largest.
+fn error(ours: f64, theirs: f64) -> f64 {
+    if ours == theirs || (ours.is_nan() && theirs.is_nan()) {
+        return 0.0;
+    }
+    let error = (ours - theirs).abs();
+    if error.is_nan() { f64::INFINITY } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error;
+
+    #[test]
+    fn what_is_not_finite_must_be_the_same() {
+        let (infinite, nan) = (f64::INFINITY, f64::NAN);
+        assert_eq!([error(infinite, infinite), error(nan, nan), error(1.5, 1.0)], [0.0, 0.0, 0.5]);
+        for (ours, theirs) in [(infinite, -infinite), (nan, infinite), (1.0, nan), (1.0, -infinite)] {
+            assert_eq!([error(ours, theirs), error(theirs, ours)], [infinite; 2], "{ours} {theirs}");
+        }
+    }
 }

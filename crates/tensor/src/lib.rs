@@ -5,7 +5,7 @@
 //!
 //! 1. [`tensor`] holds numbers, [`pool`] lends their memory.
 //! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
-//! 3. [`parameters`] have names; [`optim`] changes them.
+//! 3. [`parameters`] have names; [`optim`] changes them; [`prepared`] ones are fast and change no more.
 
 pub mod bf16;
 pub mod device;
@@ -20,11 +20,13 @@ mod parallel;
 pub mod parameters;
 pub mod peak;
 pub mod pool;
+pub mod prepared;
 pub mod tape;
 pub mod tensor;
 
 pub use device::Device;
 pub use error::{Error, Result};
 pub use parameters::{Init, ParameterId, Parameters};
+pub use prepared::{Precision, Prepared};
 pub use tape::{Gradients, Tape, Var};
 pub use tensor::Tensor;

@@ -4,9 +4,12 @@
 //! ([`Parameters::initialise`]) or read from a file ([`Parameters::set`]), so counting the parameters of a large model
 //! costs nothing.
 
+use std::sync::Arc;
+
 use polyhead_random::Random;
 
 use crate::elementary::{ln, sin_cos};
+use crate::prepared::{Precision, Prepared};
 use crate::tensor::Tensor;
 
 /// A parameter's place in its list.
@@ -37,7 +40,17 @@ struct Entry {
     name: String,
     shape: Vec<usize>,
     init: Init,
-    value: Option<Tensor>,
+    /// Whether it is used as weights of products and rows of a table only.
+    is_product: bool,
+    value: Value,
+}
+
+#[derive(Debug, Clone, Default)]
+enum Value {
+    #[default]
+    None,
+    Tensor(Tensor),
+    Prepared(Arc<Prepared>),
 }
 
 /// All parameters of a model.
@@ -54,8 +67,51 @@ impl Parameters {
     pub fn declare(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> ParameterId {
         let name = name.into();
         assert!(self.find(&name).is_none(), "two parameters are called {name}");
-        self.entries.push(Entry { name, shape: shape.to_vec(), init, value: None });
+        let shape = shape.to_vec();
+        self.entries.push(Entry { name, shape, init, is_product: false, value: Value::None });
         ParameterId(self.entries.len() - 1)
+    }
+
+    /// As [`Parameters::declare`], for a matrix that only takes part in products and look-ups: it can be prepared.
+    ///
+    /// # Panics
+    /// If the name is taken or there are not two axes.
+    pub fn declare_product(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> ParameterId {
+        assert!(shape.len() == 2, "weights of shape {shape:?}");
+        let id = self.declare(name, shape, init);
+        self.entries[id.0].is_product = true;
+        id
+    }
+
+    /// Makes all weights of products ready for inference; they cannot be changed or read as tensors any more.
+    ///
+    /// # Panics
+    /// If one has no value yet.
+    pub fn prepare(&mut self, precision: Precision) {
+        for index in 0..self.entries.len() {
+            if self.entries[index].is_product && self.prepared(ParameterId(index)).is_none() {
+                let prepared = Prepared::new(self.value(ParameterId(index)), precision);
+                self.entries[index].value = Value::Prepared(Arc::new(prepared));
+            }
+        }
+    }
+
+    /// Its prepared form, if it has one.
+    pub fn prepared(&self, id: ParameterId) -> Option<&Prepared> {
+        match &self.entries[id.0].value {
+            Value::Prepared(prepared) => Some(prepared),
+            Value::None | Value::Tensor(_) => None,
+        }
+    }
+
+    /// Bytes that all values take.
+    pub fn bytes(&self) -> usize {
+        let values = self.entries.iter().map(|entry| match &entry.value {
+            Value::None => 0,
+            Value::Tensor(tensor) => tensor.len() * size_of::<f32>(),
+            Value::Prepared(prepared) => prepared.bytes(),
+        });
+        values.sum()
     }
 
     /// Declares a parameter and gives it its value.
@@ -70,8 +126,10 @@ impl Parameters {
 
     /// Draws a value for every parameter that has none; each has a stream of its own, by its place.
     pub fn initialise(&mut self, seed: u64) {
-        for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_none()) {
-            entry.value = Some(draw(&entry.shape, entry.init, Random::new(seed).stream(index as u64)));
+        let empty = |entry: &Entry| matches!(entry.value, Value::None);
+        for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| empty(entry)) {
+            let random = Random::new(seed).stream(index as u64);
+            entry.value = Value::Tensor(draw(&entry.shape, entry.init, random));
         }
     }
 
@@ -82,7 +140,7 @@ impl Parameters {
     pub fn set(&mut self, id: ParameterId, value: Tensor) {
         let entry = &mut self.entries[id.0];
         assert!(entry.shape == value.shape(), "{} is {:?}, not {:?}", entry.name, entry.shape, value.shape());
-        entry.value = Some(value);
+        entry.value = Value::Tensor(value);
     }
 
     /// The parameter called `name`.
@@ -93,19 +151,25 @@ impl Parameters {
     /// Its value.
     ///
     /// # Panics
-    /// If it was declared and never given one.
+    /// If it was declared and never given one, or was prepared.
     pub fn value(&self, id: ParameterId) -> &Tensor {
-        let entry = &self.entries[id.0];
-        entry.value.as_ref().unwrap_or_else(|| panic!("{} has no value yet", entry.name))
+        match &self.entries[id.0] {
+            Entry { value: Value::Tensor(tensor), .. } => tensor,
+            Entry { name, value: Value::None, .. } => panic!("{name} has no value yet"),
+            Entry { name, .. } => panic!("{name} was prepared for inference"),
+        }
     }
 
     /// Its value, to be changed.
     ///
     /// # Panics
-    /// If it was declared and never given one.
+    /// If it was declared and never given one, or was prepared.
     pub fn value_mut(&mut self, id: ParameterId) -> &mut Tensor {
-        let entry = &mut self.entries[id.0];
-        entry.value.as_mut().unwrap_or_else(|| panic!("{} has no value yet", entry.name))
+        match &mut self.entries[id.0] {
+            Entry { value: Value::Tensor(tensor), .. } => tensor,
+            Entry { name, value: Value::None, .. } => panic!("{name} has no value yet"),
+            Entry { name, .. } => panic!("{name} was prepared for inference"),
+        }
     }
 
     /// All of them with their names, values included.

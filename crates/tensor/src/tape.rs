@@ -109,6 +109,9 @@ impl Tape {
 
     /// The parameter as an input of operations; asked for twice, it is one input with one gradient.
     pub fn parameter(&self, parameters: &Parameters, id: ParameterId) -> Var {
+        if !self.recording {
+            return Var::constant(parameters.value(id).clone());
+        }
         let known = self.leaves.borrow().iter().find(|(known, _)| *known == id).map(|(_, var)| var.clone());
         known.unwrap_or_else(|| {
             let var = self.input(parameters.value(id).clone());

@@ -17,8 +17,8 @@
 //! # Ok::<(), polyhead_attention::Error>(())
 //! ```
 
-use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
-use polyhead_tensor::ops::linear::{LinearOptions, linear};
+use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding, embedding_prepared};
+use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear, prepared_linear};
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
 use crate::builder::Builder;
@@ -34,7 +34,7 @@ impl Embedding {
     /// Starts normal with deviation 1/√d_model, so that scaled vectors have unit size and tied logits too.
     pub fn new(builder: &mut Builder<'_>, vocab_size: usize, d_model: usize) -> Self {
         let init = Init::Normal(1.0 / (d_model as f32).sqrt());
-        Self { weight: builder.declare("weight", &[vocab_size, d_model], init) }
+        Self { weight: builder.declare_product("weight", &[vocab_size, d_model], init) }
     }
 
     /// `ids` of rows × length → rows × length × d_model.
@@ -48,6 +48,9 @@ impl Embedding {
         length: usize,
         options: &EmbeddingOptions,
     ) -> Result<Var> {
+        if let Some(table) = pass.parameters.prepared(self.weight) {
+            return Ok(Var::constant(embedding_prepared(ids, length, table, options)?));
+        }
         embedding(pass.tape, ids, length, &pass.parameter(self.weight), options)
     }
 
@@ -56,6 +59,10 @@ impl Embedding {
     /// # Errors
     /// If h has another last axis.
     pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
+        if let Some(weight) = pass.parameters.prepared(self.weight) {
+            let bias = bias.map(|bias| pass.parameters.value(bias).data());
+            return prepared_linear(h, weight, bias, Activation::None);
+        }
         let bias = bias.map(|bias| pass.parameter(bias));
         linear(pass.tape, h, &pass.parameter(self.weight), bias.as_ref(), LinearOptions::default())
     }

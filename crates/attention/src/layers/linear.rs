@@ -8,7 +8,7 @@
 //! assert_eq!(parameters.count(), 512 * 37_000 + 37_000);
 //! ```
 
-use polyhead_tensor::ops::linear::{LinearOptions, linear};
+use polyhead_tensor::ops::linear::{LinearOptions, linear, prepared_linear};
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
 use crate::builder::Builder;
@@ -39,7 +39,7 @@ impl Linear {
     /// The same without a bias.
     pub fn plain(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
         let init = Init::Xavier { d_out: d_outs.first().copied().unwrap_or(0) };
-        Self { weight: builder.declare("weight", &[d_outs.iter().sum(), d_in], init), bias: None }
+        Self { weight: builder.declare_product("weight", &[d_outs.iter().sum(), d_in], init), bias: None }
     }
 
     /// … × d_in → … × d_out.
@@ -55,6 +55,10 @@ impl Linear {
     /// # Errors
     /// If x has another last axis.
     pub fn forward_with(&self, pass: &Pass<'_>, x: &Var, options: LinearOptions) -> Result<Var> {
+        if let Some(weight) = pass.parameters.prepared(self.weight) {
+            let bias = self.bias.map(|bias| pass.parameters.value(bias).data());
+            return prepared_linear(x, weight, bias, options.activation);
+        }
         let bias = self.bias.map(|bias| pass.parameter(bias));
         linear(pass.tape, x, &pass.parameter(self.weight), bias.as_ref(), options)
     }

@@ -2,6 +2,10 @@
 
 pub(crate) mod bench;
 pub(crate) mod data;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod info;
+pub(crate) mod parity;
 pub(crate) mod score;
 pub(crate) mod tokenizer;
 
@@ -15,6 +19,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
+        Command::Info(info) => info.run(),
+        Command::Parity(parity) => parity.run(),
+        Command::Import(import) => import.run(),
+        Command::Export(export) => export.run(),
         Command::Score(score) => score.run(),
     }
 }

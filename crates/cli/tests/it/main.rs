@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod model;
 mod program;
 mod score;
 mod tidy;

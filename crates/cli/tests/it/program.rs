@@ -71,7 +71,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 fn help_names_every_command() {
     let folder = folder(&[]);
     let out = polyhead(folder.path(), &["--help"], "").ok();
-    for command in ["data", "tokenizer", "score"] {
+    for command in ["data", "tokenizer", "score", "info", "parity", "import", "export"] {
         assert!(out.contains(command), "{out}");
     }
     for command in [
@@ -83,6 +83,10 @@ fn help_names_every_command() {
         &["data", "clean"],
         &["data", "stats"],
         &["score"],
+        &["info"],
+        &["parity"],
+        &["import"],
+        &["export"],
     ] {
         let out = polyhead(folder.path(), &[command, &["--help"]].concat(), "").ok();
         assert!(out.contains("Example"), "{command:?} shows no example:\n{out}");
@@ -106,6 +110,17 @@ fn misuse_exits_with_2() {
         &["tokenizer", "train", "--kind", "magic", "--out", "x"],
         &["tokenizer", "train", "--out", "x"],
         &["tokenizer", "encode"],
+        &["info"],
+        &["info", "x", "--preset", "base"],
+        &["info", "--preset", "huge"],
+        &["parity", "--model", "x"],
+        &["parity", "--model", "x", "--reference", "y", "--absolute", "-1"],
+        &["parity", "--model", "x", "--reference", "y", "--relative", "nan"],
+        &["import", "x"],
+        &["import", "x", "y", "--dtype", "int4"],
+        &["export", "x", "y"],
+        &["export", "x", "y", "--layout", "onnx"],
+        &["export", "x", "y", "--layout", "marian", "--max-shard-size", "0"],
         &["data", "check"],
         &["data", "check", "--tsv", "x", "--columns", "0,1"],
         &["data", "check", "--tsv", "x", "--max-ratio", "0.5"],

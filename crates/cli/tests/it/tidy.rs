@@ -22,7 +22,7 @@ fn rank(name: &str) -> Option<usize> {
     ORDER.iter().position(|row| row.contains(&name))
 }
 
-/// Every text file of the repository with its path below the root.
+/// Every text file of the repository with its path below the root, less what tools leave behind.
 fn files() -> Vec<(String, String)> {
     let root = root();
     let mut folders = vec![root.clone()];
@@ -31,10 +31,14 @@ fn files() -> Vec<(String, String)> {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let fuzzed =
+                ["corpus", "artifacts", "coverage"].iter().any(|left| path == root.join("fuzz").join(left));
+            // In a second working tree `.git` is a file.
+            if fuzzed || [".git", "target", "proptest-regressions"].contains(&name.as_str()) {
+                continue;
+            }
             if path.is_dir() {
-                if ![".git", "target", "proptest-regressions"].contains(&name.as_str()) {
-                    folders.push(path);
-                }
+                folders.push(path);
             } else if let Ok(text) = fs::read_to_string(&path) {
                 let name = path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
                 found.push((name, text));

@@ -68,6 +68,26 @@ pub fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layou
     config::read(folder.as_ref())
 }
 
+/// As [`read_config`] for a folder whose weights are not there, as far as its config tells.
+pub fn read_config_alone(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+    config::read_alone(folder.as_ref())
+}
+
+/// Checks that the weights of a folder are those of all declared parameters; only headers are read.
+///
+/// # Errors
+/// If an array is missing, has another shape, or belongs to no parameter.
+pub fn check_weights(
+    folder: impl AsRef<Path>,
+    config: &TransformerConfig,
+    layout: Layout,
+    parameters: &Parameters,
+) -> Result<Loaded> {
+    let weights = Weights::open(folder)?;
+    names::check(&weights, config, layout, parameters)?;
+    Ok(loaded(&weights, layout))
+}
+
 /// Gives all declared parameters their values from the weights of a folder.
 ///
 /// # Errors
@@ -81,16 +101,7 @@ pub fn load_parameters(
 ) -> Result<Loaded> {
     let weights = Weights::open(folder)?;
     names::read(&weights, config, layout, parameters)?;
-    let mut dtypes: Vec<Dtype> = weights.names().filter_map(|name| weights.dtype(name)).collect();
-    dtypes.sort();
-    dtypes.dedup();
-    let files = weights.files();
-    Ok(Loaded {
-        layout,
-        dtypes,
-        files: files.iter().map(|file| file.path().to_owned()).collect(),
-        bytes: files.iter().map(|file| file.size() as u64).sum(),
-    })
+    Ok(loaded(&weights, layout))
 }
 
 /// Writes a model into a folder, which is made if need be; other files there stay, older weights go.
@@ -121,4 +132,17 @@ pub fn save(
     }
     let bytes = unfinished.bytes();
     Ok(Saved { files: unfinished.finish()?, bytes })
+}
+
+fn loaded(weights: &Weights, layout: Layout) -> Loaded {
+    let mut dtypes: Vec<Dtype> = weights.names().filter_map(|name| weights.dtype(name)).collect();
+    dtypes.sort();
+    dtypes.dedup();
+    let files = weights.files();
+    Loaded {
+        layout,
+        dtypes,
+        files: files.iter().map(|file| file.path().to_owned()).collect(),
+        bytes: files.iter().map(|file| file.size() as u64).sum(),
+    }
 }

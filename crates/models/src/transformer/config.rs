@@ -35,7 +35,7 @@ pub struct StackConfig {
 
 impl StackConfig {
     /// Its heads in a model of that width.
-    pub(crate) fn heads(self, d_model: usize) -> HeadShape {
+    pub fn heads(self, d_model: usize) -> HeadShape {
         HeadShape {
             d_model,
             n_heads: self.n_heads,

@@ -3,4 +3,6 @@
 
 mod checkpoint;
 mod decode;
+mod latin2nqo;
+mod laws;
 mod outside;

@@ -8,10 +8,13 @@
 //! and [`Int8Weights::new`] (one scale for each output): x ≈ s_x (q − 128), w ≈ s_w p, so
 //! x·w ≈ s_x s_w (Σ q p − 128 Σ p), with Σ p known beforehand.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
-use super::matrix::Matrix;
+use super::matrix::{Matrix, MatrixMut, Shared};
 use crate::lanes::{max, vectorised};
+use crate::ops::activation::{Activation, with_function};
 use crate::parallel;
 use crate::tensor::Tensor;
 
@@ -20,6 +23,10 @@ const PANEL_COLS: usize = 32;
 const GROUP: usize = 4;
 /// Rows of A whose sums are kept in registers together.
 const TILE_ROWS: usize = 8;
+/// Fewest multiplications worth a task of their own.
+const MIN_TASK_WORK: usize = 1 << 19;
+/// Tasks for each thread, so that a late thread does not hold up the rest.
+const TASKS_PER_THREAD: usize = 2;
 /// What stands for zero in a quantised row.
 const ZERO: u8 = 128;
 
@@ -71,54 +78,165 @@ impl Int8Weights {
         self.panels.len() + 8 * self.d_out
     }
 
-    /// x·Wᵀ + b: rows × d_out.
+    /// Sizes: outputs and inputs.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.d_out, self.d_in]
+    }
+
+    /// The numbers that output `out`'s weights stand for.
+    ///
+    /// # Panics
+    /// If there is no such output or `row` has not d_in numbers.
+    pub fn row(&self, out: usize, row: &mut [f32]) {
+        assert!(out < self.d_out && row.len() == self.d_in, "row {out} of {} × {}", self.d_out, self.d_in);
+        let first = out / PANEL_COLS * self.d_in.div_ceil(GROUP) * PANEL_COLS + out % PANEL_COLS;
+        for (group, numbers) in row.chunks_mut(GROUP).enumerate() {
+            let at = (first + group * PANEL_COLS) * GROUP;
+            for (number, &byte) in numbers.iter_mut().zip(&self.panels[at..]) {
+                *number = f32::from(byte) * self.scales[out];
+            }
+        }
+    }
+
+    /// act(x·Wᵀ + b): rows × d_out. Threads share the outputs among them, so each reads its own weights.
     ///
     /// # Panics
     /// If the widths do not fit together.
-    pub fn linear(&self, x: &Int8Rows, bias: Option<&[f32]>) -> Tensor {
+    pub fn linear(&self, x: &Int8Rows, bias: Option<&[f32]>, activation: Activation) -> Tensor {
         assert_eq!(x.width, self.d_in, "a row of {} numbers meets weights for {}", x.width, self.d_in);
         let rows = x.scales.len();
         let mut out = Tensor::uninit(&[rows, self.d_out]);
         if rows == 0 || self.d_out == 0 {
             return out;
         }
-        let groups = self.d_in.div_ceil(GROUP);
-        let threads = rayon::current_num_threads();
-        // Rows are shared among threads, whole tiles at a time.
-        let block = rows.div_ceil(threads).next_multiple_of(TILE_ROWS);
-        let work = |(index, out): (usize, &mut [f32])| {
-            for (tile, out) in out.chunks_mut(TILE_ROWS * self.d_out).enumerate() {
-                let first = index * block + tile * TILE_ROWS;
-                self.tile(&x.bytes[first * groups * GROUP..], &x.scales[first..], bias, out);
-            }
+        let n_panels = self.d_out.div_ceil(PANEL_COLS);
+        let work = rows * self.d_in * self.d_out;
+        let tasks =
+            (work / MIN_TASK_WORK).clamp(1, TASKS_PER_THREAD * rayon::current_num_threads()).min(n_panels);
+        let target = MatrixMut::new(out.data_mut(), rows, self.d_out).shared();
+        let run = |task: usize| {
+            let panels = task * n_panels / tasks..(task + 1) * n_panels / tasks;
+            // SAFETY: tasks write the columns of different panels.
+            unsafe { self.panels(panels, x, Finish { bias, activation }, target) };
         };
-        if rows * self.d_in * self.d_out < 1 << 20 {
-            out.data_mut().chunks_mut(block * self.d_out).enumerate().for_each(work);
+        if tasks == 1 || rayon::current_num_threads() == 1 {
+            (0..tasks).for_each(run);
         } else {
-            out.data_mut().par_chunks_mut(block * self.d_out).enumerate().for_each(work);
+            (0..tasks).into_par_iter().with_max_len(1).for_each(run);
         }
         out
     }
 
-    /// Up to [`TILE_ROWS`] rows against all panels.
-    fn tile(&self, bytes: &[u8], row_scales: &[f32], bias: Option<&[f32]>, out: &mut [f32]) {
-        let groups = self.d_in.div_ceil(GROUP);
-        let rows = out.len() / self.d_out;
+    /// All rows against some panels; a panel stays in the first-level cache meanwhile.
+    ///
+    /// # Safety
+    /// Nobody else writes the columns of these panels.
+    unsafe fn panels(&self, panels: Range<usize>, x: &Int8Rows, finish: Finish<'_>, target: Shared) {
+        let depth = self.d_in.div_ceil(GROUP) * GROUP;
+        let n_rows = x.scales.len();
         let mut sums = [[0_i32; PANEL_COLS]; TILE_ROWS];
-        for (panel, weights) in self.panels.chunks_exact((groups * PANEL_COLS * GROUP).max(1)).enumerate() {
-            multiply(&bytes[..rows * groups * GROUP], weights, &mut sums[..rows]);
+        for panel in panels {
+            let weights = &self.panels[panel * depth * PANEL_COLS..(panel + 1) * depth * PANEL_COLS];
             let first = panel * PANEL_COLS;
             let cols = PANEL_COLS.min(self.d_out - first);
-            for row in 0..rows {
-                for col in 0..cols {
-                    let exact = sums[row][col] - self.offsets[first + col];
-                    let value = exact as f32 * (row_scales[row] * self.scales[first + col]);
-                    let bias = bias.map_or(0.0, |bias| bias[first + col]);
-                    out[row * self.d_out + first + col] = value + bias;
-                }
+            let mut bias_or_zero = [0.0; PANEL_COLS];
+            if let Some(bias) = finish.bias {
+                bias_or_zero[..cols].copy_from_slice(&bias[first..first + cols]);
+            }
+            let columns = Columns {
+                scales: &self.scales[first..first + cols],
+                offsets: &self.offsets[first..first + cols],
+                bias_or_zero,
+                activation: finish.activation,
+            };
+            for row in (0..n_rows).step_by(TILE_ROWS) {
+                let rows = TILE_ROWS.min(n_rows - row);
+                multiply(&x.bytes[row * depth..(row + rows) * depth], weights, &mut sums[..rows]);
+                // SAFETY: promised by the caller; the tile lies inside the matrix.
+                let mut out = unsafe { Tile::at(target, [row, first], cols) };
+                dequantize(&mut out, &sums[..rows], &x.scales[row..row + rows], &columns);
             }
         }
     }
+}
+
+/// Rows and columns of C that belong to one tile.
+struct Tile {
+    start: *mut f32,
+    row_stride: usize,
+    cols: usize,
+}
+
+impl Tile {
+    /// # Safety
+    /// The tile lies inside the matrix, and nobody else writes it.
+    unsafe fn at(target: Shared, [row, col]: [usize; 2], cols: usize) -> Self {
+        // SAFETY: promised by the caller.
+        Self { start: unsafe { target.at(row, col) }, row_stride: target.row_stride, cols }
+    }
+
+    /// # Safety
+    /// The row lies inside the tile.
+    #[inline(always)]
+    unsafe fn row(&mut self, row: usize) -> &mut [f32] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_stride), self.cols) }
+    }
+}
+
+/// What comes after the product.
+#[derive(Clone, Copy)]
+struct Finish<'a> {
+    bias: Option<&'a [f32]>,
+    activation: Activation,
+}
+
+/// What belongs to the columns of one panel.
+struct Columns<'a> {
+    scales: &'a [f32],
+    offsets: &'a [i32],
+    bias_or_zero: [f32; PANEL_COLS],
+    activation: Activation,
+}
+
+vectorised! {
+    /// act(s_x s_w (Σ q p − 128 Σ p) + b) for the rows of a tile.
+    fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], row_scales: &[f32], columns: &Columns<'_>) {
+        for (row, (sums, row_scale)) in sums.iter().zip(row_scales).enumerate() {
+            // SAFETY: a tile has as many rows as sums.
+            let out = unsafe { tile.row(row) };
+            if let (Some(out), Some(scales), Some(offsets)) =
+                (out.first_chunk_mut::<PANEL_COLS>(), columns.scales.first_chunk(), columns.offsets.first_chunk())
+            {
+                // Whole panels have a known size, which makes straight vector code.
+                scale_row(out, sums, [scales, &columns.bias_or_zero], offsets, *row_scale, columns.activation);
+            } else {
+                let mut whole = [0.0; PANEL_COLS];
+                let (mut scales, mut offsets) = ([0.0; PANEL_COLS], [0; PANEL_COLS]);
+                scales[..out.len()].copy_from_slice(columns.scales);
+                offsets[..out.len()].copy_from_slice(columns.offsets);
+                scale_row(&mut whole, sums, [&scales, &columns.bias_or_zero], &offsets, *row_scale, columns.activation);
+                out.copy_from_slice(&whole[..out.len()]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn scale_row(
+    out: &mut [f32; PANEL_COLS],
+    sums: &[i32; PANEL_COLS],
+    [scales, bias]: [&[f32; PANEL_COLS]; 2],
+    offsets: &[i32; PANEL_COLS],
+    row_scale: f32,
+    activation: Activation,
+) {
+    for col in 0..PANEL_COLS {
+        out[col] = (sums[col] - offsets[col]) as f32 * (row_scale * scales[col]) + bias[col];
+    }
+    with_function!(activation, f => for number in out {
+        *number = f(*number).0;
+    });
 }
 
 /// Quantises each row of `x`: the largest number becomes ±127, zero becomes 128.
@@ -149,8 +267,12 @@ vectorised! {
         let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
         let inverse = 1.0 / scale;
         for (byte, &number) in bytes.iter_mut().zip(row) {
-            // Adding half and cutting off rounds, since the sum is never negative.
-            *byte = (number * inverse + 128.5) as u8;
+            // Adding half and cutting off rounds, since the sum is never negative; what is no number becomes 0.
+            let shifted = number * inverse + 128.5;
+            let shifted = if shifted > 0.0 { shifted } else { 0.0 };
+            let shifted = if shifted < 255.0 { shifted } else { 255.0 };
+            // SAFETY: from 0 to 255. A checked conversion would not become vector code.
+            *byte = unsafe { shifted.to_int_unchecked::<i32>() } as u8;
         }
         scale
     }
@@ -292,7 +414,7 @@ mod tests {
         let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
         let bytes = quantize_rows(&Tensor::new(&[rows, d_in], x.clone()));
         let near = dequantize_rows(&bytes);
-        let out = weights.linear(&bytes, Some(&bias));
+        let out = weights.linear(&bytes, Some(&bias), Activation::None);
         for row in 0..rows {
             for col in 0..d_out {
                 let w_row = &w[col * d_in..(col + 1) * d_in];
@@ -315,13 +437,14 @@ mod tests {
         let [rows, d_in, d_out] = [17, 33, 40];
         let (x, w) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2));
         let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
-        let whole = weights.linear(&quantize_rows(&Tensor::new(&[rows, d_in], x.clone())), None);
+        let whole =
+            weights.linear(&quantize_rows(&Tensor::new(&[rows, d_in], x.clone())), None, Activation::None);
         for row in 0..rows {
             let alone = Tensor::new(&[1, d_in], x[row * d_in..(row + 1) * d_in].to_vec());
-            let alone = weights.linear(&quantize_rows(&alone), None);
+            let alone = weights.linear(&quantize_rows(&alone), None, Activation::None);
             assert_eq!(alone.data(), &whole.data()[row * d_out..(row + 1) * d_out]);
         }
-        let zeros = weights.linear(&quantize_rows(&Tensor::zeros(&[2, d_in])), None);
+        let zeros = weights.linear(&quantize_rows(&Tensor::zeros(&[2, d_in])), None, Activation::None);
         assert!(zeros.data().iter().all(|&number| number == 0.0));
     }
 }

@@ -57,6 +57,29 @@ impl Packed {
         Self { isa, depth, cols, panel_cols, data }
     }
 
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.depth, self.cols]
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.data.len() * size_of::<f32>()
+    }
+
+    /// One column of B.
+    ///
+    /// # Panics
+    /// If there is no such column or `out` has not as many numbers as B has rows.
+    pub fn column(&self, col: usize, out: &mut [f32]) {
+        assert!(col < self.cols && out.len() == self.depth, "column {col} of {} × {}", self.depth, self.cols);
+        for (block, out) in out.chunks_mut(DEPTH).enumerate() {
+            let panel = self.panel(col / self.panel_cols, block * DEPTH, out.len());
+            let numbers = panel[col % self.panel_cols..].iter().step_by(self.panel_cols);
+            out.iter_mut().zip(numbers).for_each(|(out, number)| *out = *number);
+        }
+    }
+
     /// The buffer, to be used again.
     pub(super) fn into_data(self) -> Vec<f32> {
         self.data

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::shape;
 use crate::gemm::Output;
+use crate::prepared::Prepared;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
@@ -39,6 +40,38 @@ pub fn embedding(
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
+    check(ids, length, [vocab_size, d_model], options)?;
+    let (rows, scale) = (table.value().data(), options.scale);
+    let y = look_up(ids, length, d_model, options, |id, out| {
+        out.copy_from_slice(&rows[id * d_model..(id + 1) * d_model]);
+    });
+    let (input, ids) = (table.clone(), ids.to_vec());
+    Ok(tape.record(y, &[table], move |gradient, gradients| {
+        gradients.update(&input, |out, output| scatter(out, gradient.data(), &ids, scale, output));
+    }))
+}
+
+/// The same from a table that was prepared, without gradients.
+///
+/// # Errors
+/// If an id is outside the table or the positions do not suffice.
+pub fn embedding_prepared(
+    ids: &[u32],
+    length: usize,
+    table: &Prepared,
+    options: &EmbeddingOptions,
+) -> Result<Tensor> {
+    let [_, d_model] = table.shape();
+    check(ids, length, table.shape(), options)?;
+    Ok(look_up(ids, length, d_model, options, |id, out| table.row(id, out)))
+}
+
+fn check(
+    ids: &[u32],
+    length: usize,
+    [vocab_size, d_model]: [usize; 2],
+    options: &EmbeddingOptions,
+) -> Result<()> {
     if length == 0 || !ids.len().is_multiple_of(length) {
         return shape("embedding", "ids", &[ids.len()], format!("a multiple of the length {length}"));
     }
@@ -50,23 +83,29 @@ pub fn embedding(
     if let Some(positions) = options.positions.as_ref().filter(|positions| !suffices(positions.shape())) {
         return shape("embedding", "positions", positions.shape(), format!("at least [{length}, {d_model}]"));
     }
+    Ok(())
+}
+
+/// Rows that `read` gives, scaled and with their positions.
+fn look_up(
+    ids: &[u32],
+    length: usize,
+    d_model: usize,
+    options: &EmbeddingOptions,
+    read: impl Fn(usize, &mut [f32]) + Sync,
+) -> Tensor {
     let mut y = Tensor::uninit(&[ids.len() / length, length, d_model]);
-    let (rows, scale) = (table.value().data(), options.scale);
-    let positions = options.positions.as_ref().map(Tensor::data);
+    let (scale, positions) = (options.scale, options.positions.as_ref().map(Tensor::data));
     parallel::rows(y.data_mut(), d_model, |first, block| {
         for (offset, out) in block.chunks_exact_mut(d_model).enumerate() {
-            let at = ids[first + offset] as usize * d_model;
+            read(ids[first + offset] as usize, out);
             let position = (first + offset) % length * d_model;
-            for index in 0..d_model {
-                let shift = positions.map_or(0.0, |positions| positions[position + index]);
-                out[index] = rows[at + index] * scale + shift;
+            for (index, out) in out.iter_mut().enumerate() {
+                *out = *out * scale + positions.map_or(0.0, |positions| positions[position + index]);
             }
         }
     });
-    let (input, ids) = (table.clone(), ids.to_vec());
-    Ok(tape.record(y, &[table], move |gradient, gradients| {
-        gradients.update(&input, |out, output| scatter(out, gradient.data(), &ids, scale, output));
-    }))
+    y
 }
 
 /// out[id] += scale · gradient[t]. Threads share the ids among them, so each row has one writer.

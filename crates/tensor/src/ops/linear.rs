@@ -10,6 +10,7 @@ use super::dropout::Mask;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm};
 use crate::lanes::vectorised;
+use crate::prepared::Prepared;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
@@ -82,6 +83,34 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
     };
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
     Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// The same with weights that were prepared, without gradients and dropout.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn prepared_linear(
+    x: &Var,
+    weight: &Prepared,
+    bias: Option<&[f32]>,
+    activation: Activation,
+) -> Result<Var> {
+    let [d_out, d_in] = weight.shape();
+    if x.shape().last() != Some(&d_in) {
+        return shape("linear", "x", x.shape(), format!("[…, {d_in}]"));
+    }
+    if let Some(bias) = bias.filter(|bias| bias.len() != d_out) {
+        return shape("linear", "bias", &[bias.len()], format!("[{d_out}]"));
+    }
+    Ok(Var::constant(weight.linear(x.value(), bias, activation)))
+}
+
+/// Adds the bias to every row and applies the activation.
+pub(crate) fn finish_rows(y: &mut Tensor, bias: Option<&[f32]>, activation: Activation) {
+    let [_, width] = y.rows();
+    if bias.is_some() || activation != Activation::None {
+        parallel::rows(y.data_mut(), width, |_, block| finish(block, width, bias, activation));
+    }
 }
 
 struct Saved {

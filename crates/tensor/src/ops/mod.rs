@@ -1,6 +1,6 @@
 //! The operations, each in a file of its own: what it computes, how it goes forward, how gradients go back.
 
-mod activation;
+pub(crate) mod activation;
 pub mod attention;
 mod broadcast;
 pub mod cross_entropy;

@@ -3,9 +3,7 @@
 //! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens are
 //! put in by the caller, by [`HuggingFace::id`], or by the file's own template with [`HuggingFace::encode_with_special`].
 
-use std::cell::Cell;
 use std::path::Path;
-use std::sync::Once;
 
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::byte_fallback::ByteFallback;
@@ -19,6 +17,7 @@ use tokenizers::{AddedToken, ModelWrapper, NormalizedString, Normalizer as _};
 
 use super::Encoding;
 use super::dropout::{Dropout, MergeTable};
+use super::guard::{check_ids, check_rules, without_panic};
 use super::normalization::{Normalization, WORD_MARK};
 use super::special::SpecialTokens;
 use super::words::Split;
@@ -61,12 +60,13 @@ impl HuggingFace {
     /// Reads the same from memory; `name` stands for the path in messages.
     pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref();
-        let parsed = without_panic(|| Inner::from_bytes(bytes));
-        let inner = match parsed {
-            Ok(Ok(inner)) => inner,
-            Ok(Err(error)) => return Err(malformed(path, &error.to_string())),
-            Err(()) => return Err(malformed(path, "a part that cannot be read")),
+        check_rules(bytes).map_err(|found| malformed(path, &found))?;
+        let inner = match without_panic(|| Inner::from_bytes(bytes)) {
+            Some(Ok(inner)) => inner,
+            Some(Err(error)) => return Err(malformed(path, &error.to_string())),
+            None => return Err(malformed(path, "a part that cannot be read")),
         };
+        check_ids(inner.get_model()).map_err(|found| malformed(path, &found))?;
         Self::new(inner, path)
     }
 
@@ -75,6 +75,14 @@ impl HuggingFace {
         // A folder may ask for padding and truncation; both would change or lose text here.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| malformed(path, &error.to_string()))?;
+        // One may ask for dropout too, by numbers that no seed names; here dropout is the caller's choice.
+        if let ModelWrapper::BPE(bpe) = inner.get_model()
+            && bpe.dropout.is_some()
+        {
+            let mut plain = bpe.clone();
+            plain.dropout = None;
+            inner.with_model(plain);
+        }
         let merges = match inner.get_model() {
             ModelWrapper::BPE(bpe) => Some(MergeTable::new(bpe).map_err(|found| malformed(path, &found))?),
             _ => None,
@@ -120,13 +128,13 @@ impl HuggingFace {
 
     /// Ids, pieces and offsets of `text`, without special tokens.
     pub fn encode(&self, text: &str) -> Result<Encoding> {
-        let encoding = self.inner.encode(text, false).map_err(|error| failed(&error))?;
+        let encoding = guarded(|| self.inner.encode(text, false))?;
         Ok(self.convert(&encoding, text))
     }
 
     /// As [`HuggingFace::encode`], with the tokens that the file's template puts around a text (`</s>`, `[CLS]`, …).
     pub fn encode_with_special(&self, text: &str) -> Result<Encoding> {
-        let encoding = self.inner.encode(text, true).map_err(|error| failed(&error))?;
+        let encoding = guarded(|| self.inner.encode(text, true))?;
         Ok(self.convert(&encoding, text))
     }
 
@@ -135,7 +143,7 @@ impl HuggingFace {
         let Some(merges) = &self.merges else {
             return Err(Dropout::unsupported());
         };
-        let encoding = merges.encode(&self.inner, text, dropout).map_err(|error| failed(&error))?;
+        let encoding = guarded(|| merges.encode(&self.inner, text, dropout))?;
         Ok(self.convert(&encoding, text))
     }
 
@@ -144,14 +152,18 @@ impl HuggingFace {
         if let Some(id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
             return Err(Error::Unknown { found: format!("id {id}"), vocab_size: self.vocab_size() });
         }
-        self.inner.decode(ids, true).map_err(|error| failed(&error))
+        // Nothing is left to join, and the crate's decoder of BPE counts on at least one piece.
+        if ids.iter().all(|id| self.special_ids.contains(id)) {
+            return Ok(String::new());
+        }
+        guarded(|| self.inner.decode(ids, true))
     }
 
     /// What `text` becomes before it is cut.
     pub fn normalize(&self, text: &str) -> Result<String> {
         let mut normalized = NormalizedString::from(text);
         if let Some(normalizer) = self.inner.get_normalizer() {
-            normalizer.normalize(&mut normalized).map_err(|error| failed(&error))?;
+            guarded(|| normalizer.normalize(&mut normalized))?;
         }
         Ok(normalized.get().to_owned())
     }
@@ -243,27 +255,6 @@ fn span((start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
     start..end
 }
 
-/// Runs `work` and swallows a panic, its message included: the crate panics on some malformed files instead of
-/// reporting them.
-fn without_panic<T>(work: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::result::Result<T, ()> {
-    thread_local! {
-        static QUIET: Cell<bool> = const { Cell::new(false) };
-    }
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !QUIET.get() {
-                usual(panic);
-            }
-        }));
-    });
-    QUIET.set(true);
-    let result = std::panic::catch_unwind(work).map_err(|_| ());
-    QUIET.set(false);
-    result
-}
-
 /// Undoes what [`Split`] did.
 fn decoder(split: Split, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
     if split == Split::Whitespace {
@@ -285,6 +276,8 @@ fn decoder(split: Split, continuing_prefix: Option<&str>) -> Option<DecoderWrapp
 }
 
 fn malformed(path: &Path, found: &str) -> Error {
+    // The crate cuts the prefix off a merge by its length and puts half a character into its message.
+    let found = String::from_utf8_lossy(found.as_bytes());
     Error::Format {
         path: path.to_owned(),
         line: None,
@@ -295,14 +288,21 @@ fn malformed(path: &Path, found: &str) -> Error {
     }
 }
 
-fn failed(error: &Foreign) -> Error {
-    Error::Format {
+/// What `work` gives, or why the rules of the file fail on this text.
+fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Foreign>) -> Result<T> {
+    let failed = |found: String, expected: &str, hint: &str| Error::Format {
         path: "tokenizer.json".into(),
         line: None,
-        found: error.to_string(),
-        expected: "a vocabulary that covers the text".into(),
-        hint: "does the tokeniser have an unknown token?".into(),
-    }
+        found,
+        expected: expected.into(),
+        hint: hint.into(),
+    };
+    let Some(result) = without_panic(work) else {
+        let hint = "the file may be damaged or written by hand; fetch it again";
+        return Err(failed("a rule that breaks on this text".into(), "rules that take any text", hint));
+    };
+    let hint = "does the tokeniser have an unknown token?";
+    result.map_err(|error| failed(error.to_string(), "a vocabulary that covers the text", hint))
 }
 
 /// The parts of a BPE model that its public interface shows only through serialisation.

@@ -7,6 +7,7 @@
 mod any;
 mod dropout;
 pub mod fairseq_dictionary;
+mod guard;
 mod hugging_face;
 mod normalization;
 pub mod sentencepiece;

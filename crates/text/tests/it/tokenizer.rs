@@ -8,6 +8,7 @@ use polyhead_text::tokenizer::{
     Case, Dropout, Form, HuggingFace, Kind, Normalization, SpecialTokens, Split, TrainOptions, Unknown, train,
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 const LINES: &str = include_str!("../golden/tokenizer/sentences.txt");
 
@@ -194,6 +195,133 @@ fn a_broken_file_is_named() {
         let message = error.to_string();
         assert!(message.starts_with(path.to_str().unwrap()), "case {index}: {message}");
         assert!(message.ends_with("expected a Hugging Face tokenizer.json"), "case {index}: {message}");
+    }
+}
+
+/// A small `tokenizer.json` with one part of its own.
+fn by_hand(part: &str, value: serde_json::Value) -> polyhead_text::Result<HuggingFace> {
+    let mut file = json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]},
+    });
+    file[part] = value;
+    HuggingFace::from_bytes(file.to_string().as_bytes(), "x.json")
+}
+
+#[test]
+fn rules_that_break_on_a_text_are_an_error() {
+    for (part, rule) in [
+        ("pre_tokenizer", json!({"type": "FixedLength", "length": 0})),
+        // A trie of one unit that points to unit 1000.
+        ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAACgDwAA"})),
+        ("decoder", json!({"type": "Strip", "content": "a", "start": 0, "stop": 9})),
+    ] {
+        let tokenizer = by_hand(part, rule).unwrap();
+        let found = tokenizer.encode("a").and_then(|encoding| tokenizer.decode(&encoding.ids));
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "tokenizer.json: a rule that breaks on this text, expected rules that take any text",
+            "{part}"
+        );
+    }
+    let tokenizer = by_hand("decoder", json!({"type": "BPEDecoder", "suffix": "</w>"})).unwrap();
+    assert_eq!(tokenizer.decode(&[]).unwrap(), "");
+}
+
+#[test]
+fn files_that_ask_for_memory_are_refused() {
+    let sequence = |name: &str, rule: serde_json::Value, count: usize| json!({"type": "Sequence", name: vec![rule; count]});
+    let tenfold = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"});
+    let between = json!({"type": "Replace", "pattern": {"Regex": ""}, "content": "aaaaaaaaa"});
+    let bytes =
+        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+    let map = json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAACgDwAA"});
+    for (part, value, found) in [
+        (
+            "model",
+            json!({"type": "BPE", "vocab": {"a": 4_294_967_294_u32}, "merges": []}),
+            "id 4294967294, not below 4194304",
+        ),
+        (
+            "model",
+            json!({"type": "WordLevel", "vocab": {"a": 4_194_304}, "unk_token": "a"}),
+            "id 4194304, not below 4194304",
+        ),
+        (
+            "normalizer",
+            sequence("normalizers", tenfold.clone(), 12),
+            "rules by which text may grow 1000000000000 times, not 4096",
+        ),
+        (
+            "normalizer",
+            sequence("normalizers", between, 4),
+            "rules by which text may grow 10000 times, not 4096",
+        ),
+        ("normalizer", sequence("normalizers", map, 2), "2 compiled maps in a row, not one"),
+        ("pre_tokenizer", sequence("pretokenizers", bytes, 40), "rules by which text may grow 12089258"),
+        (
+            "decoder",
+            sequence("decoders", tenfold, 12),
+            "rules by which text may grow 1000000000000 times, not 4096",
+        ),
+    ] {
+        let error = by_hand(part, value).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("x.json: {found}")), "{error}");
+    }
+    // The crate allocates the size that a map states before it looks.
+    let large = json!({"type": "Precompiled", "precompiled_charsmap": "wAMAwAAAAAAA"});
+    let error = by_hand("normalizer", large).unwrap_err().to_string();
+    assert!(error.starts_with("x.json: a map of 3221226432 bytes in 12 of base64"), "{error}");
+    let listed = json!({"type": "Sequence", "normalizers": [[{"String": "a"}, "aaaaaaaaaa"]]});
+    assert!(by_hand("normalizer", listed).is_err());
+    // Reading a file normalises the tokens that it adds.
+    let added = json!({"id": 3, "content": "a", "normalized": true, "special": false, "single_word": false, "lstrip": false, "rstrip": false});
+    let rules = sequence("normalizers", json!({"pattern": {"String": "a"}, "content": "aaaaaaaaaa"}), 12);
+    let file = json!({"version": "1.0", "added_tokens": [added], "normalizer": rules, "model": {"type": "BPE", "vocab": {}, "merges": []}});
+    assert!(HuggingFace::from_bytes(file.to_string().as_bytes(), "x.json").is_err());
+    // What real files do, all at once.
+    let usual = json!({"type": "Sequence", "normalizers": [
+        {"type": "Replace", "pattern": {"String": "``"}, "content": "\""}, {"type": "NFKD"}, {"type": "StripAccents"},
+        {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}, {"type": "Prepend", "prepend": "▁"}, {"type": "NFC"},
+    ]});
+    assert_eq!(by_hand("normalizer", usual).unwrap().normalize("É  ``").unwrap(), "▁e▁\"");
+}
+
+#[test]
+fn the_dropout_of_a_file_is_left_out() {
+    let model =
+        json!({"type": "BPE", "dropout": 1.0, "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]});
+    assert_eq!(by_hand("model", model).unwrap().encode("ab").unwrap().pieces, ["ab"]);
+}
+
+#[test]
+fn a_message_is_always_text() {
+    // The prefix has two bytes, which the crate cuts off a character of three.
+    let model = json!({
+        "type": "BPE", "continuing_subword_prefix": "##", "vocab": {"a": 0, "漢": 1}, "merges": [["a", "漢"]],
+    });
+    let error = by_hand("model", model).unwrap_err().to_string();
+    assert!(std::str::from_utf8(error.as_bytes()).is_ok(), "{:?}", error.as_bytes());
+    assert!(error.contains('\u{fffd}'), "{error}");
+}
+
+#[test]
+fn deep_files_fit_the_stack_of_a_thread() {
+    for (part, list) in
+        [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders")]
+    {
+        for depth in [20, 55, 70, 1000] {
+            let deep = (0..depth).fold(
+                json!({"type": "Sequence", list: []}),
+                |inner, _| json!({"type": "Sequence", list: [inner]}),
+            );
+            if let Ok(tokenizer) = by_hand(part, deep) {
+                assert_eq!(tokenizer.decode(&tokenizer.encode("ab").unwrap().ids).unwrap(), "ab");
+                tokenizer.to_json();
+            }
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         norm_order: if pre { NormOrder::Pre } else { NormOrder::Post },
         final_norm: pre,
         norm_epsilon: 1e-5,
-        activation: keys.activation("activation_fn", "relu", activation_name)?,
+        activation: keys.activation("activation_fn", "relu")?,
         position,
         tie: tie(&keys)?,
         scale_embedding: !keys.flag("no_scale_embedding", false)?,
@@ -98,14 +98,6 @@ fn dropout(keys: &Keys<'_>) -> Result<Dropout> {
         // The older name counts where the newer one is 0.
         activation: if activation == 0.0 { keys.number("relu_dropout", 0.0)? } else { activation },
     })
-}
-
-/// fairseq's names of the tanh approximation; `gelu` is the exact one there and here.
-fn activation_name(name: &str) -> &str {
-    match name {
-        "gelu_accurate" | "gelu_fast" => "gelu_new",
-        name => name,
-    }
 }
 
 /// How many rows the array `name` has, or else `other`, which it may share.

@@ -58,15 +58,10 @@ impl<'a> Keys<'a> {
         self.get(key, default, "true or false", Value::as_bool)
     }
 
-    /// An activation by one of its names, after `rename`; `default` where it is not given.
-    pub(super) fn activation(
-        &self,
-        key: &str,
-        default: &str,
-        rename: fn(&str) -> &str,
-    ) -> Result<Activation> {
+    /// An activation by one of its names; `default` where it is not given.
+    pub(super) fn activation(&self, key: &str, default: &str) -> Result<Activation> {
         let name = self.get(key, default.to_owned(), "a name", |value| value.as_str().map(str::to_owned))?;
-        Activation::from_name(rename(&name)).ok_or_else(|| {
+        Activation::from_name(&name).ok_or_else(|| {
             let known: Vec<&str> = Activation::names().collect();
             let message = format!("{key} is {name:?}, expected one of {}", known.join(", "));
             Error::file(self.path, message, "this activation is not supported")

@@ -44,6 +44,7 @@ const KNOWN: &[&str] = &[
     "scale_embedding",
     "share_encoder_decoder_embeddings",
     "static_position_embeddings",
+    "tie_encoder_decoder",
     "tie_word_embeddings",
     "vocab_size",
 ];
@@ -56,6 +57,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
     keys.only("add_final_layer_norm", &json!(false), "a last norm in a Marian model")?;
     keys.only("static_position_embeddings", &json!(true), "learned positions in a Marian model")?;
     keys.only("is_encoder_decoder", &json!(true), "a Marian model without an encoder")?;
+    keys.only("tie_encoder_decoder", &json!(false), "one stack as encoder and decoder")?;
     let source_vocab_size = keys.size("vocab_size", 58_101)?;
     Ok(TransformerConfig {
         source_vocab_size,
@@ -66,7 +68,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         norm_order: NormOrder::Post,
         final_norm: false,
         norm_epsilon: NORM_EPSILON,
-        activation: keys.activation("activation_function", "gelu", |name| name)?,
+        activation: keys.activation("activation_function", "gelu")?,
         position: POSITION,
         tie: tie(&keys, weights)?,
         scale_embedding: keys.flag("scale_embedding", false)?,
@@ -105,6 +107,8 @@ fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
 }
 
 /// Whether transformers' Marian models can be what this config describes; otherwise all reasons why not.
+///
+/// Only what a model computes counts: Marian's one dropout becomes that of the residuals.
 pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), Vec<String>> {
     let epsilon = config.norm_epsilon;
     let checks = [
@@ -175,7 +179,7 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
         "encoder_layerdrop": 0.0,
         "encoder_layers": config.encoder.n_layers,
         "eos_token_id": config.end_id,
-        "forced_eos_token_id": config.end_id,
+        "forced_eos_token_id": null,
         "init_std": 0.02,
         "is_encoder_decoder": true,
         "max_position_embeddings": config.max_len,
@@ -190,13 +194,12 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
     Ok(pretty(&value))
 }
 
-/// The text of `generation_config.json`: padding is never generated, and the longest sentence ends.
+/// The text of `generation_config.json`; padding is never generated.
 pub(crate) fn generation_text(config: &TransformerConfig) -> String {
     pretty(&json!({
         "bad_words_ids": [[config.pad_id]],
         "decoder_start_token_id": config.start_id,
         "eos_token_id": config.end_id,
-        "forced_eos_token_id": config.end_id,
         "max_length": config.max_len,
         "num_beams": 1,
         "pad_token_id": config.pad_id,

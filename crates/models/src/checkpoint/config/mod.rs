@@ -24,14 +24,24 @@ pub(super) const ARGS: &str = "args.json";
 
 /// The config of a folder and whose names its weights have.
 pub(super) fn read(folder: &Path) -> Result<(TransformerConfig, Layout)> {
+    read_beside(folder, &|| Weights::open(folder))
+}
+
+/// As [`read`], without a look at the weights; Marian models are taken to have the bias that transformers gives them.
+pub(super) fn read_alone(folder: &Path) -> Result<(TransformerConfig, Layout)> {
+    let (mut config, layout) = read_beside(folder, &|| Weights::none(folder))?;
+    config.output_bias |= layout == Layout::Marian;
+    Ok((config, layout))
+}
+
+fn read_beside(folder: &Path, weights: &dyn Fn() -> Result<Weights>) -> Result<(TransformerConfig, Layout)> {
     let [config, args] = [CONFIG, ARGS].map(|name| folder.join(name));
     let (path, (config, layout)) = if config.exists() {
         let map = object(&config)?;
-        let read = read_config(folder, &config, map)?;
+        let read = read_config(&config, map, weights)?;
         (config, read)
     } else if args.exists() {
-        let weights = Weights::open(folder)?;
-        let read = (fairseq::read(&args, object(&args)?, &weights)?, Layout::Fairseq);
+        let read = (fairseq::read(&args, object(&args)?, &weights()?)?, Layout::Fairseq);
         (args, read)
     } else {
         let message = format!("neither {CONFIG} nor {ARGS} is there");
@@ -41,14 +51,18 @@ pub(super) fn read(folder: &Path) -> Result<(TransformerConfig, Layout)> {
     Ok((config, layout))
 }
 
-fn read_config(folder: &Path, path: &Path, map: Map<String, Value>) -> Result<(TransformerConfig, Layout)> {
+fn read_config(
+    path: &Path,
+    map: Map<String, Value>,
+    weights: &dyn Fn() -> Result<Weights>,
+) -> Result<(TransformerConfig, Layout)> {
     match map.get("model_type").and_then(Value::as_str) {
-        Some("marian") => Ok((marian::read(path, map, &Weights::open(folder)?)?, Layout::Marian)),
+        Some("marian") => Ok((marian::read(path, map, &weights()?)?, Layout::Marian)),
         Some(own::MODEL_TYPE) => {
             let (config, layout) = own::read(path, map)?;
             let layout = match layout {
                 Some(layout) => layout,
-                None => Layout::recognise(Weights::open(folder)?.names()),
+                None => Layout::recognise(weights()?.names()),
             };
             Ok((config, layout))
         }

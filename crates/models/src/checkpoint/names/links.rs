@@ -8,7 +8,6 @@ use polyhead_tensor::{ParameterId, Parameters};
 use super::Layout;
 use super::table::{IGNORE, Line, Part, Rows, matches};
 use crate::transformer::TransformerConfig;
-use crate::transformer::config::StackConfig;
 use crate::{Error, Result};
 
 /// Rows of an array in the file that are rows of a parameter.
@@ -134,19 +133,10 @@ fn stacked(name: &str) -> Vec<Rows> {
 /// Where `wanted`, which follow each other, stand among `all`.
 fn place(config: &TransformerConfig, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usize> {
     let stack = if name.starts_with("encoder.") { &config.encoder } else { &config.decoder };
-    let size = |rows: &&Rows| row_count(stack, config.d_model, **rows);
-    let before = all.iter().take_while(|rows| !wanted.contains(rows)).map(|rows| size(&rows)).sum();
-    before..before + wanted.iter().map(|rows| size(&rows)).sum::<usize>()
-}
-
-fn row_count(stack: &StackConfig, d_model: usize, rows: Rows) -> usize {
-    let d_head = d_model / stack.n_heads.max(1);
-    let n_key_heads = stack.n_key_heads.unwrap_or(stack.n_heads);
-    match rows {
-        Rows::Query => stack.n_heads * stack.d_key.unwrap_or(d_head),
-        Rows::Key => n_key_heads * stack.d_key.unwrap_or(d_head),
-        Rows::Value => n_key_heads * stack.d_value.unwrap_or(d_head),
-    }
+    let widths = stack.heads(config.d_model).widths();
+    let size = |rows: &Rows| widths[*rows as usize];
+    let before = all.iter().take_while(|rows| !wanted.contains(rows)).map(size).sum();
+    before..before + wanted.iter().map(size).sum::<usize>()
 }
 
 fn check_named(layout: Layout, parameters: &Parameters, links: &[Link]) -> Result<()> {

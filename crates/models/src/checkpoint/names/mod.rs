@@ -10,7 +10,7 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use read::read;
+pub(super) use read::{check, read};
 pub(super) use write::arrays;
 
 /// Whose names the arrays of a file have.

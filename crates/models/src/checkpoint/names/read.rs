@@ -20,17 +20,37 @@ pub(crate) fn read(
     layout: Layout,
     parameters: &mut Parameters,
 ) -> Result<()> {
+    let links = matched(weights, config, layout, parameters)?;
+    for blocks in links.groups.chunk_by(|a, b| a[0].parameter == b[0].parameter) {
+        let value = value(weights, parameters, blocks)?;
+        parameters.set(blocks[0][0].parameter, value);
+    }
+    Ok(())
+}
+
+/// Checks that the arrays of the file and the parameters match exactly; no number is read.
+pub(crate) fn check(
+    weights: &Weights,
+    config: &TransformerConfig,
+    layout: Layout,
+    parameters: &Parameters,
+) -> Result<()> {
+    matched(weights, config, layout, parameters).map(drop)
+}
+
+fn matched(
+    weights: &Weights,
+    config: &TransformerConfig,
+    layout: Layout,
+    parameters: &Parameters,
+) -> Result<Links> {
     let links = Links::new(layout, config, parameters)?;
     let faults = faults(weights, &links);
     if !faults.is_empty() {
         let hint = format!("the config must describe this model, and its names must be those of {layout}");
         return Err(Error::file(weights.path(), listed(&faults), hint));
     }
-    for blocks in links.groups.chunk_by(|a, b| a[0].parameter == b[0].parameter) {
-        let value = value(weights, parameters, blocks)?;
-        parameters.set(blocks[0][0].parameter, value);
-    }
-    Ok(())
+    Ok(links)
 }
 
 /// What is missing, has another shape, or belongs to nothing.
@@ -76,6 +96,9 @@ fn value(weights: &Weights, parameters: &Parameters, blocks: &[Vec<Link>]) -> Re
         .declared()
         .find(|(id, ..)| *id == parameter)
         .expect("links are made from declared parameters");
+    if let [aliases] = blocks {
+        return Ok(rows(weights, name, aliases)?.reshaped(shape));
+    }
     let mut numbers = Vec::with_capacity(shape.iter().product());
     for aliases in blocks {
         numbers.extend_from_slice(rows(weights, name, aliases)?.data());

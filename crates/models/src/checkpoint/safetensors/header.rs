@@ -155,11 +155,11 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<RawHeader, A::Error> {
         let mut header = RawHeader::default();
         while let Some(name) = map.next_key::<String>()? {
+            let at = |error| A::Error::custom(format!("entry {name}: {error}"));
             if name == "__metadata__" {
-                header.metadata = map.next_value()?;
+                header.metadata = map.next_value().map_err(at)?;
             } else {
-                let array =
-                    map.next_value().map_err(|error| A::Error::custom(format!("tensor {name}: {error}")))?;
+                let array = map.next_value().map_err(at)?;
                 header.arrays.push((name, array));
             }
         }

@@ -44,6 +44,17 @@ impl Weights {
         }
     }
 
+    /// Whether `folder` has weights, sound or not.
+    pub fn are_in(folder: impl AsRef<Path>) -> bool {
+        [WHOLE, INDEX].iter().any(|name| folder.as_ref().join(name).exists())
+    }
+
+    /// The weights of a folder that has none.
+    pub(crate) fn none(folder: &Path) -> Result<Self> {
+        let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
+        Ok(Self::whole(TensorFile::from_bytes(folder.join(WHOLE), empty)?))
+    }
+
     /// The weights of one file.
     pub fn whole(file: TensorFile) -> Self {
         let places = file.names().map(|name| (name.to_owned(), 0)).collect();

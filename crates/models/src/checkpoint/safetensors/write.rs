@@ -57,6 +57,8 @@ impl Default for WriteOptions {
 pub struct Unfinished {
     folder: PathBuf,
     outputs: Vec<(PathBuf, Output)>,
+    /// So many of them, the first, are weights.
+    weights: usize,
     bytes: u64,
 }
 
@@ -76,25 +78,30 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Gives all files their names, in order, and removes weights that were there before under other names.
-    pub fn finish(self) -> Result<Vec<PathBuf>> {
+    /// Gives all files their names, in order; weights that were there before under other names go before further files
+    /// come.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         let paths: Vec<PathBuf> = self.outputs.iter().map(|(path, _)| path.clone()).collect();
         let old = superseded(&self.folder, &paths);
-        for (path, output) in self.outputs {
-            output.finish().map_err(unwritten(&path))?;
-        }
+        let further = self.outputs.split_off(self.weights);
+        name(self.outputs)?;
         for path in old {
             fs::remove_file(&path).map_err(|error| Error::io(&path, "remove", error))?;
         }
+        name(further)?;
         Ok(paths)
     }
+}
+
+fn name(outputs: Vec<(PathBuf, Output)>) -> Result<()> {
+    outputs.into_iter().try_for_each(|(path, output)| output.finish().map_err(unwritten(&path)))
 }
 
 /// Writes arrays as the weights of `folder`, still without their final names.
 pub fn write(folder: &Path, mut arrays: Vec<Array<'_>>, options: WriteOptions) -> Result<Unfinished> {
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
-    let mut unfinished = Unfinished { folder: folder.to_owned(), outputs: Vec::new(), bytes: 0 };
+    let mut unfinished = Unfinished { folder: folder.to_owned(), outputs: Vec::new(), weights: 0, bytes: 0 };
     let shards = cut(&arrays, options);
     let count = shards.len();
     let mut index = Index::default();
@@ -114,6 +121,7 @@ pub fn write(folder: &Path, mut arrays: Vec<Array<'_>>, options: WriteOptions) -
         let text = serde_json::to_vec_pretty(&index).expect("names and numbers are always JSON");
         unfinished.add(INDEX, &text)?;
     }
+    unfinished.weights = unfinished.outputs.len();
     Ok(unfinished)
 }
 

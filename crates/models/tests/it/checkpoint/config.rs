@@ -8,6 +8,8 @@ use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{random, small};
@@ -82,7 +84,7 @@ fn what_says_nothing_about_a_model_is_accepted() {
     let changes = json!({
         "_name_or_path": "x", "num_beams": 6, "bad_words_ids": [[8]], "torch_dtype": "float16", "max_length": 512,
         "transformers_version": "4.22", "normalize_before": false, "static_position_embeddings": true,
-        "id2label": {"0": "a"}, "extra_pos_embeddings": 9, "eos_token_id": [0],
+        "id2label": {"0": "a"}, "gradient_checkpointing": false, "add_final_layer_norm": false, "extra_pos_embeddings": 9, "eos_token_id": [0],
     });
     set(&folder.path().join("config.json"), changes);
     assert_eq!(read_config(folder.path()).unwrap(), (before, Layout::Marian));
@@ -191,5 +193,25 @@ fn what_fairseq_does_and_we_do_not_is_refused() {
         set(&folder.path().join("args.json"), changes);
         let found = read_config(folder.path()).unwrap_err().to_string();
         assert!(found.contains("args.json: ") && found.contains(expected), "{found}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_damaged_config_never_panics(changes in vec((any::<prop::sample::Index>(), 0..0x80_u8), 1..4)) {
+        let (marian, own, fairseq) = (folder(Layout::Marian), folder(Layout::Polyhead), fairseq_folder());
+        for (folder, name) in [(marian, "config.json"), (own, "config.json"), (fairseq, "args.json")] {
+            let path = folder.path().join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            for (place, byte) in &changes {
+                let place = place.index(bytes.len());
+                bytes[place] = *byte;
+            }
+            fs::write(&path, bytes).unwrap();
+            if let Ok((config, _)) = read_config(folder.path()) {
+                config.validate().unwrap();
+            }
+        }
     }
 }

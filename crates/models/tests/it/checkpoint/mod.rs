@@ -7,9 +7,9 @@ mod safetensors;
 
 use std::path::{Path, PathBuf};
 
-use polyhead_models::transformer::TransformerConfig;
-use polyhead_models::transformer::config::{CrossProjection, PositionConfig, StackConfig, Tie};
-use polyhead_tensor::{Init, Parameters, Tensor};
+use polyhead_models::transformer::config::{StackConfig, Tie};
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::{Parameters, Tensor};
 
 /// A folder of outside answers.
 fn golden_folder(name: &str) -> PathBuf {
@@ -19,86 +19,8 @@ fn golden_folder(name: &str) -> PathBuf {
 /// The parameters that a model of this config declares.
 fn declared(config: &TransformerConfig) -> Parameters {
     let mut parameters = Parameters::default();
-    let (d, target) = (config.d_model, config.target_vocab_size);
-    let mut add = |name: String, shape: &[usize]| {
-        parameters.declare(name, shape, Init::Normal(0.3));
-    };
-    if matches!(config.tie, Tie::All | Tie::SourceTarget) {
-        add("embedding.weight".into(), &[target, d]);
-    } else {
-        add("source_embedding.weight".into(), &[config.source_vocab_size, d]);
-        add("target_embedding.weight".into(), &[target, d]);
-    }
-    if matches!(config.tie, Tie::None | Tie::SourceTarget) {
-        add("output.weight".into(), &[target, d]);
-    }
-    if config.output_bias {
-        add("output.bias".into(), &[target]);
-    }
-    if config.cross_projection == CrossProjection::Shared {
-        let [_, key, value] = rows(&config.decoder, d);
-        linear("decoder.cross_key_value", key + value, d, &mut add);
-    }
-    for (side, stack) in [("encoder", &config.encoder), ("decoder", &config.decoder)] {
-        if config.position == (PositionConfig::Learned {}) {
-            add(format!("{side}.positions.weight"), &[config.max_len, d]);
-        }
-        for layer in 0..stack.n_layers {
-            declare_layer(&format!("{side}.layers.{layer}"), stack, config, &mut add);
-        }
-        if config.final_norm {
-            norm(&format!("{side}.norm"), d, &mut add);
-        }
-    }
+    Translator::new(config, &mut parameters).unwrap();
     parameters
-}
-
-fn declare_layer(
-    at: &str,
-    stack: &StackConfig,
-    config: &TransformerConfig,
-    add: &mut impl FnMut(String, &[usize]),
-) {
-    let d = config.d_model;
-    let [query, key, value] = rows(stack, d);
-    let mixed = value * stack.n_heads / stack.n_key_heads.unwrap_or(stack.n_heads);
-    linear(&format!("{at}.self_attention.query_key_value"), query + key + value, d, add);
-    linear(&format!("{at}.self_attention.output"), d, mixed, add);
-    norm(&format!("{at}.self_attention_norm"), d, add);
-    if at.starts_with("decoder") {
-        linear(&format!("{at}.cross_attention.query"), query, d, add);
-        if config.cross_projection == CrossProjection::PerLayer {
-            linear(&format!("{at}.cross_attention.key_value"), key + value, d, add);
-        }
-        linear(&format!("{at}.cross_attention.output"), d, mixed, add);
-        norm(&format!("{at}.cross_attention_norm"), d, add);
-    }
-    linear(&format!("{at}.feed_forward.inner"), stack.d_ff, d, add);
-    linear(&format!("{at}.feed_forward.outer"), d, stack.d_ff, add);
-    norm(&format!("{at}.feed_forward_norm"), d, add);
-    if let PositionConfig::Relative { max_distance } = config.position {
-        for part in ["keys", "values"] {
-            add(format!("{at}.self_attention.relative.{part}"), &[2 * max_distance + 1, d / stack.n_heads]);
-        }
-    }
-}
-
-/// Rows of queries, keys and values.
-fn rows(stack: &StackConfig, d_model: usize) -> [usize; 3] {
-    let d_head = d_model / stack.n_heads;
-    let key_heads = stack.n_key_heads.unwrap_or(stack.n_heads);
-    let (d_key, d_value) = (stack.d_key.unwrap_or(d_head), stack.d_value.unwrap_or(d_head));
-    [stack.n_heads * d_key, key_heads * d_key, key_heads * d_value]
-}
-
-fn linear(at: &str, d_out: usize, d_in: usize, add: &mut impl FnMut(String, &[usize])) {
-    add(format!("{at}.weight"), &[d_out, d_in]);
-    add(format!("{at}.bias"), &[d_out]);
-}
-
-fn norm(at: &str, d: usize, add: &mut impl FnMut(String, &[usize])) {
-    add(format!("{at}.gamma"), &[d]);
-    add(format!("{at}.beta"), &[d]);
 }
 
 /// The same with random values.

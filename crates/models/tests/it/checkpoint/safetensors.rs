@@ -50,8 +50,8 @@ fn what_is_wrong_with_a_file_is_said() {
         (file("{", 0), "the header is no valid JSON: EOF while parsing"),
         (file("[]", 0), "invalid type: sequence, expected an object with an entry for each tensor"),
         (file("{} x", 0), "the header is no valid JSON: trailing characters"),
-        (file(r#"{"a":{"dtype":"F32","shape":[1]}}"#, 4), "tensor a: missing field `data_offsets`"),
-        (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "tensor a: invalid value"),
+        (file(r#"{"a":{"dtype":"F32","shape":[1]}}"#, 4), "entry a: missing field `data_offsets`"),
+        (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "entry a: invalid value"),
         (
             file(r#"{"a":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}}"#, 4),
             "tensor a: type Q4, expected one of F32",
@@ -248,6 +248,19 @@ fn read_everything(bytes: Vec<u8>) {
         for name in file.names() {
             let _ = (file.tensor(name), file.ids(name));
         }
+    }
+}
+
+#[test]
+fn no_single_flip_or_cut_panics_and_every_cut_is_noticed() {
+    let sound = sound();
+    for place in 0..sound.len() {
+        for bit in 0..8 {
+            let mut bytes = sound.clone();
+            bytes[place] ^= 1 << bit;
+            read_everything(bytes);
+        }
+        assert!(TensorFile::from_bytes("a", sound[..place].to_vec()).is_err(), "cut at {place}");
     }
 }
 

@@ -300,8 +300,21 @@ vectorised! {
     /// out[d] ← out[d] + Σ over p of weights[p]·rows[p][d], one chain of fused operations for each number.
     fn add_rows(out: &mut [f32], weights: &[f32], rows: &[f32]) {
         let width = out.len();
+        let (blocks, rest) = out.as_chunks_mut::<WIDTH>();
+        // Sums stay in registers while the positions go by.
+        for (block, out) in blocks.iter_mut().enumerate() {
+            let mut sums = *out;
+            for (&weight, row) in weights.iter().zip(rows.chunks_exact(width)) {
+                let Some(row) = row[block * WIDTH..].first_chunk::<WIDTH>() else { break };
+                for lane in 0..WIDTH {
+                    sums[lane] = weight.mul_add(row[lane], sums[lane]);
+                }
+            }
+            *out = sums;
+        }
+        let done = width - rest.len();
         for (&weight, row) in weights.iter().zip(rows.chunks_exact(width)) {
-            for (sum, number) in out.iter_mut().zip(row) {
+            for (sum, number) in rest.iter_mut().zip(&row[done..]) {
                 *sum = weight.mul_add(*number, *sum);
             }
         }

@@ -1,0 +1,179 @@
+//! Everything that is told about a model, for people and programs alike.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use polyhead_models::checkpoint::safetensors::Weights;
+use polyhead_models::checkpoint::{
+    Layout, Loaded, check_weights, marian_compatible, read_config, read_config_alone,
+};
+use polyhead_models::transformer::config::CrossProjection;
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::Parameters;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::tokenizers::{self, Vocabulary};
+use crate::model_folder::{check_folder, generation};
+
+/// What is printed.
+#[derive(Serialize)]
+pub(super) struct Description {
+    /// Where it lies.
+    pub(super) folder: Option<PathBuf>,
+    /// Whose names its weights have.
+    pub(super) layout: Option<Layout>,
+    /// Sizes and choices.
+    pub(super) architecture: TransformerConfig,
+    pub(super) parameters: Counts,
+    pub(super) weights: Option<WeightFiles>,
+    /// Memory of the weights by how they are held.
+    pub(super) memory_bytes: Memory,
+    /// Memory of a token while a sentence is decoded, in f32.
+    pub(super) cache_bytes: Cache,
+    pub(super) tokenizers: Vec<Vocabulary>,
+    /// Settings of generation.
+    pub(super) generation: Option<Map<String, Value>>,
+    pub(super) marian: Marian,
+    pub(super) notes: Vec<String>,
+}
+
+/// Parameters by group; what is shared counts once.
+#[derive(Serialize, Default)]
+pub(super) struct Counts {
+    pub(super) total: u64,
+    /// Tables of ids and of learned positions, the output's too where it is one of them.
+    pub(super) embeddings: u64,
+    pub(super) encoder: u64,
+    pub(super) decoder: u64,
+    /// The output's own table and its bias.
+    pub(super) output: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct WeightFiles {
+    pub(super) files: Vec<PathBuf>,
+    pub(super) bytes: u64,
+    pub(super) dtypes: Vec<&'static str>,
+}
+
+#[derive(Serialize, Default)]
+pub(super) struct Memory {
+    pub(super) f32: u64,
+    pub(super) bf16: u64,
+    /// A byte for each number of a matrix and eight for each of its rows; vectors as f32.
+    pub(super) int8: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Cache {
+    /// Keys and values of self-attention in the decoder.
+    pub(super) per_target_token: u64,
+    /// Keys and values of cross-attention.
+    pub(super) per_source_token: u64,
+}
+
+/// Whether Hugging Face's `MarianMTModel` can be this model.
+#[derive(Serialize)]
+pub(super) struct Marian {
+    pub(super) compatible: bool,
+    /// Whether it can load the folder as it is.
+    pub(super) loads_folder: bool,
+    pub(super) reasons: Vec<String>,
+}
+
+impl Description {
+    /// The model of a folder, or what its config tells where there are no weights.
+    pub(super) fn of_folder(folder: &Path) -> Result<Self> {
+        check_folder(folder)?;
+        // Without a config.json the sizes are in the weights.
+        let has_weights = Weights::are_in(folder) || !folder.join("config.json").exists();
+        let (config, layout) = if has_weights { read_config(folder)? } else { read_config_alone(folder)? };
+        let mut parameters = Parameters::default();
+        Translator::new(&config, &mut parameters)?;
+        let mut description = Self::of_config(config)?;
+        if has_weights {
+            let loaded = check_weights(folder, &description.architecture, layout, &parameters)?;
+            description.weights = Some(WeightFiles::from(loaded));
+        } else {
+            description.notes.push("there are no weights; this is what the config says".into());
+        }
+        description.tokenizers = tokenizers::find(folder, &description.architecture)?;
+        if description.tokenizers.is_empty() {
+            description.notes.push("there is no tokeniser that is read".into());
+        }
+        description.notes.extend(description.tokenizers.iter().filter_map(Vocabulary::note));
+        description.generation = generation(folder)?;
+        let marian = &mut description.marian;
+        marian.loads_folder = marian.compatible && layout == Layout::Marian && has_weights;
+        Ok(Self { folder: Some(folder.to_owned()), layout: Some(layout), ..description })
+    }
+
+    /// A model without files.
+    pub(super) fn of_config(config: TransformerConfig) -> Result<Self> {
+        let mut parameters = Parameters::default();
+        Translator::new(&config, &mut parameters)?;
+        let (mut counts, mut memory) = (Counts::default(), Memory::default());
+        for (_, name, shape) in parameters.declared() {
+            counts.add(name, shape.iter().product::<usize>() as u64);
+            memory.add(shape);
+        }
+        let reasons = marian_compatible(&config).err().unwrap_or_default();
+        Ok(Self {
+            folder: None,
+            layout: None,
+            parameters: counts,
+            weights: None,
+            memory_bytes: memory,
+            cache_bytes: Cache::of(&config),
+            tokenizers: Vec::new(),
+            generation: None,
+            marian: Marian { compatible: reasons.is_empty(), loads_folder: false, reasons },
+            notes: Vec::new(),
+            architecture: config,
+        })
+    }
+}
+
+impl Counts {
+    fn add(&mut self, name: &str, count: u64) {
+        self.total += count;
+        let parts: Vec<&str> = name.split('.').collect();
+        *match parts[..] {
+            ["encoder" | "decoder", "positions", ..] => &mut self.embeddings,
+            ["encoder", ..] => &mut self.encoder,
+            ["decoder", ..] => &mut self.decoder,
+            ["output", ..] => &mut self.output,
+            _ => &mut self.embeddings,
+        } += count;
+    }
+}
+
+impl Memory {
+    fn add(&mut self, shape: &[usize]) {
+        let count = shape.iter().product::<usize>() as u64;
+        self.f32 += 4 * count;
+        self.bf16 += 2 * count;
+        self.int8 += if let &[rows, _] = shape { count + 8 * rows as u64 } else { 4 * count };
+    }
+}
+
+impl Cache {
+    fn of(config: &TransformerConfig) -> Self {
+        let heads = config.decoder.heads(config.d_model);
+        let layer = (heads.n_key_heads * (heads.d_key + heads.d_value) * size_of::<f32>()) as u64;
+        let all = layer * config.decoder.n_layers as u64;
+        let source = match config.cross_projection {
+            CrossProjection::PerLayer => all,
+            CrossProjection::Shared => layer,
+        };
+        Self { per_target_token: all, per_source_token: source }
+    }
+}
+
+impl From<Loaded> for WeightFiles {
+    fn from(loaded: Loaded) -> Self {
+        let dtypes = loaded.dtypes.iter().map(|dtype| dtype.name()).collect();
+        Self { files: loaded.files, bytes: loaded.bytes, dtypes }
+    }
+}

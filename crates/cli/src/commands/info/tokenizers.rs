@@ -1,0 +1,163 @@
+//! The tokenisers of a model folder and whether they fit its embeddings.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_text::tokenizer::Tokenizer;
+use polyhead_text::tokenizer::fairseq_dictionary::FairseqDictionary;
+use polyhead_text::tokenizer::sentencepiece::Vocabulary as MarianVocabulary;
+use serde::Serialize;
+
+use crate::model_folder::{companions, file_name, is_codes, is_dictionary, object};
+use crate::report::grouped;
+
+/// Which ids a tokeniser makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Side {
+    Source,
+    Target,
+    Both,
+}
+
+/// A tokeniser next to the embedding of its ids.
+#[derive(Debug, Serialize)]
+pub(super) struct Vocabulary {
+    pub(super) side: Side,
+    pub(super) kind: String,
+    pub(super) vocab_size: usize,
+    /// The largest id and one.
+    pub(super) n_ids: usize,
+    pub(super) embedding_rows: usize,
+}
+
+impl Vocabulary {
+    fn new(side: Side, kind: String, vocab_size: usize, config: &TransformerConfig) -> Self {
+        let embedding_rows = match side {
+            Side::Source => config.source_vocab_size,
+            Side::Target => config.target_vocab_size,
+            Side::Both => config.source_vocab_size.min(config.target_vocab_size),
+        };
+        Self { side, kind, vocab_size, n_ids: vocab_size, embedding_rows }
+    }
+
+    fn of(side: Side, tokenizer: &Tokenizer, config: &TransformerConfig) -> Self {
+        let mut vocabulary = Self::new(side, tokenizer.describe(), tokenizer.vocab_size(), config);
+        vocabulary.n_ids = n_ids(tokenizer.vocab_size(), |id| tokenizer.piece(id).is_some());
+        vocabulary
+    }
+
+    /// What is wrong if there are ids without a row.
+    pub(super) fn fault(&self) -> Option<String> {
+        let Self { vocab_size, n_ids, embedding_rows, .. } = *self;
+        (n_ids > embedding_rows).then(|| {
+            format!(
+                "the {}tokeniser has {} entries with ids up to {}, but the embedding has {} rows",
+                self.side.adjective(),
+                grouped(vocab_size as u64),
+                n_ids - 1,
+                grouped(embedding_rows as u64)
+            )
+        })
+    }
+
+    /// What is worth knowing if there are rows without an id.
+    pub(super) fn note(&self) -> Option<String> {
+        let spare = self.embedding_rows.checked_sub(self.n_ids).filter(|spare| *spare > 0)?;
+        Some(format!(
+            "{} of {} rows of the embedding have no id in the {}tokeniser",
+            grouped(spare as u64),
+            grouped(self.embedding_rows as u64),
+            self.side.adjective()
+        ))
+    }
+}
+
+impl Side {
+    pub(super) fn adjective(self) -> &'static str {
+        match self {
+            Self::Source => "source ",
+            Self::Target => "target ",
+            Self::Both => "",
+        }
+    }
+}
+
+/// The tokenisers of a folder; none, one for both languages, or one for each.
+pub(super) fn find(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabulary>> {
+    let [own, marian, target, source_json, target_json] =
+        ["tokenizer.json", "source.spm", "target_vocab.json", "source.json", "target.json"]
+            .map(|name| folder.join(name));
+    if own.exists() {
+        return Ok(vec![Vocabulary::of(Side::Both, &Tokenizer::load(&own)?, config)]);
+    }
+    if marian.exists() {
+        let source = Tokenizer::load(folder)?;
+        if !target.exists() {
+            return Ok(vec![Vocabulary::of(Side::Both, &source, config)]);
+        }
+        let vocabulary = MarianVocabulary::load(&target)?;
+        let kind = "SentencePiece pieces with ids from target_vocab.json".to_owned();
+        let mut found = Vocabulary::new(Side::Target, kind, vocabulary.vocab_size(), config);
+        found.n_ids = n_ids(vocabulary.vocab_size(), |id| vocabulary.piece(id).is_some());
+        return Ok(vec![Vocabulary::of(Side::Source, &source, config), found]);
+    }
+    if source_json.exists() && target_json.exists() {
+        let sides = [(Side::Source, source_json), (Side::Target, target_json)];
+        return sides
+            .into_iter()
+            .map(|(side, path)| Ok(Vocabulary::of(side, &Tokenizer::load(path)?, config)))
+            .collect();
+    }
+    dictionaries(folder, config)
+}
+
+/// The dictionaries of fairseq. Which is the source's stands in `args.json`, or is seen from the sizes.
+fn dictionaries(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabulary>> {
+    let mut paths = companions(folder)?;
+    let codes = paths.iter().map(|path| file_name(path)).find(|name| is_codes(name));
+    paths.retain(|path| is_dictionary(&file_name(path)));
+    let mut found = paths
+        .into_iter()
+        .map(|path| Ok((FairseqDictionary::load(&path)?.vocab_size(), path)))
+        .collect::<Result<Vec<(usize, PathBuf)>>>()?;
+    let kind = |path: &Path| match &codes {
+        Some(codes) => format!("subword-nmt codes {codes} with the fairseq dictionary {}", file_name(path)),
+        None => format!("fairseq dictionary {}", file_name(path)),
+    };
+    if let [(size, path)] = &found[..] {
+        return Ok(vec![Vocabulary::new(Side::Both, kind(path), *size, config)]);
+    }
+    let arguments = object(&folder.join("args.json"))?.unwrap_or_default();
+    let source = arguments.get("source_lang").and_then(|language| language.as_str());
+    found.sort_by_key(|(size, path)| match source {
+        Some(language) => usize::from(file_name(path) != format!("dict.{language}.txt")),
+        None => size.abs_diff(config.source_vocab_size),
+    });
+    let sides = [Side::Source, Side::Target].into_iter().zip(found);
+    Ok(sides.map(|(side, (size, path))| Vocabulary::new(side, kind(&path), size, config)).collect())
+}
+
+/// The largest id and one: ids may have gaps, which are not looked for without end.
+fn n_ids(vocab_size: usize, is_known: impl Fn(u32) -> bool) -> usize {
+    let mut missing = vocab_size;
+    let most = 2 * vocab_size + (1 << 16);
+    let last = (0..most as u32).find(|&id| {
+        missing -= usize::from(missing > 0 && is_known(id));
+        missing == 0
+    });
+    last.map_or(vocab_size, |last| last as usize + usize::from(vocab_size > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::n_ids;
+
+    #[test]
+    fn gaps_between_ids_count() {
+        assert_eq!(n_ids(3, |id| id < 3), 3);
+        assert_eq!(n_ids(3, |id| [0, 5, 9].contains(&id)), 10);
+        assert_eq!(n_ids(0, |_| false), 0);
+    }
+}

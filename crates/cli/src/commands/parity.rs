@@ -1,0 +1,150 @@
+//! `polyhead parity`: a model next to what another program computed with the same weights.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use polyhead_models::checkpoint::safetensors::TensorFile;
+use polyhead_models::parity::{Comparison, Report, Tolerance, compare};
+use serde::Serialize;
+
+use crate::model_folder::Model;
+use crate::report::{Failure, Format, Misuse, note, print_json, print_text};
+
+const EXAMPLES: &str = "Examples:
+  polyhead parity --model opus-mt-en-de --reference reference.safetensors
+  polyhead parity --model opus-mt-en-de --reference reference.safetensors --absolute 1e-3 --format json
+
+A reference of a Marian model comes from Hugging Face's code:
+  python crates/models/tests/golden/record.py opus-mt-en-de reference.safetensors
+
+It holds source_ids and target_ids (sentences × length; the target as it enters the decoder), source_lengths and
+target_lengths, and any of these arrays, which another program may write as well:
+  encoder.embedding                           what enters the first layer, with positions
+  encoder.layers.{i}.self_attention           before the residual is added
+  encoder.layers.{i}.self_attention.weights   sentences × heads × queries × keys
+  encoder.layers.{i}.feed_forward             before the residual is added
+  encoder.layers.{i}, encoder                 what the layer gives, what all give
+  decoder.…                                   the same, and decoder.layers.{i}.cross_attention(.weights)
+  logits                                      with the bias
+
+An array agrees if its largest difference is within --absolute, or within --relative of its largest number. Places beyond
+the end of a sentence do not count. Exit code 1 when an array diverges.";
+
+/// Options of `polyhead parity`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct Parity {
+    /// Folder of the model
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// What the other program computed, with its inputs
+    #[arg(long, value_name = "FILE")]
+    reference: PathBuf,
+    /// Largest difference allowed
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().absolute)]
+    absolute: f64,
+    /// Largest difference allowed as a part of the array's largest number
+    #[arg(long, value_name = "X", default_value_t = Tolerance::default().relative)]
+    relative: f64,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Parity {
+    pub(crate) fn run(self) -> Result<()> {
+        let tolerance = self.tolerance()?;
+        let reference = self.open_reference()?;
+        let model = Model::load(&self.model)?;
+        let report = compare(&model.translator, &model.parameters, &reference, tolerance)?;
+        if !report.unknown.is_empty() {
+            note(&format!("note: not computed here, not compared: {}", report.unknown.join(", ")));
+        }
+        if report.comparisons.is_empty() {
+            bail!(Failure {
+                message: format!("{}: no array that this model computes", self.reference.display()),
+                hint: "polyhead parity --help lists their names".into(),
+            });
+        }
+        match self.format {
+            Format::Text => print_text(&table(&report))?,
+            Format::Json => print_json(&json(&report, tolerance))?,
+        }
+        match report.first_divergence() {
+            None => Ok(()),
+            Some(first) => bail!(Failure {
+                message: format!("the model diverges from {} at {}", self.reference.display(), first.name),
+                hint: "what comes before it agrees: look at its weights and at the config's choices for it"
+                    .into(),
+            }),
+        }
+    }
+
+    fn tolerance(&self) -> Result<Tolerance> {
+        for (name, value) in [("--absolute", self.absolute), ("--relative", self.relative)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                bail!(Misuse {
+                    message: format!("{name}: {value}, expected a number of 0 or more"),
+                    hint: "for instance 1e-4; an array agrees if it is within one of both bounds".into(),
+                });
+            }
+        }
+        Ok(Tolerance { absolute: self.absolute, relative: self.relative })
+    }
+
+    fn open_reference(&self) -> Result<TensorFile> {
+        // A folder can be opened, but not read.
+        if self.reference.is_dir() {
+            bail!(Failure {
+                message: format!("{}: a folder, expected a safetensors file", self.reference.display()),
+                hint: "name the reference file; polyhead parity --help says how to make one".into(),
+            });
+        }
+        Ok(TensorFile::open(&self.reference)?)
+    }
+}
+
+fn table(report: &Report) -> String {
+    let shapes: Vec<String> = report.comparisons.iter().map(shape).collect();
+    let names = report.comparisons.iter().map(|comparison| comparison.name.as_str());
+    let name_width = names.chain(["name"]).map(str::len).max().unwrap_or(0);
+    let shape_width = shapes.iter().map(|shape| shape.chars().count()).max().unwrap_or(0).max("shape".len());
+    let mut out = format!("{:name_width$}  {:shape_width$}  absolute  relative\n", "name", "shape");
+    for (comparison, shape) in report.comparisons.iter().zip(&shapes) {
+        let Comparison { name, absolute, relative, diverges, .. } = comparison;
+        let verdict = if *diverges { "DIVERGES" } else { "ok" };
+        out += &format!(
+            "{name:name_width$}  {shape:shape_width$}  {absolute:8.1e}  {relative:8.1e}  {verdict}\n"
+        );
+    }
+    match report.first_divergence() {
+        None => out += &format!("all {} arrays agree\n", report.comparisons.len()),
+        Some(Comparison { name, absolute, relative, .. }) => {
+            out += &format!("first divergence: {name} (absolute {absolute:.1e}, relative {relative:.1e})\n");
+        }
+    }
+    out
+}
+
+fn shape(comparison: &Comparison) -> String {
+    let sizes: Vec<String> = comparison.shape.iter().map(ToString::to_string).collect();
+    sizes.join(" × ")
+}
+
+/// The report for programs; infinite differences are null.
+fn json(report: &Report, tolerance: Tolerance) -> impl Serialize {
+    let array = |comparison: &Comparison| {
+        let Comparison { name, shape, absolute, relative, diverges } = comparison;
+        serde_json::json!({
+            "name": name, "shape": shape, "absolute": absolute, "relative": relative, "diverges": diverges,
+        })
+    };
+    serde_json::json!({
+        "agrees": report.first_divergence().is_none(),
+        "first_divergence": report.first_divergence().map(|first| &first.name),
+        "tolerance": { "absolute": tolerance.absolute, "relative": tolerance.relative },
+        "arrays": report.comparisons.iter().map(array).collect::<Vec<_>>(),
+        "unknown": report.unknown,
+    })
+}

@@ -1,0 +1,153 @@
+//! A model folder as the commands see it: the model with its values, and the files beside config and weights.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use polyhead_models::checkpoint::{Loaded, load_parameters, read_config};
+use polyhead_models::transformer::Translator;
+use polyhead_tensor::Parameters;
+use serde_json::{Map, Value};
+
+use crate::report::Failure;
+
+pub(crate) const GENERATION: &str = "generation_config.json";
+
+/// Files beside config and weights that belong to a model; besides, dictionaries and codes of fairseq.
+const COMPANIONS: &[&str] = &[
+    "README.md",
+    "args.json",
+    GENERATION,
+    "source.json",
+    "source.spm",
+    "special_tokens_map.json",
+    "target.json",
+    "target.spm",
+    "target_vocab.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+];
+
+/// Settings of generation that older folders keep in `config.json`.
+const GENERATION_KEYS: &[&str] = &[
+    "bad_words_ids",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "early_stopping",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beams",
+    "pad_token_id",
+    "repetition_penalty",
+];
+
+/// A model with its values.
+pub(crate) struct Model {
+    pub(crate) translator: Translator,
+    pub(crate) parameters: Parameters,
+    pub(crate) loaded: Loaded,
+}
+
+impl Model {
+    /// Reads the model of a folder.
+    pub(crate) fn load(folder: &Path) -> Result<Self> {
+        check_folder(folder)?;
+        let (config, layout) = read_config(folder)?;
+        let mut parameters = Parameters::default();
+        let translator = Translator::new(&config, &mut parameters)?;
+        let loaded = load_parameters(folder, &config, layout, &mut parameters)?;
+        Ok(Self { translator, parameters, loaded })
+    }
+}
+
+/// An error unless `folder` is a folder.
+pub(crate) fn check_folder(folder: &Path) -> Result<()> {
+    let (found, hint) = if folder.is_dir() {
+        return Ok(());
+    } else if folder.exists() {
+        ("a file", "name the folder it lies in")
+    } else {
+        ("no such folder", "check the spelling and the current folder")
+    };
+    let message = format!("{}: {found}, expected the folder of a model", folder.display());
+    Err(Failure { message, hint: hint.into() }.into())
+}
+
+/// The files beside config and weights that belong to the model of a folder, by name.
+pub(crate) fn companions(folder: &Path) -> Result<Vec<PathBuf>> {
+    let unread = |error| polyhead_text::Error::io(folder, "read", error);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        let path = entry.map_err(unread)?.path();
+        let name = file_name(&path);
+        if path.is_file() && (COMPANIONS.contains(&name.as_str()) || is_dictionary(&name) || is_codes(&name))
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a file of this name is a dictionary of fairseq.
+pub(crate) fn is_dictionary(name: &str) -> bool {
+    name.strip_prefix("dict.").and_then(|rest| rest.strip_suffix(".txt")).is_some()
+}
+
+/// Whether a file of this name holds the codes of subword-nmt; `bpecodes`, `bpe.code`, `en.codes` are usual.
+pub(crate) fn is_codes(name: &str) -> bool {
+    let (stem, ending) = name.rsplit_once('.').unwrap_or(("", name));
+    matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && name.starts_with("bpe_code"))
+}
+
+/// Settings of generation: `generation_config.json`, else what `config.json` says about it.
+pub(crate) fn generation(folder: &Path) -> Result<Option<Map<String, Value>>> {
+    if let Some(mut settings) = object(&folder.join(GENERATION))? {
+        settings.retain(|key, _| key != "transformers_version" && key != "_from_model_config");
+        return Ok(Some(settings));
+    }
+    let mut config = object(&folder.join("config.json"))?.unwrap_or_default();
+    // Ids alone are no settings: every config has them.
+    let any = ["bad_words_ids", "max_length", "num_beams"].iter().any(|key| config.contains_key(*key));
+    config.retain(|key, value| GENERATION_KEYS.contains(&key.as_str()) && !value.is_null());
+    Ok(any.then_some(config))
+}
+
+/// The JSON object of a file, if there is such a file.
+pub(crate) fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "read", error))?;
+    let object = serde_json::from_slice(&text).map_err(|error| Failure {
+        message: format!("{}: {error}, expected a JSON object", path.display()),
+        hint: "correct the file or fetch it again".into(),
+    })?;
+    Ok(Some(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_dictionaries_are_known_by_name() {
+        for name in ["bpe.code", "bpecodes", "codes", "en.codes", "bpe_codes"] {
+            assert!(is_codes(name), "{name}");
+        }
+        for name in ["model.safetensors", "decode.py", "codes.txt", "README.md"] {
+            assert!(!is_codes(name), "{name}");
+        }
+        assert!(is_dictionary("dict.en.txt") && !is_dictionary("dictionary.txt"));
+    }
+}

@@ -1,0 +1,443 @@
+//! `polyhead info`, `parity`, `import` and `export` on models that Hugging Face's and PyTorch's code made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::program::{Run, names, polyhead};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden")
+}
+
+/// Runs in the folder of golden models.
+fn run(arguments: &[&str]) -> Run {
+    polyhead(&golden(), arguments, "")
+}
+
+fn info(folder: &str) -> Value {
+    serde_json::from_str(&run(&["info", folder, "--format", "json"]).ok()).unwrap()
+}
+
+/// A copy of a golden model that a test may damage.
+fn copy(folder: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in names(&golden().join(folder)) {
+        let path = golden().join(folder).join(&name);
+        fs::write(copy.path().join(name), fs::read(path).unwrap()).unwrap();
+    }
+    copy
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Changes a key of a JSON file.
+fn set(path: &Path, key: &str, value: Value) {
+    let mut object: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    object[key] = value;
+    fs::write(path, object.to_string()).unwrap();
+}
+
+/// The header of a safetensors file and where its numbers begin.
+fn header(bytes: &[u8]) -> (Value, usize) {
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    (serde_json::from_slice(&bytes[8..start]).unwrap(), start)
+}
+
+/// Adds one to the first number of an array.
+fn damage(path: &Path, name: &str) {
+    let mut bytes = fs::read(path).unwrap();
+    let (header, start) = header(&bytes);
+    let at = start + header[name]["data_offsets"][0].as_u64().unwrap() as usize;
+    let number = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) + 1.0;
+    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+/// An error in the form of the house: one line (and its list), then a hint.
+#[track_caller]
+fn assert_told(run: Run, code: i32, parts: &[&str]) {
+    let err = run.failed(code);
+    let error = err.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("{err}"));
+    assert!(err.trim_end().lines().last().unwrap().starts_with("hint: "), "{err}");
+    for part in parts {
+        assert!(error.contains(part), "{err} does not say {part}");
+    }
+}
+
+#[test]
+fn info_tells_what_a_model_is() {
+    let opus = info("opus");
+    assert_eq!((&opus["layout"], &opus["weights"]["dtypes"]), (&json!("marian"), &json!(["F32"])));
+    // 211 × 16; 2 × (4 × (16 × 16 + 16) + 2 × 16 × 24 + 24 + 16 + 4 × 16); the same with 4 × (16 × 16 + 16) + 32 more.
+    let counts = json!({
+        "total": 13_667, "embeddings": 3376, "encoder": 3920, "decoder": 6160, "output": 211
+    });
+    assert_eq!(opus["parameters"], counts);
+    assert_eq!(opus["memory_bytes"]["f32"], 4 * 13_667);
+    // 2 layers × 16 numbers × (key and value) × 4 bytes.
+    assert_eq!(opus["cache_bytes"], json!({ "per_target_token": 256, "per_source_token": 256 }));
+    assert_eq!(opus["tokenizers"][0]["vocab_size"], 211);
+    assert_eq!(opus["generation"]["num_beams"], 4);
+    assert_eq!(opus["marian"], json!({ "compatible": true, "loads_folder": true, "reasons": [] }));
+    let torch = info("torch/pre");
+    assert_eq!((&torch["layout"], &torch["architecture"]["norm_order"]), (&json!("torch"), &json!("pre")));
+    assert_eq!(torch["marian"]["compatible"], false);
+    assert!(torch["marian"]["reasons"][0].as_str().unwrap().contains("pre-norm"), "{torch}");
+    assert_eq!(info("marian/silu")["weights"]["files"].as_array().unwrap().len(), 3);
+    assert_eq!(info("marian/tanh")["weights"]["dtypes"], json!(["F16"]));
+    let out = run(&["info", "opus"]).ok();
+    for part in
+        ["13,667 (embeddings 3,376,", "63,756 bytes, F32", "211 entries for 211 rows", "loads this folder"]
+    {
+        assert!(out.contains(part), "{out}");
+    }
+}
+
+#[test]
+fn every_golden_folder_is_described_and_agrees() {
+    for name in ["gelu", "gelu_new", "opus", "quick_gelu", "relu", "sigmoid", "silu", "swish", "tanh"] {
+        let folder = format!("marian/{name}");
+        assert_eq!(info(&folder)["marian"]["loads_folder"], true, "{folder}");
+        let reference = format!("{folder}/reference.safetensors");
+        let out = run(&["parity", "--model", &folder, "--reference", &reference]).ok();
+        assert!(out.ends_with("all 31 arrays agree\n"), "{out}");
+    }
+    for folder in ["torch/pre", "torch/post"] {
+        let reference = format!("{folder}/reference.safetensors");
+        let json = run(&["parity", "--model", folder, "--reference", &reference, "--format", "json"]).ok();
+        let report: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&report["agrees"], &report["first_divergence"]), (&json!(true), &Value::Null));
+        assert_eq!(report["arrays"].as_array().unwrap().len(), 25, "{folder}");
+    }
+}
+
+#[test]
+fn presets_have_the_counts_of_the_paper() {
+    for (preset, count, printed) in
+        [("base", "63,082,496", "65 million"), ("big", "214,245,376", "213 million")]
+    {
+        let out = run(&["info", "--preset", preset, "--vocab-size", "37000"]).ok();
+        assert!(out.contains(&format!("parameters     {count} (")) && out.contains(printed), "{out}");
+    }
+    assert!(!run(&["info", "--preset", "tiny", "--vocab-size", "8000"]).ok().contains("paper"));
+    assert_told(run(&["info", "--preset", "tiny", "--vocab-size", "0"]), 1, &["source_vocab_size is 0"]);
+}
+
+#[test]
+fn a_config_without_weights_tells_what_it_can() {
+    for folder in ["opus", "torch/post"] {
+        let copy = copy(folder);
+        fs::remove_file(copy.path().join("model.safetensors")).unwrap();
+        let alone = info(text(copy.path()));
+        assert_eq!(alone["parameters"], info(folder)["parameters"]);
+        assert_eq!((&alone["weights"], &alone["marian"]["loads_folder"]), (&Value::Null, &json!(false)));
+        assert!(alone["notes"][0].as_str().unwrap().contains("no weights"), "{alone}");
+    }
+}
+
+#[test]
+fn a_damaged_layer_is_named() {
+    let copy = copy("marian/relu");
+    damage(&copy.path().join("model.safetensors"), "model.encoder.layers.1.fc2.bias");
+    let arguments =
+        ["parity", "--model", text(copy.path()), "--reference", "marian/relu/reference.safetensors"];
+    let run = polyhead(&golden(), &arguments, "");
+    let last = run.out.lines().last().unwrap().to_owned();
+    assert!(
+        last.starts_with("first divergence: encoder.layers.1.feed_forward (absolute 1.0e0, relative"),
+        "{last}"
+    );
+    let verdicts: Vec<bool> = run.out.lines().skip(1).map(|line| line.ends_with("DIVERGES")).collect();
+    assert_eq!(verdicts.iter().position(|diverges| *diverges), Some(7), "{}", run.out);
+    assert_told(
+        run,
+        1,
+        &["diverges from marian/relu/reference.safetensors at encoder.layers.1.feed_forward"],
+    );
+    polyhead(&golden(), &[&arguments[..], &["--absolute", "100"]].concat(), "").ok();
+}
+
+#[test]
+fn a_model_computes_the_same_in_every_layout() {
+    for (folder, layouts) in
+        [("marian/relu", &["marian", "polyhead"][..]), ("torch/pre", &["torch", "polyhead"])]
+    {
+        let out = tempfile::tempdir().unwrap();
+        let reference = format!("{folder}/reference.safetensors");
+        let mut from = folder.to_owned();
+        for layout in layouts {
+            let to = text(&out.path().join(layout)).to_owned();
+            let arguments = ["export", &from, &to, "--layout", layout, "--max-shard-size", "30kB"];
+            let err = polyhead(&golden(), &arguments, "").err;
+            assert!(err.contains(&format!("({layout} layout, F32, ")), "{err}");
+            let described = info(&to);
+            assert_eq!(described["layout"], *layout, "{err}");
+            assert!(described["weights"]["files"].as_array().unwrap().len() > 1, "{described}");
+            run(&["parity", "--model", &to, "--reference", &reference, "--absolute", "1e-5"]).ok();
+            from = to;
+        }
+        let back = text(&out.path().join("back")).to_owned();
+        let err = run(&["import", &from, &back]).err;
+        assert_eq!(err.contains("since this is no Marian model: pre-norm"), folder == "torch/pre", "{err}");
+        run(&["parity", "--model", &back, "--reference", &reference]).ok();
+        if folder == "marian/relu" {
+            // Through two layouts and back to the bytes that Hugging Face wrote.
+            let [theirs, ours] = [golden().join(folder), back.into()].map(|folder: PathBuf| {
+                let bytes = fs::read(folder.join("model.safetensors")).unwrap();
+                let start = header(&bytes).1;
+                bytes[start..].to_vec()
+            });
+            assert_eq!(theirs, ours);
+        }
+    }
+}
+
+#[test]
+fn fairseq_has_no_bias_on_its_logits() {
+    let (copy, out) = (copy("marian/relu"), tempfile::tempdir().unwrap());
+    let [fairseq, back] = ["fairseq", "back"].map(|name| out.path().join(name));
+    let export = ["export", text(copy.path()), text(&fairseq), "--layout", "fairseq"];
+    assert_told(run(&export), 1, &["the fairseq layout has no name for output.bias"]);
+    assert!(!fairseq.exists());
+    // The same model without its bias, which is the first array of the file.
+    let path = copy.path().join("model.safetensors");
+    let bytes = fs::read(&path).unwrap();
+    let (mut header, start) = header(&bytes);
+    let bias = header.as_object_mut().unwrap().remove("final_logits_bias").unwrap();
+    let [begin, end] = [0, 1].map(|side| bias["data_offsets"][side].as_u64().unwrap());
+    assert_eq!(begin, 0);
+    for (_, array) in header.as_object_mut().unwrap().iter_mut().filter(|(name, _)| *name != "__metadata__") {
+        for side in [0, 1] {
+            array["data_offsets"][side] = json!(array["data_offsets"][side].as_u64().unwrap() - end);
+        }
+    }
+    let (header, numbers) = (header.to_string(), &bytes[start + end as usize..]);
+    fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), numbers].concat())
+        .unwrap();
+    run(&export).ok();
+    assert_eq!(info(text(&fairseq))["layout"], "fairseq");
+    run(&["import", text(&fairseq), text(&back)]).ok();
+    assert_eq!(info(text(&back))["layout"], "marian");
+    assert!(fs::read(back.join("model.safetensors")).unwrap().ends_with(numbers));
+}
+
+#[test]
+fn tokenisers_and_settings_come_along() {
+    let out = tempfile::tempdir().unwrap();
+    let to = out.path().join("new/model");
+    run(&["import", "opus", text(&to), "--dtype", "bf16"]).ok();
+    for name in ["generation_config.json", "source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
+    {
+        assert_eq!(
+            fs::read(to.join(name)).unwrap(),
+            fs::read(golden().join("opus").join(name)).unwrap(),
+            "{name}"
+        );
+    }
+    let described = info(text(&to));
+    assert_eq!((&described["weights"]["dtypes"], &described["layout"]), (&json!(["BF16"]), &json!("marian")));
+    assert_told(
+        run(&["import", "opus", text(&to)]),
+        1,
+        &["already holds config.json, generation_config.json"],
+    );
+    // The tokeniser of the older model must not be taken for the new one's.
+    run(&["import", "torch/pre", text(&to), "--overwrite"]).ok();
+    assert_eq!(names(&to), ["config.json", "model.safetensors"]);
+    // Numbers are kept as they are unless another type is asked for.
+    run(&["import", "marian/tanh", text(&to), "--overwrite"]).ok();
+    assert_eq!(info(text(&to))["weights"]["dtypes"], json!(["F16"]));
+}
+
+#[test]
+fn settings_of_generation_in_an_older_config_are_kept() {
+    let copy = copy("opus");
+    fs::remove_file(copy.path().join("generation_config.json")).unwrap();
+    set(&copy.path().join("config.json"), "num_beams", json!(6));
+    let out = tempfile::tempdir().unwrap();
+    run(&["import", text(copy.path()), text(out.path())]).ok();
+    assert_eq!(info(text(out.path()))["generation"]["num_beams"], 6);
+}
+
+#[test]
+fn files_of_others_are_not_replaced_without_leave() {
+    let out = tempfile::tempdir().unwrap();
+    fs::write(out.path().join("README.md"), "mine").unwrap();
+    assert_told(run(&["import", "opus", text(out.path())]), 1, &["already holds README.md"]);
+    assert_eq!(names(out.path()), ["README.md"]);
+    run(&["import", "opus", text(out.path()), "--overwrite"]).ok();
+    assert_eq!(fs::read_to_string(out.path().join("README.md")).unwrap(), "mine");
+    let copy = copy("opus");
+    let again = copy.path().join(".");
+    assert_told(run(&["import", text(copy.path()), text(&again), "--overwrite"]), 2, &["both FROM and TO"]);
+    assert_told(run(&["import", "opus", "opus/vocab.json"]), 1, &["a file, expected a folder to write to"]);
+}
+
+#[test]
+fn a_failed_export_leaves_nothing() {
+    let out = tempfile::tempdir().unwrap();
+    let copy = copy("opus");
+    // 1e30 is no f16.
+    let path = copy.path().join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    let (header, start) = header(&bytes);
+    let at = start + header["model.shared.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
+    bytes[at..at + 4].copy_from_slice(&1e30_f32.to_le_bytes());
+    fs::write(path, bytes).unwrap();
+    let to = out.path().join("to");
+    let arguments = ["import", text(copy.path()), text(&to), "--dtype", "f16"];
+    assert_told(run(&arguments), 1, &["holds 1e30, which F16 cannot hold"]);
+    assert_told(
+        run(&["export", "torch/pre", text(&to), "--layout", "marian"]),
+        1,
+        &["the model is no Marian model: pre-norm"],
+    );
+    assert!(names(out.path()).is_empty(), "{:?}", names(out.path()));
+}
+
+#[test]
+fn a_tokeniser_must_fit_the_embeddings() {
+    let copy = copy("opus");
+    let vocabulary = copy.path().join("vocab.json");
+    set(&vocabulary, "▁more", json!(211));
+    let run = polyhead(copy.path(), &["info", "."], "");
+    assert!(run.out.contains("212 entries for 211 rows"), "{}", run.out);
+    assert_told(
+        run,
+        1,
+        &[".: the tokeniser has 212 entries with ids up to 211, but the embedding has 211 rows"],
+    );
+    // One entry fewer than rows, but an id that lies outside.
+    let mut object: Value = serde_json::from_slice(&fs::read(&vocabulary).unwrap()).unwrap();
+    let map = object.as_object_mut().unwrap();
+    map.retain(|_, id| *id != json!(100) && *id != json!(101));
+    fs::write(&vocabulary, object.to_string()).unwrap();
+    assert_told(polyhead(copy.path(), &["info", "."], ""), 1, &["210 entries with ids up to 211"]);
+    object.as_object_mut().unwrap().retain(|_, id| id.as_u64().unwrap() < 200);
+    fs::write(&vocabulary, object.to_string()).unwrap();
+    let out = polyhead(copy.path(), &["info", "."], "").ok();
+    assert!(out.contains("11 of 211 rows of the embedding have no id in the tokeniser"), "{out}");
+}
+
+#[test]
+fn dictionaries_of_fairseq_find_their_side() {
+    let copy = copy("torch/post");
+    let dictionary = |count: usize| (0..count).map(|i| format!("w{i} 1\n")).collect::<String>();
+    fs::write(copy.path().join("dict.aa.txt"), dictionary(25)).unwrap();
+    fs::write(copy.path().join("dict.bb.txt"), dictionary(27)).unwrap();
+    let described = info(text(copy.path()));
+    for (place, side, name) in [(0, "source", "dict.bb.txt"), (1, "target", "dict.aa.txt")] {
+        let tokenizer = &described["tokenizers"][place];
+        assert_eq!((&tokenizer["side"], &tokenizer["n_ids"]), (&json!(side), &tokenizer["embedding_rows"]));
+        assert!(tokenizer["kind"].as_str().unwrap().ends_with(name), "{tokenizer}");
+    }
+    // What the arguments of the training run say goes before what sizes suggest.
+    fs::write(copy.path().join("args.json"), r#"{"source_lang": "aa"}"#).unwrap();
+    assert_told(run(&["info", text(copy.path())]), 1, &["the target tokeniser has 31 entries"]);
+}
+
+#[test]
+fn bad_folders_are_one_line_and_a_hint() {
+    let empty = tempfile::tempdir().unwrap();
+    let out = empty.path().join("out");
+    let [truncated, t5, wrong, broken] = [(); 4].map(|()| copy("opus"));
+    let weights = truncated.path().join("model.safetensors");
+    fs::write(&weights, &fs::read(&weights).unwrap()[..30_000]).unwrap();
+    set(&t5.path().join("config.json"), "model_type", json!("t5"));
+    set(&wrong.path().join("config.json"), "encoder_layers", json!(3));
+    fs::write(broken.path().join("config.json"), "{").unwrap();
+    let cases = [
+        (Path::new("missing"), "missing: no such folder, expected the folder of a model"),
+        (Path::new("record.py"), "record.py: a file, expected the folder of a model"),
+        (empty.path(), "neither config.json nor args.json is there"),
+        (truncated.path(), "model.safetensors: tensor "),
+        (t5.path(), "config.json: model_type \"t5\", expected \"marian\""),
+        (wrong.path(), "model.safetensors: 16 tensors do not fit the config:"),
+        (broken.path(), "config.json: no JSON object"),
+    ];
+    for (folder, message) in cases {
+        let folder = text(folder);
+        assert_told(run(&["info", folder]), 1, &[message]);
+        let reference = "marian/relu/reference.safetensors";
+        assert_told(run(&["parity", "--model", folder, "--reference", reference]), 1, &[message]);
+        assert_told(run(&["import", folder, text(&out)]), 1, &[message]);
+        assert_told(run(&["export", folder, text(&out), "--layout", "polyhead"]), 1, &[message]);
+        assert!(!out.exists(), "{folder}");
+    }
+}
+
+/// A file with an array for each name, all numbers zero.
+fn arrays(arrays: &[(&str, &str, &[usize])]) -> Vec<u8> {
+    let (mut header, mut end) = (json!({}), 0);
+    for (name, dtype, shape) in arrays {
+        let begin = end;
+        end += shape.iter().product::<usize>() * if *dtype == "I64" { 8 } else { 4 };
+        header[name] = json!({ "dtype": dtype, "shape": shape, "data_offsets": [begin, end] });
+    }
+    let header = header.to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; end]].concat()
+}
+
+#[test]
+fn bad_references_are_one_line_and_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reference.safetensors");
+    let ids = |rows, length| [("source_ids", "I64", [rows, length]), ("target_ids", "I64", [rows, length])];
+    let with = |shape: [usize; 2], more: &[(&str, &str, &[usize])]| {
+        let ids = ids(shape[0], shape[1]);
+        let mut all: Vec<(&str, &str, &[usize])> =
+            ids.iter().map(|(name, dtype, shape)| (*name, *dtype, &shape[..])).collect();
+        all.extend(more);
+        arrays(&all)
+    };
+    let cases: [(Vec<u8>, &str); 9] = [
+        (Vec::new(), "0 bytes, expected at least 8"),
+        (b"no safetensors file".to_vec(), "expected at most"),
+        (fs::read(golden().join("opus/model.safetensors")).unwrap(), "no tensor source_ids"),
+        (
+            with([0, 0], &[("encoder", "F32", &[0, 0, 24])]),
+            "source_ids has shape [0, 0], expected at least one id",
+        ),
+        (with([2, 0], &[]), "source_ids has shape [2, 0], expected at least one id"),
+        (with([2, 3], &[]), "no array that this model computes"),
+        (with([2, 3], &[("encoder.banana", "F32", &[2])]), "no array that this model computes"),
+        (
+            with([2, 3], &[("encoder", "F32", &[2, 3, 25])]),
+            "encoder has shape [2, 3, 25], expected [2, 3, 24]",
+        ),
+        (with([2, 3], &[("source_lengths", "I64", &[2])]), "lengths [0, 0] for 2 rows of 3"),
+    ];
+    for (bytes, message) in cases {
+        fs::write(&path, bytes).unwrap();
+        assert_told(run(&["parity", "--model", "marian/relu", "--reference", text(&path)]), 1, &[message]);
+    }
+    for (reference, message) in
+        [("missing", "missing: cannot open"), ("opus", "opus: a folder, expected a safe")]
+    {
+        assert_told(run(&["parity", "--model", "marian/relu", "--reference", reference]), 1, &[message]);
+    }
+    // Another model's reference.
+    let other = ["parity", "--model", "torch/pre", "--reference", "marian/relu/reference.safetensors"];
+    assert_told(run(&other), 1, &[]);
+}
+
+#[test]
+fn arrays_that_are_not_computed_here_are_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reference.safetensors");
+    let ids: &[usize] = &[1, 2];
+    let all: [(&str, &str, &[usize]); 4] = [
+        ("source_ids", "I64", ids),
+        ("target_ids", "I64", ids),
+        ("encoder", "F32", &[1, 2, 24]),
+        ("encoder.banana", "F32", &[1]),
+    ];
+    fs::write(&path, arrays(&all)).unwrap();
+    let run = run(&["parity", "--model", "marian/relu", "--reference", text(&path)]);
+    assert!(run.err.starts_with("note: not computed here, not compared: encoder.banana\n"), "{}", run.err);
+    assert_told(run, 1, &["at encoder"]);
+}

@@ -1,0 +1,245 @@
+//! Laws of whole Transformers, over every choice of their config: padding changes no other row, the future changes no
+//! past, one token at a time gives what all at once gives, seeing changes nothing, threads change nothing, gradients are
+//! slopes.
+
+use polyhead_attention::{Capture, Pass, Stack};
+use polyhead_models::Ids;
+use polyhead_models::decode::NextToken as _;
+use polyhead_models::transformer::config::{
+    CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
+    Tie,
+};
+use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_random::Random;
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::{Parameters, Tape, Tensor};
+
+fn tiny() -> TransformerConfig {
+    TransformerConfig {
+        source_vocab_size: 13,
+        target_vocab_size: 13,
+        d_model: 12,
+        encoder: StackConfig::new(2, 3, 10),
+        decoder: StackConfig::new(3, 2, 9),
+        max_len: 64,
+        pad_id: 12,
+        end_id: 0,
+        start_id: 12,
+        ..TransformerConfig::default()
+    }
+}
+
+/// One config for each choice.
+fn configs() -> Vec<(&'static str, TransformerConfig)> {
+    let heads = StackConfig {
+        n_heads: 4,
+        n_key_heads: Some(2),
+        d_key: Some(6),
+        d_value: Some(5),
+        ..StackConfig::new(2, 4, 9)
+    };
+    let window = Sight::Window { distance: 2 };
+    let dilated = Sight::Dilated { distance: 1, dilation: 2 };
+    let global = Sight::GlobalWindow { distance: 1, global: vec![0] };
+    let rotary = PositionConfig::Rotary { base: 100.0, pairing: RotaryPairing::Halves };
+    let fairseq = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Fairseq };
+    vec![
+        ("paper", tiny()),
+        ("pre-norm", TransformerConfig { norm_order: NormOrder::Pre, final_norm: true, ..tiny() }),
+        ("shared projection", TransformerConfig { cross_projection: CrossProjection::Shared, ..tiny() }),
+        ("grouped heads", TransformerConfig { encoder: heads, decoder: heads, ..tiny() }),
+        (
+            "nothing tied",
+            TransformerConfig { tie: Tie::None, target_vocab_size: 17, output_bias: true, ..tiny() },
+        ),
+        ("target tied", TransformerConfig { tie: Tie::TargetOutput, target_vocab_size: 17, ..tiny() }),
+        ("source tied", TransformerConfig { tie: Tie::SourceTarget, scale_embedding: false, ..tiny() }),
+        ("rotary", TransformerConfig { position: rotary, ..tiny() }),
+        ("relative", TransformerConfig { position: PositionConfig::Relative { max_distance: 2 }, ..tiny() }),
+        ("learned", TransformerConfig { position: PositionConfig::Learned {}, ..tiny() }),
+        ("fairseq", TransformerConfig { position: fairseq, pad_id: 1, ..tiny() }),
+        ("no positions", TransformerConfig { position: PositionConfig::None {}, ..tiny() }),
+        ("window", TransformerConfig { encoder_sight: window.clone(), decoder_sight: window, ..tiny() }),
+        ("dilated", TransformerConfig { encoder_sight: dilated.clone(), decoder_sight: dilated, ..tiny() }),
+        ("global", TransformerConfig { encoder_sight: global.clone(), decoder_sight: global, ..tiny() }),
+    ]
+}
+
+fn build(config: &TransformerConfig) -> (Translator, Parameters) {
+    let mut parameters = Parameters::default();
+    let model = Translator::new(config, &mut parameters).unwrap();
+    parameters.initialise(7);
+    // Biases and norms start alike everywhere, which would hide mistakes.
+    for (index, (id, shape)) in parameters
+        .declared()
+        .map(|(id, _, shape)| (id, shape.to_vec()))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .enumerate()
+    {
+        if shape.len() == 1 {
+            let random = Random::new(8).stream(index as u64);
+            let data = parameters.value_mut(id).data_mut();
+            data.iter_mut().zip(0..).for_each(|(number, at)| *number += random.uniform(at) as f32 - 0.5);
+        }
+    }
+    (model, parameters)
+}
+
+fn logits(model: &Translator, parameters: &Parameters, sources: &[&[u32]], targets: &[&[u32]]) -> Tensor {
+    let (tape, capture) = (Tape::inference(), Capture::off());
+    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let pad_id = model.config().pad_id;
+    model
+        .forward(&pass, &Ids::padded(sources, pad_id), &Ids::padded(targets, pad_id))
+        .unwrap()
+        .value()
+        .clone()
+}
+
+const SOURCES: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 0], &[8, 0], &[9, 10, 11, 0]];
+const TARGETS: [&[u32]; 3] = [&[12, 5, 6], &[12, 7, 8, 9, 10], &[12, 2]];
+
+/// The logits of one row, as far as its target goes.
+fn row(logits: &Tensor, row: usize, length: usize) -> Vec<u32> {
+    let &[_, longest, vocab_size] = logits.shape() else { panic!("three axes") };
+    let start = row * longest * vocab_size;
+    logits.data()[start..start + length * vocab_size].iter().map(|number| number.to_bits()).collect()
+}
+
+#[test]
+fn padding_and_neighbours_never_change_a_row() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let together = logits(&model, &parameters, &SOURCES, &TARGETS);
+        for (index, (source, target)) in SOURCES.iter().zip(TARGETS).enumerate() {
+            let alone = logits(&model, &parameters, &[source], &[target]);
+            assert_eq!(
+                row(&alone, 0, target.len()),
+                row(&together, index, target.len()),
+                "{name}, row {index}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_future_never_changes_the_past() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let whole = logits(&model, &parameters, &[SOURCES[0]], &[TARGETS[1]]);
+        for length in 1..TARGETS[1].len() {
+            let before = logits(&model, &parameters, &[SOURCES[0]], &[&TARGETS[1][..length]]);
+            assert_eq!(row(&before, 0, length), row(&whole, 0, length), "{name}, {length} tokens");
+        }
+    }
+}
+
+#[test]
+fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let target: Vec<u32> = (0..40).map(|index| [12, 5, 6, 7, 8, 9, 10][index % 7]).collect();
+        let whole = logits(&model, &parameters, &SOURCES, &[&target, &target, &target]);
+        let capture = Capture::off();
+        let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
+        let mut state = decoding.start(&SOURCES, 3).unwrap();
+        let vocab_size = config.target_vocab_size;
+        for (position, &token) in target.iter().enumerate() {
+            let step = decoding.step(&mut state, &[token; 3]).unwrap();
+            for (index, found) in step.data().chunks_exact(vocab_size).enumerate() {
+                let start = (index * target.len() + position) * vocab_size;
+                assert_eq!(
+                    found,
+                    &whole.data()[start..start + vocab_size],
+                    "{name}, row {index}, position {position}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn seeing_and_threads_change_nothing() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let plain = logits(&model, &parameters, &SOURCES, &TARGETS);
+        let capture = Capture::everything();
+        let pad_id = config.pad_id;
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let other = pool.install(|| logits(&model, &parameters, &SOURCES, &TARGETS));
+            assert_eq!(other.data(), plain.data(), "{name}, {threads} threads");
+        }
+        let tape = Tape::inference();
+        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let seen =
+            model.forward(&pass, &Ids::padded(&SOURCES, pad_id), &Ids::padded(&TARGETS, pad_id)).unwrap();
+        assert_eq!(seen.value().data(), plain.data(), "{name}");
+        let trace = capture.take();
+        assert_eq!(trace.weights.len(), config.encoder.n_layers + 2 * config.decoder.n_layers, "{name}");
+        for captured in &trace.weights {
+            let &[_, n_heads, q_len, k_len] = captured.weights.shape() else { panic!("four axes") };
+            let lengths =
+                if captured.site.stack() == Stack::Encoder { SOURCES } else { TARGETS }.map(<[u32]>::len);
+            for (index, weights) in captured.weights.data().chunks_exact(k_len).enumerate() {
+                let exists = index % q_len < lengths[index / q_len / n_heads];
+                assert!(
+                    !exists || (weights.iter().sum::<f32>() - 1.0).abs() < 1e-5,
+                    "{name}, {}",
+                    captured.site
+                );
+            }
+        }
+    }
+}
+
+/// A step along the gradient changes the loss by its squared length.
+#[test]
+fn gradients_are_slopes() {
+    let no_dropout = Dropout { embedding: 0.0, residual: 0.0, attention: 0.0, activation: 0.0 };
+    for (name, config) in configs() {
+        let config = TransformerConfig { dropout: no_dropout, ..config };
+        let (model, mut parameters) = build(&config);
+        let expected = [5, 6, 0, 9, 9, 7, 8, 9, 10, 0, 2, 0, 9, 9, 9];
+        let loss = |parameters: &Parameters, tape: &Tape| {
+            let capture = Capture::off();
+            let pass = Pass { tape, parameters, capture: &capture };
+            let [source, target] = [&SOURCES, &TARGETS].map(|rows| Ids::padded(rows, config.pad_id));
+            let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(9) };
+            model.loss(&pass, &source, &target, &expected, options).unwrap()
+        };
+        let tape = Tape::training(1, 1);
+        let value = loss(&parameters, &tape);
+        let gradients = tape.backward(&value);
+        let gradients: Vec<_> = gradients.parameters().map(|(id, gradient)| (id, gradient.clone())).collect();
+        assert_eq!(gradients.len(), parameters.declared().count(), "{name}: every parameter has a gradient");
+        let length: f64 = gradients.iter().flat_map(|(_, g)| g.data()).map(|&g| f64::from(g).powi(2)).sum();
+        let step = 2e-4 / length.sqrt();
+        let mut sides = [0.0; 2];
+        for (side, sign) in sides.iter_mut().zip([1.0, -2.0]) {
+            for (id, gradient) in &gradients {
+                let data = parameters.value_mut(*id).data_mut().iter_mut().zip(gradient.data());
+                data.for_each(|(value, gradient)| *value += (sign * step) as f32 * gradient);
+            }
+            *side = f64::from(loss(&parameters, &Tape::inference()).value().data()[0]);
+        }
+        let slope = (sides[0] - sides[1]) / (2.0 * step);
+        assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
+    }
+}
+
+#[test]
+fn presets_have_the_parameters_of_the_paper() {
+    for (name, vocab_size, expected) in [
+        ("tiny", 8000, 2_412_544),
+        ("small", 8000, 7_577_600),
+        ("base", 37_000, 63_082_496),
+        ("big", 37_000, 214_245_376),
+    ] {
+        let config = TransformerConfig::named(name, vocab_size).unwrap();
+        let mut parameters = Parameters::default();
+        Translator::new(&config, &mut parameters).unwrap();
+        assert_eq!(parameters.count(), expected, "{name}");
+    }
+}

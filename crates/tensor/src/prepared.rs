@@ -1,0 +1,95 @@
+//! Weights that no longer change, made ready for fast products: packed as they are, or as bytes.
+//!
+//! Both give a row the same result in any batch. Packed weights give the bits of the weights they were made of.
+
+use crate::gemm::int8::{Int8Weights, quantize_rows};
+use crate::gemm::{Matrix, MatrixMut, Output, Packed, gemm_packed};
+use crate::ops::activation::Activation;
+use crate::ops::linear::finish_rows;
+use crate::tensor::Tensor;
+
+/// What prepared weights are kept as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// As they are.
+    #[default]
+    F32,
+    /// As bytes with a scale for each output (inputs with a scale for each row).
+    Int8,
+}
+
+/// Weights of d_out × d_in.
+#[derive(Debug, Clone)]
+pub enum Prepared {
+    /// As they are, in the order in which products read them.
+    Packed(Packed),
+    /// As bytes.
+    Int8(Int8Weights),
+}
+
+impl Prepared {
+    /// Makes `weight`, d_out × d_in, ready.
+    ///
+    /// # Panics
+    /// If it has not two axes.
+    pub fn new(weight: &Tensor, precision: Precision) -> Self {
+        let &[d_out, d_in] = weight.shape() else { panic!("weights of shape {:?}", weight.shape()) };
+        let matrix = Matrix::new(weight.data(), d_out, d_in);
+        match precision {
+            Precision::F32 => Self::Packed(Packed::new(matrix.t())),
+            Precision::Int8 => Self::Int8(Int8Weights::new(matrix)),
+        }
+    }
+
+    /// Outputs and inputs.
+    pub fn shape(&self) -> [usize; 2] {
+        match self {
+            Self::Packed(packed) => {
+                let [d_in, d_out] = packed.shape();
+                [d_out, d_in]
+            }
+            Self::Int8(weights) => weights.shape(),
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.bytes(),
+            Self::Int8(weights) => weights.bytes(),
+        }
+    }
+
+    /// The weights of one output, as an embedding reads them.
+    ///
+    /// # Panics
+    /// If there is no such output or `row` has not d_in numbers.
+    pub fn row(&self, out: usize, row: &mut [f32]) {
+        match self {
+            Self::Packed(packed) => packed.column(out, row),
+            Self::Int8(weights) => weights.row(out, row),
+        }
+    }
+
+    /// act(x·Wᵀ + b) for x of … × d_in.
+    ///
+    /// # Panics
+    /// If the widths do not fit together.
+    pub fn linear(&self, x: &Tensor, bias: Option<&[f32]>, activation: Activation) -> Tensor {
+        let [d_out, d_in] = self.shape();
+        let mut shape = x.shape().to_vec();
+        assert!(shape.pop() == Some(d_in), "an input of {:?} meets weights for {d_in}", x.shape());
+        shape.push(d_out);
+        match self {
+            Self::Int8(weights) => weights.linear(&quantize_rows(x), bias, activation).reshaped(&shape),
+            Self::Packed(packed) => {
+                let rows = x.len() / d_in.max(1);
+                let mut y = Tensor::uninit(&shape);
+                let mut target = MatrixMut::new(y.data_mut(), rows, d_out);
+                gemm_packed(&mut target, Matrix::new(x.data(), rows, d_in), packed, Output::Overwrite);
+                finish_rows(&mut y, bias, activation);
+                y
+            }
+        }
+    }
+}
