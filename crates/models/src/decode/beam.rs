@@ -1,9 +1,9 @@
 //! Beam search: the B best unfinished hypotheses go on at each step.
 //!
-//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging Face's
-//! `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
-//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B live on. At
-//! the maximum length everything counts as finished. The B best finished hypotheses are kept until [`EarlyStopping`]
+//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging
+//! Face's `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
+//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B live on.
+//! At the maximum length everything counts as finished. The B best finished hypotheses are kept until [`EarlyStopping`]
 //! says that no better will come. Ties go to the smaller (beam, id). (Graves 2012; Sutskever, Vinyals & Le 2014.)
 //!
 //! Rules act on log-probabilities after the softmax, without normalising again; see [`super::rules`].

@@ -1,10 +1,10 @@
 //! Translations that must contain given words: grid beam search (Hokamp & Liu 2017).
 //!
-//! Hypotheses are sorted into banks by how many tokens of constraints they hold, and each bank has its own beam, so that
-//! a hypothesis that already paid for an unlikely word does not compete with one that did not. A hypothesis between
-//! constraints goes on freely or begins a constraint that it has not met; one within a constraint must go on with it. It
-//! may end when all are met. Constraints come in any order; each is met by tokens of its own, so two that overlap are
-//! written one after the other. C tokens of constraints need up to B·(C + 1) rows.
+//! Hypotheses are sorted into banks by how many tokens of constraints they hold, and each bank has its own beam, so
+//! that a hypothesis that already paid for an unlikely word does not compete with one that did not. A hypothesis
+//! between constraints goes on freely or begins a constraint that it has not met; one within a constraint must go on
+//! with it. It may end when all are met. Constraints come in any order; each is met by tokens of its own, so two that
+//! overlap are written one after the other. C tokens of constraints need up to B·(C + 1) rows.
 //!
 //! ```
 //! use polyhead_models::decode::constrained::Constraints;

@@ -1,7 +1,7 @@
 //! Rows of several sentences, stepped together.
 //!
-//! Each sentence has its own search: it gets the scores of its rows and says which rows go on, with which token. Rows of
-//! a sentence lie side by side, in the order it named them; sentences that are done leave the batch.
+//! Each sentence has its own search: it gets the scores of its rows and says which rows go on, with which token. Rows
+//! of a sentence lie side by side, in the order it named them; sentences that are done leave the batch.
 
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};

@@ -1,9 +1,9 @@
 //! Rules for tokens: what may, may not or must come next, given what came.
 //!
 //! Each rule edits the scores of one row; −∞ forbids. They act in the order of Hugging Face's `generate`: repetition
-//! penalty, n-grams, suppressed tokens, minimum length, forced prefix, forced end. As there, scores are log-probabilities
-//! in beam search and are not normalised again, and logits in greedy decoding and sampling. The history that rules see
-//! begins with the start token. A forced token scores 0, so it counts as certain.
+//! penalty, n-grams, suppressed tokens, minimum length, forced prefix, forced end. As there, scores are
+//! log-probabilities in beam search and are not normalised again, and logits in greedy decoding and sampling. The
+//! history that rules see begins with the start token. A forced token scores 0, so it counts as certain.
 //!
 //! ```
 //! use polyhead_models::decode::rules::Rules;

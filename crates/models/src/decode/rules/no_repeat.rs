@@ -1,5 +1,5 @@
-//! No n-gram twice (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if with the n − 1 tokens before it it
-//! would repeat n tokens of the history (`NoRepeatNGramLogitsProcessor`).
+//! No n-gram twice (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if with the n − 1 tokens before it
+//! it would repeat n tokens of the history (`NoRepeatNGramLogitsProcessor`).
 
 use super::forbid;
 

@@ -159,6 +159,11 @@ fn a_model_with_itself_is_the_model() {
         let found = beam(&ensemble, &slices(&sources), &options).unwrap();
         found.iter().zip(&expected).for_each(|(found, expected)| assert_near(found, expected));
     }
+    let options = BeamOptions { coverage_penalty: 0.3, ..options };
+    let expected = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();
+    let ensemble = Ensemble::new(&models, Average::default()).unwrap();
+    let found = beam(&ensemble, &slices(&sources), &options).unwrap();
+    found.iter().zip(&expected).for_each(|(found, expected)| assert_near(found, expected));
     assert!(Ensemble::<Table<4>>::new(&[], Average::Probabilities).is_err());
 }
 

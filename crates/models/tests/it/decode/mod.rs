@@ -1,5 +1,6 @@
 //! Decoding: outside answers, laws, and an example worked out by hand.
 
+mod exhaustive;
 mod laws;
 mod methods;
 mod outside;
