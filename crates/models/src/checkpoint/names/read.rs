@@ -118,7 +118,12 @@ fn int8(weights: &Weights, link: &Link) -> Result<Int8Weights> {
         let message = format!("tensor {name} is {:?}, expected [{d_out}]", scales.shape());
         return Err(Error::file(weights.path(), message, "a scale for each row of the bytes"));
     }
-    Ok(Int8Weights::from_rows([d_out, d_in], &weights.int8(&link.theirs)?, scales.data()))
+    let bytes = weights.int8(&link.theirs)?;
+    if bytes.contains(&i8::MIN) {
+        let message = format!("tensor {} holds -128, expected bytes from -127 to 127", link.theirs);
+        return Err(Error::file(weights.path(), message, "quantise the model again"));
+    }
+    Ok(Int8Weights::from_rows([d_out, d_in], &bytes, scales.data()))
 }
 
 /// One parameter from its blocks of rows; shapes have been checked.
