@@ -54,9 +54,21 @@ pub(crate) struct Translate {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// What threads share
+    #[arg(long, value_enum, default_value_t = Spread::Batches)]
+    spread: Spread,
     /// Repeats that are timed, after one to warm up
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Spread {
+    /// A batch for each thread, side by side
+    Batches,
+    /// One batch, whose operations use all threads
+    Operations,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
@@ -68,42 +80,64 @@ enum Dtype {
 
 impl Translate {
     pub(crate) fn run(self) -> Result<()> {
-        thread_pool(self.threads)?.install(|| {
-            let (model, parameters) = self.model()?;
-            let random = Random::new(1);
-            let sources: Vec<Vec<u32>> = (0..self.batch as u64)
-                .map(|row| {
-                    (0..SOURCE_LENGTH as u64)
-                        .map(|at| 3 + random.stream(row).below(VOCAB_SIZE - 3, at) as u32)
-                        .collect()
+        let pool = thread_pool(self.threads)?;
+        let threads = pool.current_num_threads();
+        let (model, parameters) = pool.install(|| self.model())?;
+        let workers = match self.spread {
+            Spread::Batches => threads,
+            Spread::Operations => 1,
+        };
+        let pools: Vec<rayon::ThreadPool> =
+            (0..workers).map(|_| thread_pool(Some(threads / workers))).collect::<Result<_>>()?;
+        let sources: Vec<Vec<u32>> = (0..(self.batch * workers) as u64).map(random_source).collect();
+        let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+        let mut rates = Vec::new();
+        for repeat in 0..=self.repeats.max(1) {
+            let start = Instant::now();
+            let tokens = self.decode_all(&model, &parameters, &sources, &pools)?;
+            if repeat > 0 {
+                rates.push(tokens as f64 / start.elapsed().as_secs_f64());
+            }
+        }
+        rates.sort_by(f64::total_cmp);
+        let line = Line {
+            bench: "translate",
+            workload: "G",
+            batch: self.batch,
+            beam: self.beam,
+            tokens_per_s_median: rates[rates.len() / 2],
+            tokens_per_s_best: rates[rates.len() - 1],
+            peak_memory_bytes: peak_memory_bytes(),
+            weights_bytes: parameters.bytes(),
+            threads,
+            spread: self.spread,
+            dtype: self.dtype,
+            device: "cpu",
+        };
+        Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+    }
+
+    /// Decodes a batch on each of the pools side by side; the number of tokens of the best hypotheses.
+    fn decode_all(
+        &self,
+        model: &Translator,
+        parameters: &Parameters,
+        sources: &[&[u32]],
+        pools: &[rayon::ThreadPool],
+    ) -> Result<usize> {
+        std::thread::scope(|scope| {
+            let batches = sources.chunks(self.batch.max(1)).zip(pools);
+            let running: Vec<_> = batches
+                .map(|(batch, pool)| {
+                    scope.spawn(move || {
+                        let capture = Capture::off();
+                        let decoding = Decoding { model, parameters, capture: &capture };
+                        pool.install(|| self.decode(&decoding, batch))
+                    })
                 })
                 .collect();
-            let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
-            let capture = Capture::off();
-            let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
-            let mut rates = Vec::new();
-            for repeat in 0..=self.repeats.max(1) {
-                let start = Instant::now();
-                let tokens = self.decode(&decoding, &sources)?;
-                if repeat > 0 {
-                    rates.push(tokens as f64 / start.elapsed().as_secs_f64());
-                }
-            }
-            rates.sort_by(f64::total_cmp);
-            let line = Line {
-                bench: "translate",
-                workload: "G",
-                batch: self.batch,
-                beam: self.beam,
-                tokens_per_s_median: rates[rates.len() / 2],
-                tokens_per_s_best: rates[rates.len() - 1],
-                peak_memory_bytes: peak_memory_bytes(),
-                weights_bytes: parameters.bytes(),
-                threads: rayon::current_num_threads(),
-                dtype: self.dtype,
-                device: "cpu",
-            };
-            Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+            let counts = running.into_iter().map(|thread| thread.join().expect("decoding does not panic"));
+            counts.sum()
         })
     }
 
@@ -146,6 +180,12 @@ impl Translate {
     }
 }
 
+/// Source `row` of the workload.
+fn random_source(row: u64) -> Vec<u32> {
+    let random = Random::new(1).stream(row);
+    (0..SOURCE_LENGTH as u64).map(|at| 3 + random.below(VOCAB_SIZE - 3, at) as u32).collect()
+}
+
 /// One line of output.
 #[derive(Serialize)]
 struct Line {
@@ -158,6 +198,7 @@ struct Line {
     peak_memory_bytes: Option<u64>,
     weights_bytes: usize,
     threads: usize,
+    spread: Spread,
     dtype: Dtype,
     device: &'static str,
 }
