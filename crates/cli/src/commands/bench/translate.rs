@@ -130,9 +130,10 @@ impl Translate {
             let running: Vec<_> = batches
                 .map(|(batch, pool)| {
                     scope.spawn(move || {
-                        let capture = Capture::off();
-                        let decoding = Decoding { model, parameters, capture: &capture };
-                        pool.install(|| self.decode(&decoding, batch))
+                        pool.install(|| {
+                            let capture = Capture::off();
+                            self.decode(&Decoding { model, parameters, capture: &capture }, batch)
+                        })
                     })
                 })
                 .collect();
