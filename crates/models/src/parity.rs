@@ -210,7 +210,8 @@ fn error(ours: f64, theirs: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::error;
+    use super::*;
+    use crate::transformer::TransformerConfig;
 
     #[test]
     fn what_is_not_finite_must_be_the_same() {
@@ -218,6 +219,20 @@ mod tests {
         assert_eq!([error(infinite, infinite), error(nan, nan), error(1.5, 1.0)], [0.0, 0.0, 0.5]);
         for (ours, theirs) in [(infinite, -infinite), (nan, infinite), (1.0, nan), (1.0, -infinite)] {
             assert_eq!([error(ours, theirs), error(theirs, ours)], [infinite; 2], "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn rows_without_ids_are_refused_however_many_they_are() {
+        let mut parameters = Parameters::default();
+        let model = Translator::new(&TransformerConfig::tiny(9), &mut parameters).unwrap();
+        for shape in ["[1152921504606846976,0]", "[0,1]"] {
+            let entry = format!(r#"{{"dtype":"I32","shape":{shape},"data_offsets":[0,0]}}"#);
+            let header = format!(r#"{{"source_ids":{entry},"target_ids":{entry}}}"#);
+            let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+            let reference = TensorFile::from_bytes("a", bytes).unwrap();
+            let fault = compare(&model, &parameters, &reference, Tolerance::default()).unwrap_err();
+            assert!(fault.to_string().contains("expected at least one id"), "{fault}");
         }
     }
 }

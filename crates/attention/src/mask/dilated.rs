@@ -24,12 +24,22 @@ impl Dilated {
         if self.dilation == 1 {
             return self.window.seen_from(place, k_len);
         }
-        let before = (1..=self.window.before)
-            .rev()
-            .filter_map(|step| place.checked_sub(step.checked_mul(self.dilation)?));
+        let n_before = self.window.before.min(place / self.dilation);
+        let before = (1..=n_before).rev().map(|step| place - step * self.dilation);
         let after =
             (0..=self.window.after).map_while(|step| place.checked_add(step.checked_mul(self.dilation)?));
         let keys = before.chain(after.take_while(|&key| key < k_len));
         keys.map(|key| key as u32..key as u32 + 1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Mask;
+
+    #[test]
+    fn a_window_wider_than_any_sentence_costs_no_more() {
+        let widest = Mask::dilated(usize::MAX, 2).materialise(1, 5, 5);
+        assert_eq!(widest, Mask::dilated(2, 2).materialise(1, 5, 5));
     }
 }

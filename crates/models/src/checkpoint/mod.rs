@@ -88,6 +88,25 @@ pub fn check_weights(
     Ok(loaded(&weights, layout))
 }
 
+/// The same from a text in memory; `name` stands for the path in messages, and `args.json` at its end means fairseq's.
+///
+/// ```
+/// use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
+/// use polyhead_models::checkpoint::{Layout, parse_config};
+/// let weights = Weights::whole(TensorFile::from_bytes("none", [&2_u64.to_le_bytes()[..], b"{}"].concat())?);
+/// let text = br#"{"model_type":"polyhead_transformer","source_vocab_size":9,"target_vocab_size":9}"#;
+/// let (config, layout) = parse_config("config.json", text, &weights)?;
+/// assert_eq!((config.source_vocab_size, config.d_model, layout), (9, 512, Layout::Polyhead));
+/// # Ok::<(), polyhead_models::Error>(())
+/// ```
+pub fn parse_config(
+    name: impl AsRef<Path>,
+    text: &[u8],
+    weights: &Weights,
+) -> Result<(TransformerConfig, Layout)> {
+    config::parse(name.as_ref(), text, || Ok(weights))
+}
+
 /// Gives all declared parameters their values from the weights of a folder.
 ///
 /// # Errors

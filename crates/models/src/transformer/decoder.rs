@@ -2,14 +2,14 @@
 //! section 3.1). All target tokens at once in training, one after the other in decoding.
 
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
-use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, SelfAttention};
+use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
 use polyhead_tensor::ops::attention::KeysValues;
 use polyhead_tensor::{Result, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
-use super::input::Input;
+use super::input::{Input, order};
 use super::residual::Residual;
 use crate::ids::Ids;
 
@@ -81,9 +81,10 @@ impl Decoder {
         config: &TransformerConfig,
     ) -> Result<Self> {
         let input = Input::new(builder, embedding, config);
+        let order = order(config, config.decoder)?;
         let layers = (0..config.decoder.n_layers)
-            .map(|layer| DecoderLayer::new(&mut builder.at("layers").at(layer), config))
-            .collect::<Result<_>>()?;
+            .map(|layer| DecoderLayer::new(&mut builder.at("layers").at(layer), config, &order))
+            .collect();
         let shape = config.decoder.heads(config.d_model);
         let shared_key_value = (config.cross_projection == CrossProjection::Shared)
             .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), shape));
@@ -176,15 +177,15 @@ impl Decoder {
 }
 
 impl DecoderLayer {
-    fn new(builder: &mut Builder<'_>, config: &TransformerConfig) -> Result<Self> {
+    fn new(builder: &mut Builder<'_>, config: &TransformerConfig, order: &Order) -> Self {
         let shape = config.decoder.heads(config.d_model);
-        let attention = self_attention(builder, config, config.decoder)?;
+        let attention = self_attention(builder, config, config.decoder, order);
         let attention_residual = Residual::new(&mut builder.at("self_attention_norm"), config);
         let mut cross_builder = builder.at("cross_attention");
         let cross = CrossAttention::new(&mut cross_builder, shape, config.dropout.attention);
         let key_value = (config.cross_projection == CrossProjection::PerLayer)
             .then(|| KeyValueProjection::new(&mut cross_builder.at("key_value"), shape));
-        Ok(Self {
+        Self {
             attention,
             attention_residual,
             cross,
@@ -195,7 +196,7 @@ impl DecoderLayer {
                 feed_forward_options(config, config.decoder),
             ),
             feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), config),
-        })
+        }
     }
 
     /// The three sub-layers; how to attend differs between all tokens at once and one step.

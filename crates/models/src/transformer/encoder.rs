@@ -2,7 +2,7 @@
 
 use polyhead_attention::layers::feed_forward::FeedForwardOptions;
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
-use polyhead_attention::multi_head::{SelfAttention, SelfAttentionOptions};
+use polyhead_attention::multi_head::{Order, SelfAttention, SelfAttentionOptions};
 use polyhead_attention::{Builder, Kind, Mask, Pass, Site};
 use polyhead_tensor::{Result, Var};
 
@@ -36,9 +36,10 @@ impl Encoder {
         config: &TransformerConfig,
     ) -> Result<Self> {
         let input = Input::new(builder, embedding, config);
+        let order = order(config, config.encoder)?;
         let layers = (0..config.encoder.n_layers)
-            .map(|layer| EncoderLayer::new(&mut builder.at("layers").at(layer), config))
-            .collect::<Result<_>>()?;
+            .map(|layer| EncoderLayer::new(&mut builder.at("layers").at(layer), config, &order))
+            .collect();
         let norm = final_norm(builder, config);
         Ok(Self { input, layers, norm, sight: mask(&config.encoder_sight) })
     }
@@ -67,16 +68,16 @@ impl Encoder {
 }
 
 impl EncoderLayer {
-    fn new(builder: &mut Builder<'_>, config: &TransformerConfig) -> Result<Self> {
-        Ok(Self {
-            attention: self_attention(builder, config, config.encoder)?,
+    fn new(builder: &mut Builder<'_>, config: &TransformerConfig, order: &Order) -> Self {
+        Self {
+            attention: self_attention(builder, config, config.encoder, order),
             attention_residual: Residual::new(&mut builder.at("self_attention_norm"), config),
             feed_forward: FeedForward::new(
                 &mut builder.at("feed_forward"),
                 feed_forward_options(config, config.encoder),
             ),
             feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), config),
-        })
+        }
     }
 }
 
@@ -98,16 +99,15 @@ pub(super) fn feed_forward(
     Ok(x)
 }
 
-/// The self-attention of a layer of either stack.
+/// The self-attention of a layer of either stack; `order` is the same for all its layers.
 pub(super) fn self_attention(
     builder: &mut Builder<'_>,
     config: &TransformerConfig,
     stack: StackConfig,
-) -> Result<SelfAttention> {
-    let shape = stack.heads(config.d_model);
-    let options =
-        SelfAttentionOptions { order: order(config, shape.d_key)?, dropout: config.dropout.attention };
-    Ok(SelfAttention::new(&mut builder.at("self_attention"), shape, options))
+    order: &Order,
+) -> SelfAttention {
+    let options = SelfAttentionOptions { order: order.clone(), dropout: config.dropout.attention };
+    SelfAttention::new(&mut builder.at("self_attention"), stack.heads(config.d_model), options)
 }
 
 pub(super) fn feed_forward_options(config: &TransformerConfig, stack: StackConfig) -> FeedForwardOptions {

@@ -9,7 +9,7 @@ use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
 use polyhead_tensor::{Result, Var};
 
-use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout, TransformerConfig};
+use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout, StackConfig, TransformerConfig};
 
 /// Positions that are added to embeddings.
 #[derive(Debug, Clone)]
@@ -68,15 +68,19 @@ fn sinusoidal(layout: SinusoidalLayout, pad_id: u32) -> Sinusoidal {
     }
 }
 
-/// How self-attention with heads of `d_key` knows the order.
-pub(super) fn order(config: &TransformerConfig, d_key: usize) -> Result<Order> {
+/// How self-attention of a stack knows the order; made once, since clones share the turns.
+pub(super) fn order(config: &TransformerConfig, stack: StackConfig) -> Result<Order> {
     Ok(match config.position {
         PositionConfig::Rotary { base, pairing } => {
             let pairing = match pairing {
                 RotaryPairing::Interleaved => Pairing::Interleaved,
                 RotaryPairing::Halves => Pairing::Halves,
             };
-            Order::Rotary(Rotary::new(d_key, config.max_len, RotaryOptions { base, pairing })?)
+            Order::Rotary(Rotary::new(
+                stack.heads(config.d_model).d_key,
+                config.max_len,
+                RotaryOptions { base, pairing },
+            )?)
         }
         PositionConfig::Relative { max_distance } => Order::Relative { max_distance },
         PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => {

@@ -75,6 +75,12 @@ impl TransformerConfig {
                 }
                 for (name, stack) in [("encoder", &self.encoder), ("decoder", &self.decoder)] {
                     let d_key = stack.d_key.unwrap_or(self.d_model / stack.n_heads.max(1));
+                    if self.max_len.saturating_mul(d_key) > MOST {
+                        let len = self.max_len;
+                        faults.push(format!(
+                            "{name}: {len} rotary positions of width {d_key} are more than {MOST} numbers"
+                        ));
+                    }
                     if d_key % 2 == 1 {
                         faults.push(format!(
                             "{name}.d_key is {d_key}, expected an even number for rotary positions"
@@ -187,6 +193,10 @@ mod tests {
             (
                 fault(|c| (c.position, c.encoder.d_key) = (rotary, Some(31))),
                 "encoder.d_key is 31, expected an even number for rotary positions",
+            ),
+            (
+                fault(|c| (c.position, c.max_len) = (rotary, (1 << 19) + 1)),
+                "encoder: 524289 rotary positions of width 32 are more than 16777216 numbers",
             ),
             (
                 fault(|c| c.position = PositionConfig::Relative { max_distance: 0 }),

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
+/// So many letters of an unknown key are looked at.
+const MOST_LETTERS: usize = 100;
+
 /// The keys of a file.
 pub(super) struct Keys<'a> {
     path: &'a Path,
@@ -25,7 +28,9 @@ impl<'a> Keys<'a> {
         let Some(key) = self.map.keys().find(|key| !all.contains(&key.as_str())) else {
             return Ok(());
         };
-        let nearest = all.iter().min_by_key(|known| distance(known, key)).copied().unwrap_or_default();
+        // Comparing costs the product of both lengths, and nobody reads more of a message.
+        let key: String = key.chars().take(MOST_LETTERS).collect();
+        let nearest = all.iter().min_by_key(|known| distance(known, &key)).copied().unwrap_or_default();
         let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
         Err(Error::file(self.path, message, "correct or remove it: what it asks for would not be done"))
     }

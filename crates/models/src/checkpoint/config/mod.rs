@@ -5,6 +5,7 @@ mod keys;
 mod marian;
 mod own;
 
+use std::borrow::Borrow;
 use std::fs;
 use std::path::Path;
 
@@ -24,45 +25,58 @@ pub(super) const ARGS: &str = "args.json";
 
 /// The config of a folder and whose names its weights have.
 pub(super) fn read(folder: &Path) -> Result<(TransformerConfig, Layout)> {
-    read_beside(folder, &|| Weights::open(folder))
+    read_beside(folder, || Weights::open(folder))
 }
 
 /// As [`read`], without a look at the weights; Marian models are taken to have the bias that transformers gives them.
 pub(super) fn read_alone(folder: &Path) -> Result<(TransformerConfig, Layout)> {
-    let (mut config, layout) = read_beside(folder, &|| Weights::none(folder))?;
+    let (mut config, layout) = read_beside(folder, || Weights::none(folder))?;
     config.output_bias |= layout == Layout::Marian;
     Ok((config, layout))
 }
 
-fn read_beside(folder: &Path, weights: &dyn Fn() -> Result<Weights>) -> Result<(TransformerConfig, Layout)> {
-    let [config, args] = [CONFIG, ARGS].map(|name| folder.join(name));
-    let (path, (config, layout)) = if config.exists() {
-        let map = object(&config)?;
-        let read = read_config(&config, map, weights)?;
-        (config, read)
-    } else if args.exists() {
-        let read = (fairseq::read(&args, object(&args)?, &weights()?)?, Layout::Fairseq);
-        (args, read)
-    } else {
+fn read_beside(
+    folder: &Path,
+    weights: impl FnOnce() -> Result<Weights>,
+) -> Result<(TransformerConfig, Layout)> {
+    let paths = [CONFIG, ARGS].map(|name| folder.join(name));
+    let Some(path) = paths.iter().find(|path| path.exists()) else {
         let message = format!("neither {CONFIG} nor {ARGS} is there");
         return Err(Error::file(folder, message, "is this the folder of a model?"));
     };
-    config.validate().map_err(|error| Error::file(&path, error.to_string(), error.hint()))?;
+    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    parse(path, &text, weights)
+}
+
+/// The config in `text`, validated; `weights` are only asked for where it leaves something open.
+pub(super) fn parse<W: Borrow<Weights>>(
+    path: &Path,
+    text: &[u8],
+    weights: impl FnOnce() -> Result<W>,
+) -> Result<(TransformerConfig, Layout)> {
+    let map: Map<String, Value> = serde_json::from_slice(text)
+        .map_err(|error| Error::file(path, format!("no JSON object: {error}"), "fetch the file again"))?;
+    let (config, layout) = if path.ends_with(ARGS) {
+        (fairseq::read(path, map, weights()?.borrow())?, Layout::Fairseq)
+    } else {
+        parse_config(path, map, weights)?
+    };
+    config.validate().map_err(|error| Error::file(path, error.to_string(), error.hint()))?;
     Ok((config, layout))
 }
 
-fn read_config(
+fn parse_config<W: Borrow<Weights>>(
     path: &Path,
     map: Map<String, Value>,
-    weights: &dyn Fn() -> Result<Weights>,
+    weights: impl FnOnce() -> Result<W>,
 ) -> Result<(TransformerConfig, Layout)> {
     match map.get("model_type").and_then(Value::as_str) {
-        Some("marian") => Ok((marian::read(path, map, &weights()?)?, Layout::Marian)),
+        Some("marian") => Ok((marian::read(path, map, weights()?.borrow())?, Layout::Marian)),
         Some(own::MODEL_TYPE) => {
             let (config, layout) = own::read(path, map)?;
             let layout = match layout {
                 Some(layout) => layout,
-                None => Layout::recognise(weights()?.names()),
+                None => Layout::recognise(weights()?.borrow().names()),
             };
             Ok((config, layout))
         }
@@ -73,10 +87,4 @@ fn read_config(
             Err(Error::file(path, message, "other architectures are not read"))
         }
     }
-}
-
-fn object(path: &Path) -> Result<Map<String, Value>> {
-    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
-    let value = serde_json::from_slice(&text);
-    value.map_err(|error| Error::file(path, format!("no JSON object: {error}"), "fetch the file again"))
 }

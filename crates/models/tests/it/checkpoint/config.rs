@@ -78,6 +78,12 @@ fn what_is_wrong_with_a_marian_config_is_said() {
 }
 
 #[test]
+fn a_key_of_a_million_letters_is_cut() {
+    let found = fault(Layout::Marian, json!({ "d_model".repeat(150_000): 1 }));
+    assert!(found.contains("unknown key \"d_modeld_model") && found.len() < 500, "{} bytes", found.len());
+}
+
+#[test]
 fn what_says_nothing_about_a_model_is_accepted() {
     let folder = folder(Layout::Marian);
     let (before, _) = read_config(folder.path()).unwrap();

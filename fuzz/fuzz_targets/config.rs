@@ -1,0 +1,86 @@
+//! Any bytes as a `config.json` or `args.json`: an error or a config, and a config that is accepted can be built, loaded
+//! into and, if it is small, run.
+#![no_main]
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use polyhead_attention::{Capture, Pass};
+use polyhead_models::Ids;
+use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
+use polyhead_models::checkpoint::{Layout, load_parameters, marian_compatible, parse_config};
+use polyhead_models::decode::NextToken;
+use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_tensor::{Parameters, Tape, pool};
+use serde_json::json;
+
+/// Models with more numbers are built, but not run.
+const MOST_NUMBERS: usize = 50_000;
+
+/// What configs ask weights for: sizes of dictionaries, a bias. The arrays have no columns, and so no numbers.
+static WEIGHTS: LazyLock<Weights> = LazyLock::new(|| {
+    let array = |shape: [usize; 2]| json!({ "dtype": "F32", "shape": shape, "data_offsets": [0, 0] });
+    let header = json!({
+        "encoder.embed_tokens.weight": array([11, 0]),
+        "decoder.embed_tokens.weight": array([9, 0]),
+        "final_logits_bias": array([1, 0]),
+    });
+    let header = header.to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    Weights::whole(TensorFile::from_bytes("fuzz.safetensors", bytes).expect("a sound file"))
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    for name in ["config.json", "args.json"] {
+        if let Ok((config, layout)) = parse_config(name, bytes, &WEIGHTS) {
+            comes_back(&config, layout);
+            build(&config, layout);
+        }
+    }
+    pool::clear();
+});
+
+/// What is written is read.
+fn comes_back(config: &TransformerConfig, layout: Layout) {
+    let mut value = serde_json::to_value(config).expect("a config is always JSON");
+    value["model_type"] = json!("polyhead_transformer");
+    value["layout"] = json!(layout.name());
+    let text = value.to_string();
+    let (again, layout_again) = parse_config("config.json", text.as_bytes(), &WEIGHTS).expect("our own text");
+    assert_eq!((&again, layout_again), (config, layout));
+    let _ = marian_compatible(config);
+}
+
+fn build(config: &TransformerConfig, layout: Layout) {
+    let mut parameters = Parameters::default();
+    let model = Translator::new(config, &mut parameters).expect("a config that was accepted");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/models/tests/golden");
+    let folder = if layout == Layout::Torch { "torch/post" } else { "opus" };
+    let _ = load_parameters(golden.join(folder), config, layout, &mut parameters);
+    if parameters.count() <= MOST_NUMBERS {
+        parameters.initialise(0);
+        run(&model, &parameters);
+    }
+}
+
+/// All tokens at once and one after the other; sentences may be longer than the positions suffice for.
+fn run(model: &Translator, parameters: &Parameters) {
+    let config = model.config();
+    let source = [&[0, config.pad_id, 0][..], &[0]];
+    let target = [&[config.start_id, config.end_id, 0][..], &[config.start_id]];
+    let (tape, capture) = (Tape::inference(), Capture::everything());
+    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let ids = |rows: &[&[u32]]| Ids::padded(rows, config.pad_id);
+    let logits = model.forward(&pass, &ids(&source), &ids(&target));
+    if config.max_len < 3 {
+        return;
+    }
+    assert_eq!(logits.expect("ids of this model").shape(), [2, 3, config.target_vocab_size]);
+    let decoding = Decoding { model, parameters, capture: &Capture::off() };
+    let mut state = decoding.start(&source, 2).expect("ids of this model");
+    for token in [config.start_id, config.end_id, 0] {
+        decoding.step(&mut state, &[token; 2]).expect("ids of this model");
+        decoding.reorder(&mut state, &[1, 1]);
+    }
+}
