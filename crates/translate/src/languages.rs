@@ -181,9 +181,8 @@ impl Languages {
 
     /// The tag in front of a text, and the rest of it.
     pub(crate) fn tag_of<'a>(&self, text: &'a str) -> Option<(&Language, &'a str)> {
-        let body = text.trim_start();
-        let language = self.targets.iter().find(|language| body.starts_with(&language.tag))?;
-        Some((language, body[language.tag.len()..].trim_start_matches(' ')))
+        let language = self.targets.iter().find(|language| text.starts_with(&language.tag))?;
+        Some((language, text[language.tag.len()..].trim_start_matches(' ')))
     }
 }
 

@@ -24,8 +24,16 @@ struct Document<'a> {
     lead: &'a str,
     parts: Vec<Part<'a>>,
     notes: Vec<Note>,
+    /// What the model has no entry for.
+    unknown: Vec<String>,
     /// The id that chooses the target language.
     tag: Option<u32>,
+}
+
+impl<'a> Document<'a> {
+    fn new(text: &'a str, lead: &'a str, tag: Option<u32>) -> Self {
+        Self { text, lead, parts: Vec::new(), notes: Vec::new(), unknown: Vec::new(), tag }
+    }
 }
 
 /// What the model sees at once.
@@ -35,6 +43,15 @@ struct Part<'a> {
     job: Option<Job>,
     /// Its hypotheses, best first.
     found: Vec<Hypothesis>,
+    /// What became of a loop.
+    repetition: Option<Repetition>,
+}
+
+/// What became of a loop when it was decoded again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repetition {
+    Cured,
+    Left,
 }
 
 impl Engine {
@@ -46,9 +63,11 @@ impl Engine {
         let request = Request::new(self, options)?;
         let mut documents =
             texts.par_iter().map(|text| request.document(text)).collect::<Result<Vec<Document<'_>>>>()?;
-        request.decode(&mut documents, &request.search, |_| true)?;
+        let mut parts: Vec<&mut Part<'_>> =
+            documents.iter_mut().flat_map(|document| &mut document.parts).collect();
+        request.decode(&mut parts, &request.search)?;
         if options.mode == Mode::Guarded {
-            request.decode_loops_again(&mut documents)?;
+            request.decode_loops_again(&mut parts)?;
         }
         documents.into_par_iter().map(|document| request.translation(document)).collect()
     }
@@ -90,35 +109,45 @@ impl<'a> Request<'a> {
 
     /// A text in parts, encoded.
     fn document<'t>(&self, text: &'t str) -> Result<Document<'t>> {
-        if self.options.mode == Mode::Raw {
-            let sentence = Sentence { text, separator: "" };
-            let job = self.job(self.encode(text)?.ids, self.tag);
-            let max_len = self.engine.model.config().max_len;
-            if job.source.len() > max_len {
-                let message =
-                    format!("{:?}: {} tokens, expected {max_len} at most", shortened(text), job.source.len());
-                return Err(Error::request(
-                    message,
-                    "translate it in parts: without --raw that is done by itself",
-                ));
-            }
-            let parts = vec![Part { sentence, job: Some(job), found: Vec::new() }];
-            return Ok(Document { text, lead: "", parts, notes: self.unknown(text)?, tag: self.tag });
+        let mut document = match self.options.mode {
+            Mode::Raw => self.whole(text)?,
+            Mode::Guarded => self.split(text)?,
+        };
+        if !document.unknown.is_empty() {
+            document.notes.push(Note::Unknown { pieces: std::mem::take(&mut document.unknown) });
         }
+        Ok(document)
+    }
+
+    /// A text as one sentence.
+    fn whole<'t>(&self, text: &'t str) -> Result<Document<'t>> {
+        let mut document = Document::new(text, "", self.tag);
+        let encoding = self.encode(text)?;
+        self.add_unknown(text, &encoding, &mut document.unknown);
+        let job = self.job(encoding.ids, self.tag);
+        let (length, max_len) = (job.source.len(), self.engine.model.config().max_len);
+        if length > max_len {
+            let message = format!("{:?} has {length} tokens, expected {max_len} at most", shortened(text));
+            return Err(Error::request(message, "leave out --raw: then it is translated in parts"));
+        }
+        let sentence = Sentence { text, separator: "" };
+        document.parts.push(Part::new(sentence, Some(job)));
+        Ok(document)
+    }
+
+    /// A text in sentences, the long ones in parts.
+    fn split<'t>(&self, text: &'t str) -> Result<Document<'t>> {
         let (tag, body) = match self.engine.languages().tag_of(text) {
             Some((language, rest)) => (self.tag.or(Some(language.id)), rest),
             None => (self.tag, text),
         };
         let Split { lead, sentences } = split(body);
-        let mut document = Document { text, lead, parts: Vec::new(), notes: Vec::new(), tag };
-        if sentences.len() > 1 {
-            document.notes.push(Note::Split { sentences: sentences.len() });
-        }
+        let mut document = Document::new(text, lead, tag);
         let n_sentences = sentences.len();
         let mut waiting: Vec<Sentence<'t>> = sentences.into_iter().rev().collect();
         while let Some(sentence) = waiting.pop() {
             if !sentence.text.contains(char::is_alphanumeric) {
-                document.parts.push(Part { sentence, job: None, found: Vec::new() });
+                document.parts.push(Part::new(sentence, None));
                 continue;
             }
             let encoding = self.encode(sentence.text)?;
@@ -128,20 +157,19 @@ impl<'a> Request<'a> {
                 waiting.append(&mut parts);
                 continue;
             }
+            self.add_unknown(sentence.text, &encoding, &mut document.unknown);
             let job = self.job(encoding.ids, tag);
-            document.parts.push(Part { sentence, job: Some(job), found: Vec::new() });
+            document.parts.push(Part::new(sentence, Some(job)));
         }
         // Only the beginning of a text is given.
-        document
-            .parts
-            .iter_mut()
-            .filter_map(|part| part.job.as_mut())
-            .skip(1)
-            .for_each(|job| job.prefix.clear());
+        let jobs = document.parts.iter_mut().filter_map(|part| part.job.as_mut());
+        jobs.skip(1).for_each(|job| job.prefix.clear());
+        if n_sentences > 1 {
+            document.notes.push(Note::Split { sentences: n_sentences });
+        }
         if document.parts.len() > n_sentences {
             document.notes.push(Note::Cut { parts: document.parts.len() });
         }
-        document.notes.extend(self.unknown(body)?);
         Ok(document)
     }
 
@@ -154,60 +182,42 @@ impl<'a> Request<'a> {
         Job { source, prefix: self.prefix.clone() }
     }
 
-    /// A note if the text has pieces that the model does not know.
-    fn unknown(&self, text: &str) -> Result<Vec<Note>> {
-        let tokenizer = self.engine.tokenizers.source();
-        let Some(unknown) = tokenizer.unknown_id() else { return Ok(Vec::new()) };
-        let encoding = tokenizer.encode(text)?;
-        let spans = encoding.ids.iter().zip(&encoding.offsets).filter(|(id, _)| **id == unknown);
-        let mut pieces: Vec<String> = Vec::new();
-        for piece in spans.map(|(_, span)| shortened(text[span.clone()].trim())) {
-            if !piece.is_empty() && !pieces.contains(&piece) {
-                pieces.push(piece);
+    /// Adds what the model does not know of `text` to `pieces`.
+    fn add_unknown(&self, text: &str, encoding: &Encoding, pieces: &mut Vec<String>) {
+        let unknown = self.engine.tokenizers.source().unknown_id();
+        for (id, span) in encoding.ids.iter().zip(&encoding.offsets) {
+            if Some(*id) == unknown {
+                let piece = shortened(text[span.clone()].trim());
+                if !piece.is_empty() && !pieces.contains(&piece) {
+                    pieces.push(piece);
+                }
             }
         }
-        Ok(if pieces.is_empty() { Vec::new() } else { vec![Note::Unknown { pieces }] })
     }
 
-    /// Decodes the parts that `is_wanted` lets through.
-    fn decode(
-        &self,
-        documents: &mut [Document<'_>],
-        search: &Search,
-        is_wanted: impl Fn(&Part<'_>) -> bool,
-    ) -> Result<()> {
-        let all = documents.iter_mut().flat_map(|document| &mut document.parts);
-        let mut wanted: Vec<&mut Part<'_>> =
-            all.filter(|part| part.job.is_some() && is_wanted(part)).collect();
-        let jobs: Vec<Job> = wanted.iter().filter_map(|part| part.job.clone()).collect();
+    /// Gives parts their hypotheses.
+    fn decode(&self, parts: &mut [&mut Part<'_>], search: &Search) -> Result<()> {
+        let jobs: Vec<Job> = parts.iter().filter_map(|part| part.job.clone()).collect();
         let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens)?;
-        for (part, found) in wanted.iter_mut().zip(found) {
+        for (part, found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
             part.found = found;
         }
         Ok(())
     }
 
     /// Decodes what loops a second time; the less bad result stays.
-    fn decode_loops_again(&self, documents: &mut [Document<'_>]) -> Result<()> {
-        let before: Vec<Vec<Vec<Hypothesis>>> = documents
-            .iter()
-            .map(|document| document.parts.iter().map(|part| part.found.clone()).collect())
-            .collect();
+    fn decode_loops_again(&self, parts: &mut [&mut Part<'_>]) -> Result<()> {
+        let mut looping: Vec<&mut Part<'_>> =
+            parts.iter_mut().map(|part| &mut **part).filter(|part| part.severity() > 0).collect();
+        let before: Vec<(usize, Vec<Hypothesis>)> =
+            looping.iter_mut().map(|part| (part.severity(), std::mem::take(&mut part.found))).collect();
         let search = self.search.against_repetition(NO_REPEAT_NGRAM, REPETITION_PENALTY);
-        self.decode(documents, &search, |part| part.severity() > 0)?;
-        for (document, before) in documents.iter_mut().zip(before) {
-            for (part, before) in document.parts.iter_mut().zip(before) {
-                let again = part.severity();
-                let found = std::mem::replace(&mut part.found, before);
-                let first = part.severity();
-                if first == 0 {
-                    continue;
-                }
-                if again < first {
-                    part.found = found;
-                }
-                let sentence = shortened(part.sentence.text);
-                document.notes.push(Note::Repetition { sentence, is_cured: again == 0 });
+        self.decode(&mut looping, &search)?;
+        for (part, (severity, found)) in looping.into_iter().zip(before) {
+            let again = part.severity();
+            part.repetition = Some(if again == 0 { Repetition::Cured } else { Repetition::Left });
+            if again >= severity {
+                part.found = found;
             }
         }
         Ok(())
@@ -225,6 +235,10 @@ impl<'a> Request<'a> {
             if rank == 0 {
                 places = found;
             }
+        }
+        for place in places.iter().filter(|place| place.target.is_empty() && !place.source.is_empty()) {
+            let sentence = shortened(&document.text[place.source.clone()]);
+            document.notes.push(Note::Empty { sentence });
         }
         let alignment = match self.options.evidence {
             Evidence::None => None,
@@ -246,6 +260,10 @@ impl<'a> Request<'a> {
         let mut written = 0;
         for part in &document.parts {
             let Some(best) = part.found.first() else { continue };
+            if let Some(repetition) = part.repetition {
+                let (sentence, is_cured) = (shortened(part.sentence.text), repetition == Repetition::Cured);
+                document.notes.push(Note::Repetition { sentence, is_cured });
+            }
             written += best.ids.iter().filter(|id| Some(**id) == unknown).count();
             if best.ids.len() >= self.search.max_length() {
                 let (sentence, tokens) = (shortened(part.sentence.text), best.ids.len());
@@ -283,18 +301,22 @@ impl<'a> Request<'a> {
                 candidate.text.push(' ');
             }
         }
-        candidate.score = match scores[..] {
-            [(score, _)] => score,
-            _ => {
-                let total: f64 = scores.iter().map(|&(score, tokens)| score * tokens as f64).sum();
-                total / candidate.tokens.max(1) as f64
-            }
+        // One sentence keeps the bits of its score.
+        candidate.score = if let [(score, _)] = scores[..] {
+            score
+        } else {
+            let total: f64 = scores.iter().map(|&(score, tokens)| score * tokens as f64).sum();
+            total / candidate.tokens.max(1) as f64
         };
         Ok((candidate, places))
     }
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    fn new(sentence: Sentence<'a>, job: Option<Job>) -> Self {
+        Self { sentence, job, found: Vec::new(), repetition: None }
+    }
+
     /// How badly its best hypothesis loops.
     fn severity(&self) -> usize {
         match (&self.job, self.found.first()) {

@@ -40,6 +40,11 @@ impl Search {
             return Err(Error::request(message, "widen the beam or ask for fewer translations"));
         }
         let max = options.max_length.unwrap_or(generation.max_length);
+        if max > most {
+            let message =
+                format!("a maximum length of {max}, expected at most {most}, the positions of the model");
+            return Err(Error::request(message, "long texts are translated sentence by sentence anyway"));
+        }
         if max == 0 {
             return Err(Error::request(
                 "a maximum length of 0, expected 1 or more",
@@ -60,7 +65,7 @@ impl Search {
             prefixes: Vec::new(),
             at_limit: generation.at_limit,
         };
-        let lengths = Lengths { min: generation.min_length, max: max.min(most), ..Lengths::default() };
+        let lengths = Lengths { min: generation.min_length, max, ..Lengths::default() };
         let &Generation { start_id, end_id, early_stopping, .. } = generation;
         let length_penalty = match options.length_formula {
             LengthFormula::Power => LengthPenalty::Power(alpha),

@@ -73,11 +73,12 @@ impl Tokenizers {
             return Ok(Self { source: tokenizers.remove(0).0, target: None });
         }
         let settings = languages(folder);
-        let fits =
-            |(tokenizer, language): &(Tokenizer, String), named: &Option<String>, rows: usize| match named {
-                Some(named) => named == language,
-                None => tokenizer.vocab_size() == rows,
-            };
+        let fits = |(tokenizer, language): &(Tokenizer, Option<String>),
+                    named: &Option<String>,
+                    rows: usize| match named {
+            Some(_) => named == language,
+            None => tokenizer.vocab_size() == rows,
+        };
         let pick = |named: &Option<String>, rows| {
             let mut fitting = tokenizers.iter().filter(|entry| fits(entry, named, rows));
             match (fitting.next(), fitting.next()) {
@@ -161,7 +162,7 @@ fn fairseq_files(folder: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>)> {
     }
     paths.sort();
     let codes = paths.iter().find(|path| is_codes(&name(path))).cloned();
-    paths.retain(|path| name(path).starts_with("dict.") && name(path).ends_with(".txt"));
+    paths.retain(|path| language(path).is_some());
     Ok((codes, paths))
 }
 
@@ -175,9 +176,9 @@ fn is_codes(name: &str) -> bool {
     matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && name.starts_with("bpe_code"))
 }
 
-/// `en` of `dict.en.txt`.
-fn language(path: &Path) -> String {
-    name(path).trim_start_matches("dict.").trim_end_matches(".txt").to_owned()
+/// `en` of `dict.en.txt`; none for any other name.
+fn language(path: &Path) -> Option<String> {
+    Some(name(path).strip_prefix("dict.")?.strip_suffix(".txt")?.to_owned())
 }
 
 /// The languages that a folder says it translates from and into.

@@ -68,6 +68,11 @@ pub enum Note {
         /// Tokens.
         tokens: usize,
     },
+    /// The translation of a sentence is empty.
+    Empty {
+        /// The sentence, shortened.
+        sentence: String,
+    },
     /// Parts of the source that the model has no entry for.
     Unknown {
         /// The pieces.
@@ -104,6 +109,7 @@ impl std::fmt::Display for Note {
                     "the translation of {sentence:?} reached its limit of {tokens} tokens and may lack its end"
                 )
             }
+            Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
             Self::Unknown { pieces } => write!(f, "unknown to the model: {}", pieces.join(" ")),
             Self::UnknownWritten { tokens } => {
                 write!(f, "the model wrote {tokens} tokens for the unknown, which have no text")

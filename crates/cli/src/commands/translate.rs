@@ -3,14 +3,14 @@
 mod input;
 mod output;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_translate::{Engine, Evidence, TranslateOptions};
 
-use self::input::Chunks;
+use self::input::{Chunks, Line};
 use self::output::Output;
 use crate::decode_options::DecodeOptions;
 use crate::report::{grouped, note, progress_beside_results, thread_pool};
@@ -98,18 +98,18 @@ impl Work<'_> {
 
     /// Line by line, with a prompt.
     fn prompt(mut self) -> Result<()> {
-        let mut line = String::new();
-        loop {
+        for number in 1.. {
             let mut stderr = std::io::stderr();
             write!(stderr, "> ").and_then(|()| stderr.flush())?;
-            line.clear();
-            if std::io::stdin().read_line(&mut line)? == 0 {
-                note("");
-                return Ok(());
+            let mut bytes = Vec::new();
+            if std::io::stdin().lock().read_until(b'\n', &mut bytes)? == 0 {
+                break;
             }
-            let text = line.strip_suffix('\n').unwrap_or(&line);
-            self.translate(&[text.to_owned()])?;
+            let text = Line::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes), number).noted();
+            self.translate(&[text])?;
         }
+        note("");
+        Ok(())
     }
 
     /// Lines as they come, many at a time where they come fast.
@@ -119,7 +119,7 @@ impl Work<'_> {
         let (mut lines, mut tokens) = (0_u64, 0_u64);
         for chunk in Chunks::of_standard_input()? {
             let chunk = chunk?;
-            let texts: Vec<String> = chunk.into_iter().map(|line| line.noted()).collect();
+            let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();
             lines += texts.len() as u64;
             tokens += self.translate(&texts)?;
             bar.set_message(format!("{} lines, tokens", grouped(lines)));

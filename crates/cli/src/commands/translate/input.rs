@@ -21,7 +21,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn new(bytes: &[u8], number: u64) -> Self {
+    /// A line of these bytes.
+    pub(super) fn new(bytes: &[u8], number: u64) -> Self {
         let replaced = std::str::from_utf8(bytes).err().map(|error| (number, error.valid_up_to() + 1));
         Self { text: String::from_utf8_lossy(bytes).into_owned(), replaced }
     }
