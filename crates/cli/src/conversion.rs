@@ -19,18 +19,25 @@ const MODEL: &[&str] =
 /// From where to where, and how.
 #[derive(Debug, Args)]
 pub(crate) struct ConversionOptions {
-    /// Folder of the model
-    #[arg(value_name = "FROM")]
-    from: PathBuf,
-    /// Folder to write, made if need be
-    #[arg(value_name = "TO")]
-    to: PathBuf,
+    #[command(flatten)]
+    folders: Folders,
     /// How numbers are stored, rounded to the nearest [default: as they are, f32 if mixed]
     #[arg(long, value_enum)]
     dtype: Option<DtypeName>,
     /// Weights beyond this size go to several files: bytes, or a number with kB, MB or GB
     #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = size)]
     max_shard_size: u64,
+}
+
+/// From where to where.
+#[derive(Debug, Args)]
+pub(crate) struct Folders {
+    /// Folder of the model
+    #[arg(value_name = "FROM")]
+    pub(crate) from: PathBuf,
+    /// Folder to write, made if need be
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
     /// Replace the model, tokeniser and README that are in TO
     #[arg(long)]
     overwrite: bool,
@@ -52,17 +59,23 @@ struct Companion {
 impl ConversionOptions {
     /// Reads, writes in the layout that `choose` finds right, and says what was done.
     pub(crate) fn convert(self, choose: impl FnOnce(&TransformerConfig) -> Layout) -> Result<()> {
-        let Self { from, to, max_shard_size: max_shard_bytes, .. } = &self;
-        check_folder(from)?;
-        self.check_target()?;
-        let model = Model::load(from)?;
+        self.folders.check()?;
+        let model = Model::load(&self.folders.from)?;
+        let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
+        let layout = choose(model.translator.config());
+        self.folders.write(&model, &SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size })
+    }
+}
+
+impl Folders {
+    /// Writes the model with the files that go along, and says so.
+    pub(crate) fn write(&self, model: &Model, options: &SaveOptions) -> Result<()> {
+        let Self { from, to, .. } = self;
         let companions = read_companions(from)?;
         let config = model.translator.config();
-        let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
-        let options = SaveOptions { dtype, layout: choose(config), max_shard_bytes: *max_shard_bytes };
         let made = !to.exists();
         let saved = write(to, &companions, || {
-            save(to, config, &model.parameters, &options).map_err(|error| unsaved(to, error))
+            save(to, config, &model.parameters, options).map_err(|error| unsaved(to, error))
         });
         if saved.is_err() && made {
             // Only a folder that is still empty goes; what is in it is not ours.
@@ -74,7 +87,7 @@ impl ConversionOptions {
             "wrote {} ({} layout, {}, {} files, {})",
             to.display(),
             options.layout,
-            dtype,
+            options.dtype,
             saved.files.len(),
             bytes(saved.bytes)
         );
@@ -86,9 +99,10 @@ impl ConversionOptions {
         Ok(())
     }
 
-    /// An error if TO is FROM, no folder, or holds what would be replaced without leave.
-    fn check_target(&self) -> Result<()> {
+    /// An error if FROM is no folder, or TO is FROM, a file, or holds what would be replaced without leave.
+    pub(crate) fn check(&self) -> Result<()> {
         let Self { from, to, .. } = self;
+        check_folder(from)?;
         if let (Ok(a), Ok(b)) = (from.canonicalize(), to.canonicalize())
             && a == b
         {

@@ -89,10 +89,18 @@ impl Parameters {
     /// If one has no value yet.
     pub fn prepare(&mut self, precision: Precision) {
         for index in 0..self.entries.len() {
-            if self.entries[index].is_product && self.prepared(ParameterId(index)).is_none() {
-                let prepared = Prepared::new(self.value(ParameterId(index)), precision);
-                self.entries[index].value = Value::Prepared(Arc::new(prepared));
-            }
+            self.prepare_one(ParameterId(index), precision);
+        }
+    }
+
+    /// The same for one parameter; nothing happens to one that is no weight of products, or is prepared already.
+    ///
+    /// # Panics
+    /// If it has no value yet.
+    pub fn prepare_one(&mut self, id: ParameterId, precision: Precision) {
+        if self.entries[id.0].is_product && self.prepared(id).is_none() {
+            let prepared = Prepared::new(self.value(id), precision);
+            self.entries[id.0].value = Value::Prepared(Arc::new(prepared));
         }
     }
 
@@ -141,6 +149,17 @@ impl Parameters {
         let entry = &mut self.entries[id.0];
         assert!(entry.shape == value.shape(), "{} is {:?}, not {:?}", entry.name, entry.shape, value.shape());
         entry.value = Value::Tensor(value);
+    }
+
+    /// Gives a matrix its value in prepared form.
+    ///
+    /// # Panics
+    /// If it is not a matrix of products, or the shape is not the declared one.
+    pub fn set_prepared(&mut self, id: ParameterId, prepared: Prepared) {
+        let entry = &mut self.entries[id.0];
+        let fits = entry.is_product && entry.shape == prepared.shape();
+        assert!(fits, "{} is {:?}, not {:?}", entry.name, entry.shape, prepared.shape());
+        entry.value = Value::Prepared(Arc::new(prepared));
     }
 
     /// The parameter called `name`.

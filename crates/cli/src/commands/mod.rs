@@ -7,6 +7,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod parity;
+pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod tokenizer;
 pub(crate) mod translate;
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Export(export) => export.run(),
+        Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
     }
 }

@@ -14,7 +14,7 @@ pub mod safetensors;
 
 use std::path::{Path, PathBuf};
 
-use polyhead_tensor::Parameters;
+use polyhead_tensor::{Parameters, Precision};
 
 use self::safetensors::{Dtype, Weights, WriteOptions};
 use crate::Result;
@@ -100,7 +100,24 @@ pub fn load_parameters(
     parameters: &mut Parameters,
 ) -> Result<Loaded> {
     let weights = Weights::open(folder)?;
-    names::read(&weights, config, layout, parameters)?;
+    names::read(&weights, config, layout, parameters, None)?;
+    Ok(loaded(&weights, layout))
+}
+
+/// The same for inference: weights of products are prepared one by one as they come, so that the model is never in memory
+/// twice. Weights that are bytes in the file stay so.
+///
+/// # Errors
+/// As for [`load_parameters`].
+pub fn load_prepared(
+    folder: impl AsRef<Path>,
+    config: &TransformerConfig,
+    layout: Layout,
+    parameters: &mut Parameters,
+    precision: Precision,
+) -> Result<Loaded> {
+    let weights = Weights::open(folder)?;
+    names::read(&weights, config, layout, parameters, Some(precision))?;
     Ok(loaded(&weights, layout))
 }
 

@@ -1,9 +1,9 @@
 //! Beam search: the B best unfinished hypotheses go on at each step.
 //!
-//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging Face's
-//! `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
-//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B live on. At
-//! the maximum length everything counts as finished. The B best finished hypotheses are kept until [`EarlyStopping`]
+//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging
+//! Face's `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
+//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B live on.
+//! At the maximum length everything counts as finished. The B best finished hypotheses are kept until [`EarlyStopping`]
 //! says that no better will come. Ties go to the smaller (beam, id). (Graves 2012; Sutskever, Vinyals & Le 2014.)
 //!
 //! Rules act on log-probabilities after the softmax, without normalising again; see [`super::rules`].
@@ -59,6 +59,7 @@
 use std::cmp::Ordering;
 
 use super::candidates::top;
+use super::coverage::{coverage_penalty, look};
 use super::finished::Finished;
 use super::length_penalty::LengthPenalty;
 use super::path::Path;
@@ -80,6 +81,8 @@ pub struct BeamOptions {
     pub top_beams: usize,
     /// What sums are divided by; the length, n¹.
     pub length_penalty: LengthPenalty,
+    /// β of the penalty for source tokens that were not looked at (see [`super::coverage`]); 0 for none.
+    pub coverage_penalty: f64,
     /// When to stop; by the heuristic.
     pub early_stopping: EarlyStopping,
 }
@@ -91,6 +94,7 @@ impl Default for BeamOptions {
             beam_size: 4,
             top_beams: 1,
             length_penalty: LengthPenalty::default(),
+            coverage_penalty: 0.0,
             early_stopping: EarlyStopping::default(),
         }
     }
@@ -105,7 +109,17 @@ impl BeamOptions {
             );
             return Err(Error::Request { message });
         }
+        if self.coverage_penalty.is_nan() || self.coverage_penalty < 0.0 {
+            let message = format!("a coverage penalty of {}, expected 0 or more", self.coverage_penalty);
+            return Err(Error::Request { message });
+        }
         Ok(())
+    }
+
+    /// A finished hypothesis with its score. Coverage only lowers it, so a bound on live ones need not know it.
+    pub(super) fn finish(&self, path: &Path) -> Hypothesis {
+        let mean = self.length_penalty.score(path.sum, path.ids().len());
+        path.finish_with(mean + coverage_penalty(self.coverage_penalty, &path.coverage))
     }
 }
 
@@ -208,12 +222,22 @@ impl Search for BeamSearch<'_> {
         self.guide.limits.max == 0
     }
 
+    fn wants_attention(&self) -> bool {
+        self.options.coverage_penalty != 0.0
+    }
+
     fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
+        if self.wants_attention() {
+            for (row, path) in self.live.iter_mut().enumerate() {
+                look(path, scores, row, self.guide.source_length)?;
+            }
+        }
         let continuations = self.continuations(scores)?;
         if continuations.is_empty() {
             // Rules forbid every token: what is alive ends where it is.
-            let live = std::mem::take(&mut self.live);
-            live.iter().for_each(|path| self.finish(path));
+            for path in std::mem::take(&mut self.live) {
+                self.finish(&path);
+            }
             return Ok(Vec::new());
         }
         let length = self.live[0].ids().len() + 1;
@@ -263,8 +287,7 @@ impl BeamSearch<'_> {
     }
 
     fn finish(&mut self, path: &Path) {
-        let score = self.options.length_penalty.score(path.sum, path.ids().len());
-        self.finished.add(path.finish_with(score));
+        self.finished.add(self.options.finish(path));
     }
 
     fn is_done(&self, length: usize) -> bool {

@@ -1,10 +1,10 @@
 //! Translations that must contain given words: grid beam search (Hokamp & Liu 2017).
 //!
-//! Hypotheses are sorted into banks by how many tokens of constraints they hold, and each bank has its own beam, so that
-//! a hypothesis that already paid for an unlikely word does not compete with one that did not. A hypothesis between
-//! constraints goes on freely or begins a constraint that it has not met; one within a constraint must go on with it. It
-//! may end when all are met. Constraints come in any order; each is met by tokens of its own, so two that overlap are
-//! written one after the other. C tokens of constraints need up to B·(C + 1) rows.
+//! Hypotheses are sorted into banks by how many tokens of constraints they hold, and each bank has its own beam, so
+//! that a hypothesis that already paid for an unlikely word does not compete with one that did not. A hypothesis
+//! between constraints goes on freely or begins a constraint that it has not met; one within a constraint must go on
+//! with it. It may end when all are met. Constraints come in any order; each is met by tokens of its own, so two that
+//! overlap are written one after the other. C tokens of constraints need up to B·(C + 1) rows.
 //!
 //! ```
 //! use polyhead_models::decode::constrained::Constraints;
@@ -14,6 +14,7 @@
 
 use super::beam::{BeamOptions, Continuation, order};
 use super::candidates::top;
+use super::coverage::look;
 use super::finished::Finished;
 use super::path::Path;
 use super::rows::{Next, Scores, Search, run};
@@ -169,8 +170,7 @@ impl<'a> GridSearch<'a> {
             let ends = self.guide.ends(reached.continuation.id, length);
             if ends && rank < beam_size && reached.progress.covered == self.n_tokens {
                 let path = reached.continuation.of(&self.live[reached.continuation.parent].path);
-                let score = self.options.length_penalty.score(path.sum, length);
-                self.finished.add(path.finish_with(score));
+                self.finished.add(self.options.finish(&path));
             } else if !ends && kept.len() < beam_size {
                 kept.push(reached);
             }
@@ -199,7 +199,16 @@ impl Search for GridSearch<'_> {
         self.guide.limits.max == 0
     }
 
+    fn wants_attention(&self) -> bool {
+        self.options.coverage_penalty != 0.0
+    }
+
     fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
+        if self.wants_attention() {
+            for (row, cell) in self.live.iter_mut().enumerate() {
+                look(&mut cell.path, scores, row, self.guide.source_length)?;
+            }
+        }
         let mut banks: Vec<Vec<Reached>> = (0..=self.n_tokens).map(|_| Vec::new()).collect();
         for parent in 0..self.live.len() {
             self.extend(parent, scores.log_probabilities(parent), &mut banks)?;

@@ -1,7 +1,7 @@
 //! Several models as one: their predictions are averaged at every step.
 //!
-//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which
-//! the softmax after it normalises.
+//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean,
+//! which the softmax after it normalises.
 
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
@@ -47,24 +47,21 @@ impl<M: NextToken> NextToken for Ensemble<'_, M> {
     }
 
     fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Tensor> {
-        let mut all: Vec<Tensor> = Vec::with_capacity(self.models.len());
-        for (model, state) in self.models.iter().zip(state) {
-            let logits = Var::constant(model.step(state, tokens)?);
-            all.push(log_softmax(&Tape::inference(), &logits).value().clone());
-        }
-        if let Some(other) = all.iter().find(|other| other.shape() != all[0].shape()) {
-            let [expected, found] = [&all[0], other].map(|logits| logits.len() / tokens.len());
-            let message =
-                format!("an ensemble of vocabularies of {expected} and {found} tokens, expected the same");
-            return Err(Error::Request { message });
-        }
-        let mut mean = Tensor::zeros(all[0].shape());
-        let mut numbers = vec![0.0; all.len()];
-        for (place, mean) in mean.data_mut().iter_mut().enumerate() {
-            numbers.iter_mut().zip(&all).for_each(|(number, model)| *number = model.data()[place]);
-            *mean = self.average.of(&numbers);
-        }
-        Ok(mean)
+        let steps = self.models.iter().zip(state).map(|(model, state)| model.step(state, tokens));
+        self.average.of_logits(&steps.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// The attention is the mean of the models', if all have one.
+    fn step_attending(&self, state: &mut Self::State, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
+        let steps = self.models.iter().zip(state).map(|(model, state)| model.step_attending(state, tokens));
+        let (logits, attention): (Vec<_>, Vec<_>) = steps.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let attention: Option<Vec<Tensor>> = attention.into_iter().collect();
+        let attention = attention.map(|all| {
+            averaged(&all, |weights| {
+                (weights.iter().map(|&x| f64::from(x)).sum::<f64>() / all.len() as f64) as f32
+            })
+        });
+        Ok((self.average.of_logits(&logits)?, attention.transpose()?))
     }
 
     fn reorder(&self, state: &mut Self::State, rows: &[usize]) {
@@ -72,7 +69,33 @@ impl<M: NextToken> NextToken for Ensemble<'_, M> {
     }
 }
 
+/// One tensor of tensors of the same shape, number by number.
+fn averaged(all: &[Tensor], average: impl Fn(&[f32]) -> f32) -> Result<Tensor> {
+    let shape = all[0].shape();
+    if let Some(other) = all.iter().find(|other| other.shape() != shape) {
+        let message = format!(
+            "an ensemble of models that give {shape:?} and {:?}, expected the same vocabulary",
+            other.shape()
+        );
+        return Err(Error::Request { message });
+    }
+    let mut mean = Tensor::zeros(shape);
+    let mut numbers = vec![0.0; all.len()];
+    for (place, mean) in mean.data_mut().iter_mut().enumerate() {
+        numbers.iter_mut().zip(all).for_each(|(number, model)| *number = model.data()[place]);
+        *mean = average(&numbers);
+    }
+    Ok(mean)
+}
+
 impl Average {
+    /// The logarithms of the averages of probabilities, from each model's logits.
+    fn of_logits(self, all: &[Tensor]) -> Result<Tensor> {
+        let logarithms =
+            |logits: &Tensor| log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
+        averaged(&all.iter().map(logarithms).collect::<Vec<_>>(), |numbers| self.of(numbers))
+    }
+
     /// The logarithm of the average, of logarithms.
     fn of(self, numbers: &[f32]) -> f32 {
         let n = numbers.len() as f64;

@@ -1,7 +1,7 @@
 //! Greedy decoding: always the most probable token, the smaller id of equals.
 //!
-//! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit. Rules act as in Hugging Face's `generate`: on
-//! logits, not on log-probabilities, which makes a difference to the repetition penalty alone.
+//! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit. Rules act as in Hugging Face's `generate`:
+//! on logits, not on log-probabilities, which makes a difference to the repetition penalty alone.
 
 use super::candidates::top;
 use super::path::Path;

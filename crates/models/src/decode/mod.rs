@@ -12,6 +12,7 @@ pub mod alternatives;
 pub mod beam;
 mod candidates;
 pub mod constrained;
+pub mod coverage;
 pub mod ensemble;
 mod finished;
 pub mod greedy;
@@ -47,6 +48,15 @@ pub trait NextToken {
     /// # Errors
     /// If a token is outside the vocabulary.
     fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Tensor>;
+
+    /// [`Self::step`], and how much each row looked at each source token for it: rows × source length or more, each row
+    /// summing to 1. None from a model that does not attend to its source.
+    ///
+    /// # Errors
+    /// If a token is outside the vocabulary.
+    fn step_attending(&self, state: &mut Self::State, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
+        Ok((self.step(state, tokens)?, None))
+    }
 
     /// Row i becomes what row `rows[i]` was; rows that are not named end.
     fn reorder(&self, state: &mut Self::State, rows: &[usize]);

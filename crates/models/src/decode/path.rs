@@ -11,11 +11,13 @@ pub(super) struct Path {
     pub(super) log_probability: f64,
     /// The sum of the scores after all rules.
     pub(super) sum: f64,
+    /// How much it looked at each source token; empty if nobody asks.
+    pub(super) coverage: Vec<f64>,
 }
 
 impl Path {
     pub(super) fn new(start_id: u32) -> Self {
-        Self { history: vec![start_id], log_probability: 0.0, sum: 0.0 }
+        Self { history: vec![start_id], log_probability: 0.0, sum: 0.0, coverage: Vec::new() }
     }
 
     /// Tokens chosen.

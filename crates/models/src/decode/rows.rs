@@ -1,10 +1,10 @@
 //! Rows of several sentences, stepped together.
 //!
-//! Each sentence has its own search: it gets the scores of its rows and says which rows go on, with which token. Rows of
-//! a sentence lie side by side, in the order it named them; sentences that are done leave the batch.
+//! Each sentence has its own search: it gets the scores of its rows and says which rows go on, with which token. Rows
+//! of a sentence lie side by side, in the order it named them; sentences that are done leave the batch.
 
 use polyhead_tensor::ops::softmax::log_softmax;
-use polyhead_tensor::{Tape, Var};
+use polyhead_tensor::{Tape, Tensor, Var};
 use rayon::prelude::*;
 
 use super::NextToken;
@@ -16,6 +16,8 @@ pub(super) struct Scores<'a> {
     logits: &'a [f32],
     log_probabilities: &'a [f32],
     vocab_size: usize,
+    attention: Option<&'a [f32]>,
+    source_length: usize,
 }
 
 impl<'a> Scores<'a> {
@@ -27,6 +29,11 @@ impl<'a> Scores<'a> {
     /// A row's log-probabilities.
     pub(super) fn log_probabilities(&self, row: usize) -> &'a [f32] {
         &self.log_probabilities[row * self.vocab_size..][..self.vocab_size]
+    }
+
+    /// The weights of a row's source tokens, and padding after them, if the search wants them and the model has them.
+    pub(super) fn attention(&self, row: usize) -> Option<&'a [f32]> {
+        Some(&self.attention?[row * self.source_length..][..self.source_length])
     }
 }
 
@@ -43,6 +50,11 @@ pub(super) struct Next {
 pub(super) trait Search: Send {
     /// The most rows that it may ask for at once.
     fn width(&self) -> usize;
+
+    /// True if it reads [`Scores::attention`].
+    fn wants_attention(&self) -> bool {
+        false
+    }
 
     /// True if there is nothing to choose, not even a first token.
     fn is_empty(&self) -> bool;
@@ -72,19 +84,15 @@ pub(super) fn run<M: NextToken, S: Search>(
     while !going.is_empty() {
         let tokens: Vec<u32> =
             going.iter().flat_map(|sentence| &sentence.next).map(|row| row.token).collect();
-        let logits = Var::constant(model.step(&mut state, &tokens)?);
-        let log_probabilities = log_softmax(&Tape::inference(), &logits);
+        let said = if going.iter().any(|sentence| sentence.search.wants_attention()) {
+            Said::new(model.step_attending(&mut state, &tokens)?, tokens.len())
+        } else {
+            Said::new((model.step(&mut state, &tokens)?, None), tokens.len())
+        };
         let widths: Vec<usize> = going.iter().map(|sentence| sentence.next.len()).collect();
-        let vocab_size = logits.value().len() / tokens.len();
         let firsts = first_rows(&widths);
         going.par_iter_mut().zip(&firsts).zip(&widths).try_for_each(|((sentence, first), width)| {
-            let numbers = first * vocab_size..(first + width) * vocab_size;
-            let scores = Scores {
-                logits: &logits.value().data()[numbers.clone()],
-                log_probabilities: &log_probabilities.value().data()[numbers],
-                vocab_size,
-            };
-            sentence.next = sentence.search.advance(&scores)?;
+            sentence.next = sentence.search.advance(&said.scores(*first, *width))?;
             Ok::<_, crate::Error>(())
         })?;
         let rows: Vec<usize> = going
@@ -98,6 +106,38 @@ pub(super) fn run<M: NextToken, S: Search>(
         }
     }
     Ok(())
+}
+
+/// What the model says about all rows.
+struct Said {
+    logits: Tensor,
+    log_probabilities: Tensor,
+    attention: Option<Tensor>,
+    rows: usize,
+}
+
+impl Said {
+    fn new((logits, attention): (Tensor, Option<Tensor>), rows: usize) -> Self {
+        let log_probabilities =
+            log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
+        Self { logits, log_probabilities, attention, rows }
+    }
+
+    /// The part of one sentence: `width` rows from `first` on.
+    fn scores(&self, first: usize, width: usize) -> Scores<'_> {
+        let part = |all| -> &[f32] {
+            let all: &Tensor = all;
+            let row = all.len() / self.rows;
+            &all.data()[first * row..(first + width) * row]
+        };
+        Scores {
+            logits: part(&self.logits),
+            log_probabilities: part(&self.log_probabilities),
+            vocab_size: self.logits.len() / self.rows,
+            attention: self.attention.as_ref().map(part),
+            source_length: self.attention.as_ref().map_or(0, Tensor::len) / self.rows,
+        }
+    }
 }
 
 /// A sentence that is not done, and its rows of the coming step.

@@ -10,7 +10,7 @@
 //! ```
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Builder, Capture, Pass};
+use polyhead_attention::{Builder, Capture, Filter, Kind, Pass};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::{Init, ParameterId, Parameters, Tape, Tensor, Var};
 
@@ -144,7 +144,31 @@ impl NextToken for Decoding<'_> {
         })
     }
 
+    fn step_attending(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
+        let last = self.model.config.decoder.n_layers.saturating_sub(1);
+        let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![last]), ..Filter::default() };
+        // Takes the place of what the caller captures, which sees no weights of these steps.
+        let capture = Capture::on(filter);
+        let logits = Decoding { capture: &capture, ..*self }.step(state, tokens)?;
+        let weights = capture.take().weights.pop();
+        Ok((logits, weights.map(|weights| mean_over_heads(&weights.weights))))
+    }
+
     fn reorder(&self, state: &mut DecoderState, rows: &[usize]) {
         state.reorder(rows);
     }
+}
+
+/// rows × heads × 1 × source length → rows × source length.
+fn mean_over_heads(weights: &Tensor) -> Tensor {
+    let [rows, n_heads, _, length] = <[usize; 4]>::try_from(weights.shape()).expect("weights have four axes");
+    let mut mean = Tensor::zeros(&[rows, length]);
+    for (mean, heads) in
+        mean.data_mut().chunks_exact_mut(length).zip(weights.data().chunks_exact(n_heads * length))
+    {
+        for head in heads.chunks_exact(length) {
+            mean.iter_mut().zip(head).for_each(|(mean, weight)| *mean += weight / n_heads as f32);
+        }
+    }
+    mean
 }

@@ -19,7 +19,7 @@ fn a_trained_fairseq_model_gives_its_known_outputs() {
     };
     let (model, parameters) = super::outside::load(&folder);
     let tokenizer =
-        |dictionary| Tokenizer::load_fairseq(&folder.join("bpe.code"), &folder.join(dictionary)).unwrap();
+        |dictionary| Tokenizer::load_fairseq(folder.join("bpe.code"), folder.join(dictionary)).unwrap();
     let (source, target) = (tokenizer("dict.roman.txt"), tokenizer("dict.nqo.txt"));
     let capture = Capture::off();
     let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };

@@ -4,6 +4,7 @@
 
 use polyhead_attention::{Capture, Pass, Stack};
 use polyhead_models::Ids;
+use polyhead_models::checkpoint::{Layout, SaveOptions, save};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::transformer::config::{
     CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
@@ -12,7 +13,7 @@ use polyhead_models::transformer::config::{
 use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::{Parameters, Tape, Tensor};
+use polyhead_tensor::{Parameters, Precision, Tape, Tensor};
 
 fn tiny() -> TransformerConfig {
     TransformerConfig {
@@ -156,6 +157,72 @@ fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
                 );
             }
         }
+    }
+}
+
+/// Logits of every step of one target for all sources, one token at a time.
+fn stepped(model: &Translator, parameters: &Parameters, sources: &[&[u32]]) -> Vec<Tensor> {
+    let capture = Capture::off();
+    let decoding = Decoding { model, parameters, capture: &capture };
+    let mut state = decoding.start(sources, sources.len()).unwrap();
+    TARGETS[1].iter().map(|&token| decoding.step(&mut state, &vec![token; sources.len()]).unwrap()).collect()
+}
+
+#[test]
+fn prepared_weights_give_the_same_bits_and_bytes_give_a_row_its_own() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let plain = logits(&model, &parameters, &SOURCES, &TARGETS);
+        let mut packed = parameters.clone();
+        packed.prepare(Precision::F32);
+        assert_eq!(logits(&model, &packed, &SOURCES, &TARGETS).data(), plain.data(), "{name}");
+        let mut int8 = parameters.clone();
+        int8.prepare(Precision::Int8);
+        let targets = [TARGETS[1]; 3];
+        let together = logits(&model, &int8, &SOURCES, &targets);
+        let steps = stepped(&model, &int8, &SOURCES);
+        for (index, source) in SOURCES.iter().enumerate() {
+            let alone = logits(&model, &int8, &[source], &[TARGETS[1]]);
+            assert_eq!(row(&alone, 0, 5), row(&together, index, 5), "{name}, row {index}");
+            for (position, (batch, alone)) in steps.iter().zip(stepped(&model, &int8, &[source])).enumerate()
+            {
+                let width = config.target_vocab_size;
+                let batch = &batch.data()[index * width..(index + 1) * width];
+                assert_eq!(batch, alone.data(), "{name}, row {index}, position {position}");
+                let start = (index * 5 + position) * width;
+                assert_eq!(
+                    batch,
+                    &together.data()[start..start + width],
+                    "{name}, row {index}, position {position}"
+                );
+            }
+        }
+        let exact = logits(&model, &parameters, &SOURCES, &targets);
+        let far = together.data().iter().zip(exact.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far > 0.0 && far < 0.5, "{name}: bytes differ by {far}");
+    }
+}
+
+#[test]
+fn a_folder_of_bytes_keeps_them() {
+    for (name, config) in configs() {
+        let (model, mut parameters) = build(&config);
+        parameters.prepare(Precision::Int8);
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        save(first.path(), &config, &parameters, &SaveOptions::default()).unwrap();
+        let (again, loaded) = super::outside::load(first.path());
+        save(second.path(), &config, &loaded, &SaveOptions::default()).unwrap();
+        let read = |folder: &std::path::Path| std::fs::read(folder.join("model.safetensors")).unwrap();
+        assert_eq!(read(first.path()), read(second.path()), "{name}");
+        let before = logits(&model, &parameters, &SOURCES, &TARGETS);
+        assert_eq!(logits(&again, &loaded, &SOURCES, &TARGETS).data(), before.data(), "{name}");
+        let refused = save(
+            second.path(),
+            &config,
+            &loaded,
+            &SaveOptions { layout: Layout::Marian, ..SaveOptions::default() },
+        );
+        assert!(refused.is_err(), "{name}");
     }
 }
 

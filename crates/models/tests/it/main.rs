@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod checkpoint;
+mod decode;
 mod latin2nqo;
 mod laws;
 mod outside;

@@ -4,11 +4,13 @@
 //! decoding and the choice of tokens are timed.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_attention::Capture;
+use polyhead_models::checkpoint::{SaveOptions, load_prepared, read_config, save};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
@@ -21,7 +23,10 @@ use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
   polyhead bench translate --batch 1 --dtype int8 --threads 1
-  polyhead bench translate --batch 16 --beam 4 --dtype f32";
+  polyhead bench translate --batch 16 --beam 4 --dtype f32
+  polyhead bench translate --save random --dtype int8 && polyhead bench translate --model random --dtype int8
+
+The peak memory of a drawn model includes drawing it; a model that is read from a folder is never in memory twice.";
 
 const VOCAB_SIZE: usize = 32_000;
 const SOURCE_LENGTH: usize = 30;
@@ -40,12 +45,30 @@ pub(crate) struct Translate {
     /// Numbers to compute with
     #[arg(long, value_enum, default_value_t = Dtype::Int8)]
     dtype: Dtype,
+    /// A folder with the weights, instead of drawing them [vocabulary of 32000]
+    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    model: Option<PathBuf>,
+    /// Write the random model into this folder
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// What threads share
+    #[arg(long, value_enum, default_value_t = Spread::Batches)]
+    spread: Spread,
     /// Repeats that are timed, after one to warm up
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Spread {
+    /// A batch for each thread, side by side
+    Batches,
+    /// One batch, whose operations use all threads
+    Operations,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
@@ -57,50 +80,92 @@ enum Dtype {
 
 impl Translate {
     pub(crate) fn run(self) -> Result<()> {
-        thread_pool(self.threads)?.install(|| {
-            let config = TransformerConfig::base(VOCAB_SIZE);
-            let mut parameters = Parameters::default();
-            let model = Translator::new(&config, &mut parameters)?;
-            parameters.initialise(7);
-            parameters.prepare(match self.dtype {
-                Dtype::F32 => Precision::F32,
-                Dtype::Int8 => Precision::Int8,
-            });
-            let random = Random::new(1);
-            let sources: Vec<Vec<u32>> = (0..self.batch as u64)
-                .map(|row| {
-                    (0..SOURCE_LENGTH as u64)
-                        .map(|at| 3 + random.stream(row).below(VOCAB_SIZE - 3, at) as u32)
-                        .collect()
+        let pool = thread_pool(self.threads)?;
+        let threads = pool.current_num_threads();
+        let (model, parameters) = pool.install(|| self.model())?;
+        let workers = match self.spread {
+            Spread::Batches => threads,
+            Spread::Operations => 1,
+        };
+        let pools: Vec<rayon::ThreadPool> =
+            (0..workers).map(|_| thread_pool(Some(threads / workers))).collect::<Result<_>>()?;
+        let sources: Vec<Vec<u32>> = (0..(self.batch * workers) as u64).map(random_source).collect();
+        let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+        let mut rates = Vec::new();
+        for repeat in 0..=self.repeats.max(1) {
+            let start = Instant::now();
+            let tokens = self.decode_all(&model, &parameters, &sources, &pools)?;
+            if repeat > 0 {
+                rates.push(tokens as f64 / start.elapsed().as_secs_f64());
+            }
+        }
+        rates.sort_by(f64::total_cmp);
+        let line = Line {
+            bench: "translate",
+            workload: "G",
+            batch: self.batch,
+            beam: self.beam,
+            tokens_per_s_median: rates[rates.len() / 2],
+            tokens_per_s_best: rates[rates.len() - 1],
+            peak_memory_bytes: peak_memory_bytes(),
+            weights_bytes: parameters.bytes(),
+            threads,
+            spread: self.spread,
+            dtype: self.dtype,
+            device: "cpu",
+        };
+        Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+    }
+
+    /// Decodes a batch on each of the pools side by side; the number of tokens of the best hypotheses.
+    fn decode_all(
+        &self,
+        model: &Translator,
+        parameters: &Parameters,
+        sources: &[&[u32]],
+        pools: &[rayon::ThreadPool],
+    ) -> Result<usize> {
+        std::thread::scope(|scope| {
+            let batches = sources.chunks(self.batch.max(1)).zip(pools);
+            let running: Vec<_> = batches
+                .map(|(batch, pool)| {
+                    scope.spawn(move || {
+                        pool.install(|| {
+                            let capture = Capture::off();
+                            self.decode(&Decoding { model, parameters, capture: &capture }, batch)
+                        })
+                    })
                 })
                 .collect();
-            let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
-            let capture = Capture::off();
-            let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
-            let mut rates = Vec::new();
-            for repeat in 0..=self.repeats.max(1) {
-                let start = Instant::now();
-                let tokens = self.decode(&decoding, &sources)?;
-                if repeat > 0 {
-                    rates.push(tokens as f64 / start.elapsed().as_secs_f64());
-                }
-            }
-            rates.sort_by(f64::total_cmp);
-            let line = Line {
-                bench: "translate",
-                workload: "G",
-                batch: self.batch,
-                beam: self.beam,
-                tokens_per_s_median: rates[rates.len() / 2],
-                tokens_per_s_best: rates[rates.len() - 1],
-                peak_memory_bytes: peak_memory_bytes(),
-                weights_bytes: parameters.bytes(),
-                threads: rayon::current_num_threads(),
-                dtype: self.dtype,
-                device: "cpu",
-            };
-            Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+            let counts = running.into_iter().map(|thread| thread.join().expect("decoding does not panic"));
+            counts.sum()
         })
+    }
+
+    /// The model with its values: random ones, or those of a folder.
+    fn model(&self) -> Result<(Translator, Parameters)> {
+        let precision = match self.dtype {
+            Dtype::F32 => Precision::F32,
+            Dtype::Int8 => Precision::Int8,
+        };
+        let mut parameters = Parameters::default();
+        if let Some(folder) = &self.model {
+            let (config, layout) = read_config(folder)?;
+            let model = Translator::new(&config, &mut parameters)?;
+            load_prepared(folder, &config, layout, &mut parameters, precision)?;
+            return Ok((model, parameters));
+        }
+        let config = TransformerConfig::base(VOCAB_SIZE);
+        let model = Translator::new(&config, &mut parameters)?;
+        parameters.initialise(7);
+        if let Some(folder) = &self.save {
+            if precision == Precision::Int8 {
+                parameters.prepare(precision);
+            }
+            save(folder, &config, &parameters, &SaveOptions::default())?;
+        }
+        parameters.prepare(precision);
+        Ok((model, parameters))
     }
 
     /// Decodes all sources; the number of tokens of the best hypotheses.
@@ -116,6 +181,12 @@ impl Translate {
     }
 }
 
+/// Source `row` of the workload.
+fn random_source(row: u64) -> Vec<u32> {
+    let random = Random::new(1).stream(row);
+    (0..SOURCE_LENGTH as u64).map(|at| 3 + random.below(VOCAB_SIZE - 3, at) as u32).collect()
+}
+
 /// One line of output.
 #[derive(Serialize)]
 struct Line {
@@ -128,6 +199,7 @@ struct Line {
     peak_memory_bytes: Option<u64>,
     weights_bytes: usize,
     threads: usize,
+    spread: Spread,
     dtype: Dtype,
     device: &'static str,
 }

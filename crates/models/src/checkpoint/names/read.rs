@@ -2,28 +2,42 @@
 
 use std::collections::HashSet;
 
-use polyhead_tensor::{Parameters, Tensor};
+use polyhead_tensor::gemm::int8::Int8Weights;
+use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
 
 use super::Layout;
 use super::links::{Link, Links};
-use crate::checkpoint::safetensors::Weights;
+use crate::checkpoint::safetensors::{Dtype, Weights};
 use crate::transformer::TransformerConfig;
 use crate::{Error, Result};
 
+/// What the scales of an array of bytes are called, after its name.
+pub(super) const SCALE: &str = "_scale";
 /// So many faults are listed; the rest is counted.
 const MOST_LISTED: usize = 10;
 
-/// Gives every declared parameter its numbers; the arrays of the file and the parameters must match exactly.
+/// Gives every declared parameter its numbers; the arrays of the file and the parameters must match exactly. With a
+/// precision, each is prepared before the next is read.
 pub(crate) fn read(
     weights: &Weights,
     config: &TransformerConfig,
     layout: Layout,
     parameters: &mut Parameters,
+    precision: Option<Precision>,
 ) -> Result<()> {
     let links = matched(weights, config, layout, parameters)?;
     for blocks in links.groups.chunk_by(|a, b| a[0].parameter == b[0].parameter) {
-        let value = value(weights, parameters, blocks)?;
-        parameters.set(blocks[0][0].parameter, value);
+        let link = &blocks[0][0];
+        if weights.dtype(&link.theirs) == Some(Dtype::I8) && layout == Layout::Polyhead {
+            parameters.set_prepared(link.parameter, Prepared::Int8(int8(weights, link)?));
+        } else {
+            let value = value(weights, parameters, blocks)?;
+            parameters.set(link.parameter, value);
+        }
+        if let Some(precision) = precision {
+            parameters.prepare_one(link.parameter, precision);
+            blocks.iter().flatten().for_each(|link| weights.forget(&link.theirs));
+        }
     }
     Ok(())
 }
@@ -69,7 +83,10 @@ fn faults(weights: &Weights, links: &Links) -> Vec<String> {
             faults.push(format!("tensor {} is missing, expected {shape:?}", names.join(" or ")));
         }
     }
-    let unknown = weights.names().filter(|name| !known.contains(name) && !links.ignores(name));
+    let scales =
+        |name: &str| name.strip_suffix(SCALE).is_some_and(|weight| weights.dtype(weight) == Some(Dtype::I8));
+    let unknown =
+        weights.names().filter(|name| !known.contains(name) && !links.ignores(name) && !scales(name));
     faults.extend(unknown.map(|name| format!("tensor {name} is no part of the model")));
     faults.dedup();
     faults
@@ -87,6 +104,26 @@ fn listed(faults: &[String]) -> String {
         text += &format!("\n  and {} more", faults.len() - MOST_LISTED);
     }
     text
+}
+
+/// Weights as bytes, with a scale for each row beside them.
+fn int8(weights: &Weights, link: &Link) -> Result<Int8Weights> {
+    let name = format!("{}{SCALE}", link.theirs);
+    let &[d_out, d_in] = link.their_shape.as_slice() else {
+        let message = format!("tensor {} is bytes of {:?}, expected a matrix", link.theirs, link.their_shape);
+        return Err(Error::file(weights.path(), message, "only matrices are stored as bytes"));
+    };
+    let scales = weights.tensor(&name)?;
+    if scales.shape() != [d_out] {
+        let message = format!("tensor {name} is {:?}, expected [{d_out}]", scales.shape());
+        return Err(Error::file(weights.path(), message, "a scale for each row of the bytes"));
+    }
+    let bytes = weights.int8(&link.theirs)?;
+    if bytes.contains(&i8::MIN) {
+        let message = format!("tensor {} holds -128, expected bytes from -127 to 127", link.theirs);
+        return Err(Error::file(weights.path(), message, "quantise the model again"));
+    }
+    Ok(Int8Weights::from_rows([d_out, d_in], &bytes, scales.data()))
 }
 
 /// One parameter from its blocks of rows; shapes have been checked.

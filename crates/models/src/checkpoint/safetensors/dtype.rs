@@ -17,6 +17,8 @@ pub enum Dtype {
     I32,
     /// Eight bytes, floating point; skipped, never read.
     F64,
+    /// One byte, whole numbers from −128 to 127.
+    I8,
     /// One byte; skipped, never read.
     U8,
     /// One byte; skipped, never read.
@@ -24,13 +26,14 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    const ALL: [(&'static str, Self, usize); 8] = [
+    const ALL: [(&'static str, Self, usize); 9] = [
         ("F32", Self::F32, 4),
         ("F16", Self::F16, 2),
         ("BF16", Self::Bf16, 2),
         ("I64", Self::I64, 8),
         ("I32", Self::I32, 4),
         ("F64", Self::F64, 8),
+        ("I8", Self::I8, 1),
         ("U8", Self::U8, 1),
         ("BOOL", Self::Bool, 1),
     ];
@@ -64,6 +67,7 @@ impl Dtype {
             Self::I64 => "int64",
             Self::I32 => "int32",
             Self::F64 => "float64",
+            Self::I8 => "int8",
             Self::U8 => "uint8",
             Self::Bool => "bool",
         }

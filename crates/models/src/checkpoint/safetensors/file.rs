@@ -113,6 +113,17 @@ impl TensorFile {
         }
     }
 
+    /// An array of bytes with signs.
+    pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
+        let entry = self.entry(name)?;
+        match entry.dtype {
+            Dtype::I8 => {
+                Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect())
+            }
+            other => Err(self.wrong_type(name, other, "I8")),
+        }
+    }
+
     /// An array of whole numbers as ids, row after row.
     pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
         let entry = self.entry(name)?;
@@ -129,6 +140,13 @@ impl TensorFile {
             })
         });
         ids.collect()
+    }
+
+    /// Lets the system take back the memory of an array that was read; reading it again fetches it from the disk.
+    pub(crate) fn forget(&self, name: &str) {
+        if let (Bytes::Mapped(bytes), Some(entry)) = (&self.bytes, self.find(name)) {
+            forget(bytes, entry.bytes.clone());
+        }
     }
 
     fn find(&self, name: &str) -> Option<&Entry> {
@@ -152,6 +170,19 @@ impl TensorFile {
 fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     bytes.as_chunks::<N>().0.iter().copied()
 }
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "only this call gives pages back before the mapping ends")]
+fn forget(bytes: &Mmap, range: std::ops::Range<usize>) {
+    // SAFETY: the mapping is of a file and never written, so that a page which is read again has the same bytes.
+    let done =
+        unsafe { bytes.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len()) };
+    // Memory that is not given back is no failure.
+    drop(done);
+}
+
+#[cfg(not(unix))]
+fn forget(_: &Mmap, _: std::ops::Range<usize>) {}
 
 #[expect(
     unsafe_code,

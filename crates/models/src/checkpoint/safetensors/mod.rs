@@ -17,4 +17,4 @@ mod write;
 pub use dtype::Dtype;
 pub use file::TensorFile;
 pub use shards::Weights;
-pub use write::{Array, Unfinished, WriteOptions, write};
+pub use write::{Array, Numbers, Unfinished, WriteOptions, write};

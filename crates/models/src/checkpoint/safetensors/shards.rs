@@ -126,6 +126,20 @@ impl Weights {
         self.file(name).ok_or_else(message)?.tensor(name)
     }
 
+    /// Lets the system take back the memory of an array that was read.
+    pub(crate) fn forget(&self, name: &str) {
+        if let Some(file) = self.file(name) {
+            file.forget(name);
+        }
+    }
+
+    /// An array of bytes with signs.
+    pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
+        let message =
+            || Error::file(&self.path, format!("there is no tensor {name}"), "is it another model's?");
+        self.file(name).ok_or_else(message)?.int8(name)
+    }
+
     fn file(&self, name: &str) -> Option<&TensorFile> {
         self.places.get(name).map(|&place| &self.files[place])
     }

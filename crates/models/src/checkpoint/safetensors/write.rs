@@ -27,13 +27,31 @@ pub struct Array<'a> {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// Its numbers, in pieces that follow each other.
-    pub pieces: Vec<&'a [f32]>,
+    /// Its numbers.
+    pub numbers: Numbers<'a>,
+}
+
+/// The numbers of an array.
+#[derive(Debug, Clone)]
+pub enum Numbers<'a> {
+    /// Floating point, in pieces that follow each other; stored as the options say.
+    Floats(Vec<&'a [f32]>),
+    /// Bytes with signs, stored as they are.
+    Int8(Vec<i8>),
 }
 
 impl Array<'_> {
-    fn bytes(&self, dtype: Dtype) -> u64 {
-        self.pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() * dtype.size() as u64
+    /// How it is stored where floating-point numbers are stored as `floats`.
+    fn dtype(&self, floats: Dtype) -> Dtype {
+        if matches!(self.numbers, Numbers::Int8(_)) { Dtype::I8 } else { floats }
+    }
+
+    fn bytes(&self, floats: Dtype) -> u64 {
+        let count = match &self.numbers {
+            Numbers::Floats(pieces) => pieces.iter().map(|piece| piece.len()).sum(),
+            Numbers::Int8(bytes) => bytes.len(),
+        };
+        (count * self.dtype(floats).size()) as u64
     }
 }
 
@@ -149,11 +167,19 @@ fn write_file(unfinished: &mut Unfinished, name: &str, arrays: &[Array<'_>], dty
     output.write(&header).map_err(unwritten(&path))?;
     unfinished.bytes += (LENGTH_BYTES + header.len()) as u64;
     for array in arrays {
-        for chunk in array.pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
-            let bytes = encode(chunk, dtype).map_err(|(message, hint)| {
-                Error::file(&path, format!("tensor {}: {message}", array.name), hint)
-            })?;
-            output.write(&bytes).map_err(unwritten(&path))?;
+        match &array.numbers {
+            Numbers::Floats(pieces) => {
+                for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
+                    let bytes = encode(chunk, dtype).map_err(|(message, hint)| {
+                        Error::file(&path, format!("tensor {}: {message}", array.name), hint)
+                    })?;
+                    output.write(&bytes).map_err(unwritten(&path))?;
+                }
+            }
+            Numbers::Int8(bytes) => {
+                let bytes: Vec<u8> = bytes.iter().map(|byte| byte.cast_unsigned()).collect();
+                output.write(&bytes).map_err(unwritten(&path))?;
+            }
         }
         unfinished.bytes += array.bytes(dtype);
     }
@@ -175,7 +201,8 @@ fn header(arrays: &[Array<'_>], dtype: Dtype) -> Vec<u8> {
     for array in arrays {
         let begin = end;
         end += array.bytes(dtype);
-        let place = Place { dtype: dtype.name(), shape: &array.shape, data_offsets: [begin, end] };
+        let place =
+            Place { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
         text.push(b',');
         serde_json::to_writer(&mut text, &array.name).expect("a string is always JSON");
         text.push(b':');

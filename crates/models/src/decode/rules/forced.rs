@@ -1,5 +1,5 @@
-//! Forced tokens, for a prefix and for the end at the limit: the token scores 0, all others −∞. As 0 is the logarithm of
-//! 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
+//! Forced tokens, for a prefix and for the end at the limit: the token scores 0, all others −∞. As 0 is the logarithm
+//! of 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
 
 use crate::{Error, Result};
 

@@ -1,9 +1,9 @@
 //! Rules for tokens: what may, may not or must come next, given what came.
 //!
 //! Each rule edits the scores of one row; −∞ forbids. They act in the order of Hugging Face's `generate`: repetition
-//! penalty, n-grams, suppressed tokens, minimum length, forced prefix, forced end. As there, scores are log-probabilities
-//! in beam search and are not normalised again, and logits in greedy decoding and sampling. The history that rules see
-//! begins with the start token. A forced token scores 0, so it counts as certain.
+//! penalty, n-grams, suppressed tokens, minimum length, forced prefix, forced end. As there, scores are
+//! log-probabilities in beam search and are not normalised again, and logits in greedy decoding and sampling. The
+//! history that rules see begins with the start token. A forced token scores 0, so it counts as certain.
 //!
 //! ```
 //! use polyhead_models::decode::rules::Rules;
@@ -66,6 +66,7 @@ pub(super) struct Guide<'a> {
     options: &'a DecodeOptions,
     prefix: &'a [u32],
     pub(super) limits: Limits,
+    pub(super) source_length: usize,
 }
 
 impl<'a> Guide<'a> {
@@ -85,6 +86,7 @@ impl<'a> Guide<'a> {
             options,
             prefix: rules.prefixes.get(sentence).map_or(&[], Vec::as_slice),
             limits: options.lengths.of(source.len()),
+            source_length: source.len(),
         };
         Ok(sources.iter().enumerate().map(guide).collect())
     }

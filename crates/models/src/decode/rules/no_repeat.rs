@@ -1,5 +1,5 @@
-//! No n-gram twice (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if with the n − 1 tokens before it it
-//! would repeat n tokens of the history (`NoRepeatNGramLogitsProcessor`).
+//! No n-gram twice (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if with the n − 1 tokens before it
+//! it would repeat n tokens of the history (`NoRepeatNGramLogitsProcessor`).
 
 use super::forbid;
 
@@ -29,10 +29,10 @@ mod tests {
     #[test]
     fn what_followed_before_does_not_follow_again() {
         assert_eq!(forbidden(2, &[5, 1, 2, 1, 3, 1]), [2, 3]);
-        assert_eq!(forbidden(3, &[5, 1, 2, 1, 3, 1]), []);
+        assert_eq!(forbidden(3, &[5, 1, 2, 1, 3, 1]), [0_usize; 0]);
         assert_eq!(forbidden(3, &[5, 1, 2, 4, 1, 2]), [4]);
         assert_eq!(forbidden(1, &[5, 1, 2]), [1, 2, 5]);
-        assert_eq!(forbidden(0, &[5, 1, 2]), []);
-        assert_eq!(forbidden(4, &[1, 1, 1]), []);
+        assert_eq!(forbidden(0, &[5, 1, 2]), [0_usize; 0]);
+        assert_eq!(forbidden(4, &[1, 1, 1]), [0_usize; 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! Suppressed tokens and sequences of tokens: the last token of a sequence is forbidden where the others stand before it
-//! (`NoBadWordsLogitsProcessor`).
+//! Suppressed tokens and sequences of tokens: the last token of a sequence is forbidden where the others stand before
+//! it (`NoBadWordsLogitsProcessor`).
 
 use super::forbid;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyhead_models::checkpoint::safetensors::{Array, Weights, WriteOptions, write};
+use polyhead_models::checkpoint::safetensors::{Array, Numbers, Weights, WriteOptions, write};
 use polyhead_models::checkpoint::{
     Layout, SaveOptions, load_parameters, marian_compatible, read_config, save,
 };
@@ -25,7 +25,7 @@ fn fault(tie: Tie, layout: Layout, change: impl FnOnce(&mut Vec<(String, Tensor)
     let arrays = tensors.iter().map(|(name, tensor)| Array {
         name: name.clone(),
         shape: tensor.shape().to_vec(),
-        pieces: vec![tensor.data()],
+        numbers: Numbers::Floats(vec![tensor.data()]),
     });
     write(folder.path(), arrays.collect(), WriteOptions::default()).unwrap().finish().unwrap();
     let error = load_parameters(folder.path(), &config, layout, &mut declared(&config)).unwrap_err();
@@ -201,7 +201,7 @@ fn numbers_of_fairseq_that_mean_nothing_are_passed_over() {
     let arrays = tensors.iter().map(|(name, tensor)| Array {
         name: name.clone(),
         shape: tensor.shape().to_vec(),
-        pieces: vec![tensor.data()],
+        numbers: Numbers::Floats(vec![tensor.data()]),
     });
     write(folder.path(), arrays.collect(), WriteOptions::default()).unwrap().finish().unwrap();
     let mut again = declared(&config);

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use polyhead_models::Error;
-use polyhead_models::checkpoint::safetensors::{Array, Dtype, TensorFile, Weights, WriteOptions, write};
+use polyhead_models::checkpoint::safetensors::{
+    Array, Dtype, Numbers, TensorFile, Weights, WriteOptions, write,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -30,7 +32,7 @@ fn write_all(folder: &Path, arrays: &[(&str, &[usize], &[f32])], options: WriteO
     let arrays = arrays.iter().map(|(name, shape, numbers)| Array {
         name: (*name).to_owned(),
         shape: shape.to_vec(),
-        pieces: vec![numbers],
+        numbers: Numbers::Floats(vec![numbers]),
     });
     write(folder, arrays.collect(), options).unwrap().finish().unwrap();
 }
@@ -197,7 +199,7 @@ fn a_new_model_replaces_an_old_one_in_whatever_files_it_was() {
 #[test]
 fn what_is_not_finished_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let array = Array { name: "a".into(), shape: vec![1], pieces: vec![&[1.0]] };
+    let array = Array { name: "a".into(), shape: vec![1], numbers: Numbers::Floats(vec![&[1.0]]) };
     drop(write(folder.path(), vec![array], WriteOptions::default()).unwrap());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -207,7 +209,7 @@ fn numbers_that_a_type_cannot_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let fault = |number: &f32, dtype| {
         let pieces = vec![std::slice::from_ref(number)];
-        let array = Array { name: "a".into(), shape: vec![1], pieces };
+        let array = Array { name: "a".into(), shape: vec![1], numbers: Numbers::Floats(pieces) };
         let options = WriteOptions { dtype, ..WriteOptions::default() };
         write(folder.path(), vec![array], options).unwrap_err().to_string()
     };
@@ -297,7 +299,7 @@ proptest! {
         let list = arrays.iter().map(|(name, numbers)| Array {
             name: name.clone(),
             shape: vec![numbers.len()],
-            pieces: numbers.chunks(2).collect(),
+            numbers: Numbers::Floats(numbers.chunks(2).collect()),
         });
         let options = WriteOptions { max_shard_bytes, ..WriteOptions::default() };
         write(folder.path(), list.collect(), options).unwrap().finish().unwrap();

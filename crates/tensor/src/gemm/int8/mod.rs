@@ -6,12 +6,15 @@
 //!
 //! Real numbers become bytes by [`quantize_rows`] (one scale for each row, so that a row does not depend on its batch)
 //! and [`Int8Weights::new`] (one scale for each output): x ≈ s_x (q − 128), w ≈ s_w p, so
-//! x·w ≈ s_x s_w (Σ q p − 128 Σ p), with Σ p known beforehand.
+//! x·w ≈ s_x s_w Σ (q − 128) p.
+
+mod kernel;
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use self::kernel::multiply;
 use super::matrix::{Matrix, MatrixMut, Shared};
 use crate::lanes::{max, vectorised};
 use crate::ops::activation::{Activation, with_function};
@@ -36,7 +39,7 @@ pub struct Int8Weights {
     d_in: usize,
     d_out: usize,
     scales: Vec<f32>,
-    /// 128 Σ p for each output.
+    /// 128 Σ p for each output, and zeros up to a whole panel.
     offsets: Vec<i32>,
     /// For each panel and group: 32 columns × 4 bytes.
     panels: Vec<i8>,
@@ -54,23 +57,56 @@ impl Int8Weights {
     /// Quantises `weight` (d_out × d_in): the largest number of each row becomes ±127.
     pub fn new(weight: Matrix<'_>) -> Self {
         let [d_out, d_in] = [weight.rows, weight.cols];
-        let groups = d_in.div_ceil(GROUP);
-        let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * groups * PANEL_COLS * GROUP];
-        let (mut scales, mut offsets) = (Vec::with_capacity(d_out), Vec::with_capacity(d_out));
-        for out in 0..d_out {
+        let mut bytes = vec![0; d_out * d_in];
+        let mut scales = vec![0.0; d_out];
+        let rows = bytes.par_chunks_mut(d_in.max(1)).zip(scales.par_iter_mut()).enumerate();
+        rows.with_min_len(64).for_each(|(out, (bytes, scale))| {
             let largest = (0..d_in).map(|k| weight.get(out, k).abs()).fold(0.0, f32::max);
-            let scale = if largest == 0.0 { 1.0 } else { largest / 127.0 };
-            let mut sum = 0;
-            for k in 0..d_in {
-                let byte = (weight.get(out, k) / scale).round() as i8;
-                sum += i32::from(byte);
-                let group = (out / PANEL_COLS * groups + k / GROUP) * PANEL_COLS;
-                panels[(group + out % PANEL_COLS) * GROUP + k % GROUP] = byte;
+            *scale = if largest == 0.0 { 1.0 } else { largest / 127.0 };
+            for (k, byte) in bytes.iter_mut().enumerate() {
+                *byte = (weight.get(out, k) / *scale).round() as i8;
             }
-            scales.push(scale);
-            offsets.push(i32::from(ZERO) * sum);
-        }
-        Self { d_in, d_out, scales, offsets, panels }
+        });
+        Self::from_rows([d_out, d_in], &bytes, &scales)
+    }
+
+    /// Weights that were quantised before: d_out × d_in bytes and a scale for each output.
+    ///
+    /// # Panics
+    /// If there are more or fewer bytes or scales, or a byte is −128.
+    pub fn from_rows([d_out, d_in]: [usize; 2], bytes: &[i8], scales: &[f32]) -> Self {
+        assert!(bytes.len() == d_out * d_in && scales.len() == d_out, "{d_out} × {d_in} weights");
+        assert!(!bytes.contains(&i8::MIN), "bytes are from −127 to 127");
+        let depth = d_in.next_multiple_of(GROUP);
+        let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * depth * PANEL_COLS];
+        let mut offsets = vec![0; d_out.next_multiple_of(PANEL_COLS)];
+        let columns =
+            panels.par_chunks_mut((depth * PANEL_COLS).max(1)).zip(offsets.par_chunks_mut(PANEL_COLS));
+        columns.enumerate().with_min_len(4).for_each(|(panel, (panel_bytes, offsets))| {
+            for (column, offset) in offsets.iter_mut().enumerate().take(d_out - panel * PANEL_COLS) {
+                let row = &bytes[(panel * PANEL_COLS + column) * d_in..][..d_in];
+                *offset = i32::from(ZERO) * row.iter().map(|&byte| i32::from(byte)).sum::<i32>();
+                for (group, four) in row.chunks(GROUP).enumerate() {
+                    panel_bytes[(group * PANEL_COLS + column) * GROUP..][..four.len()].copy_from_slice(four);
+                }
+            }
+        });
+        Self { d_in, d_out, scales: scales.to_vec(), offsets, panels }
+    }
+
+    /// The bytes, row after row.
+    pub fn to_rows(&self) -> Vec<i8> {
+        let depth = self.d_in.next_multiple_of(GROUP);
+        let byte = |out: usize, k: usize| {
+            let panel = out / PANEL_COLS * depth * PANEL_COLS;
+            self.panels[panel + (k / GROUP * PANEL_COLS + out % PANEL_COLS) * GROUP + k % GROUP]
+        };
+        (0..self.d_out * self.d_in).map(|at| byte(at / self.d_in, at % self.d_in)).collect()
+    }
+
+    /// A scale for each output.
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
     }
 
     /// Bytes held.
@@ -139,19 +175,19 @@ impl Int8Weights {
             let weights = &self.panels[panel * depth * PANEL_COLS..(panel + 1) * depth * PANEL_COLS];
             let first = panel * PANEL_COLS;
             let cols = PANEL_COLS.min(self.d_out - first);
+            let offsets = self.offsets[first..].first_chunk().expect("whole panels");
             let mut bias_or_zero = [0.0; PANEL_COLS];
             if let Some(bias) = finish.bias {
                 bias_or_zero[..cols].copy_from_slice(&bias[first..first + cols]);
             }
             let columns = Columns {
                 scales: &self.scales[first..first + cols],
-                offsets: &self.offsets[first..first + cols],
                 bias_or_zero,
                 activation: finish.activation,
             };
             for row in (0..n_rows).step_by(TILE_ROWS) {
                 let rows = TILE_ROWS.min(n_rows - row);
-                multiply(&x.bytes[row * depth..(row + rows) * depth], weights, &mut sums[..rows]);
+                multiply(&x.bytes[row * depth..(row + rows) * depth], weights, offsets, &mut sums[..rows]);
                 // SAFETY: promised by the caller; the tile lies inside the matrix.
                 let mut out = unsafe { Tile::at(target, [row, first], cols) };
                 dequantize(&mut out, &sums[..rows], &x.scales[row..row + rows], &columns);
@@ -194,28 +230,23 @@ struct Finish<'a> {
 /// What belongs to the columns of one panel.
 struct Columns<'a> {
     scales: &'a [f32],
-    offsets: &'a [i32],
     bias_or_zero: [f32; PANEL_COLS],
     activation: Activation,
 }
 
 vectorised! {
-    /// act(s_x s_w (Σ q p − 128 Σ p) + b) for the rows of a tile.
+    /// act(s_x s_w Σ (q − 128) p + b) for the rows of a tile.
     fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], row_scales: &[f32], columns: &Columns<'_>) {
         for (row, (sums, row_scale)) in sums.iter().zip(row_scales).enumerate() {
             // SAFETY: a tile has as many rows as sums.
             let out = unsafe { tile.row(row) };
-            if let (Some(out), Some(scales), Some(offsets)) =
-                (out.first_chunk_mut::<PANEL_COLS>(), columns.scales.first_chunk(), columns.offsets.first_chunk())
-            {
+            if let (Some(out), Some(scales)) = (out.first_chunk_mut::<PANEL_COLS>(), columns.scales.first_chunk()) {
                 // Whole panels have a known size, which makes straight vector code.
-                scale_row(out, sums, [scales, &columns.bias_or_zero], offsets, *row_scale, columns.activation);
+                scale_row(out, sums, [scales, &columns.bias_or_zero], *row_scale, columns.activation);
             } else {
-                let mut whole = [0.0; PANEL_COLS];
-                let (mut scales, mut offsets) = ([0.0; PANEL_COLS], [0; PANEL_COLS]);
+                let (mut whole, mut scales) = ([0.0; PANEL_COLS], [0.0; PANEL_COLS]);
                 scales[..out.len()].copy_from_slice(columns.scales);
-                offsets[..out.len()].copy_from_slice(columns.offsets);
-                scale_row(&mut whole, sums, [&scales, &columns.bias_or_zero], &offsets, *row_scale, columns.activation);
+                scale_row(&mut whole, sums, [&scales, &columns.bias_or_zero], *row_scale, columns.activation);
                 out.copy_from_slice(&whole[..out.len()]);
             }
         }
@@ -227,12 +258,11 @@ fn scale_row(
     out: &mut [f32; PANEL_COLS],
     sums: &[i32; PANEL_COLS],
     [scales, bias]: [&[f32; PANEL_COLS]; 2],
-    offsets: &[i32; PANEL_COLS],
     row_scale: f32,
     activation: Activation,
 ) {
     for col in 0..PANEL_COLS {
-        out[col] = (sums[col] - offsets[col]) as f32 * (row_scale * scales[col]) + bias[col];
+        out[col] = sums[col] as f32 * (row_scale * scales[col]) + bias[col];
     }
     with_function!(activation, f => for number in out {
         *number = f(*number).0;
@@ -278,84 +308,6 @@ vectorised! {
     }
 }
 
-/// sums[row][col] = Σ over k of a[row][k]·b[k][col] for one panel.
-fn multiply(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
-    #[cfg(target_arch = "x86_64")]
-    if has_vnni() {
-        // SAFETY: just checked; a holds a row of whole groups for each of the sums.
-        return unsafe {
-            match sums.len() {
-                1 => vnni::<1>(a, b, sums),
-                2 => vnni::<2>(a, b, sums),
-                3 => vnni::<3>(a, b, sums),
-                4 => vnni::<4>(a, b, sums),
-                5 => vnni::<5>(a, b, sums),
-                6 => vnni::<6>(a, b, sums),
-                7 => vnni::<7>(a, b, sums),
-                _ => vnni::<8>(a, b, sums),
-            }
-        };
-    }
-    plain(a, b, sums);
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_vnni() -> bool {
-    use std::sync::OnceLock;
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| {
-        crate::isa::Isa::best() == crate::isa::Isa::Avx512 && is_x86_feature_detected!("avx512vnni")
-    })
-}
-
-vectorised! {
-    /// The twin without VNNI; compilers make 16-bit products of it where AVX2 is there.
-    fn plain(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
-        let depth = b.len() / PANEL_COLS;
-        for (row, sums) in a.chunks_exact(depth.max(1)).zip(sums) {
-            *sums = [0; PANEL_COLS];
-            for (a, b) in row.chunks_exact(GROUP).zip(b.chunks_exact(PANEL_COLS * GROUP)) {
-                for col in 0..PANEL_COLS {
-                    let mut sum = 0;
-                    for k in 0..GROUP {
-                        sum += i32::from(a[k]) * i32::from(b[col * GROUP + k]);
-                    }
-                    sums[col] += sum;
-                }
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The machine has AVX-512 VNNI; `a` holds `ROWS` rows of as many bytes as a column of `b`; `sums` has `ROWS` rows.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn vnni<const ROWS: usize>(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
-    use std::arch::x86_64::{
-        _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
-    };
-    let depth = b.len() / PANEL_COLS;
-    let mut vectors = [[_mm512_setzero_si512(); 2]; ROWS];
-    // SAFETY: promised by the caller.
-    unsafe {
-        for group in 0..depth / GROUP {
-            let at = b.as_ptr().add(group * PANEL_COLS * GROUP);
-            let (left, right) = (_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast()));
-            for (row, vectors) in vectors.iter_mut().enumerate() {
-                let four = a.as_ptr().add(row * depth + group * GROUP).cast::<i32>().read_unaligned();
-                let four = _mm512_set1_epi32(four);
-                vectors[0] = _mm512_dpbusd_epi32(vectors[0], four, left);
-                vectors[1] = _mm512_dpbusd_epi32(vectors[1], four, right);
-            }
-        }
-        for (sums, vectors) in sums.iter_mut().zip(vectors) {
-            _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
-            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), vectors[1]);
-        }
-    }
-}
-
 /// The numbers that `rows` stand for.
 pub fn dequantize_rows(rows: &Int8Rows) -> Tensor {
     let mut out = Tensor::uninit(&[rows.scales.len(), rows.width]);
@@ -379,31 +331,6 @@ mod tests {
     fn numbers(len: usize, stream: u64) -> Vec<f32> {
         let random = Random::new(5).stream(stream);
         (0..len as u64).map(|index| random.uniform(index) as f32 * 4.0 - 2.0).collect()
-    }
-
-    #[test]
-    fn both_kernels_are_exact() {
-        for (rows, depth) in [(1, 4), (3, 64), (8, 252)] {
-            let random = Random::new(1).stream(depth as u64);
-            let a: Vec<u8> = (0..rows * depth).map(|i| random.u64(i as u64) as u8).collect();
-            let b: Vec<i8> =
-                (0..depth * PANEL_COLS).map(|i| random.u64(1_000_000 + i as u64) as i8).collect();
-            let mut expected = vec![[0; PANEL_COLS]; rows];
-            for row in 0..rows {
-                for col in 0..PANEL_COLS {
-                    let product = |k: usize| {
-                        let byte = b[(k / GROUP * PANEL_COLS + col) * GROUP + k % GROUP];
-                        i32::from(a[row * depth + k]) * i32::from(byte)
-                    };
-                    expected[row][col] = (0..depth).map(product).sum();
-                }
-            }
-            for kernel in [multiply, plain] {
-                let mut sums = vec![[0; PANEL_COLS]; rows];
-                kernel(&a, &b, &mut sums);
-                assert_eq!(sums, expected, "{rows} × {depth}");
-            }
-        }
     }
 
     /// The result is the exact product of the dequantised numbers, and those are within half a step of the real ones.

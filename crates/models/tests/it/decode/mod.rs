@@ -1,0 +1,80 @@
+//! Decoding: outside answers, laws, and an example worked out by hand.
+
+mod exhaustive;
+mod laws;
+mod methods;
+mod outside;
+mod worked;
+
+use polyhead_attention::Capture;
+use polyhead_models::Result;
+use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
+use polyhead_models::transformer::{Decoding, Translator};
+use polyhead_random::Random;
+use polyhead_tensor::{Parameters, Tensor};
+
+/// A golden model, loaded.
+struct Loaded {
+    model: Translator,
+    parameters: Parameters,
+    capture: Capture,
+}
+
+impl Loaded {
+    fn new(name: &str) -> Self {
+        let (model, parameters) = crate::outside::load(&crate::outside::golden(name));
+        Self { model, parameters, capture: Capture::off() }
+    }
+
+    fn decoding(&self) -> Decoding<'_> {
+        Decoding { model: &self.model, parameters: &self.parameters, capture: &self.capture }
+    }
+
+    fn options(&self, max: usize) -> DecodeOptions {
+        let config = self.model.config();
+        let lengths = Lengths { max, ..Lengths::default() };
+        DecodeOptions {
+            start_id: config.start_id,
+            end_id: config.end_id,
+            lengths,
+            ..DecodeOptions::default()
+        }
+    }
+}
+
+/// Sentences of 1 to 15 ids below 96.
+fn sentences(n: usize, seed: u64) -> Vec<Vec<u32>> {
+    (0..n as u64)
+        .map(|sentence| {
+            let random = Random::new(seed).stream(sentence);
+            (0..=random.below(15, 0) as u64).map(|place| 1 + random.below(95, 1 + place) as u32).collect()
+        })
+        .collect()
+}
+
+fn slices(sentences: &[Vec<u32>]) -> Vec<&[u32]> {
+    sentences.iter().map(Vec::as_slice).collect()
+}
+
+/// All bits of a hypothesis.
+fn bits(hypothesis: &Hypothesis) -> (Vec<u32>, u64, u64) {
+    (hypothesis.ids.clone(), hypothesis.log_probability.to_bits(), hypothesis.score.to_bits())
+}
+
+/// A model that knows the last token only: row i holds the probabilities after token i.
+struct Table<const N: usize>([[f32; N]; N]);
+
+impl<const N: usize> NextToken for Table<N> {
+    type State = ();
+
+    fn start(&self, _: &[&[u32]], _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn step(&self, (): &mut (), tokens: &[u32]) -> Result<Tensor> {
+        let rows = tokens.iter().flat_map(|&id| self.0[id as usize].map(f32::ln)).collect();
+        Ok(Tensor::new(&[tokens.len(), N], rows))
+    }
+
+    fn reorder(&self, (): &mut (), _: &[usize]) {}
+}

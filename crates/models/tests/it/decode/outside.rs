@@ -1,0 +1,182 @@
+//! Outside answers: `generate()` of Hugging Face's transformers, greedy and with beams
+//! (`tests/golden/marian/make.py`, `tests/golden/marian/rules.py`, `tests/golden/opus/make.py`).
+
+use std::path::Path;
+
+use polyhead_models::decode::beam::{BeamOptions, beam};
+use polyhead_models::decode::greedy::greedy;
+use polyhead_models::decode::length_penalty::LengthPenalty;
+use polyhead_models::decode::rules::{AtLimit, Rules};
+use polyhead_models::decode::stopping::EarlyStopping;
+use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
+use serde_json::Value;
+
+use super::{Loaded, bits, slices};
+use crate::outside::{golden, marian_folders};
+
+const TOLERANCE: f64 = 1e-4;
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn array(list: &Value) -> &[Value] {
+    list.as_array().unwrap()
+}
+
+fn ids(list: &Value) -> Vec<u32> {
+    array(list).iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+fn rules(settings: &Value) -> Rules {
+    let suppressed =
+        settings["bad_words_ids"].as_array().map_or(Vec::new(), |all| all.iter().map(ids).collect());
+    let at_limit = if settings["forced_eos_token_id"].is_null() { AtLimit::Cut } else { AtLimit::ForceEnd };
+    Rules { suppressed, at_limit, ..Rules::default() }
+}
+
+/// `expected` has ids, the start token first, and a number under `key`.
+fn assert_equal(found: &Hypothesis, number: f64, expected: &Value, key: &str) {
+    assert_eq!(found.ids, ids(&expected["ids"])[1..]);
+    let error = number - expected[key].as_f64().unwrap();
+    assert!(error.abs() < TOLERANCE, "{:?}: {key} off by {error}", found.ids);
+}
+
+#[test]
+fn greedy_translations_of_marian_models_are_hugging_faces() {
+    for folder in marian_folders() {
+        let loaded = Loaded::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
+        let all = read(&folder.join("generate.json"));
+        let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
+        let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
+        let options = DecodeOptions { rules: rules(&all), ..loaded.options(max_length) };
+        let together = greedy(&loaded.decoding(), &slices(&sources), &options).unwrap();
+        let results = array(&all["greedy"]["results"]);
+        assert_eq!(all["greedy"]["batched"], "same");
+        for ((source, found), expected) in sources.iter().zip(&together).zip(results) {
+            assert_equal(found, found.log_probability, expected, "log_probability");
+            let alone = greedy(&loaded.decoding(), &[source], &options).unwrap();
+            assert_eq!(bits(&alone[0]), bits(found), "alone as in a batch");
+        }
+    }
+}
+
+fn beam_options(decode: &DecodeOptions, case: &Value) -> BeamOptions {
+    let number = |key: &str| case[key].as_u64().unwrap() as usize;
+    BeamOptions {
+        decode: decode.clone(),
+        beam_size: number("num_beams"),
+        top_beams: number("num_return_sequences"),
+        length_penalty: LengthPenalty::Power(case["length_penalty"].as_f64().unwrap()),
+        coverage_penalty: 0.0,
+        early_stopping: match &case["early_stopping"] {
+            Value::Bool(true) => EarlyStopping::First,
+            Value::Bool(false) => EarlyStopping::Heuristic,
+            Value::String(text) if text == "never" => EarlyStopping::Never,
+            other => panic!("{other}"),
+        },
+    }
+}
+
+#[test]
+fn beams_of_marian_models_are_hugging_faces() {
+    let mut compared = 0;
+    for folder in marian_folders() {
+        let loaded = Loaded::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
+        let all = read(&folder.join("generate.json"));
+        let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
+        let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
+        let decode = DecodeOptions { rules: rules(&all), ..loaded.options(max_length) };
+        for case in array(&all["beam"]) {
+            let options = beam_options(&decode, case);
+            let together = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();
+            assert_eq!(case["batched"], "same", "{}", folder.display());
+            for ((source, found), expected) in sources.iter().zip(&together).zip(array(&case["results"])) {
+                assert_eq!(found.len(), array(expected).len());
+                for (found, expected) in found.iter().zip(array(expected)) {
+                    assert_equal(found, found.score, expected, "score");
+                    compared += 1;
+                }
+                let alone = beam(&loaded.decoding(), &[source], &options).unwrap().remove(0);
+                let [alone, found] = [&alone, found].map(|all| all.iter().map(bits).collect::<Vec<_>>());
+                assert_eq!(alone, found, "alone as in a batch");
+            }
+        }
+    }
+    assert_eq!(compared, 9 * 8 * 6 * (1 + 4 + 1));
+}
+
+/// What a case of rules.json asks for, on top of the model's own settings.
+fn with_rules(loaded: &Loaded, all: &Value, options: &Value) -> DecodeOptions {
+    let mut settings = all.clone();
+    for (key, value) in options.as_object().unwrap() {
+        settings[key] = value.clone();
+    }
+    let number = |key: &str, otherwise: f64| options[key].as_f64().unwrap_or(otherwise);
+    let rules = Rules {
+        no_repeat_ngram: number("no_repeat_ngram_size", 0.0) as usize,
+        repetition_penalty: number("repetition_penalty", 1.0) as f32,
+        ..rules(&settings)
+    };
+    let plain = loaded.options(all["max_new_tokens"].as_u64().unwrap() as usize);
+    let lengths = Lengths { min: number("min_new_tokens", 0.0) as usize, ..plain.lengths };
+    DecodeOptions { rules, lengths, ..plain }
+}
+
+#[test]
+fn rules_and_ways_to_stop_are_hugging_faces() {
+    let mut compared = 0;
+    for name in ["relu", "gelu", "opus"] {
+        let folder = golden("marian").join(name);
+        let loaded = Loaded::new(&format!("marian/{name}"));
+        let all = read(&folder.join("generate.json"));
+        let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
+        for case in array(&read(&folder.join("rules.json"))) {
+            let decode = with_rules(&loaded, &all, &case["options"]);
+            let options = beam_options(&decode, &case["options"]);
+            let found: Vec<Vec<Hypothesis>> = if options.beam_size == 1 {
+                let found = greedy(&loaded.decoding(), &slices(&sources), &decode).unwrap();
+                found.into_iter().map(|found| vec![found]).collect()
+            } else {
+                beam(&loaded.decoding(), &slices(&sources), &options).unwrap()
+            };
+            for (found, expected) in found.iter().zip(array(&case["results"])) {
+                assert_eq!(found.len(), array(expected).len());
+                for (found, expected) in found.iter().zip(array(expected)) {
+                    let [found_ids, expected_ids] = [&found.ids[..], &ids(&expected["ids"])[1..]];
+                    assert_eq!(found_ids, expected_ids, "{name} {}", case["options"]);
+                    let error = found.score - expected["score"].as_f64().unwrap_or(found.score);
+                    let bound = TOLERANCE * found.score.abs().max(1.0);
+                    assert!(error.abs() < bound, "{name} {}: off by {error}", case["options"]);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(compared, 3 * 8 * (2 * 12 + 3 * 9));
+}
+
+#[test]
+fn translations_of_a_model_that_was_taught_are_hugging_faces() {
+    let folder = golden("opus");
+    let loaded = Loaded::new("opus");
+    let settings = read(&folder.join("generation_config.json"));
+    let all = read(&folder.join("expected.json"));
+    // max_length counts the start token.
+    let max_length = settings["max_length"].as_u64().unwrap() as usize - 1;
+    let decode = DecodeOptions { rules: rules(&settings), ..loaded.options(max_length) };
+    let options = BeamOptions { decode: decode.clone(), ..BeamOptions::default() };
+    let mut compared = 0;
+    for case in array(&all["generate"]) {
+        let Some(text) = array(&all["texts"]).iter().find(|text| text["text"] == case["text"]) else {
+            continue;
+        };
+        let source = ids(&text["source_ids"]);
+        let found = &greedy(&loaded.decoding(), &[&source], &decode).unwrap()[0];
+        assert_equal(found, found.log_probability / found.ids.len() as f64, &case["greedy"], "score");
+        let found = &beam(&loaded.decoding(), &[&source], &options).unwrap()[0][0];
+        assert_equal(found, found.score, &case["beam"], "score");
+        compared += 1;
+    }
+    assert_eq!(compared, 5, "sources whose ids are in the file");
+}

@@ -1,0 +1,216 @@
+//! Exact products of bytes for one panel: Σ (a − 128)·b in 32 bits, with VNNI, with AVX2, and in plain code.
+//!
+//! VNNI multiplies u8 with i8, so it starts from −128 Σ b and adds Σ a·b. AVX2 multiplies |s|, s = a − 128, with b that has
+//! taken the sign of s: two such products fit 16 bits as long as b is not −128.
+
+use super::{GROUP, PANEL_COLS, ZERO};
+use crate::lanes::vectorised;
+
+/// sums[row][col] = Σ over k of (a[row][k] − 128)·b[k][col] for one panel; `offsets` are 128 Σ b of its columns.
+pub(super) fn multiply(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
+    #[cfg(target_arch = "x86_64")]
+    match x86() {
+        // SAFETY: just checked; a holds a row of whole groups for each of the sums.
+        X86::Vnni => return unsafe { vnni_rows(a, b, offsets, sums) },
+        // SAFETY: as above.
+        X86::Avx2 => return unsafe { avx2_rows(a, b, sums) },
+        X86::Neither => {}
+    }
+    plain(a, b, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+enum X86 {
+    Vnni,
+    Avx2,
+    Neither,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn x86() -> X86 {
+    use std::sync::OnceLock;
+
+    use crate::isa::Isa;
+    static BEST: OnceLock<X86> = OnceLock::new();
+    *BEST.get_or_init(|| match Isa::best() {
+        Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => X86::Vnni,
+        Isa::Avx512 | Isa::Avx2 => X86::Avx2,
+        Isa::Portable => X86::Neither,
+    })
+}
+
+vectorised! {
+    /// The plain twin.
+    fn plain(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+        let depth = b.len() / PANEL_COLS;
+        for (row, sums) in a.chunks_exact(depth.max(1)).zip(sums) {
+            *sums = [0; PANEL_COLS];
+            for (a, b) in row.chunks_exact(GROUP).zip(b.chunks_exact(PANEL_COLS * GROUP)) {
+                for col in 0..PANEL_COLS {
+                    let mut sum = 0;
+                    for k in 0..GROUP {
+                        sum += (i32::from(a[k]) - i32::from(ZERO)) * i32::from(b[col * GROUP + k]);
+                    }
+                    sums[col] += sum;
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 VNNI; `a` holds as many rows as `sums`, of as many bytes as a column of `b`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn vnni_rows(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match sums.len() {
+            1 => vnni::<1>(a, b, offsets, sums),
+            2 => vnni::<2>(a, b, offsets, sums),
+            3 => vnni::<3>(a, b, offsets, sums),
+            4 => vnni::<4>(a, b, offsets, sums),
+            5 => vnni::<5>(a, b, offsets, sums),
+            6 => vnni::<6>(a, b, offsets, sums),
+            7 => vnni::<7>(a, b, offsets, sums),
+            _ => vnni::<8>(a, b, offsets, sums),
+        }
+    }
+}
+
+/// # Safety
+/// As for `vnni_rows`; `sums` has `ROWS` rows.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn vnni<const ROWS: usize>(
+    a: &[u8],
+    b: &[i8],
+    offsets: &[i32; PANEL_COLS],
+    sums: &mut [[i32; PANEL_COLS]],
+) {
+    use std::arch::x86_64::{
+        _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
+        _mm512_storeu_si512, _mm512_sub_epi32,
+    };
+    let depth = b.len() / PANEL_COLS;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let start = [0, 16].map(|col| {
+            _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(offsets.as_ptr().add(col).cast()))
+        });
+        let mut vectors = [start; ROWS];
+        for group in 0..depth / GROUP {
+            let at = b.as_ptr().add(group * PANEL_COLS * GROUP);
+            let (left, right) = (_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast()));
+            for (row, vectors) in vectors.iter_mut().enumerate() {
+                let four = a.as_ptr().add(row * depth + group * GROUP).cast::<i32>().read_unaligned();
+                let four = _mm512_set1_epi32(four);
+                vectors[0] = _mm512_dpbusd_epi32(vectors[0], four, left);
+                vectors[1] = _mm512_dpbusd_epi32(vectors[1], four, right);
+            }
+        }
+        for (sums, vectors) in sums.iter_mut().zip(vectors) {
+            _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
+            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), vectors[1]);
+        }
+    }
+}
+
+/// # Safety
+/// The machine has AVX2; `a` holds as many rows as `sums`, of as many bytes as a column of `b`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn avx2_rows(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+    let depth = b.len() / PANEL_COLS;
+    let (pairs, last) = sums.as_chunks_mut::<2>();
+    let done = 2 * pairs.len();
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (pair, sums) in pairs.iter_mut().enumerate() {
+            avx2::<2>(&a[2 * pair * depth..], b, sums);
+        }
+        if !last.is_empty() {
+            avx2::<1>(&a[done * depth..], b, last);
+        }
+    }
+}
+
+/// # Safety
+/// As for `avx2_rows`; `sums` has `ROWS` rows.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<const ROWS: usize>(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
+    use std::arch::x86_64::{
+        _mm256_abs_epi8, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
+        _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sign_epi8,
+        _mm256_storeu_si256, _mm256_xor_si256,
+    };
+    /// Columns of a vector.
+    const COLS: usize = 8;
+    let depth = b.len() / PANEL_COLS;
+    let (ones, high) = (_mm256_set1_epi16(1), _mm256_set1_epi8(i8::MIN));
+    let mut vectors = [[_mm256_setzero_si256(); PANEL_COLS / COLS]; ROWS];
+    // SAFETY: promised by the caller.
+    unsafe {
+        for group in 0..depth / GROUP {
+            let at = b.as_ptr().add(group * PANEL_COLS * GROUP);
+            let signed: [_; ROWS] = std::array::from_fn(|row| {
+                let four = a.as_ptr().add(row * depth + group * GROUP).cast::<i32>().read_unaligned();
+                // Flipping the highest bit takes 128 away.
+                _mm256_xor_si256(_mm256_set1_epi32(four), high)
+            });
+            for part in 0..PANEL_COLS / COLS {
+                let weights = _mm256_loadu_si256(at.add(part * COLS * GROUP).cast());
+                for (vectors, &signed) in vectors.iter_mut().zip(&signed) {
+                    let pairs =
+                        _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(weights, signed));
+                    vectors[part] = _mm256_add_epi32(vectors[part], _mm256_madd_epi16(pairs, ones));
+                }
+            }
+        }
+        for (sums, vectors) in sums.iter_mut().zip(vectors) {
+            for (part, vector) in vectors.into_iter().enumerate() {
+                _mm256_storeu_si256(sums.as_mut_ptr().add(part * COLS).cast(), vector);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyhead_random::Random;
+
+    use super::*;
+
+    #[test]
+    fn all_kernels_are_exact() {
+        for (rows, depth) in [(1, 4), (3, 64), (8, 252)] {
+            let random = Random::new(1).stream(depth as u64);
+            // The outermost bytes are the likeliest to overflow.
+            let a: Vec<u8> = (0..rows * depth).map(|i| [0, 255, random.u64(i as u64) as u8][i % 3]).collect();
+            let b: Vec<i8> = (0..depth * PANEL_COLS)
+                .map(|i| [127, -127, (random.u64(1_000_000 + i as u64) as i8).max(-127)][i / GROUP % 3])
+                .collect();
+            let byte =
+                |k: usize, col: usize| i32::from(b[(k / GROUP * PANEL_COLS + col) * GROUP + k % GROUP]);
+            let offsets = std::array::from_fn(|col| 128 * (0..depth).map(|k| byte(k, col)).sum::<i32>());
+            let product = |row: usize, col: usize| {
+                (0..depth).map(|k| (i32::from(a[row * depth + k]) - 128) * byte(k, col)).sum::<i32>()
+            };
+            let expected: Vec<[i32; PANEL_COLS]> =
+                (0..rows).map(|row| std::array::from_fn(|col| product(row, col))).collect();
+            let run = |kernel: &dyn Fn(&mut [[i32; PANEL_COLS]])| {
+                let mut sums = vec![[0; PANEL_COLS]; rows];
+                kernel(&mut sums);
+                sums
+            };
+            assert_eq!(run(&|sums| multiply(&a, &b, &offsets, sums)), expected, "{rows} × {depth}");
+            assert_eq!(run(&|sums| plain(&a, &b, sums)), expected, "plain, {rows} × {depth}");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: just checked.
+                let avx2 = run(&|sums| unsafe { avx2_rows(&a, &b, sums) });
+                assert_eq!(avx2, expected, "AVX2, {rows} × {depth}");
+            }
+        }
+    }
+}
