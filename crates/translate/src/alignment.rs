@@ -1,5 +1,5 @@
 //! Which source word a target word comes from: the cross-attention of the last decoder layer but one, averaged over its
-//! heads, which agrees best with human alignments (Garg et al. 2019, section 4.1).
+//! heads, which agrees best with human alignments (Garg et al. 2019).
 //!
 //! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
 //! space), and every target word goes to its strongest source word. This is evidence of the model, not of the language:

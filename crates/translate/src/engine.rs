@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyhead_models::checkpoint::{load_parameters, read_config};
+use polyhead_models::checkpoint::{load_prepared, read_config};
 use polyhead_models::transformer::Translator;
 use polyhead_tensor::{Parameters, Precision};
 
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// How a folder is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadOptions {
-    /// What weights are kept as; as they are. Bytes are smaller and faster, and a little less exact.
+    /// What weights are kept as; as they are in the files. Bytes are smaller and faster, and a little less exact.
     pub precision: Precision,
 }
 
@@ -46,8 +46,7 @@ impl Engine {
         let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size);
         let mut parameters = Parameters::default();
         let model = Translator::new(&config, &mut parameters)?;
-        load_parameters(folder, &config, layout, &mut parameters)?;
-        parameters.prepare(options.precision);
+        load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
         Ok(Self { model, parameters, tokenizers, generation, languages })
     }
 

@@ -72,7 +72,15 @@ impl Search {
             LengthFormula::Wu => LengthPenalty::Wu(alpha),
         };
         let decode = DecodeOptions { start_id, end_id, lengths, rules };
-        let beam = BeamOptions { decode, beam_size, top_beams: n_best, length_penalty, early_stopping };
+        let top_beams = n_best;
+        let beam = BeamOptions {
+            decode,
+            beam_size,
+            top_beams,
+            length_penalty,
+            early_stopping,
+            ..BeamOptions::default()
+        };
         Ok(Self { beam, sampling: options.sampling })
     }
 

@@ -3,7 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use polyhead_translate::{Engine, LoadOptions};
+use polyhead_models::checkpoint::{SaveOptions, save};
+use polyhead_models::transformer::config::{StackConfig, Tie};
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::Parameters;
+use polyhead_text::tokenizer::{SpecialTokens, TrainOptions, train};
+use polyhead_translate::{Engine, Evidence, LoadOptions, TranslateOptions};
 
 use crate::golden;
 
@@ -73,4 +78,89 @@ fn settings_of_an_older_folder_stand_in_its_config() {
     let found = engine.generation();
     assert_eq!((found.beam_size, found.max_length, found.start_id, found.end_id), (6, 39, 210, 0));
     assert_eq!(found.suppressed, [[210]]);
+}
+
+/// Writes a model with random weights, ids of fairseq or of our tokenisers.
+fn write_model(folder: &Path, source_vocab_size: usize, target_vocab_size: usize, pad_id: u32) {
+    let stack = StackConfig::new(2, 2, 16);
+    let config = TransformerConfig {
+        source_vocab_size,
+        target_vocab_size,
+        d_model: 8,
+        encoder: stack,
+        decoder: stack,
+        tie: if source_vocab_size == target_vocab_size { Tie::All } else { Tie::TargetOutput },
+        max_len: 32,
+        pad_id,
+        end_id: 2,
+        start_id: 2,
+        ..TransformerConfig::default()
+    };
+    let mut parameters = Parameters::default();
+    Translator::new(&config, &mut parameters).unwrap();
+    parameters.initialise(5);
+    save(folder, &config, &parameters, &SaveOptions::default()).unwrap();
+}
+
+fn translate(folder: &Path, text: &str, to: Option<&str>) -> polyhead_translate::Translation {
+    let engine = Engine::load(folder, &LoadOptions::default()).unwrap();
+    let options = TranslateOptions {
+        to: to.map(str::to_owned),
+        evidence: Evidence::Alignment,
+        n_best: 2,
+        ..TranslateOptions::default()
+    };
+    engine.translate(&[text], &options).unwrap().remove(0)
+}
+
+#[test]
+fn a_folder_of_ours_has_a_tokenizer_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = ["the cat ate the mouse", "the mouse ate the cat", "a cat"].map(|line| Ok(line.to_owned()));
+    let special = SpecialTokens { tags: vec!["<2de>".into(), "<2tr>".into()], ..SpecialTokens::default() };
+    let options = TrainOptions { vocab_size: Some(28), special, ..TrainOptions::default() };
+    let tokenizer = train(lines.into_iter(), &options, &mut |_| {}).unwrap();
+    tokenizer.save(folder.path().join("tokenizer.json")).unwrap();
+    assert_eq!(tokenizer.id("</s>"), Some(2));
+    write_model(folder.path(), tokenizer.vocab_size(), tokenizer.vocab_size(), 0);
+
+    let engine = Engine::load(folder.path(), &LoadOptions::default()).unwrap();
+    let codes: Vec<&str> =
+        engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
+    assert_eq!(codes, ["de", "tr"]);
+    let ids = engine.source_ids("the cat </s> <2de>").unwrap();
+    assert_eq!(ids.iter().filter(|id| **id == 2).count(), 1);
+    assert_eq!(ids.last(), Some(&2));
+    let plain = translate(folder.path(), "the cat ate the mouse", None);
+    for to in ["tr", "tur", "<2tr>"] {
+        let found = translate(folder.path(), "the cat ate the mouse", Some(to));
+        assert_eq!(found.source_tokens, plain.source_tokens + 1);
+        assert_ne!(found.best().score.to_bits(), plain.best().score.to_bits());
+    }
+}
+
+#[test]
+fn a_folder_of_fairseq_has_codes_and_two_dictionaries() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("bpe.code", "#version: 0.2\nc a\nca t</w>\n");
+    write("dict.aa.txt", "cat 9\nc@@ 5\na@@ 4\nt 2\n");
+    write("dict.bb.txt", "köp@@ 9\nek 5\nkedi 4\nve 3\nsu 2\n");
+    write_model(folder.path(), 8, 9, 1);
+    // By their sizes.
+    let by_size = translate(folder.path(), "cat cat", None);
+    assert_eq!(by_size.source_tokens, 3);
+    assert!(by_size.text().split_whitespace().all(|word| !word.contains("cat")), "{}", by_size.text());
+    // By their names.
+    write("args.json", r#"{"source_lang": "aa", "target_lang": "bb"}"#);
+    assert_eq!(translate(folder.path(), "cat cat", Some("bb")), by_size);
+    write("args.json", r#"{"source_lang": "cc", "target_lang": "bb"}"#);
+    let (message, hint) = refused(folder.path());
+    assert!(
+        message.contains("2 dictionaries, expected one that is the source's and one the target's"),
+        "{message}"
+    );
+    assert_eq!(hint, "name them in args.json: source_lang and target_lang");
+    fs::remove_file(folder.path().join("bpe.code")).unwrap();
+    assert!(refused(folder.path()).0.contains("a folder without a tokeniser, expected tokenizer.json"));
 }
