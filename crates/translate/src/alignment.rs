@@ -100,6 +100,8 @@ impl Pair<'_> {
         // The decoder reads the start token and all but the last; position i then writes piece i.
         let mut target_ids = vec![self.engine.generation().start_id];
         target_ids.extend(target.ids.iter().take(target.ids.len().saturating_sub(1)));
+        // Cut anew, a translation can have more pieces than it was written with.
+        target_ids.truncate(config.max_len);
         let layer = config.decoder.n_layers.saturating_sub(2);
         let capture =
             Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() });

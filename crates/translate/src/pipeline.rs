@@ -15,6 +15,8 @@ use crate::{Engine, Error, Result, batch};
 
 /// Sentences of more pieces than this are cut, whatever the model can take: few sentences are as long in training.
 const MAX_PIECES: usize = 256;
+/// Unknown pieces that a note names.
+const MAX_UNKNOWN: usize = 20;
 /// Sentences of so few pieces are never cut.
 const FEWEST_PIECES: usize = 8;
 
@@ -188,6 +190,12 @@ impl<'a> Request<'a> {
         for (id, span) in encoding.ids.iter().zip(&encoding.offsets) {
             if Some(*id) == unknown {
                 let piece = shortened(text[span.clone()].trim());
+                if pieces.len() == MAX_UNKNOWN {
+                    pieces.push("…".into());
+                }
+                if pieces.len() > MAX_UNKNOWN {
+                    return;
+                }
                 if !piece.is_empty() && !pieces.contains(&piece) {
                     pieces.push(piece);
                 }

@@ -14,7 +14,7 @@
 //! assert_eq!((found.lead, found.sentences[0].separator, found.sentences[1].separator), ("  ", "\n", ""));
 //! ```
 
-use crate::abbreviations::is_abbreviation;
+use crate::abbreviations::{Follower, abbreviation};
 
 /// A text in sentences. `lead`, then each sentence with its separator, is the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,11 +102,11 @@ fn ends_here(text: &str, mark: usize, end: usize) -> bool {
     if first.is_some_and(char::is_lowercase) {
         return false;
     }
-    !(text[mark..].starts_with('.') && end == mark + 1 && is_part_of_word(&text[..mark]))
+    !(text[mark..].starts_with('.') && end == mark + 1 && is_part_of_word(&text[..mark], first))
 }
 
-/// Whether a full stop after `before` belongs to its last word.
-fn is_part_of_word(before: &str) -> bool {
+/// Whether a full stop after `before` belongs to its last word; `next` is what the next word begins with.
+fn is_part_of_word(before: &str, next: Option<char>) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
     let word = word.trim_start_matches(|mark: char| is_opening(mark) || mark == '-');
     let mut characters = word.chars();
@@ -116,7 +116,11 @@ fn is_part_of_word(before: &str) -> bool {
         _ if word.chars().all(|digit| digit.is_ascii_digit()) => word.len() <= 2,
         // z.B., U.S., Ph.D; but not a web address or a number.
         _ if word.contains('.') => word.split('.').all(|part| part.chars().count() <= 2 && is_letters(part)),
-        _ => is_abbreviation(word),
+        _ => match abbreviation(word) {
+            Some(Follower::Anything) => true,
+            Some(Follower::Number) => next.is_some_and(char::is_numeric),
+            None => false,
+        },
     }
 }
 
@@ -192,6 +196,7 @@ mod tests {
         assert_eq!(sentences("« Oui. » Non. ¿Qué? Nada."), ["« Oui. »", "Non.", "¿Qué?", "Nada."]);
         assert_eq!(sentences("Geldim. İyi misin? Şimdi."), ["Geldim.", "İyi misin?", "Şimdi."]);
         assert_eq!(sentences("In 1987. Then"), ["In 1987.", "Then"]);
+        assert_eq!(sentences("He said no. Then he left."), ["He said no.", "Then he left."]);
         assert_eq!(sentences("one\ttwo\nthree\r\n\nfour"), ["one", "two", "three", "four"]);
         assert_eq!(
             sentences("你好。再见！好？「好。」他说。"),
@@ -211,6 +216,7 @@ mod tests {
             "Yahoo! is… fine",
             "1. First point",
             "U.S. Army",
+            "See No. 5 and Fig. 3 of Jan. 2020",
             "...and so on",
         ] {
             assert_eq!(sentences(text), [text]);

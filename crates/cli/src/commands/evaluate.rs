@@ -23,7 +23,7 @@ Examples:
 BLEU, chrF and TER are those of polyhead score. Seconds are those of translating, without loading the model.";
 
 /// Lines translated between two looks at the clock.
-const CHUNK_LINES: usize = 256;
+const CHUNK_LINES: usize = 1024;
 
 /// Options of `polyhead evaluate`.
 #[derive(Debug, Args)]

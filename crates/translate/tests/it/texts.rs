@@ -63,23 +63,34 @@ fn what_the_model_does_not_know_is_noted() {
     let found = translate(&engine(), "The teacher reads 漢字 today.");
     let expected = Note::Unknown { pieces: vec!["漢字".into()] };
     assert!(found.notes.contains(&expected), "{:?}", found.notes);
+    let many: Vec<String> = ('一'..='丰').map(String::from).collect();
+    let found = translate(&engine(), &many.join(" a "));
+    let Some(Note::Unknown { pieces }) = found.notes.iter().find(|note| matches!(note, Note::Unknown { .. }))
+    else {
+        panic!("{:?}", found.notes);
+    };
+    assert_eq!((pieces.len(), pieces.last().map(String::as_str)), (21, Some("…")));
 }
 
 #[test]
 fn loops_are_decoded_again_and_noted() {
     let engine = engine();
+    // The first makes the model say one word some fifty times.
     let texts =
-        ["xqzwv wvzq xq", "zzz qqq www", "one more time with feeling", "0123456789 kqw", "THE OLD DOCTOR"];
-    let raw = TranslateOptions { mode: Mode::Raw, ..TranslateOptions::default() };
-    let (guarded, raw) = (
-        engine.translate(&texts, &TranslateOptions::default()).unwrap(),
-        engine.translate(&texts, &raw).unwrap(),
-    );
+        ["sings qq qq at river 1987 3", "Nobody slept well!", "one more time with feeling", "THE OLD DOCTOR"];
+    let options = |mode| TranslateOptions { mode, to: Some("tur".into()), ..TranslateOptions::default() };
+    let guarded = engine.translate(&texts, &options(Mode::Guarded)).unwrap();
+    let raw = engine.translate(&texts, &options(Mode::Raw)).unwrap();
+    let is_noted =
+        |found: &Translation| found.notes.iter().any(|note| matches!(note, Note::Repetition { .. }));
     for (guarded, raw) in guarded.iter().zip(&raw) {
-        let is_noted = guarded.notes.iter().any(|note| matches!(note, Note::Repetition { .. }));
-        assert!(is_noted || guarded.text() == raw.text(), "{guarded:?}\n{raw:?}");
-        assert!(!raw.notes.iter().any(|note| matches!(note, Note::Repetition { .. } | Note::Split { .. })));
+        assert!(is_noted(guarded) || guarded.text() == raw.text(), "{guarded:?}\n{raw:?}");
+        assert!(!is_noted(raw));
     }
+    let expected = Note::Repetition { sentence: texts[0].into(), is_cured: true };
+    assert!(guarded[0].notes.contains(&expected), "{:?}", guarded[0].notes);
+    assert!(raw[0].text().matches("arkasında arkasında").count() > 10, "{}", raw[0].text());
+    assert!(guarded[0].text().split_whitespace().count() < 20, "{}", guarded[0].text());
 }
 
 #[test]
