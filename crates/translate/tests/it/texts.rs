@@ -154,3 +154,27 @@ fn every_target_word_has_a_source_word() {
         "{pairs:?}"
     );
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
+
+    #[test]
+    fn any_text_keeps_its_layout(text in "([a-z]{1,9}|[ .!?,\t\n…“”()0-9]|\\PC|[\u{0}-\u{1f}]|。|漢){0,60}") {
+        let options = TranslateOptions {
+            beam_size: Some(1),
+            max_length: Some(4),
+            evidence: Evidence::Alignment,
+            ..TranslateOptions::default()
+        };
+        let engine = ENGINE.get_or_init(engine);
+        let found = engine.translate(&[&text], &options).unwrap().remove(0);
+        let breaks = |text: &str| text.chars().filter(|mark| ('\t'..='\r').contains(mark)).collect::<String>();
+        proptest::prop_assert_eq!(breaks(found.text()), breaks(&text));
+        let lead = |text: &str| text[..text.len() - text.trim_start().len()].to_owned();
+        proptest::prop_assert!(found.text().starts_with(&lead(&text)));
+        let words = found.text().split_whitespace().count();
+        proptest::prop_assert!(found.alignment.unwrap().iter().all(|pair| pair.1 < words));
+    }
+}
+
+static ENGINE: std::sync::OnceLock<Engine> = std::sync::OnceLock::new();
