@@ -17,6 +17,8 @@ use crate::{Result, gemm};
 
 /// Positions whose scores are computed at once.
 const WIDTH: usize = 2 * LANES;
+/// Numbers of a value that are mixed at once.
+const VALUES: usize = 4 * LANES;
 /// Multiply-adds worth sharing among threads.
 const PARALLEL_WORK: usize = 1 << 17;
 
@@ -85,6 +87,14 @@ impl KeysValues {
     /// Makes the first `len` positions of slot `to` those of slot `from`.
     pub fn copy(&mut self, from: usize, to: usize, len: usize) {
         let CacheShape { n_heads, d_key, d_value } = self.shape;
+        if 2 * len >= self.capacity {
+            // One copy of everything is faster than many of what is used.
+            for (numbers, width) in [(&mut self.keys, d_key), (&mut self.values, d_value)] {
+                let size = n_heads * width * self.capacity;
+                numbers.copy_within(from * size..(from + 1) * size, to * size);
+            }
+            return;
+        }
         for row in 0..n_heads * d_key {
             let start = (from * n_heads * d_key + row) * self.capacity;
             self.keys.copy_within(start..start + len, (to * n_heads * d_key + row) * self.capacity);
@@ -300,13 +310,13 @@ vectorised! {
     /// out[d] ← out[d] + Σ over p of weights[p]·rows[p][d], one chain of fused operations for each number.
     fn add_rows(out: &mut [f32], weights: &[f32], rows: &[f32]) {
         let width = out.len();
-        let (blocks, rest) = out.as_chunks_mut::<WIDTH>();
+        let (blocks, rest) = out.as_chunks_mut::<VALUES>();
         // Sums stay in registers while the positions go by.
         for (block, out) in blocks.iter_mut().enumerate() {
             let mut sums = *out;
             for (&weight, row) in weights.iter().zip(rows.chunks_exact(width)) {
-                let Some(row) = row[block * WIDTH..].first_chunk::<WIDTH>() else { break };
-                for lane in 0..WIDTH {
+                let Some(row) = row[block * VALUES..].first_chunk::<VALUES>() else { break };
+                for lane in 0..VALUES {
                     sums[lane] = weight.mul_add(row[lane], sums[lane]);
                 }
             }
