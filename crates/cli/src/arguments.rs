@@ -20,6 +20,10 @@ pub(crate) enum Command {
     /// Train tokenisers and use them: text to ids and back
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Translate texts or lines with a model
+    Translate(commands::translate::Translate),
+    /// Translate a test set and score the result
+    Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser
     Info(commands::info::Info),
     /// Compare a model with what another program computed, layer by layer

@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod conversion;
 mod corpus_options;
+mod decode_options;
 mod model_folder;
 mod report;
 

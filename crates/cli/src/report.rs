@@ -42,6 +42,8 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         (failure.hint.clone(), 1)
     } else if let Some(error) = error.downcast_ref::<polyhead_text::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else if let Some(error) = error.downcast_ref::<polyhead_translate::Error>() {
+        (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_models::Error>() {
         (error.hint(), 1)
     } else if let Some(error) = error.downcast_ref::<polyhead_tensor::Error>() {

@@ -58,15 +58,15 @@ impl Lines {
     pub fn from_reader(reader: impl Read + Send + 'static, name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref().to_owned();
         let failed = |error| Error::io(&path, "read", error);
-        let (start, reader) = peek(reader, GZIP_MAGIC.len()).map_err(failed)?;
-        let unpacked: Box<dyn Read + Send> = if start == GZIP_MAGIC {
+        let (start, reader) = peek(reader, &GZIP_MAGIC).map_err(failed)?;
+        let unpacked: Box<dyn Read + Send> = if start == Start::Magic {
             Box::new(MultiGzDecoder::new(BufReader::new(reader)))
         } else {
             Box::new(reader)
         };
         // Some editors put a byte-order mark before the first line; it is no text.
-        let (start, mut unpacked) = peek(unpacked, BYTE_ORDER_MARK.len()).map_err(failed)?;
-        if start == BYTE_ORDER_MARK {
+        let (start, mut unpacked) = peek(unpacked, &BYTE_ORDER_MARK).map_err(failed)?;
+        if start == Start::Magic {
             unpacked.read_exact(&mut [0; BYTE_ORDER_MARK.len()]).map_err(failed)?;
         }
         let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked));
@@ -129,11 +129,26 @@ impl Lines {
 /// A reader with some bytes put back before it.
 type Refilled<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
 
-/// The first bytes of `reader`, up to `len`, and a reader that begins with them. A pipe may give them one by one.
-fn peek<R: Read>(mut reader: R, len: usize) -> io::Result<(Vec<u8>, Refilled<R>)> {
-    let mut start = Vec::with_capacity(len);
-    reader.by_ref().take(len as u64).read_to_end(&mut start)?;
-    Ok((start.clone(), io::Cursor::new(start).chain(reader)))
+/// How a stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// With the bytes looked for.
+    Magic,
+    /// Otherwise.
+    Other,
+}
+
+/// Whether `reader` begins with `magic`, and a reader that still has its first bytes. A pipe may give them one by one,
+/// and no further byte is waited for once one differs: a short line may be all there is for a while.
+fn peek<R: Read>(mut reader: R, magic: &[u8]) -> io::Result<(Start, Refilled<R>)> {
+    let mut start = Vec::with_capacity(magic.len());
+    while start.len() < magic.len() && magic.starts_with(&start) {
+        if reader.by_ref().take(1).read_to_end(&mut start)? == 0 {
+            break;
+        }
+    }
+    let found = if start == magic { Start::Magic } else { Start::Other };
+    Ok((found, io::Cursor::new(start).chain(reader)))
 }
 
 /// `bytes` without one final `\n` or `\r\n`.

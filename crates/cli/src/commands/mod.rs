@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod data;
+pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
@@ -9,6 +10,7 @@ pub(crate) mod parity;
 pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod tokenizer;
+pub(crate) mod translate;
 
 use anyhow::Result;
 
@@ -20,6 +22,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
+        Command::Translate(translate) => translate.run(),
+        Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),

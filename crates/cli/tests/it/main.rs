@@ -8,3 +8,4 @@ mod program;
 mod score;
 mod tidy;
 mod tokenizer;
+mod translate;

@@ -9,6 +9,7 @@ const ORDER: &[&[&str]] = &[
     &["text", "tensor"],
     &["attention"],
     &["models"],
+    &["translate"],
     &["train", "inspect"],
     &["serve"],
     &["cli"],

@@ -1,0 +1,165 @@
+//! `polyhead evaluate`: translates a test set and scores the result.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use polyhead_text::Error;
+use polyhead_text::corpus::Corpus;
+use polyhead_text::metrics::tokenize::trim_end;
+use polyhead_text::metrics::{Bleu, Chrf, Metric, Statistics, Ter, signature};
+use polyhead_text::output::Output;
+use serde::Serialize;
+
+use crate::decode_options::DecodeOptions;
+use crate::report::{Format, Misuse, note, print_json, print_text, progress, thread_pool};
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr
+  polyhead evaluate --model opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 --out test.out.tr --format json
+
+BLEU, chrF and TER are those of polyhead score. Seconds are those of translating, without loading the model.";
+
+/// Lines translated between two looks at the clock.
+const CHUNK_LINES: usize = 1024;
+
+/// Options of `polyhead evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct Evaluate {
+    #[command(flatten)]
+    decode: DecodeOptions,
+    /// Source sentences, one a line
+    #[arg(long, value_name = "FILE", requires = "reference")]
+    source: Option<PathBuf>,
+    /// Their reference translations, one a line
+    #[arg(long, value_name = "FILE", requires = "source")]
+    reference: Option<PathBuf>,
+    /// Sources and references in a tab-separated file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "reference"])]
+    tsv: Option<PathBuf>,
+    /// Keep the translations in this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Report {
+    lines: usize,
+    seconds: f64,
+    tokens: u64,
+    tokens_per_s: f64,
+    lines_with_notes: usize,
+    metrics: Vec<MetricJson>,
+}
+
+#[derive(Serialize)]
+struct MetricJson {
+    name: String,
+    score: f64,
+    signature: String,
+}
+
+impl Evaluate {
+    pub(crate) fn run(self) -> Result<()> {
+        let (sources, references) = self.read()?;
+        let options = self.decode.options()?;
+        let pool = thread_pool(self.decode.threads)?;
+        let engine = pool.install(|| self.decode.engine())?;
+        let (start, bar) = (Instant::now(), progress("tokens"));
+        let mut report = Report {
+            lines: sources.len(),
+            seconds: 0.0,
+            tokens: 0,
+            tokens_per_s: 0.0,
+            lines_with_notes: 0,
+            metrics: vec![],
+        };
+        let mut hypotheses = Vec::with_capacity(sources.len());
+        for chunk in sources.chunks(CHUNK_LINES) {
+            let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
+            for translation in pool.install(|| engine.translate(&texts, &options))? {
+                report.tokens += translation.best().tokens as u64;
+                report.lines_with_notes +=
+                    usize::from(translation.notes.iter().any(polyhead_translate::Note::is_warning));
+                hypotheses.push(translation.text().replace('\n', " "));
+            }
+            bar.set_position(report.tokens);
+        }
+        bar.finish_and_clear();
+        report.seconds = start.elapsed().as_secs_f64();
+        report.tokens_per_s = report.tokens as f64 / report.seconds;
+        if let Some(path) = &self.out {
+            let mut out = Output::create(path)?;
+            hypotheses.iter().try_for_each(|line| out.write_line(line))?;
+            out.finish()?;
+        }
+        report.metrics = pool.install(|| metrics(&hypotheses, references))?;
+        self.print(&report)
+    }
+
+    /// Sources and references.
+    fn read(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let corpus = match (&self.source, &self.reference, &self.tsv) {
+            (Some(source), Some(target), _) => {
+                Corpus::LineFiles { source: source.clone(), target: target.clone() }
+            }
+            (_, _, Some(path)) => Corpus::Tsv { path: path.clone(), source_column: 0, target_column: 1 },
+            _ => {
+                return Err(Misuse {
+                    message: "no test set, expected --source and --reference, or --tsv".into(),
+                    hint: "for instance: --source test.en --reference test.tr".into(),
+                }
+                .into());
+            }
+        };
+        let mut pairs = corpus.pairs()?;
+        let (mut sources, mut references) = (Vec::new(), Vec::new());
+        while let Some(pair) = pairs.next_pair()? {
+            sources.push(pair.source.to_owned());
+            references.push(trim_end(pair.target).to_owned());
+        }
+        if sources.is_empty() {
+            return Err(Error::Empty { what: corpus.source_path().display().to_string() }.into());
+        }
+        Ok((sources, references))
+    }
+
+    fn print(&self, report: &Report) -> Result<()> {
+        if self.format == Format::Json {
+            return print_json(report);
+        }
+        let scores = report.metrics.iter().map(|metric| format!("{:<6}  {:.2}\n", metric.name, metric.score));
+        let signatures =
+            report.metrics.iter().map(|metric| format!("{}|{}\n", metric.name, metric.signature));
+        let Report { lines, seconds, tokens, tokens_per_s, lines_with_notes, .. } = report;
+        let speed =
+            format!("\n{lines} lines, {tokens} tokens in {seconds:.2} s ({tokens_per_s:.0} tokens/s)\n\n");
+        if *lines_with_notes > 0 {
+            note(&format!(
+                "note: {lines_with_notes} lines have notes; polyhead translate --format jsonl shows them"
+            ));
+        }
+        print_text(&scores.chain([speed]).chain(signatures).collect::<String>())
+    }
+}
+
+fn metrics(hypotheses: &[String], references: Vec<String>) -> Result<Vec<MetricJson>> {
+    let metrics: [Box<dyn Metric>; 3] =
+        [Box::new(Bleu::default()), Box::new(Chrf::default()), Box::new(Ter::default())];
+    let references = [references];
+    let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
+    metrics
+        .iter()
+        .map(|metric| {
+            let score =
+                Statistics::collect(metric.as_ref(), &hypotheses, &references)?.score(metric.as_ref());
+            Ok(MetricJson { name: metric.name(), score, signature: signature(metric.as_ref(), 1, None) })
+        })
+        .collect()
+}

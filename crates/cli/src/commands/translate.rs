@@ -1,0 +1,149 @@
+//! `polyhead translate`: texts of the command line or lines of standard input, in order.
+
+mod input;
+mod output;
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use polyhead_translate::{Engine, Evidence, TranslateOptions};
+
+use self::input::{Chunks, Line};
+use self::output::Output;
+use crate::decode_options::DecodeOptions;
+use crate::report::{grouped, note, progress_beside_results, thread_pool};
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead translate --model opus-mt-en-tr 'Good morning. How are you?'
+  polyhead translate --model opus-mt-en-tr < book.en > book.tr
+  polyhead translate --model opus-mt-en-mul --to tur --n-best 3 --scores 'Good morning.'
+  polyhead translate --model opus-mt-en-tr --format jsonl --alignment < test.en
+
+A line gives a line. Paragraphs are translated sentence by sentence, too long sentences in parts, and what falls into a
+loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. What
+was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
+
+In the text form, scores (the mean log-probability of a token, by default) and alignments (pairs of source and target
+word, from 0) stand behind the translation, and --n-best puts the number of the line before it, with ||| between.
+
+Invalid UTF-8 in a line is replaced by U+FFFD and noted with the number of the line.";
+
+/// Options of `polyhead translate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct Translate {
+    /// What to translate [default: the lines of standard input]
+    #[arg(value_name = "TEXT")]
+    texts: Vec<String>,
+    #[command(flatten)]
+    decode: DecodeOptions,
+    /// Translations of each text, best first
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    n_best: u16,
+    /// Print the score of each translation
+    #[arg(long)]
+    scores: bool,
+    /// Print which source word each target word comes from, as 0-0 1-2
+    #[arg(long)]
+    alignment: bool,
+    /// Lines of text, or of JSON with scores, tokens and notes
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Jsonl,
+}
+
+impl Translate {
+    pub(crate) fn run(self) -> Result<()> {
+        let options = TranslateOptions {
+            n_best: self.n_best.into(),
+            evidence: if self.alignment { Evidence::Alignment } else { Evidence::None },
+            ..self.decode.options()?
+        };
+        let pool = thread_pool(self.decode.threads)?;
+        let engine = pool.install(|| self.decode.engine())?;
+        let output = Output::new(self.format, self.scores, self.n_best > 1);
+        let work = Work { engine: &engine, options: &options, pool: &pool, output };
+        if !self.texts.is_empty() {
+            work.arguments(&self.texts)
+        } else if std::io::stdin().is_terminal() {
+            work.prompt()
+        } else {
+            work.stream()
+        }
+    }
+}
+
+/// A model at work.
+struct Work<'a> {
+    engine: &'a Engine,
+    options: &'a TranslateOptions,
+    pool: &'a rayon::ThreadPool,
+    output: Output,
+}
+
+impl Work<'_> {
+    fn arguments(mut self, texts: &[String]) -> Result<()> {
+        self.translate(texts)?;
+        self.output.finish();
+        Ok(())
+    }
+
+    /// Line by line, with a prompt.
+    fn prompt(mut self) -> Result<()> {
+        for number in 1.. {
+            let mut stderr = std::io::stderr();
+            write!(stderr, "> ").and_then(|()| stderr.flush())?;
+            let mut bytes = Vec::new();
+            if std::io::stdin().lock().read_until(b'\n', &mut bytes)? == 0 {
+                break;
+            }
+            let text = Line::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes), number).noted();
+            self.translate(&[text])?;
+        }
+        note("");
+        Ok(())
+    }
+
+    /// Lines as they come, many at a time where they come fast.
+    fn stream(mut self) -> Result<()> {
+        let start = Instant::now();
+        let bar = progress_beside_results("tokens");
+        let (mut lines, mut tokens) = (0_u64, 0_u64);
+        for chunk in Chunks::of_standard_input()? {
+            let chunk = chunk?;
+            let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();
+            lines += texts.len() as u64;
+            tokens += self.translate(&texts)?;
+            bar.set_message(format!("{} lines, tokens", grouped(lines)));
+            bar.set_position(tokens);
+        }
+        bar.finish_and_clear();
+        self.output.finish();
+        if std::io::stderr().is_terminal() {
+            let seconds = start.elapsed().as_secs_f64();
+            let rate = grouped((tokens as f64 / seconds) as u64);
+            note(&format!(
+                "{} lines, {} tokens in {seconds:.1} s ({rate} tokens/s)",
+                grouped(lines),
+                grouped(tokens)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Translates and writes some texts; the number of tokens.
+    fn translate(&mut self, texts: &[String]) -> Result<u64> {
+        let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let found = self.pool.install(|| self.engine.translate(&borrowed, self.options))?;
+        self.output.write(&borrowed, &found)?;
+        Ok(found.iter().map(|translation| translation.best().tokens as u64).sum())
+    }
+}

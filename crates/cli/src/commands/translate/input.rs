@@ -1,0 +1,87 @@
+//! Lines of standard input in chunks: as many as have come, so that a slow writer is answered at once and a large file
+//! fills whole batches without lying in memory.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use anyhow::Result;
+use polyhead_text::lines::Lines;
+
+use crate::report::note;
+
+/// Lines translated together at most.
+const MAX_LINES: usize = 1024;
+/// Bytes after which a chunk takes no further line.
+const MAX_BYTES: usize = 1 << 18;
+
+/// A line.
+pub(super) struct Line {
+    text: String,
+    /// Its number from 1, if bytes of it had to be replaced, and the first of them.
+    replaced: Option<(u64, usize)>,
+}
+
+impl Line {
+    /// A line of these bytes.
+    pub(super) fn new(bytes: &[u8], number: u64) -> Self {
+        let replaced = std::str::from_utf8(bytes).err().map(|error| (number, error.valid_up_to() + 1));
+        Self { text: String::from_utf8_lossy(bytes).into_owned(), replaced }
+    }
+
+    /// The text; what had to be replaced is noted.
+    pub(super) fn noted(self) -> String {
+        if let Some((line, byte)) = self.replaced {
+            note(&format!("note: standard input:{line}: invalid UTF-8 at byte {byte}, replaced by U+FFFD"));
+        }
+        self.text
+    }
+}
+
+/// Chunks of lines.
+pub(super) struct Chunks {
+    lines: Receiver<polyhead_text::Result<Line>>,
+}
+
+impl Chunks {
+    /// Reads standard input on a thread of its own.
+    pub(super) fn of_standard_input() -> Result<Self> {
+        let (sender, lines) = sync_channel(MAX_LINES);
+        std::thread::Builder::new().name("input".into()).spawn(move || {
+            let read = || -> polyhead_text::Result<()> {
+                let mut lines = Lines::open("-")?;
+                while let Some(bytes) = lines.next_bytes()?.map(<[u8]>::to_vec) {
+                    if sender.send(Ok(Line::new(&bytes, lines.line()))).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            if let Err(error) = read() {
+                // Nobody listens when the work has failed.
+                let _ = sender.send(Err(error));
+            }
+        })?;
+        Ok(Self { lines })
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = Result<Vec<Line>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        let mut next = self.lines.recv().ok();
+        while let Some(line) = next {
+            match line {
+                Ok(line) => {
+                    bytes += line.text.len();
+                    chunk.push(line);
+                }
+                Err(error) => return Some(Err(error.into())),
+            }
+            let is_full = chunk.len() >= MAX_LINES || bytes >= MAX_BYTES;
+            next = if is_full { None } else { self.lines.try_recv().ok() };
+        }
+        (!chunk.is_empty()).then_some(Ok(chunk))
+    }
+}

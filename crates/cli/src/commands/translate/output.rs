@@ -1,0 +1,161 @@
+//! Translations on standard output as lines of text or JSON; notes on standard error.
+
+use std::io::{BufWriter, Write as _};
+
+use anyhow::Result;
+use polyhead_translate::{Candidate, Translation};
+use serde::Serialize;
+
+use super::Format;
+use crate::report::note;
+
+/// Notes printed before they are only counted.
+const MAX_NOTES: usize = 20;
+
+/// Where and how results are written.
+pub(super) struct Output {
+    style: Style,
+    /// Texts written so far.
+    written: usize,
+    notes: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Json,
+    Lines { columns: Columns },
+}
+
+/// What stands around a translation.
+#[derive(Clone, Copy)]
+enum Columns {
+    Text,
+    Score,
+    /// The number of the text, each of its best translations, the score.
+    NBest,
+}
+
+impl Output {
+    pub(super) fn new(format: Format, scores: bool, n_best: bool) -> Self {
+        let columns = match (n_best, scores) {
+            (true, _) => Columns::NBest,
+            (false, true) => Columns::Score,
+            (false, false) => Columns::Text,
+        };
+        let style = match format {
+            Format::Jsonl => Style::Json,
+            Format::Text => Style::Lines { columns },
+        };
+        Self { style, written: 0, notes: 0 }
+    }
+
+    /// Writes the translations of `sources` and lets them go out.
+    pub(super) fn write(&mut self, sources: &[&str], translations: &[Translation]) -> Result<()> {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        for (source, translation) in sources.iter().zip(translations) {
+            match self.style {
+                Style::Json => writeln!(out, "{}", json(self.written, source, translation)?)?,
+                Style::Lines { columns } => {
+                    for (rank, candidate) in translation.n_best.iter().enumerate() {
+                        let alignment = if rank == 0 { translation.alignment.as_deref() } else { None };
+                        writeln!(out, "{}", line(columns, self.written, source, candidate, alignment))?;
+                    }
+                    self.note(translation);
+                }
+            }
+            self.written += 1;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn note(&mut self, translation: &Translation) {
+        for warning in translation.notes.iter().filter(|note| note.is_warning()) {
+            self.notes += 1;
+            if self.notes <= MAX_NOTES {
+                note(&format!("note: line {}: {warning}", self.written + 1));
+            }
+        }
+    }
+
+    /// Says how many notes were left out.
+    pub(super) fn finish(&self) {
+        if self.notes > MAX_NOTES {
+            note(&format!("note: {} more notes; --format jsonl has all of them", self.notes - MAX_NOTES));
+        }
+    }
+}
+
+fn line(
+    columns: Columns,
+    number: usize,
+    source: &str,
+    candidate: &Candidate,
+    alignment: Option<&[(usize, usize)]>,
+) -> String {
+    // A line gives a line, whatever the model writes.
+    let text = if source.contains('\n') { candidate.text.clone() } else { candidate.text.replace('\n', " ") };
+    let mut line = match columns {
+        Columns::Text => text,
+        Columns::Score => format!("{text} ||| {:.4}", candidate.score),
+        Columns::NBest => format!("{number} ||| {text} ||| {:.4}", candidate.score),
+    };
+    if let Some(pairs) = alignment {
+        let pairs: Vec<String> = pairs.iter().map(|(source, target)| format!("{source}-{target}")).collect();
+        line.push_str(&format!(" ||| {}", pairs.join(" ")));
+    }
+    line
+}
+
+#[derive(Serialize)]
+struct LineJson<'a> {
+    id: usize,
+    source: &'a str,
+    text: &'a str,
+    score: f64,
+    log_probability: f64,
+    source_tokens: usize,
+    tokens: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    n_best: Vec<CandidateJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<&'a [(usize, usize)]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<NoteJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct CandidateJson<'a> {
+    text: &'a str,
+    score: f64,
+    log_probability: f64,
+    tokens: usize,
+}
+
+#[derive(Serialize)]
+struct NoteJson<'a> {
+    #[serde(flatten)]
+    note: &'a polyhead_translate::Note,
+    message: String,
+}
+
+fn json(id: usize, source: &str, translation: &Translation) -> Result<String> {
+    let Candidate { text, score, log_probability, tokens } = translation.best();
+    let candidates = translation.n_best.iter().map(|candidate| CandidateJson {
+        text: &candidate.text,
+        score: candidate.score,
+        log_probability: candidate.log_probability,
+        tokens: candidate.tokens,
+    });
+    Ok(serde_json::to_string(&LineJson {
+        id,
+        source,
+        text,
+        score: *score,
+        log_probability: *log_probability,
+        source_tokens: translation.source_tokens,
+        tokens: *tokens,
+        n_best: if translation.n_best.len() > 1 { candidates.collect() } else { Vec::new() },
+        alignment: translation.alignment.as_deref(),
+        notes: translation.notes.iter().map(|note| NoteJson { note, message: note.to_string() }).collect(),
+    })?)
+}

@@ -1,0 +1,182 @@
+//! The options that say which model translates and how, shared by every command that translates.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use polyhead_tensor::Precision;
+use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
+
+use crate::report::{Failure, Misuse, note};
+
+/// A model and how it decodes. What is left out is as the model's folder says.
+#[derive(Debug, Args)]
+pub(crate) struct DecodeOptions {
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    #[arg(short, long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// The language of the texts, such as en
+    #[arg(long, value_name = "LANGUAGE")]
+    from: Option<String>,
+    /// The language to translate into, for models that know several: tr, tur or >>tur<<
+    #[arg(long, value_name = "LANGUAGE")]
+    to: Option<String>,
+    /// Hypotheses followed; 1 is greedy [default: the model's]
+    #[arg(long, value_name = "N", help_heading = "Decoding", value_parser = positive)]
+    beam: Option<usize>,
+    /// Most tokens of a sentence's translation, its end included [default: the model's]
+    #[arg(long, value_name = "N", help_heading = "Decoding", value_parser = positive)]
+    max_length: Option<usize>,
+    /// The exponent of the length penalty; more favours longer translations [default: the model's]
+    #[arg(long, value_name = "A", help_heading = "Decoding")]
+    length_penalty: Option<f64>,
+    /// The formula of the length penalty: n^A, or ((5 + n) / 6)^A
+    #[arg(long, value_enum, default_value_t = Formula::Power, help_heading = "Decoding")]
+    length_formula: Formula,
+    /// What the translation of each text begins with
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Decoding"
+    )]
+    prefix: String,
+    /// Let no sequence of N tokens occur twice [default: the model's]
+    #[arg(long, value_name = "N", help_heading = "Decoding")]
+    no_repeat_ngram: Option<usize>,
+    /// Make tokens that came before less likely; 1 does nothing [default: the model's]
+    #[arg(long, value_name = "X", help_heading = "Decoding")]
+    repetition_penalty: Option<f32>,
+    /// The model's own decoding of each text as one sentence: no splitting, no guard against loops
+    #[arg(long, help_heading = "Decoding")]
+    raw: bool,
+    /// Draw tokens by their probability instead of searching for the best
+    #[arg(long, conflicts_with = "beam", help_heading = "Sampling")]
+    sample: bool,
+    /// Divides logits: below 1 bolder in what is likely, above 1 wilder
+    #[arg(long, value_name = "T", default_value_t = 1.0, help_heading = "Sampling")]
+    temperature: f32,
+    /// Draw from the N most probable tokens; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sampling")]
+    top_k: usize,
+    /// Draw from the most probable tokens that reach P together
+    #[arg(long, value_name = "P", default_value_t = 1.0, help_heading = "Sampling")]
+    top_p: f32,
+    /// Leave out tokens below this share of the most probable one
+    #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Sampling")]
+    min_p: f32,
+    /// Another seed, other samples
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sampling")]
+    seed: u64,
+    /// Numbers to compute with; int8 is faster and a little less exact
+    #[arg(long, value_enum, default_value_t = Dtype::F32, help_heading = "Speed")]
+    dtype: Dtype,
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = Device::Cpu, help_heading = "Speed")]
+    device: Device,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", help_heading = "Speed")]
+    pub(crate) threads: Option<usize>,
+    /// Most source tokens decoded together, padding included
+    #[arg(long, value_name = "N", default_value_t = TranslateOptions::default().batch_tokens, value_parser = positive,
+          help_heading = "Speed")]
+    batch_tokens: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Formula {
+    Power,
+    Wu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Dtype {
+    F32,
+    Int8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Device {
+    Cpu,
+}
+
+impl DecodeOptions {
+    /// Loads the model.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        let Some(folder) = &self.model else {
+            return Err(Failure {
+                message: "no model, expected --model DIR".into(),
+                hint:
+                    "no model comes with the program: name the folder of one, such as an OPUS-MT download; \
+                       polyhead info DIR shows what it is"
+                        .into(),
+            }
+            .into());
+        };
+        let Device::Cpu = self.device;
+        let precision = match self.dtype {
+            Dtype::F32 => Precision::F32,
+            Dtype::Int8 => Precision::Int8,
+        };
+        let engine = Engine::load(folder, &LoadOptions { precision })?;
+        let known: Vec<&str> =
+            engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
+        if self.to.is_none() && known.len() > 1 {
+            note(&format!("note: the model translates into {}; --to chooses one", known.join(", ")));
+        }
+        Ok(engine)
+    }
+
+    /// What is asked for.
+    pub(crate) fn options(&self) -> Result<TranslateOptions> {
+        self.check_sampling()?;
+        let &Self { temperature, top_k, top_p, min_p, seed, .. } = self;
+        Ok(TranslateOptions {
+            mode: if self.raw { Mode::Raw } else { Mode::Guarded },
+            from: self.from.clone(),
+            to: self.to.clone(),
+            beam_size: self.beam,
+            max_length: self.max_length,
+            length_penalty: self.length_penalty,
+            length_formula: match self.length_formula {
+                Formula::Power => LengthFormula::Power,
+                Formula::Wu => LengthFormula::Wu,
+            },
+            sampling: self.sample.then_some(Sampling { temperature, top_k, top_p, min_p, seed }),
+            prefix: self.prefix.clone(),
+            no_repeat_ngram: self.no_repeat_ngram,
+            repetition_penalty: self.repetition_penalty,
+            batch_tokens: self.batch_tokens,
+            ..TranslateOptions::default()
+        })
+    }
+
+    /// Options of sampling need sampling.
+    fn check_sampling(&self) -> Result<()> {
+        let Sampling { temperature, top_k, top_p, min_p, seed } = Sampling::default();
+        let given = [
+            ("--temperature", self.temperature != temperature),
+            ("--top-k", self.top_k != top_k),
+            ("--top-p", self.top_p != top_p),
+            ("--min-p", self.min_p != min_p),
+            ("--seed", self.seed != seed),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) if !self.sample => Err(Misuse {
+                message: format!("{name} has nothing to act on, expected --sample"),
+                hint: "add --sample to draw tokens".into(),
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A whole number of 1 or more.
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("expected a whole number of 1 or more".into()),
+    }
+}

@@ -1,0 +1,116 @@
+//! Many sentences at once: sorted by length, packed into batches, spread over threads, put back in order.
+//!
+//! One batch is decoded by operations that use all threads. Of several, each is decoded by one thread: threads that share
+//! a small operation mostly wait for each other. A row's bits do not depend on its batch or on the threads, so neither
+//! changes a result.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use polyhead_attention::Capture;
+use polyhead_models::decode::Hypothesis;
+use polyhead_models::transformer::Decoding;
+
+use crate::search::{Job, Search};
+use crate::{Engine, Error, Result};
+
+/// A batch below this many tokens is not made smaller only to give every thread one.
+const FEWEST_TOKENS: usize = 128;
+
+type Found = Vec<Vec<Hypothesis>>;
+
+/// The hypotheses of each job, in the order of the jobs.
+pub(crate) fn decode(engine: &Engine, search: &Search, jobs: &[Job], batch_tokens: usize) -> Result<Found> {
+    let lengths: Vec<usize> = jobs.iter().map(|job| job.source.len()).collect();
+    let threads = rayon::current_num_threads();
+    let share = lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS);
+    let batches = pack(&lengths, batch_tokens.min(share));
+    let run = |batch: &Vec<usize>| {
+        let capture = Capture::off();
+        let decoding = Decoding { model: &engine.model, parameters: &engine.parameters, capture: &capture };
+        let jobs: Vec<&Job> = batch.iter().map(|&job| &jobs[job]).collect();
+        search.run(&decoding, &jobs)
+    };
+    let found = if batches.len() < 2 || threads < 2 {
+        batches.iter().map(run).collect::<Result<Vec<Found>>>()?
+    } else {
+        spread(&batches, threads, run)?
+    };
+    let mut all = vec![Vec::new(); jobs.len()];
+    for (job, hypotheses) in batches.into_iter().flatten().zip(found.into_iter().flatten()) {
+        all[job] = hypotheses;
+    }
+    Ok(all)
+}
+
+/// Indices of sentences in batches of rows × longest ≤ `batch_tokens`, the longest first; a longer one stands alone.
+fn pack(lengths: &[usize], batch_tokens: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    for index in order {
+        match batches.last_mut() {
+            Some(batch) if (batch.len() + 1) * lengths[batch[0]] <= batch_tokens => batch.push(index),
+            _ => batches.push(vec![index]),
+        }
+    }
+    batches
+}
+
+/// Runs each batch on one thread, `threads` at a time; the results in order.
+fn spread(
+    batches: &[Vec<usize>],
+    threads: usize,
+    run: impl Fn(&Vec<usize>) -> Result<Found> + Sync,
+) -> Result<Vec<Found>> {
+    let pools = (0..threads.min(batches.len()))
+        .map(|_| rayon::ThreadPoolBuilder::new().num_threads(1).build())
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|error| Error::request(format!("no thread can be started: {error}"), "use fewer threads"))?;
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Found>>>> = batches.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some((batch, result)) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            batches.get(index).zip(results.get(index))
+        } {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(run(batch));
+        }
+    };
+    std::thread::scope(|scope| {
+        for pool in &pools {
+            // Operations inside see a pool of one thread and do not fan out.
+            scope.spawn(|| pool.install(work));
+        }
+    });
+    results
+        .into_iter()
+        .map(|result| {
+            let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+            result.expect("every batch was taken by a thread, and a panic has ended the scope")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_hold_sentences_of_like_length() {
+        assert_eq!(pack(&[3, 9, 4, 4, 1], 12), [vec![1], vec![2, 3, 0], vec![4]]);
+        assert_eq!(pack(&[50], 12), [[0]]);
+        assert!(pack(&[], 12).is_empty());
+    }
+
+    #[test]
+    fn results_of_threads_come_in_order() {
+        let batches: Vec<Vec<usize>> = (0..20).map(|index| vec![index]).collect();
+        let found = spread(&batches, 3, |batch| {
+            assert_eq!(rayon::current_num_threads(), 1);
+            Ok(vec![vec![Hypothesis { ids: vec![batch[0] as u32], log_probability: 0.0, score: 0.0 }]])
+        });
+        let ids: Vec<u32> = found.unwrap().iter().map(|batch| batch[0][0].ids[0]).collect();
+        assert_eq!(ids, (0..20).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,75 @@
+//! A model folder, loaded: model, tokenisers, settings and languages.
+
+use std::path::Path;
+
+use polyhead_models::checkpoint::{load_prepared, read_config};
+use polyhead_models::transformer::Translator;
+use polyhead_tensor::{Parameters, Precision};
+
+use crate::generation::Generation;
+use crate::languages::Languages;
+use crate::tokenizers::Tokenizers;
+use crate::{Error, Result};
+
+/// How a folder is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// What weights are kept as; as they are in the files. Bytes are smaller and faster, and a little less exact.
+    pub precision: Precision,
+}
+
+/// A translator: text in, text out. It may be used by several threads at once.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) model: Translator,
+    pub(crate) parameters: Parameters,
+    pub(crate) tokenizers: Tokenizers,
+    generation: Generation,
+    languages: Languages,
+}
+
+impl Engine {
+    /// Reads a folder of ours, of Hugging Face's Marian or OPUS-MT, or of fairseq.
+    ///
+    /// # Errors
+    /// If the folder lacks a config, weights or a tokeniser, or if they do not fit together.
+    pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
+        let folder = folder.as_ref();
+        if !folder.is_dir() {
+            let found = if folder.exists() { "a file" } else { "no such folder" };
+            let message = format!("{found}, expected the folder of a model");
+            return Err(Error::file(folder, message, "check the spelling and the current folder"));
+        }
+        let (config, layout) = read_config(folder)?;
+        let tokenizers = Tokenizers::load(folder, &config)?;
+        let generation = Generation::load(folder, &config)?;
+        let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size);
+        let mut parameters = Parameters::default();
+        let model = Translator::new(&config, &mut parameters)?;
+        load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
+        Ok(Self { model, parameters, tokenizers, generation, languages })
+    }
+
+    /// How the folder wants its model to be decoded.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    /// The languages that can be chosen.
+    pub fn languages(&self) -> &Languages {
+        &self.languages
+    }
+
+    /// The ids that the model reads for a text, the end token last.
+    pub fn source_ids(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.tokenizers.encode_source(text, self.model.config().end_id)?.ids)
+    }
+
+    /// The text of ids that the model wrote.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        let Generation { start_id, end_id, pad_id, .. } = self.generation;
+        let ids: Vec<u32> =
+            ids.iter().copied().filter(|id| ![start_id, end_id, pad_id].contains(id)).collect();
+        Ok(self.tokenizers.target().decode(&ids)?)
+    }
+}

@@ -1,0 +1,222 @@
+//! How a folder wants its model to be decoded: `generation_config.json`, or `config.json` in older folders.
+//!
+//! Keys are those of Hugging Face's `generate`; unknown ones are ignored, for they are many. A known key of a wrong type
+//! is an error, since what it asks for would not be done. There `max_length` counts the start token; here it does not.
+
+use std::path::{Path, PathBuf};
+
+use polyhead_models::decode::rules::AtLimit;
+use polyhead_models::decode::stopping::EarlyStopping;
+use polyhead_models::transformer::TransformerConfig;
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// Most tokens of a translation where the folder names no number.
+const MAX_LENGTH: usize = 512;
+/// Hypotheses followed where the folder says nothing about decoding.
+const BEAM_SIZE: usize = 4;
+
+/// The settings of a folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generation {
+    /// Hypotheses followed (`num_beams`); 1 in a folder with settings of its own, else 4.
+    pub beam_size: usize,
+    /// Most tokens of a translation, the end token included (`max_length` − 1); 512, or what the model can take.
+    pub max_length: usize,
+    /// Fewest tokens before the end token (`min_length` − 1); 0.
+    pub min_length: usize,
+    /// The exponent of the length that sums are divided by (`length_penalty`); 1.
+    pub length_penalty: f64,
+    /// When a beam search stops (`early_stopping`); by the heuristic.
+    pub early_stopping: EarlyStopping,
+    /// Sequences of tokens that must not occur (`bad_words_ids`); the padding.
+    pub suppressed: Vec<Vec<u32>>,
+    /// What happens at the maximum length (`forced_eos_token_id`); the translation is cut.
+    pub at_limit: AtLimit,
+    /// No sequence of this many tokens twice (`no_repeat_ngram_size`); 0 for no such rule.
+    pub no_repeat_ngram: usize,
+    /// What makes tokens that came before less likely (`repetition_penalty`); 1 for nothing.
+    pub repetition_penalty: f32,
+    /// The token that decoding starts from (`decoder_start_token_id`); the model's.
+    pub start_id: u32,
+    /// The token that ends a translation (`eos_token_id`); the model's.
+    pub end_id: u32,
+    /// The token that fills up batches (`pad_token_id`); the model's.
+    pub pad_id: u32,
+}
+
+impl Generation {
+    /// What holds for a model whose folder says nothing.
+    pub fn of(config: &TransformerConfig) -> Self {
+        Self {
+            beam_size: BEAM_SIZE,
+            max_length: MAX_LENGTH.min(config.max_len),
+            min_length: 0,
+            length_penalty: 1.0,
+            early_stopping: EarlyStopping::default(),
+            suppressed: if config.pad_id == config.end_id { vec![] } else { vec![vec![config.pad_id]] },
+            at_limit: AtLimit::Cut,
+            no_repeat_ngram: 0,
+            repetition_penalty: 1.0,
+            start_id: config.start_id,
+            end_id: config.end_id,
+            pad_id: config.pad_id,
+        }
+    }
+
+    /// Reads the settings of a folder.
+    ///
+    /// # Errors
+    /// If a file is no JSON object, or a key has a value of another type.
+    pub fn load(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+        let own = folder.join("generation_config.json");
+        let path = if own.exists() { own } else { folder.join("config.json") };
+        if !path.exists() {
+            return Ok(Self::of(config));
+        }
+        let text = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
+        let map: Map<String, Value> = serde_json::from_slice(&text).map_err(|error| {
+            Error::file(
+                &path,
+                format!("{error}, expected a JSON object"),
+                "correct the file or fetch it again",
+            )
+        })?;
+        Settings { path, map }.over(Self::of(config), config.max_len)
+    }
+}
+
+/// The keys of a file.
+struct Settings {
+    path: PathBuf,
+    map: Map<String, Value>,
+}
+
+impl Settings {
+    fn over(&self, default: Generation, most: usize) -> Result<Generation> {
+        // A folder that has such settings at all means Hugging Face's defaults.
+        let is_foreign =
+            self.map.contains_key("decoder_start_token_id") || self.map.contains_key("num_beams");
+        let beam_size = if is_foreign { 1 } else { default.beam_size };
+        let max_length = self.get("max_length", "a whole number of 2 or more", |value| {
+            size(value).filter(|&length| length > 1).map(|length| length - 1)
+        })?;
+        let min_length = self.get("min_length", "a whole number", size)?;
+        let end_id = self.get("eos_token_id", "an id", id)?.unwrap_or(default.end_id);
+        let at_limit = match self.get("forced_eos_token_id", "an id", id)? {
+            Some(_) => AtLimit::ForceEnd,
+            None => default.at_limit,
+        };
+        Ok(Generation {
+            beam_size: self.get("num_beams", "a whole number of 1 or more", positive)?.unwrap_or(beam_size),
+            max_length: max_length.unwrap_or(default.max_length).min(most),
+            min_length: min_length.map_or(default.min_length, |length| length.saturating_sub(1)),
+            length_penalty: self
+                .get("length_penalty", "a number", Value::as_f64)?
+                .unwrap_or(default.length_penalty),
+            early_stopping: self
+                .get("early_stopping", "true, false or \"never\"", stopping)?
+                .unwrap_or(default.early_stopping),
+            suppressed: self
+                .get("bad_words_ids", "a list of lists of ids", ids)?
+                .unwrap_or(default.suppressed),
+            at_limit,
+            no_repeat_ngram: self
+                .get("no_repeat_ngram_size", "a whole number", size)?
+                .unwrap_or(default.no_repeat_ngram),
+            repetition_penalty: self
+                .get("repetition_penalty", "a positive number", penalty)?
+                .unwrap_or(default.repetition_penalty),
+            start_id: self.get("decoder_start_token_id", "an id", id)?.unwrap_or(default.start_id),
+            end_id,
+            pad_id: self.get("pad_token_id", "an id", id)?.unwrap_or(default.pad_id),
+        })
+    }
+
+    /// The value of a key; none if it is missing or null.
+    fn get<T>(&self, key: &str, expected: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
+        let Some(value) = self.map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
+        let wrong = || {
+            let message = format!("{key} is {value}, expected {expected}");
+            Error::file(&self.path, message, "correct the key or remove it")
+        };
+        read(value).map(Some).ok_or_else(wrong)
+    }
+}
+
+fn size(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|size| usize::try_from(size).ok())
+}
+
+fn positive(value: &Value) -> Option<usize> {
+    size(value).filter(|&size| size > 0)
+}
+
+/// An id, or a list of one.
+fn id(value: &Value) -> Option<u32> {
+    let value = match value.as_array().map(Vec::as_slice) {
+        Some([single]) => single,
+        _ => value,
+    };
+    value.as_u64().and_then(|id| u32::try_from(id).ok())
+}
+
+fn ids(value: &Value) -> Option<Vec<Vec<u32>>> {
+    value.as_array()?.iter().map(|list| list.as_array()?.iter().map(id).collect()).collect()
+}
+
+fn penalty(value: &Value) -> Option<f32> {
+    value.as_f64().map(|number| number as f32).filter(|number| *number > 0.0 && number.is_finite())
+}
+
+fn stopping(value: &Value) -> Option<EarlyStopping> {
+    match value {
+        Value::Bool(true) => Some(EarlyStopping::First),
+        Value::Bool(false) => Some(EarlyStopping::Heuristic),
+        Value::String(word) if word == "never" => Some(EarlyStopping::Never),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Generation> {
+        let map = serde_json::from_str(text).unwrap();
+        Settings { path: "generation_config.json".into(), map }
+            .over(Generation::of(&TransformerConfig { pad_id: 9, ..TransformerConfig::base(10) }), 1024)
+    }
+
+    #[test]
+    fn keys_mean_what_they_mean_elsewhere() {
+        let found = read(
+            r#"{"num_beams": 6, "max_length": 300, "bad_words_ids": [[7], [1, 2]], "eos_token_id": [3], "top_k": 50,
+                "forced_eos_token_id": 3, "early_stopping": "never", "length_penalty": 0.6, "repetition_penalty": null}"#,
+        )
+        .unwrap();
+        assert_eq!((found.beam_size, found.max_length, found.end_id), (6, 299, 3));
+        assert_eq!((found.suppressed, found.at_limit), (vec![vec![7], vec![1, 2]], AtLimit::ForceEnd));
+        assert_eq!((found.early_stopping, found.length_penalty), (EarlyStopping::Never, 0.6));
+        assert_eq!(found.repetition_penalty, 1.0);
+        let silent = read("{}").unwrap();
+        assert_eq!((silent.beam_size, silent.max_length, silent.suppressed), (4, 512, vec![vec![9]]));
+        assert_eq!(read(r#"{"decoder_start_token_id": 9}"#).unwrap().beam_size, 1);
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_key() {
+        for (text, message) in [
+            (r#"{"num_beams": "4"}"#, "num_beams is \"4\", expected a whole number of 1 or more"),
+            (r#"{"num_beams": 0}"#, "num_beams is 0, expected"),
+            (r#"{"max_length": -1}"#, "max_length is -1, expected"),
+            (r#"{"bad_words_ids": [1]}"#, "bad_words_ids is [1], expected a list of lists of ids"),
+            (r#"{"early_stopping": "soon"}"#, "early_stopping is \"soon\""),
+            (r#"{"repetition_penalty": 0}"#, "repetition_penalty is 0, expected a positive number"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The tokenisers of a model folder: one for both languages, or one for each.
+//!
+//! Known are `tokenizer.json`; `source.json` and `target.json`; `source.spm`, `target.spm` and `vocab.json` (with
+//! `target_vocab.json` where the languages number their pieces apart); subword-nmt codes with `dict.SOURCE.txt` and
+//! `dict.TARGET.txt`, told apart by `args.json` or by their sizes.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::Vocabulary};
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// Text to source ids, target ids to text.
+#[derive(Debug, Clone)]
+pub(crate) struct Tokenizers {
+    source: Tokenizer,
+    /// Its own where the languages differ.
+    target: Option<Tokenizer>,
+}
+
+impl Tokenizers {
+    /// Finds the tokenisers of a folder.
+    pub(crate) fn load(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+        let file = |name: &str| folder.join(name);
+        let [source_json, target_json] = ["source.json", "target.json"].map(file);
+        let found = if file("tokenizer.json").exists() {
+            Self { source: Tokenizer::load(file("tokenizer.json"))?, target: None }
+        } else if file("source.spm").exists() {
+            Self::marian(folder)?
+        } else if source_json.exists() && target_json.exists() {
+            Self { source: Tokenizer::load(source_json)?, target: Some(Tokenizer::load(target_json)?) }
+        } else {
+            Self::fairseq(folder, config)?
+        };
+        found.check(folder, config)?;
+        Ok(found)
+    }
+
+    fn marian(folder: &Path) -> Result<Self> {
+        let source = Tokenizer::load(folder)?;
+        let own = folder.join("target_vocab.json");
+        let target = match &source {
+            Tokenizer::Marian { target, .. } if own.exists() => Some(Tokenizer::Marian {
+                source: target.clone(),
+                target: target.clone(),
+                vocabulary: Vocabulary::load(own)?,
+            }),
+            _ => None,
+        };
+        Ok(Self { source, target })
+    }
+
+    fn fairseq(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+        let (codes, dictionaries) = fairseq_files(folder)?;
+        let (Some(codes), false) = (codes, dictionaries.is_empty()) else {
+            let expected =
+                "tokenizer.json; source.spm, target.spm and vocab.json; or bpe.code and dict.LANGUAGE.txt";
+            let message = format!("a folder without a tokeniser, expected {expected}");
+            return Err(Error::file(
+                folder,
+                message,
+                "copy the tokeniser that the model was trained with into it",
+            ));
+        };
+        let mut tokenizers = dictionaries
+            .iter()
+            .map(|path| Ok((Tokenizer::load_fairseq(&codes, path)?, language(path))))
+            .collect::<Result<Vec<_>>>()?;
+        if tokenizers.len() == 1 {
+            return Ok(Self { source: tokenizers.remove(0).0, target: None });
+        }
+        let settings = languages(folder);
+        let fits = |(tokenizer, language): &(Tokenizer, Option<String>),
+                    named: &Option<String>,
+                    rows: usize| match named {
+            Some(_) => named == language,
+            None => tokenizer.vocab_size() == rows,
+        };
+        let pick = |named: &Option<String>, rows| {
+            let mut fitting = tokenizers.iter().filter(|entry| fits(entry, named, rows));
+            match (fitting.next(), fitting.next()) {
+                (Some((tokenizer, _)), None) => Ok(tokenizer.clone()),
+                _ => Err(Error::file(
+                    folder,
+                    format!(
+                        "{} dictionaries, expected one that is the source's and one the target's",
+                        tokenizers.len()
+                    ),
+                    "name them in args.json: source_lang and target_lang",
+                )),
+            }
+        };
+        Ok(Self {
+            source: pick(&settings.0, config.source_vocab_size)?,
+            target: Some(pick(&settings.1, config.target_vocab_size)?),
+        })
+    }
+
+    /// Every id needs a row of its embedding.
+    fn check(&self, folder: &Path, config: &TransformerConfig) -> Result<()> {
+        let sides = [
+            ("source", &self.source, config.source_vocab_size),
+            ("target", self.target(), config.target_vocab_size),
+        ];
+        for (side, tokenizer, rows) in sides {
+            // Ids may have gaps, so all pieces are asked for rather than counted.
+            let known = (0..rows as u32).filter(|&id| tokenizer.piece(id).is_some()).count();
+            if known < tokenizer.vocab_size() {
+                let message = format!(
+                    "the {side} tokeniser has {} entries, {} of them with ids that the embedding of {rows} rows does \
+                     not have",
+                    tokenizer.vocab_size(),
+                    tokenizer.vocab_size() - known,
+                );
+                return Err(Error::file(folder, message, "is the tokeniser another model's?"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The source's.
+    pub(crate) fn source(&self) -> &Tokenizer {
+        &self.source
+    }
+
+    /// The target's.
+    pub(crate) fn target(&self) -> &Tokenizer {
+        self.target.as_ref().unwrap_or(&self.source)
+    }
+
+    /// The pieces of a source text as the model expects them, the end token last.
+    pub(crate) fn encode_source(&self, text: &str, end_id: u32) -> Result<Encoding> {
+        let mut encoding = match &self.source {
+            tokenizer @ Tokenizer::HuggingFace(_) => tokenizer.encode_with_special(text)?,
+            tokenizer => tokenizer.encode(text)?,
+        };
+        let is_ended =
+            encoding.offsets.last().is_some_and(Range::is_empty) && encoding.ids.last() == Some(&end_id);
+        if !is_ended {
+            encoding.ids.push(end_id);
+            encoding.pieces.push(self.source.piece(end_id).unwrap_or_default());
+            encoding.offsets.push(text.len()..text.len());
+        }
+        Ok(encoding)
+    }
+
+    /// The pieces of a text as the target, without an end token.
+    pub(crate) fn encode_target(&self, text: &str) -> Result<Encoding> {
+        Ok(self.target().encode_target(text)?)
+    }
+}
+
+/// The codes and the dictionaries in a folder, sorted by name.
+fn fairseq_files(folder: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>)> {
+    let unread = |error| polyhead_text::Error::io(folder, "read", error);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        paths.push(entry.map_err(unread)?.path());
+    }
+    paths.sort();
+    let codes = paths.iter().find(|path| is_codes(&name(path))).cloned();
+    paths.retain(|path| language(path).is_some());
+    Ok((codes, paths))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a file of this name holds the codes of subword-nmt; `bpecodes`, `bpe.code`, `en.codes` are usual.
+fn is_codes(name: &str) -> bool {
+    let (stem, ending) = name.rsplit_once('.').unwrap_or(("", name));
+    matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && name.starts_with("bpe_code"))
+}
+
+/// `en` of `dict.en.txt`; none for any other name.
+fn language(path: &Path) -> Option<String> {
+    Some(name(path).strip_prefix("dict.")?.strip_suffix(".txt")?.to_owned())
+}
+
+/// The languages that a folder says it translates from and into.
+pub(crate) fn languages(folder: &Path) -> (Option<String>, Option<String>) {
+    let settings = ["tokenizer_config.json", "args.json"].into_iter().find_map(|name| {
+        let text = std::fs::read(folder.join(name)).ok()?;
+        serde_json::from_slice::<Map<String, Value>>(&text).ok()
+    });
+    let get = |key: &str| Some(settings.as_ref()?.get(key)?.as_str()?.to_owned());
+    (get("source_lang"), get("target_lang"))
+}

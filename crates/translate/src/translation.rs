@@ -1,0 +1,128 @@
+//! What came of one text.
+
+use serde::Serialize;
+
+/// The translations of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translation {
+    /// Best first, one at least; as many as were asked for, if the model has so many.
+    pub n_best: Vec<Candidate>,
+    /// Pairs of a source word and a target word of the best one, counted from 0; only if asked for.
+    pub alignment: Option<Vec<(usize, usize)>>,
+    /// What was done or went wrong.
+    pub notes: Vec<Note>,
+    /// Tokens that the model read, end tokens included.
+    pub source_tokens: usize,
+}
+
+impl Translation {
+    /// The best translation.
+    pub fn best(&self) -> &Candidate {
+        &self.n_best[0]
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.best().text
+    }
+}
+
+/// One translation of a text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Candidate {
+    /// The text.
+    pub text: String,
+    /// The sum of log-probabilities over the length penalty; of several sentences, the mean by tokens.
+    pub score: f64,
+    /// The sum of the log-probabilities of all tokens.
+    pub log_probability: f64,
+    /// Tokens that the model wrote, end tokens included.
+    pub tokens: usize,
+}
+
+/// What was done to a text besides decoding, or went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Note {
+    /// The text was translated sentence by sentence.
+    Split {
+        /// How many.
+        sentences: usize,
+    },
+    /// Sentences were too long for the model and translated in parts.
+    Cut {
+        /// How many parts the text came to.
+        parts: usize,
+    },
+    /// A loop was found in the translation, which was decoded again with rules against repetition.
+    Repetition {
+        /// The sentence, shortened.
+        sentence: String,
+        /// Whether the loop is gone.
+        is_cured: bool,
+    },
+    /// A translation reached its maximum length and may lack its end.
+    Limit {
+        /// The sentence, shortened.
+        sentence: String,
+        /// Tokens.
+        tokens: usize,
+    },
+    /// The translation of a sentence is empty.
+    Empty {
+        /// The sentence, shortened.
+        sentence: String,
+    },
+    /// Parts of the source that the model has no entry for.
+    Unknown {
+        /// The pieces.
+        pieces: Vec<String>,
+    },
+    /// The model wrote tokens for the unknown, which have no text.
+    UnknownWritten {
+        /// How many.
+        tokens: usize,
+    },
+}
+
+impl Note {
+    /// Whether something may be missing or wrong, rather than having been done as usual.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::Split { .. })
+    }
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Split { sentences } => write!(f, "split into {sentences} sentences"),
+            Self::Cut { parts } => write!(f, "too long for the model: translated in {parts} parts"),
+            Self::Repetition { sentence, is_cured: true } => {
+                write!(f, "repetition: {sentence:?} was decoded again")
+            }
+            Self::Repetition { sentence, is_cured: false } => {
+                write!(f, "repetition: {sentence:?} was decoded again and still loops")
+            }
+            Self::Limit { sentence, tokens } => {
+                write!(
+                    f,
+                    "the translation of {sentence:?} reached its limit of {tokens} tokens and may lack its end"
+                )
+            }
+            Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
+            Self::Unknown { pieces } => write!(f, "unknown to the model: {}", pieces.join(" ")),
+            Self::UnknownWritten { tokens } => {
+                write!(f, "the model wrote {tokens} tokens for the unknown, which have no text")
+            }
+        }
+    }
+}
+
+/// The beginning of a text, for notes.
+pub(crate) fn shortened(text: &str) -> String {
+    const LENGTH: usize = 40;
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Folders that are not whole, and what is said about them.
+
+use std::fs;
+use std::path::Path;
+
+use polyhead_models::checkpoint::{SaveOptions, save};
+use polyhead_models::transformer::config::{StackConfig, Tie};
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::Parameters;
+use polyhead_text::tokenizer::{SpecialTokens, TrainOptions, train};
+use polyhead_translate::{Engine, Evidence, LoadOptions, TranslateOptions};
+
+use crate::golden;
+
+/// A copy of the golden folder that a test may damage.
+fn copy() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "source.spm",
+        "target.spm",
+        "tokenizer_config.json",
+        "vocab.json",
+    ] {
+        fs::write(copy.path().join(name), fs::read(golden().join(name)).unwrap()).unwrap();
+    }
+    copy
+}
+
+fn refused(folder: &Path) -> (String, String) {
+    let error = Engine::load(folder, &LoadOptions::default()).unwrap_err();
+    (error.to_string(), error.hint())
+}
+
+#[test]
+fn a_folder_that_is_not_whole_is_refused_by_name() {
+    let copy = copy();
+    let path = |name: &str| copy.path().join(name);
+    let (message, _) = refused(&path("nowhere"));
+    assert!(message.ends_with("nowhere: no such folder, expected the folder of a model"), "{message}");
+    assert!(refused(&path("vocab.json")).0.contains("a file, expected the folder"));
+
+    fs::write(path("generation_config.json"), r#"{"num_beams": "many"}"#).unwrap();
+    let (message, hint) = refused(copy.path());
+    assert!(
+        message.contains("generation_config.json: num_beams is \"many\", expected a whole number"),
+        "{message}"
+    );
+    assert_eq!(hint, "correct the key or remove it");
+    fs::remove_file(path("generation_config.json")).unwrap();
+
+    let vocab = fs::read_to_string(path("vocab.json")).unwrap();
+    fs::write(path("vocab.json"), vocab.replacen('{', "{\"one more\": 211,", 1)).unwrap();
+    let (message, hint) = refused(copy.path());
+    assert!(message.contains("212 entries, 1 of them with ids that the embedding of 211 rows"), "{message}");
+    assert_eq!(hint, "is the tokeniser another model's?");
+
+    for name in ["vocab.json", "source.spm", "model.safetensors", "config.json"] {
+        fs::remove_file(path(name)).unwrap();
+        assert!(!refused(copy.path()).1.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn settings_of_an_older_folder_stand_in_its_config() {
+    let copy = copy();
+    let path = copy.path().join("config.json");
+    fs::remove_file(copy.path().join("generation_config.json")).unwrap();
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        config.replacen('{', r#"{"num_beams": 6, "max_length": 40, "bad_words_ids": [[210]],"#, 1),
+    )
+    .unwrap();
+    let engine = Engine::load(copy.path(), &LoadOptions::default()).unwrap();
+    let found = engine.generation();
+    assert_eq!((found.beam_size, found.max_length, found.start_id, found.end_id), (6, 39, 210, 0));
+    assert_eq!(found.suppressed, [[210]]);
+}
+
+/// Writes a model with random weights, ids of fairseq or of our tokenisers.
+fn write_model(folder: &Path, source_vocab_size: usize, target_vocab_size: usize, pad_id: u32) {
+    let stack = StackConfig::new(2, 2, 16);
+    let config = TransformerConfig {
+        source_vocab_size,
+        target_vocab_size,
+        d_model: 8,
+        encoder: stack,
+        decoder: stack,
+        tie: if source_vocab_size == target_vocab_size { Tie::All } else { Tie::TargetOutput },
+        max_len: 32,
+        pad_id,
+        end_id: 2,
+        start_id: 2,
+        ..TransformerConfig::default()
+    };
+    let mut parameters = Parameters::default();
+    Translator::new(&config, &mut parameters).unwrap();
+    parameters.initialise(5);
+    save(folder, &config, &parameters, &SaveOptions::default()).unwrap();
+}
+
+fn translate(folder: &Path, text: &str, to: Option<&str>) -> polyhead_translate::Translation {
+    let engine = Engine::load(folder, &LoadOptions::default()).unwrap();
+    let options = TranslateOptions {
+        to: to.map(str::to_owned),
+        evidence: Evidence::Alignment,
+        n_best: 2,
+        ..TranslateOptions::default()
+    };
+    engine.translate(&[text], &options).unwrap().remove(0)
+}
+
+#[test]
+fn a_folder_of_ours_has_a_tokenizer_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = ["the cat ate the mouse", "the mouse ate the cat", "a cat"].map(|line| Ok(line.to_owned()));
+    let special = SpecialTokens { tags: vec!["<2de>".into(), "<2tr>".into()], ..SpecialTokens::default() };
+    let options = TrainOptions { vocab_size: Some(28), special, ..TrainOptions::default() };
+    let tokenizer = train(lines.into_iter(), &options, &mut |_| {}).unwrap();
+    tokenizer.save(folder.path().join("tokenizer.json")).unwrap();
+    assert_eq!(tokenizer.id("</s>"), Some(2));
+    write_model(folder.path(), tokenizer.vocab_size(), tokenizer.vocab_size(), 0);
+
+    let engine = Engine::load(folder.path(), &LoadOptions::default()).unwrap();
+    let codes: Vec<&str> =
+        engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
+    assert_eq!(codes, ["de", "tr"]);
+    let ids = engine.source_ids("the cat </s> <2de>").unwrap();
+    assert_eq!(ids.iter().filter(|id| **id == 2).count(), 1);
+    assert_eq!(ids.last(), Some(&2));
+    let plain = translate(folder.path(), "the cat ate the mouse", None);
+    for to in ["tr", "tur", "<2tr>"] {
+        let found = translate(folder.path(), "the cat ate the mouse", Some(to));
+        assert_eq!(found.source_tokens, plain.source_tokens + 1);
+        assert_ne!(found.best().score.to_bits(), plain.best().score.to_bits());
+    }
+}
+
+#[test]
+fn a_folder_of_fairseq_has_codes_and_two_dictionaries() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("bpe.code", "#version: 0.2\nc a\nca t</w>\n");
+    write("dict.aa.txt", "cat 9\nc@@ 5\na@@ 4\nt 2\n");
+    write("dict.bb.txt", "köp@@ 9\nek 5\nkedi 4\nve 3\nsu 2\n");
+    write_model(folder.path(), 8, 9, 1);
+    // By their sizes.
+    let by_size = translate(folder.path(), "cat cat", None);
+    assert_eq!(by_size.source_tokens, 3);
+    assert!(by_size.text().split_whitespace().all(|word| !word.contains("cat")), "{}", by_size.text());
+    // By their names.
+    write("args.json", r#"{"source_lang": "aa", "target_lang": "bb"}"#);
+    assert_eq!(translate(folder.path(), "cat cat", Some("bb")), by_size);
+    write("args.json", r#"{"source_lang": "cc", "target_lang": "bb"}"#);
+    let (message, hint) = refused(folder.path());
+    assert!(
+        message.contains("2 dictionaries, expected one that is the source's and one the target's"),
+        "{message}"
+    );
+    assert_eq!(hint, "name them in args.json: source_lang and target_lang");
+    fs::remove_file(folder.path().join("bpe.code")).unwrap();
+    assert!(refused(folder.path()).0.contains("a folder without a tokeniser, expected tokenizer.json"));
+}

@@ -1,0 +1,48 @@
+//! The same text gives the same translation, to the bit, in any batch and on any number of threads.
+
+use polyhead_translate::{Evidence, Sampling, TranslateOptions, Translation};
+
+use crate::{SENTENCES, engine};
+
+fn on_threads(threads: usize, work: impl FnOnce() -> Vec<Translation> + Send) -> Vec<Translation> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
+}
+
+#[test]
+fn neither_batches_nor_threads_change_a_bit() {
+    let engine = engine();
+    let paragraph = SENTENCES.join(" ");
+    let texts: Vec<&str> =
+        SENTENCES.iter().copied().chain([paragraph.as_str(), "", "\t"]).cycle().take(40).collect();
+    let sampling = Some(Sampling { temperature: 0.8, top_p: 0.9, seed: 3, ..Sampling::default() });
+    for sampling in [None, sampling] {
+        let options = |batch_tokens| TranslateOptions {
+            batch_tokens,
+            n_best: 2,
+            sampling,
+            evidence: Evidence::Alignment,
+            ..TranslateOptions::default()
+        };
+        let alone: Vec<Translation> =
+            texts.iter().flat_map(|text| engine.translate(&[text], &options(1024)).unwrap()).collect();
+        for threads in [1, 2, 3] {
+            for batch_tokens in [1, 20, 100, 4096] {
+                let found = on_threads(threads, || engine.translate(&texts, &options(batch_tokens)).unwrap());
+                assert_eq!(found, alone, "{threads} threads, batches of {batch_tokens}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_as_weights_do_not_change_that() {
+    let options = polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8 };
+    let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
+    let translate = |texts: &[&str], batch_tokens| {
+        engine.translate(texts, &TranslateOptions { batch_tokens, ..TranslateOptions::default() }).unwrap()
+    };
+    let alone: Vec<Translation> = SENTENCES.iter().flat_map(|text| translate(&[text], 1024)).collect();
+    for threads in [1, 2] {
+        assert_eq!(on_threads(threads, || translate(SENTENCES, 30)), alone);
+    }
+}
