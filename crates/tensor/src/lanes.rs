@@ -105,6 +105,20 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     rest.iter().chain(&lanes).copied().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
 }
 
+/// The largest of |values|, 0 if there are none; what is no number is passed over.
+#[inline(always)]
+pub(crate) fn max_abs(values: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            let size = chunk[lane].abs();
+            lanes[lane] = if size > lanes[lane] { size } else { lanes[lane] };
+        }
+    }
+    rest.iter().chain(&lanes).fold(0.0, |a, b| if b.abs() > a { b.abs() } else { a })
+}
+
 /// eˣ to about one unit in the last place: x = n ln 2 + r, eˣ = 2ⁿ eʳ with a polynomial for eʳ on |r| ≤ ½ ln 2.
 /// Below −87 it is 0, so that a masked score weighs nothing.
 #[inline(always)]

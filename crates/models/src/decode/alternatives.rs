@@ -3,7 +3,7 @@
 //! argmax_k p(y | prefix, x), then a beam search with prefix + y as its forced beginning.
 
 use super::beam::{BeamOptions, beam};
-use super::candidates::{Candidate, top};
+use super::candidates::Candidate;
 use super::rows::{Next, Scores, Search, run};
 use super::rules::{Guide, Rules};
 use super::{DecodeOptions, Hypothesis, NextToken};
@@ -99,7 +99,7 @@ impl Search for Look<'_> {
             return Ok(vec![Next { parent: 0, token }]);
         }
         let history = [&[self.start_id], self.prefix].concat();
-        self.found = top(&self.guide.edited(&history, scores.log_probabilities(0))?, self.n);
+        self.found = self.guide.best(&history, scores.log_probabilities(0), self.n)?;
         Ok(Vec::new())
     }
 }

@@ -58,7 +58,6 @@
 
 use std::cmp::Ordering;
 
-use super::candidates::top;
 use super::coverage::{coverage_penalty, look};
 use super::finished::Finished;
 use super::length_penalty::LengthPenalty;
@@ -272,8 +271,8 @@ impl BeamSearch<'_> {
         let mut all = Vec::with_capacity(self.live.len() * wanted);
         for (parent, path) in self.live.iter().enumerate() {
             let log_probabilities = scores.log_probabilities(parent);
-            let edited = self.guide.edited(&path.history, log_probabilities)?;
-            all.extend(top(&edited, wanted).into_iter().map(|candidate| Continuation {
+            let best = self.guide.best(&path.history, log_probabilities, wanted)?;
+            all.extend(best.into_iter().map(|candidate| Continuation {
                 parent,
                 id: candidate.id,
                 log_probability: log_probabilities[candidate.id as usize],

@@ -14,17 +14,31 @@ pub(super) fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
     if k == 0 {
         return best;
     }
-    for (&score, id) in scores.iter().zip(0..) {
-        if score > bar {
-            let place = best.partition_point(|other| other.score >= score);
-            best.insert(place, Candidate { id, score });
-            best.truncate(k);
-            if best.len() == k {
-                bar = best[k - 1].score;
+    for (block, first) in scores.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
+        // Most blocks have nothing to offer, which is seen at once.
+        if !any_above(block, bar) {
+            continue;
+        }
+        for (&score, id) in block.iter().zip(first..) {
+            if score > bar {
+                let place = best.partition_point(|other| other.score >= score);
+                best.insert(place, Candidate { id, score });
+                best.truncate(k);
+                if best.len() == k {
+                    bar = best[k - 1].score;
+                }
             }
         }
     }
     best
+}
+
+/// Scores that are looked at together.
+const BLOCK: usize = 64;
+
+/// Whether a score is above `bar`; a loop without a way out, so that it becomes vector code.
+fn any_above(scores: &[f32], bar: f32) -> bool {
+    scores.iter().fold(false, |any, &score| any | (score > bar))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit. Rules act as in Hugging Face's `generate`:
 //! on logits, not on log-probabilities, which makes a difference to the repetition penalty alone.
 
-use super::candidates::top;
 use super::path::Path;
 use super::rows::{Next, Scores, Search, run};
 use super::rules::Guide;
@@ -45,8 +44,7 @@ impl Search for GreedySearch<'_> {
         let log_probabilities = scores.log_probabilities(0);
         // Both scales have the same order. Log-probabilities keep the ties of a beam of one.
         let scale = if self.guide.rescales() { scores.logits(0) } else { log_probabilities };
-        let edited = self.guide.edited(&self.path.history, scale)?;
-        let Some(best) = top(&edited, 1).pop() else { return Ok(Vec::new()) };
+        let Some(best) = self.guide.best(&self.path.history, scale, 1)?.pop() else { return Ok(Vec::new()) };
         let log_probability = log_probabilities[best.id as usize];
         self.path.push(best.id, log_probability, log_probability);
         let ends = self.guide.ends(best.id, self.path.ids().len());

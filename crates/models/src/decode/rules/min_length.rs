@@ -1,12 +1,8 @@
 //! Minimum length: the end token is forbidden until there are enough others (`MinNewTokensLengthLogitsProcessor`).
 
-use super::forbid;
-
-/// Forbids `end_id` while fewer than `min` tokens follow the start token.
-pub(super) fn apply(min: usize, end_id: u32, history: &[u32], scores: &mut [f32]) {
-    if history.len() - 1 < min {
-        forbid(scores, end_id);
-    }
+/// `end_id` while fewer than `min` tokens follow the start token.
+pub(super) fn forbidden(min: usize, end_id: u32, history: &[u32]) -> Option<u32> {
+    (history.len() <= min).then_some(end_id)
 }
 
 #[cfg(test)]
@@ -15,10 +11,7 @@ mod tests {
 
     #[test]
     fn the_end_waits_for_the_minimum() {
-        let mut scores = [-1.0; 3];
-        apply(2, 0, &[9, 1, 2], &mut scores);
-        assert_eq!(scores, [-1.0; 3]);
-        apply(2, 0, &[9, 1], &mut scores);
-        assert_eq!(scores, [f32::NEG_INFINITY, -1.0, -1.0]);
+        assert_eq!(forbidden(2, 0, &[9, 1, 2]), None);
+        assert_eq!(forbidden(2, 0, &[9, 1]), Some(0));
     }
 }

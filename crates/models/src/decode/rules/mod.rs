@@ -20,8 +20,12 @@ mod suppress;
 use std::borrow::Cow;
 
 use super::DecodeOptions;
+use super::candidates::{Candidate, top};
 use super::options::Limits;
 use crate::{Error, Result};
+
+/// So many forbidden tokens are left out after the best were found; more are forbidden in a copy of the scores.
+const FEW: usize = 16;
 
 /// Which tokens are forbidden or forced.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,33 +112,48 @@ impl<'a> Guide<'a> {
 
     /// The scores of the token after `history` (start token first) under all rules; a copy only if one acts.
     pub(super) fn edited<'s>(&self, history: &[u32], scores: &'s [f32]) -> Result<Cow<'s, [f32]>> {
-        let rules = &self.options.rules;
-        let length = history.len() - 1;
-        if let Some(id) = self.forced(length) {
+        if let Some(id) = self.forced(history.len() - 1) {
             return Ok(Cow::Owned(forced::only(id, scores.len())?));
         }
-        let is_short = length < self.limits.min;
-        if !is_short && !self.rescales() && rules.no_repeat_ngram == 0 && rules.suppressed.is_empty() {
+        let forbidden = self.forbidden(history);
+        if forbidden.is_empty() && !self.rescales() {
             return Ok(Cow::Borrowed(scores));
         }
         let mut scores = scores.to_vec();
-        repetition::apply(rules.repetition_penalty, history, &mut scores);
-        no_repeat::apply(rules.no_repeat_ngram, history, &mut scores);
-        suppress::apply(&rules.suppressed, self.options.end_id, history, &mut scores);
-        min_length::apply(self.limits.min, self.options.end_id, history, &mut scores);
+        repetition::apply(self.options.rules.repetition_penalty, history, &mut scores);
+        for id in forbidden {
+            // A token outside the vocabulary cannot come anyway.
+            if let Some(score) = scores.get_mut(id as usize) {
+                *score = f32::NEG_INFINITY;
+            }
+        }
         Ok(Cow::Owned(scores))
+    }
+
+    /// The `k` best of [`Guide::edited`]; where rules only forbid a few tokens, nothing is copied.
+    pub(super) fn best(&self, history: &[u32], scores: &[f32], k: usize) -> Result<Vec<Candidate>> {
+        let forbidden = self.forbidden(history);
+        if self.forced(history.len() - 1).is_some() || self.rescales() || forbidden.len() > FEW {
+            return Ok(top(&self.edited(history, scores)?, k));
+        }
+        let mut best = top(scores, k + forbidden.len());
+        best.retain(|candidate| !forbidden.contains(&candidate.id));
+        best.truncate(k);
+        Ok(best)
+    }
+
+    /// The tokens that may not come after `history`.
+    fn forbidden(&self, history: &[u32]) -> Vec<u32> {
+        let rules = &self.options.rules;
+        let mut forbidden = no_repeat::forbidden(rules.no_repeat_ngram, history);
+        forbidden.extend(suppress::forbidden(&rules.suppressed, self.options.end_id, history));
+        forbidden.extend(min_length::forbidden(self.limits.min, self.options.end_id, history));
+        forbidden
     }
 
     /// The one token that may come after `length` tokens, if it is forced. The end of a sequence is the stronger rule.
     fn forced(&self, length: usize) -> Option<u32> {
         let force_end = self.options.rules.at_limit == AtLimit::ForceEnd && length + 1 == self.limits.max;
         if force_end { Some(self.options.end_id) } else { self.prefix.get(length).copied() }
-    }
-}
-
-/// Forbids a token; one outside the vocabulary cannot come anyway.
-fn forbid(scores: &mut [f32], id: u32) {
-    if let Some(score) = scores.get_mut(id as usize) {
-        *score = f32::NEG_INFINITY;
     }
 }

@@ -3,8 +3,10 @@
 //! VNNI multiplies u8 with i8, so it starts from −128 Σ b and adds Σ a·b. AVX2 multiplies |s|, s = a − 128, with b that has
 //! taken the sign of s: two such products fit 16 bits as long as b is not −128.
 
+use super::super::matrix::Shared;
 use super::{GROUP, PANEL_COLS, ZERO};
 use crate::lanes::vectorised;
+use crate::ops::activation::Activation;
 
 /// sums[row][col] = Σ over k of (a[row][k] − 128)·b[k][col] for one panel; `offsets` are 128 Σ b of its columns.
 pub(super) fn multiply(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
@@ -59,27 +61,91 @@ vectorised! {
     }
 }
 
+/// Runs `$kernel` with as many rows as there are, from 1 to 8.
+#[cfg(target_arch = "x86_64")]
+macro_rules! with_rows {
+    ($rows:expr, $kernel:ident($($argument:expr),*)) => {
+        match $rows {
+            1 => $kernel::<1>($($argument),*),
+            2 => $kernel::<2>($($argument),*),
+            3 => $kernel::<3>($($argument),*),
+            4 => $kernel::<4>($($argument),*),
+            5 => $kernel::<5>($($argument),*),
+            6 => $kernel::<6>($($argument),*),
+            7 => $kernel::<7>($($argument),*),
+            _ => $kernel::<8>($($argument),*),
+        }
+    };
+}
+
 /// # Safety
 /// The machine has AVX-512 VNNI; `a` holds as many rows as `sums`, of as many bytes as a column of `b`.
 #[cfg(target_arch = "x86_64")]
 unsafe fn vnni_rows(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
     // SAFETY: promised by the caller.
-    unsafe {
-        match sums.len() {
-            1 => vnni::<1>(a, b, offsets, sums),
-            2 => vnni::<2>(a, b, offsets, sums),
-            3 => vnni::<3>(a, b, offsets, sums),
-            4 => vnni::<4>(a, b, offsets, sums),
-            5 => vnni::<5>(a, b, offsets, sums),
-            6 => vnni::<6>(a, b, offsets, sums),
-            7 => vnni::<7>(a, b, offsets, sums),
-            _ => vnni::<8>(a, b, offsets, sums),
-        }
+    unsafe { with_rows!(sums.len(), vnni(a, b, offsets, sums)) }
+}
+
+/// A whole panel from bytes to numbers without a stop in memory: act(s_x s_w Σ (a − 128)·b + bias), for no activation or
+/// ReLU. False if this machine or panel needs the way over sums.
+pub(super) fn multiply_and_scale(
+    a: &[u8],
+    b: &[i8],
+    offsets: &[i32; PANEL_COLS],
+    tile: &mut Tile,
+    finish: &Scales<'_>,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if let (X86::Vnni, PANEL_COLS, Activation::None | Activation::Relu) =
+        (x86(), tile.cols, finish.activation)
+    {
+        let (scales, _) = finish.columns.as_chunks::<PANEL_COLS>();
+        // SAFETY: just checked; a tile has as many rows as scales.
+        unsafe { with_rows!(finish.rows.len(), vnni_tile(a, b, offsets, tile, (finish, &scales[0]))) };
+        return true;
+    }
+    let _ = (a, b, offsets, tile, finish);
+    false
+}
+
+/// What turns sums of a tile into numbers.
+pub(super) struct Scales<'a> {
+    /// Of its rows.
+    pub(super) rows: &'a [f32],
+    /// Of its columns.
+    pub(super) columns: &'a [f32],
+    /// Added to each column.
+    pub(super) bias: &'a [f32; PANEL_COLS],
+    /// Applied at last.
+    pub(super) activation: Activation,
+}
+
+/// Rows and columns of C that belong to one tile.
+pub(super) struct Tile {
+    start: *mut f32,
+    row_stride: usize,
+    pub(super) cols: usize,
+}
+
+impl Tile {
+    /// # Safety
+    /// The tile lies inside the matrix, and nobody else writes it.
+    pub(super) unsafe fn at(target: Shared, [row, col]: [usize; 2], cols: usize) -> Self {
+        // SAFETY: promised by the caller.
+        Self { start: unsafe { target.at(row, col) }, row_stride: target.row_stride, cols }
+    }
+
+    /// # Safety
+    /// The row lies inside the tile.
+    #[inline(always)]
+    pub(super) unsafe fn row(&mut self, row: usize) -> &mut [f32] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_stride), self.cols) }
     }
 }
 
 /// # Safety
-/// As for `vnni_rows`; `sums` has `ROWS` rows.
+/// As for `vnni_sums`; `sums` has `ROWS` rows.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn vnni<const ROWS: usize>(
@@ -88,9 +154,67 @@ unsafe fn vnni<const ROWS: usize>(
     offsets: &[i32; PANEL_COLS],
     sums: &mut [[i32; PANEL_COLS]],
 ) {
+    use std::arch::x86_64::_mm512_storeu_si512;
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (sums, vectors) in sums.iter_mut().zip(vnni_sums::<ROWS>(a, b, offsets)) {
+            _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
+            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), vectors[1]);
+        }
+    }
+}
+
+/// # Safety
+/// As for `vnni_sums`; the tile has `ROWS` rows and whole panels.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn vnni_tile<const ROWS: usize>(
+    a: &[u8],
+    b: &[i8],
+    offsets: &[i32; PANEL_COLS],
+    tile: &mut Tile,
+    (finish, scales): (&Scales<'_>, &[f32; PANEL_COLS]),
+) {
     use std::arch::x86_64::{
-        _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
-        _mm512_storeu_si512, _mm512_sub_epi32,
+        _CMP_LT_OQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_loadu_ps,
+        _mm512_mask_mov_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    };
+    // SAFETY: promised by the caller.
+    unsafe {
+        let sums = vnni_sums::<ROWS>(a, b, offsets);
+        let [scales, bias] = [scales, finish.bias]
+            .map(|numbers| [_mm512_loadu_ps(numbers.as_ptr()), _mm512_loadu_ps(numbers.as_ptr().add(16))]);
+        let zero = _mm512_setzero_ps();
+        for (row, sums) in sums.into_iter().enumerate() {
+            let row_scale = _mm512_set1_ps(finish.rows[row]);
+            let out = tile.row(row).as_mut_ptr();
+            for half in 0..2 {
+                // The same operations in the same order as in `scale_row`.
+                let scaled =
+                    _mm512_mul_ps(_mm512_cvtepi32_ps(sums[half]), _mm512_mul_ps(row_scale, scales[half]));
+                let mut number = _mm512_add_ps(scaled, bias[half]);
+                if finish.activation == Activation::Relu {
+                    let negative = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(number, zero);
+                    number = _mm512_mask_mov_ps(number, negative, zero);
+                }
+                _mm512_storeu_ps(out.add(16 * half), number);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 VNNI; `a` holds `ROWS` rows of as many bytes as a column of `b`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+#[inline]
+unsafe fn vnni_sums<const ROWS: usize>(
+    a: &[u8],
+    b: &[i8],
+    offsets: &[i32; PANEL_COLS],
+) -> [[std::arch::x86_64::__m512i; 2]; ROWS] {
+    use std::arch::x86_64::{
+        _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sub_epi32,
     };
     let depth = b.len() / PANEL_COLS;
     // SAFETY: promised by the caller.
@@ -109,10 +233,7 @@ unsafe fn vnni<const ROWS: usize>(
                 vectors[1] = _mm512_dpbusd_epi32(vectors[1], four, right);
             }
         }
-        for (sums, vectors) in sums.iter_mut().zip(vectors) {
-            _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
-            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), vectors[1]);
-        }
+        vectors
     }
 }
 

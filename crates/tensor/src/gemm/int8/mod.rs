@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use self::kernel::multiply;
+use self::kernel::{Scales, Tile, multiply, multiply_and_scale};
 use super::matrix::{Matrix, MatrixMut, Shared};
-use crate::lanes::{max, vectorised};
+use crate::lanes::{max_abs, vectorised};
 use crate::ops::activation::{Activation, with_function};
 use crate::parallel;
 use crate::tensor::Tensor;
@@ -180,43 +180,23 @@ impl Int8Weights {
             if let Some(bias) = finish.bias {
                 bias_or_zero[..cols].copy_from_slice(&bias[first..first + cols]);
             }
-            let columns = Columns {
-                scales: &self.scales[first..first + cols],
-                bias_or_zero,
-                activation: finish.activation,
-            };
             for row in (0..n_rows).step_by(TILE_ROWS) {
                 let rows = TILE_ROWS.min(n_rows - row);
-                multiply(&x.bytes[row * depth..(row + rows) * depth], weights, offsets, &mut sums[..rows]);
                 // SAFETY: promised by the caller; the tile lies inside the matrix.
                 let mut out = unsafe { Tile::at(target, [row, first], cols) };
-                dequantize(&mut out, &sums[..rows], &x.scales[row..row + rows], &columns);
+                let bytes = &x.bytes[row * depth..(row + rows) * depth];
+                let scales = Scales {
+                    rows: &x.scales[row..row + rows],
+                    columns: &self.scales[first..first + cols],
+                    bias: &bias_or_zero,
+                    activation: finish.activation,
+                };
+                if !multiply_and_scale(bytes, weights, offsets, &mut out, &scales) {
+                    multiply(bytes, weights, offsets, &mut sums[..rows]);
+                    dequantize(&mut out, &sums[..rows], &scales);
+                }
             }
         }
-    }
-}
-
-/// Rows and columns of C that belong to one tile.
-struct Tile {
-    start: *mut f32,
-    row_stride: usize,
-    cols: usize,
-}
-
-impl Tile {
-    /// # Safety
-    /// The tile lies inside the matrix, and nobody else writes it.
-    unsafe fn at(target: Shared, [row, col]: [usize; 2], cols: usize) -> Self {
-        // SAFETY: promised by the caller.
-        Self { start: unsafe { target.at(row, col) }, row_stride: target.row_stride, cols }
-    }
-
-    /// # Safety
-    /// The row lies inside the tile.
-    #[inline(always)]
-    unsafe fn row(&mut self, row: usize) -> &mut [f32] {
-        // SAFETY: promised by the caller.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_stride), self.cols) }
     }
 }
 
@@ -227,26 +207,19 @@ struct Finish<'a> {
     activation: Activation,
 }
 
-/// What belongs to the columns of one panel.
-struct Columns<'a> {
-    scales: &'a [f32],
-    bias_or_zero: [f32; PANEL_COLS],
-    activation: Activation,
-}
-
 vectorised! {
     /// act(s_x s_w Σ (q − 128) p + b) for the rows of a tile.
-    fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], row_scales: &[f32], columns: &Columns<'_>) {
-        for (row, (sums, row_scale)) in sums.iter().zip(row_scales).enumerate() {
+    fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], finish: &Scales<'_>) {
+        for (row, (sums, row_scale)) in sums.iter().zip(finish.rows).enumerate() {
             // SAFETY: a tile has as many rows as sums.
             let out = unsafe { tile.row(row) };
-            if let (Some(out), Some(scales)) = (out.first_chunk_mut::<PANEL_COLS>(), columns.scales.first_chunk()) {
+            if let (Some(out), Some(scales)) = (out.first_chunk_mut::<PANEL_COLS>(), finish.columns.first_chunk()) {
                 // Whole panels have a known size, which makes straight vector code.
-                scale_row(out, sums, [scales, &columns.bias_or_zero], *row_scale, columns.activation);
+                scale_row(out, sums, [scales, finish.bias], *row_scale, finish.activation);
             } else {
                 let (mut whole, mut scales) = ([0.0; PANEL_COLS], [0.0; PANEL_COLS]);
-                scales[..out.len()].copy_from_slice(columns.scales);
-                scale_row(&mut whole, sums, [&scales, &columns.bias_or_zero], *row_scale, columns.activation);
+                scales[..out.len()].copy_from_slice(finish.columns);
+                scale_row(&mut whole, sums, [&scales, finish.bias], *row_scale, finish.activation);
                 out.copy_from_slice(&whole[..out.len()]);
             }
         }
@@ -288,12 +261,7 @@ pub fn quantize_rows(x: &Tensor) -> Int8Rows {
 
 vectorised! {
     fn quantize(row: &[f32], bytes: &mut [u8]) -> f32 {
-        let mut lowest = 0.0_f32;
-        for &number in row {
-            lowest = if number < lowest { number } else { lowest };
-        }
-        let highest = max(row);
-        let largest = if -lowest > highest { -lowest } else { highest };
+        let largest = max_abs(row);
         let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
         let inverse = 1.0 / scale;
         for (byte, &number) in bytes.iter_mut().zip(row) {
@@ -356,6 +324,37 @@ mod tests {
         for (near, x) in near.data().chunks(d_in).zip(x.chunks(d_in)) {
             let step = x.iter().fold(0.0_f32, |a, b| a.max(b.abs())) / 127.0;
             assert!(near.iter().zip(x).all(|(near, x)| (near - x).abs() <= 0.501 * step));
+        }
+    }
+
+    #[test]
+    fn the_way_without_a_stop_gives_the_bits_of_the_way_over_sums() {
+        let [rows, d_in, d_out] = [11, 36, 70];
+        let (x, w, bias) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2), numbers(d_out, 3));
+        let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
+        let bytes = quantize_rows(&Tensor::new(&[rows, d_in], x));
+        for activation in [Activation::None, Activation::Relu, Activation::Silu] {
+            let found = weights.linear(&bytes, Some(&bias), activation);
+            for row in 0..rows {
+                for col in 0..d_out {
+                    let mut weight = vec![0.0; d_in];
+                    weights.row(col, &mut weight);
+                    let byte = |k: usize| (weight[k] / weights.scales[col]).round() as i32;
+                    let sum: i32 =
+                        (0..d_in).map(|k| (i32::from(bytes.bytes[row * d_in + k]) - 128) * byte(k)).sum();
+                    let mut expected = [0.0; PANEL_COLS];
+                    let [sums, scale, shift] = [sum as f32, weights.scales[col], bias[col]];
+                    let (sums, scales) = ([sums as i32; PANEL_COLS], [scale; PANEL_COLS]);
+                    scale_row(
+                        &mut expected,
+                        &sums,
+                        [&scales, &[shift; PANEL_COLS]],
+                        bytes.scales[row],
+                        activation,
+                    );
+                    assert_eq!(found.data()[row * d_out + col], expected[0], "{activation:?} {row} {col}");
+                }
+            }
         }
     }
 
