@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_tensor::Precision;
+use polyhead_text::lines::Lines;
 use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
 
 use crate::report::{Failure, Misuse, note};
@@ -72,6 +73,9 @@ pub(crate) struct DecodeOptions {
     /// Numbers to compute with; int8 is faster and a little less exact
     #[arg(long, value_enum, default_value_t = Dtype::F32, help_heading = "Speed")]
     dtype: Dtype,
+    /// Write only pieces that occur in this file of target text; faster where all words are known
+    #[arg(long, value_name = "FILE", help_heading = "Speed")]
+    shortlist: Option<PathBuf>,
     /// Where to compute
     #[arg(long, value_enum, default_value_t = Device::Cpu, help_heading = "Speed")]
     device: Device,
@@ -119,7 +123,8 @@ impl DecodeOptions {
             Dtype::F32 => Precision::F32,
             Dtype::Int8 => Precision::Int8,
         };
-        let engine = Engine::load(folder, &LoadOptions { precision })?;
+        let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
+        let engine = Engine::load(folder, &LoadOptions { precision, shortlist })?;
         let known: Vec<&str> =
             engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
         if self.to.is_none() && known.len() > 1 {

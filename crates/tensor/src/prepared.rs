@@ -71,6 +71,25 @@ impl Prepared {
         }
     }
 
+    /// The weights of some outputs only, in that order; each gives the bits that it gives among all.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    #[must_use]
+    pub fn select(&self, outs: &[u32]) -> Self {
+        let [_, d_in] = self.shape();
+        match self {
+            Self::Packed(packed) => {
+                let mut rows = Tensor::zeros(&[outs.len(), d_in]);
+                for (row, &out) in rows.data_mut().chunks_exact_mut(d_in.max(1)).zip(outs) {
+                    packed.column(out as usize, row);
+                }
+                Self::new(&rows, Precision::F32)
+            }
+            Self::Int8(weights) => Self::Int8(weights.select(outs)),
+        }
+    }
+
     /// act(x·Wᵀ + b) for x of … × d_in.
     ///
     /// # Panics

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use polyhead_attention::Capture;
 use polyhead_models::decode::Hypothesis;
-use polyhead_models::transformer::Decoding;
+use polyhead_models::transformer::{Decoding, Shortlisted};
 
 use crate::search::{Job, Search};
 use crate::{Engine, Error, Result};
@@ -29,7 +29,10 @@ pub(crate) fn decode(engine: &Engine, search: &Search, jobs: &[Job], batch_token
         let capture = Capture::off();
         let decoding = Decoding { model: &engine.model, parameters: &engine.parameters, capture: &capture };
         let jobs: Vec<&Job> = batch.iter().map(|&job| &jobs[job]).collect();
-        search.run(&decoding, &jobs)
+        match &engine.shortlist {
+            None => search.run(&decoding, &jobs),
+            Some(shortlist) => search.run(&Shortlisted { decoding, shortlist }, &jobs),
+        }
     };
     let found = if batches.len() < 2 || threads < 2 {
         batches.iter().map(run).collect::<Result<Vec<Found>>>()?

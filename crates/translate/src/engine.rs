@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use polyhead_models::checkpoint::{load_prepared, read_config};
-use polyhead_models::transformer::Translator;
+use polyhead_models::transformer::{Shortlist, Translator};
 use polyhead_tensor::{Parameters, Precision};
 
 use crate::generation::Generation;
@@ -12,10 +12,13 @@ use crate::tokenizers::Tokenizers;
 use crate::{Error, Result};
 
 /// How a folder is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoadOptions {
     /// What weights are kept as; as they are in the files. Bytes are smaller and faster, and a little less exact.
     pub precision: Precision,
+    /// Texts in the target language: only pieces that occur in them can be written, which makes decoding faster; none, so
+    /// all can.
+    pub shortlist: Vec<String>,
 }
 
 /// A translator: text in, text out. It may be used by several threads at once.
@@ -24,6 +27,7 @@ pub struct Engine {
     pub(crate) model: Translator,
     pub(crate) parameters: Parameters,
     pub(crate) tokenizers: Tokenizers,
+    pub(crate) shortlist: Option<Shortlist>,
     generation: Generation,
     languages: Languages,
 }
@@ -47,7 +51,20 @@ impl Engine {
         let mut parameters = Parameters::default();
         let model = Translator::new(&config, &mut parameters)?;
         load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
-        Ok(Self { model, parameters, tokenizers, generation, languages })
+        let mut engine = Self { model, parameters, tokenizers, shortlist: None, generation, languages };
+        if !options.shortlist.is_empty() {
+            engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
+        }
+        Ok(engine)
+    }
+
+    /// The pieces of `texts`.
+    fn shortlist(&self, texts: &[String]) -> Result<Shortlist> {
+        let mut ids = Vec::new();
+        for text in texts {
+            ids.extend(self.tokenizers.encode_target(text)?.ids);
+        }
+        Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
     }
 
     /// How the folder wants its model to be decoded.

@@ -37,6 +37,11 @@ impl Embedding {
         Self { weight: builder.declare_product("weight", &[vocab_size, d_model], init) }
     }
 
+    /// The table.
+    pub fn weight(&self) -> ParameterId {
+        self.weight
+    }
+
     /// `ids` of rows × length → rows × length × d_model.
     ///
     /// # Errors

@@ -5,8 +5,10 @@ pub mod decoder;
 pub mod encoder;
 mod input;
 mod residual;
+pub mod shortlist;
 pub mod translator;
 mod validate;
 
 pub use config::TransformerConfig;
+pub use shortlist::{Shortlist, Shortlisted};
 pub use translator::{Decoding, Translator};

@@ -101,6 +101,11 @@ impl Translator {
         Ok(cross_entropy(pass.tape, &logits, expected, options)?)
     }
 
+    /// The rows of the output layer and what is added to its logits.
+    pub(super) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
+        (self.output.weight(), self.output_bias)
+    }
+
     fn logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         let logits = self.output.logits(pass, x, self.output_bias)?;
         pass.capture.activation(|| "logits".into(), &logits);
@@ -123,6 +128,11 @@ impl Decoding<'_> {
     fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
         let tape = Tape::inference();
         work(&Pass { tape: &tape, parameters: self.parameters, capture: self.capture })
+    }
+
+    /// One step up to the output layer: rows × d_model.
+    pub(super) fn hidden(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
+        self.with_pass(|pass| Ok(self.model.decoder.step(pass, state, tokens)?.value().clone()))
     }
 }
 

@@ -10,7 +10,7 @@ use polyhead_models::transformer::config::{
     CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
     Tie,
 };
-use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_models::transformer::{Decoding, Shortlist, Shortlisted, TransformerConfig, Translator};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Precision, Tape, Tensor};
@@ -200,6 +200,31 @@ fn prepared_weights_give_the_same_bits_and_bytes_give_a_row_its_own() {
         let exact = logits(&model, &parameters, &SOURCES, &targets);
         let far = together.data().iter().zip(exact.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far > 0.0 && far < 0.5, "{name}: bytes differ by {far}");
+    }
+}
+
+#[test]
+fn a_shortlist_keeps_the_bits_of_what_is_on_it() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let [mut packed, mut int8] = [parameters.clone(), parameters.clone()];
+        packed.prepare(Precision::F32);
+        int8.prepare(Precision::Int8);
+        for parameters in [&parameters, &packed, &int8] {
+            let shortlist = Shortlist::new(&model, parameters, &[7, 3, 7]).unwrap();
+            assert_eq!(shortlist.len(), 3, "{name}: two ids and the end");
+            let capture = Capture::off();
+            let decoding = Decoding { model: &model, parameters, capture: &capture };
+            let short = Shortlisted { decoding, shortlist: &shortlist };
+            let mut states = [decoding.start(&SOURCES, 3).unwrap(), short.start(&SOURCES, 3).unwrap()];
+            let all = decoding.step(&mut states[0], &[12; 3]).unwrap();
+            let few = short.step(&mut states[1], &[12; 3]).unwrap();
+            for (at, (all, few)) in all.data().iter().zip(few.data()).enumerate() {
+                let is_listed = [0, 3, 7].contains(&(at % config.target_vocab_size));
+                assert_eq!(*few, if is_listed { *all } else { f32::NEG_INFINITY }, "{name}");
+            }
+        }
+        assert!(Shortlist::new(&model, &parameters, &[99]).is_err());
     }
 }
 

@@ -36,7 +36,8 @@ fn neither_batches_nor_threads_change_a_bit() {
 
 #[test]
 fn bytes_as_weights_do_not_change_that() {
-    let options = polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8 };
+    let options =
+        polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8, ..Default::default() };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
     let translate = |texts: &[&str], batch_tokens| {
         engine.translate(texts, &TranslateOptions { batch_tokens, ..TranslateOptions::default() }).unwrap()
@@ -44,5 +45,20 @@ fn bytes_as_weights_do_not_change_that() {
     let alone: Vec<Translation> = SENTENCES.iter().flat_map(|text| translate(&[text], 1024)).collect();
     for threads in [1, 2] {
         assert_eq!(on_threads(threads, || translate(SENTENCES, 30)), alone);
+    }
+}
+
+#[test]
+fn only_what_is_on_a_shortlist_is_written() {
+    let listed = "Kardeşim pazar günü evin arkasında iyi uyudu.";
+    let options = polyhead_translate::LoadOptions { shortlist: vec![listed.into()], ..Default::default() };
+    let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
+    let letters = |text: &str| -> std::collections::BTreeSet<char> {
+        text.chars().filter(|letter| letter.is_alphanumeric()).collect()
+    };
+    let found = engine.translate(SENTENCES, &TranslateOptions::default()).unwrap();
+    assert_eq!(found[0].text(), listed, "its translation needs no other piece");
+    for translation in found {
+        assert!(letters(translation.text()).is_subset(&letters(listed)), "{}", translation.text());
     }
 }

@@ -96,12 +96,24 @@ impl Int8Weights {
 
     /// The bytes, row after row.
     pub fn to_rows(&self) -> Vec<i8> {
-        let depth = self.d_in.next_multiple_of(GROUP);
-        let byte = |out: usize, k: usize| {
-            let panel = out / PANEL_COLS * depth * PANEL_COLS;
-            self.panels[panel + (k / GROUP * PANEL_COLS + out % PANEL_COLS) * GROUP + k % GROUP]
-        };
-        (0..self.d_out * self.d_in).map(|at| byte(at / self.d_in, at % self.d_in)).collect()
+        (0..self.d_out * self.d_in).map(|at| self.byte(at / self.d_in, at % self.d_in)).collect()
+    }
+
+    /// The weights of some outputs only, in that order.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    #[must_use]
+    pub fn select(&self, outs: &[u32]) -> Self {
+        let bytes: Vec<i8> =
+            outs.iter().flat_map(|&out| (0..self.d_in).map(move |k| self.byte(out as usize, k))).collect();
+        let scales: Vec<f32> = outs.iter().map(|&out| self.scales[out as usize]).collect();
+        Self::from_rows([outs.len(), self.d_in], &bytes, &scales)
+    }
+
+    fn byte(&self, out: usize, k: usize) -> i8 {
+        let panel = out / PANEL_COLS * self.d_in.next_multiple_of(GROUP) * PANEL_COLS;
+        self.panels[panel + (k / GROUP * PANEL_COLS + out % PANEL_COLS) * GROUP + k % GROUP]
     }
 
     /// A scale for each output.
