@@ -86,8 +86,13 @@ impl Int8Weights {
             for (column, offset) in offsets.iter_mut().enumerate().take(d_out - panel * PANEL_COLS) {
                 let row = &bytes[(panel * PANEL_COLS + column) * d_in..][..d_in];
                 *offset = i32::from(ZERO) * row.iter().map(|&byte| i32::from(byte)).sum::<i32>();
-                for (group, four) in row.chunks(GROUP).enumerate() {
-                    panel_bytes[(group * PANEL_COLS + column) * GROUP..][..four.len()].copy_from_slice(four);
+                let (groups, rest) = row.as_chunks::<GROUP>();
+                let (places, _) = panel_bytes.as_chunks_mut::<GROUP>();
+                let mut places = places[column..].iter_mut().step_by(PANEL_COLS);
+                places.by_ref().zip(groups).for_each(|(place, group)| *place = *group);
+                if !rest.is_empty() {
+                    let start = (groups.len() * PANEL_COLS + column) * GROUP;
+                    panel_bytes[start..start + rest.len()].copy_from_slice(rest);
                 }
             }
         });
