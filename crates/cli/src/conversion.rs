@@ -87,7 +87,7 @@ impl Folders {
             "wrote {} ({} layout, {}, {} files, {})",
             to.display(),
             options.layout,
-            options.dtype,
+            if model.parameters.are_prepared() { "I8".to_owned() } else { options.dtype.to_string() },
             saved.files.len(),
             bytes(saved.bytes)
         );

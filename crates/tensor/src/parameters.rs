@@ -115,6 +115,11 @@ impl Parameters {
         }
     }
 
+    /// Whether weights of products are prepared.
+    pub fn are_prepared(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.value, Value::Prepared(_)))
+    }
+
     /// Bytes that all values take.
     pub fn bytes(&self) -> usize {
         let values = self.entries.iter().map(|entry| match &entry.value {

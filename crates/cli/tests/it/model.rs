@@ -1,4 +1,4 @@
-//! `polyhead info`, `parity`, `import` and `export` on models that Hugging Face's and PyTorch's code made.
+//! `polyhead info`, `parity`, `import`, `export` and `quantize` on models that Hugging Face's and PyTorch's code made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -440,4 +440,29 @@ fn arrays_that_are_not_computed_here_are_noted() {
     let run = run(&["parity", "--model", "marian/relu", "--reference", text(&path)]);
     assert!(run.err.starts_with("note: not computed here, not compared: encoder.banana\n"), "{}", run.err);
     assert_told(run, 1, &["at encoder"]);
+}
+
+#[test]
+fn a_quantised_model_is_smaller_near_the_other_and_quantised_once() {
+    let out = tempfile::tempdir().unwrap();
+    let to = out.path().join("int8");
+    let sample = out.path().join("sample.txt");
+    fs::write(&sample, "My brother slept well.\n\nOur neighbour\n").unwrap();
+    let done = run(&["quantize", "opus", text(&to), "--sample", text(&sample)]).ok();
+    assert!(
+        done.contains(" matrices became bytes: ") && done.contains(" of 2 sample outputs differ; "),
+        "{done}"
+    );
+    let told: Value = serde_json::from_str(&run(&["info", text(&to), "--format", "json"]).ok()).unwrap();
+    assert_eq!(told["layout"], "polyhead");
+    let [before, after] = [golden().join("opus"), to.clone()]
+        .map(|folder| fs::metadata(folder.join("model.safetensors")).unwrap().len());
+    assert!(2 * after < before, "{after} {before}");
+    assert_told(run(&["quantize", text(&to), text(&out.path().join("again"))]), 1, &["is int8 already"]);
+    assert_told(run(&["quantize", "opus", text(&to)]), 1, &["already holds"]);
+    assert_told(
+        run(&["export", text(&to), text(&out.path().join("marian")), "--layout", "marian"]),
+        1,
+        &["inference only"],
+    );
 }
