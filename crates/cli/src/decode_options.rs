@@ -124,6 +124,15 @@ impl DecodeOptions {
             Dtype::Int8 => Precision::Int8,
         };
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
+        if let Some(path) =
+            self.shortlist.as_deref().filter(|_| shortlist.iter().all(|line| line.trim().is_empty()))
+        {
+            return Err(Failure {
+                message: format!("{}: no text, expected text in the target language", path.display()),
+                hint: "only pieces of that text can be written; leave --shortlist out to allow all".into(),
+            }
+            .into());
+        }
         let engine = Engine::load(folder, &LoadOptions { precision, shortlist })?;
         let known: Vec<&str> =
             engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
@@ -179,7 +188,7 @@ impl DecodeOptions {
 }
 
 /// A whole number of 1 or more.
-fn positive(text: &str) -> Result<usize, String> {
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("expected a whole number of 1 or more".into()),

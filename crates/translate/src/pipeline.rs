@@ -296,7 +296,7 @@ impl<'a> Request<'a> {
                     candidate.text.push_str(&self.engine.decode(&hypothesis.ids)?);
                     candidate.log_probability += hypothesis.log_probability;
                     candidate.tokens += hypothesis.ids.len();
-                    scores.push((hypothesis.score, hypothesis.ids.len()));
+                    scores.push(hypothesis.score);
                     let source_start = part.sentence.text.as_ptr() as usize - document.text.as_ptr() as usize;
                     places.push(Place {
                         source: source_start..source_start + part.sentence.text.len(),
@@ -309,13 +309,8 @@ impl<'a> Request<'a> {
                 candidate.text.push(' ');
             }
         }
-        // One sentence keeps the bits of its score.
-        candidate.score = if let [(score, _)] = scores[..] {
-            score
-        } else {
-            let total: f64 = scores.iter().map(|&(score, tokens)| score * tokens as f64).sum();
-            total / candidate.tokens.max(1) as f64
-        };
+        // The mean of the sentences: as each falls with the rank, so does it. One sentence keeps the bits of its score.
+        candidate.score = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
         Ok((candidate, places))
     }
 }

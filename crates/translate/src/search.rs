@@ -11,6 +11,9 @@ use crate::generation::Generation;
 use crate::options::{LengthFormula, Sampling, TranslateOptions};
 use crate::{Error, Result};
 
+/// Most hypotheses followed for a sentence; each needs memory for all that was written.
+const MAX_BEAMS: usize = 1000;
+
 /// Everything that decoding needs to know.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
@@ -38,6 +41,10 @@ impl Search {
                 "{n_best} best of {beam_size} beams, expected 1 or more and at most as many as beams"
             );
             return Err(Error::request(message, "widen the beam or ask for fewer translations"));
+        }
+        if beam_size > MAX_BEAMS {
+            let message = format!("{beam_size} beams, expected at most {MAX_BEAMS}");
+            return Err(Error::request(message, "more than ten beams rarely help"));
         }
         let max = options.max_length.unwrap_or(generation.max_length);
         if max > most {

@@ -110,7 +110,17 @@ impl std::fmt::Display for Note {
                 )
             }
             Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
-            Self::Unknown { pieces } => write!(f, "unknown to the model: {}", pieces.join(" ")),
+            Self::Unknown { pieces } => {
+                // What could move the cursor is written as an escape.
+                let shown = pieces.join(" ").chars().fold(String::new(), |shown, letter| {
+                    if letter.is_control() {
+                        shown + &letter.escape_default().to_string()
+                    } else {
+                        shown + &letter.to_string()
+                    }
+                });
+                write!(f, "unknown to the model: {shown}")
+            }
             Self::UnknownWritten { tokens } => {
                 write!(f, "the model wrote {tokens} tokens for the unknown, which have no text")
             }

@@ -67,6 +67,7 @@ struct MetricJson {
 
 impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
+        self.check_out()?;
         let (sources, references) = self.read()?;
         let options = self.decode.options()?;
         let pool = thread_pool(self.decode.threads)?;
@@ -101,6 +102,20 @@ impl Evaluate {
         }
         report.metrics = pool.install(|| metrics(&hypotheses, references))?;
         self.print(&report)
+    }
+
+    /// An error if the translations would replace the test set.
+    fn check_out(&self) -> Result<()> {
+        let Some(out) = self.out.as_ref().and_then(|out| out.canonicalize().ok()) else { return Ok(()) };
+        let inputs = [&self.source, &self.reference, &self.tsv].into_iter().flatten();
+        if inputs.filter_map(|input| input.canonicalize().ok()).any(|input| input == out) {
+            return Err(Misuse {
+                message: format!("--out {} is the test set, expected another file", out.display()),
+                hint: "name a new file for the translations".into(),
+            }
+            .into());
+        }
+        Ok(())
     }
 
     /// Sources and references.

@@ -237,3 +237,22 @@ fn a_test_set_is_translated_and_scored() {
     fs::write(path("r"), "one\n").unwrap();
     assert!(evaluate(&files).failed(1).contains("expected the same number"));
 }
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let told = |run: Run, code: i32, part: &str| {
+        let err = run.failed(code);
+        assert!(err.contains(part) && err.contains("hint: "), "{err}");
+    };
+    told(translate(&["--beam", "100000", "a"], ""), 2, "100000 beams, expected at most 1000");
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "\n  \n").unwrap();
+    let empty = empty.to_str().unwrap();
+    told(translate(&["--shortlist", empty, "a"], ""), 1, "no text, expected text in the target language");
+    let arguments = ["evaluate", "--model", ".", "--source", empty, "--reference", empty, "--out", empty];
+    told(polyhead(&golden(), &arguments, ""), 2, "is the test set, expected another file");
+    assert_eq!(fs::read_to_string(empty).unwrap(), "\n  \n");
+    let err = translate(&["mu\u{1b}[31m\u{7}"], "").err;
+    assert!(!err.contains('\u{1b}') && !err.contains('\u{7}'), "{err}");
+}

@@ -268,7 +268,7 @@ impl BeamSearch<'_> {
     /// The 2·B best: as at most one in each row ends, B of them do not.
     fn continuations(&self, scores: &Scores<'_>) -> Result<Vec<Continuation>> {
         let wanted = 2 * self.options.beam_size;
-        let mut all = Vec::with_capacity(self.live.len() * wanted);
+        let mut all = Vec::new();
         for (parent, path) in self.live.iter().enumerate() {
             let log_probabilities = scores.log_probabilities(parent);
             let best = self.guide.best(&path.history, log_probabilities, wanted)?;

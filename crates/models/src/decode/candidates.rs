@@ -38,7 +38,7 @@ const BLOCK: usize = 64;
 
 /// Whether a score is above `bar`; a loop without a way out, so that it becomes vector code.
 fn any_above(scores: &[f32], bar: f32) -> bool {
-    scores.iter().fold(false, |any, &score| any | (score > bar))
+    scores.iter().filter(|&&score| score > bar).count() > 0
 }
 
 #[cfg(test)]

@@ -164,3 +164,15 @@ fn a_folder_of_fairseq_has_codes_and_two_dictionaries() {
     fs::remove_file(folder.path().join("bpe.code")).unwrap();
     assert!(refused(folder.path()).0.contains("a folder without a tokeniser, expected tokenizer.json"));
 }
+
+#[test]
+fn weights_that_are_no_numbers_are_refused_by_name() {
+    let copy = copy();
+    let path = copy.path().join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    let last = bytes.len() - 4;
+    bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let (message, hint) = refused(copy.path());
+    assert!(message.contains("holds NaN at place") && hint.contains("damaged"), "{message} {hint}");
+}

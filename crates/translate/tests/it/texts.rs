@@ -178,3 +178,16 @@ proptest::proptest! {
 }
 
 static ENGINE: std::sync::OnceLock<Engine> = std::sync::OnceLock::new();
+
+#[test]
+fn the_best_translations_of_a_paragraph_come_best_first() {
+    let engine = engine();
+    let options = TranslateOptions { n_best: 4, beam_size: Some(4), ..TranslateOptions::default() };
+    let sentences = crate::SENTENCES;
+    for pair in sentences.iter().flat_map(|a| sentences.iter().map(move |b| format!("{a} {b}"))) {
+        let found = engine.translate(&[pair.as_str()], &options).unwrap().remove(0);
+        let scores: Vec<f64> = found.n_best.iter().map(|candidate| candidate.score).collect();
+        assert!(scores.windows(2).all(|pair| pair[0] >= pair[1]), "{pair}: {scores:?}");
+        assert_eq!(found.text(), translate(&engine, &pair).text(), "asking for more changes nothing");
+    }
+}

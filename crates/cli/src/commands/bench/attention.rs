@@ -12,6 +12,7 @@ use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::{Tape, Tensor};
 use serde::Serialize;
 
+use crate::decode_options::positive;
 use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
@@ -28,19 +29,19 @@ const N_GLOBAL: usize = 8;
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Attention {
     /// Queries and keys
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
     length: usize,
     /// What a query sees
     #[arg(long, value_enum, default_value_t = SightName::Full)]
     sight: SightName,
     /// Keys of the window, half to each side
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = positive)]
     window: usize,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Repeats; the best is printed
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     repeats: usize,
 }
 
@@ -80,7 +81,7 @@ impl Attention {
             let options = sight.on(AttentionOptions { n_heads: 8, ..AttentionOptions::default() });
             let inputs: Vec<Tensor> = (0..3).map(|stream| random(&[1, self.length, 512], stream)).collect();
             let mut best = [f64::INFINITY; 2];
-            for _ in 0..self.repeats.max(1) {
+            for _ in 0..self.repeats {
                 let tape = Tape::training(1, 0);
                 let [query, key, value] = [0, 1, 2].map(|side: usize| tape.input(inputs[side].clone()));
                 let start = Instant::now();

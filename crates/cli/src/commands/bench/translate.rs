@@ -19,6 +19,7 @@ use polyhead_random::Random;
 use polyhead_tensor::{Parameters, Precision};
 use serde::Serialize;
 
+use crate::decode_options::positive;
 use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
@@ -37,10 +38,10 @@ const TARGET_LENGTH: usize = 30;
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Translate {
     /// Sentences translated together
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     batch: usize,
     /// Hypotheses followed for each sentence; 1 is greedy
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     beam: usize,
     /// Numbers to compute with
     #[arg(long, value_enum, default_value_t = Dtype::Int8)]
@@ -58,7 +59,7 @@ pub(crate) struct Translate {
     #[arg(long, value_enum, default_value_t = Spread::Batches)]
     spread: Spread,
     /// Repeats that are timed, after one to warm up
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
     repeats: usize,
 }
 
@@ -92,7 +93,7 @@ impl Translate {
         let sources: Vec<Vec<u32>> = (0..(self.batch * workers) as u64).map(random_source).collect();
         let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
         let mut rates = Vec::new();
-        for repeat in 0..=self.repeats.max(1) {
+        for repeat in 0..=self.repeats {
             let start = Instant::now();
             let tokens = self.decode_all(&model, &parameters, &sources, &pools)?;
             if repeat > 0 {
@@ -126,7 +127,7 @@ impl Translate {
         pools: &[rayon::ThreadPool],
     ) -> Result<usize> {
         std::thread::scope(|scope| {
-            let batches = sources.chunks(self.batch.max(1)).zip(pools);
+            let batches = sources.chunks(self.batch).zip(pools);
             let running: Vec<_> = batches
                 .map(|(batch, pool)| {
                     scope.spawn(move || {

@@ -117,7 +117,7 @@ pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), 
         (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: Marian has {NORM_EPSILON} only")),
         (
             config.position == POSITION,
-            format!("positions {:?}: Marian has concatenated sinusoids only", config.position),
+            "other positions: Marian has sines, then cosines, counted from 0".to_owned(),
         ),
         (
             config.cross_projection == CrossProjection::PerLayer,

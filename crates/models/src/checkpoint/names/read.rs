@@ -118,6 +118,10 @@ fn int8(weights: &Weights, link: &Link) -> Result<Int8Weights> {
         let message = format!("tensor {name} is {:?}, expected [{d_out}]", scales.shape());
         return Err(Error::file(weights.path(), message, "a scale for each row of the bytes"));
     }
+    if scales.data().iter().any(|scale| !scale.is_finite()) {
+        let message = format!("tensor {name} holds what is no finite number");
+        return Err(Error::file(weights.path(), message, "quantise the model again"));
+    }
     let bytes = weights.int8(&link.theirs)?;
     if bytes.contains(&i8::MIN) {
         let message = format!("tensor {} holds -128, expected bytes from -127 to 127", link.theirs);
@@ -148,6 +152,14 @@ fn rows(weights: &Weights, name: &str, aliases: &[Link]) -> Result<Tensor> {
     let mut present = aliases.iter().filter(|link| weights.shape(&link.theirs).is_some());
     let first = present.next().expect("what is missing was reported before");
     let rows = cut(weights, first)?;
+    if let Some(place) = rows.data().iter().position(|number| !number.is_finite()) {
+        let message = format!(
+            "tensor {} holds {} at place {place}, expected finite numbers",
+            first.theirs,
+            rows.data()[place]
+        );
+        return Err(Error::file(weights.path(), message, "the file is damaged, or training went wrong"));
+    }
     for other in present {
         let further = cut(weights, other)?;
         let differing = rows.data().iter().zip(further.data()).position(|(a, b)| a.to_bits() != b.to_bits());
