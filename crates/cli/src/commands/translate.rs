@@ -13,7 +13,7 @@ use polyhead_translate::{Engine, Evidence, TranslateOptions};
 use self::input::{Chunks, Line};
 use self::output::Output;
 use crate::decode_options::DecodeOptions;
-use crate::report::{grouped, note, progress_beside_results, thread_pool};
+use crate::report::{Failure, grouped, note, progress_beside_results, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -142,8 +142,30 @@ impl Work<'_> {
     /// Translates and writes some texts; the number of tokens.
     fn translate(&mut self, texts: &[String]) -> Result<u64> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = self.pool.install(|| self.engine.translate(&borrowed, self.options))?;
+        let found = match self.pool.install(|| self.engine.translate(&borrowed, self.options)) {
+            Ok(found) => found,
+            Err(error) => return self.up_to_the_fault(&borrowed, error),
+        };
         self.output.write(&borrowed, &found)?;
         Ok(found.iter().map(|translation| translation.best().tokens as u64).sum())
+    }
+
+    /// Writes what comes before the text that cannot be translated, and names its line.
+    fn up_to_the_fault(&mut self, texts: &[&str], error: polyhead_translate::Error) -> Result<u64> {
+        let is_request = matches!(error, polyhead_translate::Error::Request { .. });
+        if !is_request || self.engine.translate(&[], self.options).is_err() {
+            // No text is at fault.
+            return Err(error.into());
+        }
+        for &text in texts {
+            match self.pool.install(|| self.engine.translate(&[text], self.options)) {
+                Ok(found) => self.output.write(&[text], &found)?,
+                Err(error) => {
+                    let message = format!("line {}: {error}", self.output.written() + 1);
+                    return Err(Failure { message, hint: error.hint() }.into());
+                }
+            }
+        }
+        Err(error.into())
     }
 }

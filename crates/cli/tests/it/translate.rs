@@ -90,7 +90,7 @@ fn a_very_long_line_is_one_line() {
     let run = translate(&["--beam", "1", "--max-length", "3"], &input);
     assert!(run.err.contains("too long for the model: translated in "), "{}", run.err);
     assert_eq!(run.ok().lines().count(), 1);
-    let error = translate(&["--raw"], &input).failed(2);
+    let error = translate(&["--raw"], &input).failed(1);
     assert!(error.contains("tokens, expected 64 at most\nhint: leave out --raw"), "{error}");
 }
 
@@ -255,4 +255,13 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(fs::read_to_string(empty).unwrap(), "\n  \n");
     let err = translate(&["mu\u{1b}[31m\u{7}"], "").err;
     assert!(!err.contains('\u{1b}') && !err.contains('\u{7}'), "{err}");
+}
+
+#[test]
+fn a_raw_line_that_is_too_long_is_named_after_those_before_it() {
+    let input = format!("Ayşe\nNobody slept well!\n{}\nAyşe\n", "the book ".repeat(500));
+    let run = translate(&["--raw", "--beam", "1"], &input);
+    assert_eq!(run.out.lines().count(), 2, "{}", run.out);
+    let err = run.failed(1);
+    assert!(err.contains("error: line 3: \"the book") && err.contains("hint: leave out --raw"), "{err}");
 }

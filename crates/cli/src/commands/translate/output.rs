@@ -49,6 +49,11 @@ impl Output {
         Self { style, written: 0, notes: 0 }
     }
 
+    /// Texts whose translations were written.
+    pub(super) fn written(&self) -> usize {
+        self.written
+    }
+
     /// Writes the translations of `sources` and lets them go out.
     pub(super) fn write(&mut self, sources: &[&str], translations: &[Translation]) -> Result<()> {
         let mut out = BufWriter::new(std::io::stdout().lock());
