@@ -1,4 +1,4 @@
-//! `polyhead quantize`: a model whose matrices are bytes, a quarter of the size and two to four times faster.
+//! `polyhead quantize`: a model whose matrices are bytes, a quarter of the size and several times faster.
 
 use std::path::PathBuf;
 
