@@ -7,6 +7,20 @@
 //! 2. [`multi_head`] attends with several heads.
 //! 3. [`score`] and [`attend`] are attention step by step, with any score function.
 //! 4. [`layers`] stand around it.
+//!
+//! Two keys score 112 and 96 with queries and keys of 64 numbers: divided by √64 that is 14 and 12, and the first value
+//! weighs 0.88.
+//!
+//! ```
+//! use polyhead_attention::attend::attend;
+//! use polyhead_tensor::{Tape, Tensor, Var};
+//! let scores = Var::constant(Tensor::new(&[1, 1, 2], vec![112.0 / 8.0, 96.0 / 8.0]));
+//! let values = Var::constant(Tensor::new(&[1, 2, 2], vec![1.0, 0.0, 0.0, 1.0]));
+//! let (context, weights) = attend(&Tape::inference(), &scores, &values, None)?;
+//! assert!((weights.value().data()[0] - 0.88).abs() < 0.005);
+//! assert_eq!(context.value().data(), weights.value().data());
+//! # Ok::<(), polyhead_attention::Error>(())
+//! ```
 
 pub mod attend;
 pub mod builder;
