@@ -11,6 +11,7 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::score::score;
 use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
+use polyhead_tensor::Precision;
 use polyhead_tensor::Tape;
 
 use super::{Loaded, bits, sentences, slices};
@@ -58,12 +59,19 @@ fn any_batch_on_any_threads_gives_the_same_bits() {
     let loaded = Loaded::new("marian/relu");
     let sources = sentences(64, 2);
     let plain = loaded.options(20);
-    for (decode, beam_size) in [(plain.clone(), 1), (plain.clone(), 4), (rules_on(&plain), 4)] {
+    let ways = [(plain.clone(), 1), (plain.clone(), 4), (rules_on(&plain), 4)];
+    let precisions = [None, Some(Precision::F32), Some(Precision::Int8)];
+    for ((decode, beam_size), precision) in
+        ways.iter().flat_map(|way| precisions.map(|precision| (way.clone(), precision)))
+    {
         let options = BeamOptions { decode, beam_size, top_beams: beam_size, ..BeamOptions::default() };
         let run = |batch: usize, threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let loaded = Loaded::new("marian/relu");
+                let mut loaded = Loaded::new("marian/relu");
+                if let Some(precision) = precision {
+                    loaded.parameters.prepare(precision);
+                }
                 let found = slices(&sources)
                     .chunks(batch)
                     .flat_map(|sources| beam(&loaded.decoding(), sources, &options).unwrap())
@@ -74,7 +82,11 @@ fn any_batch_on_any_threads_gives_the_same_bits() {
         let alone = run(1, 1);
         for batch in [2, 7, 64] {
             for threads in [1, 2] {
-                assert_eq!(run(batch, threads), alone, "batches of {batch}, {threads} threads");
+                assert_eq!(
+                    run(batch, threads),
+                    alone,
+                    "{precision:?}, batches of {batch}, {threads} threads"
+                );
             }
         }
     }
