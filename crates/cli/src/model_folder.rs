@@ -6,6 +6,7 @@ use anyhow::Result;
 use polyhead_models::checkpoint::{Loaded, load_parameters, read_config};
 use polyhead_models::transformer::Translator;
 use polyhead_tensor::Parameters;
+use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
 
 use crate::report::Failure;
@@ -85,7 +86,10 @@ pub(crate) fn companions(folder: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(folder).map_err(unread)? {
         let path = entry.map_err(unread)?.path();
         let name = file_name(&path);
-        if path.is_file() && (COMPANIONS.contains(&name.as_str()) || is_dictionary(&name) || is_codes(&name))
+        if path.is_file()
+            && (COMPANIONS.contains(&name.as_str())
+                || dictionary_language(&name).is_some()
+                || is_codes(&name))
         {
             found.push(path);
         }
@@ -97,17 +101,6 @@ pub(crate) fn companions(folder: &Path) -> Result<Vec<PathBuf>> {
 /// The last part of a path.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Whether a file of this name is a dictionary of fairseq.
-pub(crate) fn is_dictionary(name: &str) -> bool {
-    name.strip_prefix("dict.").and_then(|rest| rest.strip_suffix(".txt")).is_some()
-}
-
-/// Whether a file of this name holds the codes of subword-nmt; `bpecodes`, `bpe.code`, `en.codes` are usual.
-pub(crate) fn is_codes(name: &str) -> bool {
-    let (stem, ending) = name.rsplit_once('.').unwrap_or(("", name));
-    matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && name.starts_with("bpe_code"))
 }
 
 /// Settings of generation: `generation_config.json`, else what `config.json` says about it.
@@ -134,20 +127,4 @@ pub(crate) fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
         hint: "correct the file or fetch it again".into(),
     })?;
     Ok(Some(object))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_and_dictionaries_are_known_by_name() {
-        for name in ["bpe.code", "bpecodes", "codes", "en.codes", "bpe_codes"] {
-            assert!(is_codes(name), "{name}");
-        }
-        for name in ["model.safetensors", "decode.py", "codes.txt", "README.md"] {
-            assert!(!is_codes(name), "{name}");
-        }
-        assert!(is_dictionary("dict.en.txt") && !is_dictionary("dictionary.txt"));
-    }
 }

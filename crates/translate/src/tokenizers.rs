@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use polyhead_models::transformer::TransformerConfig;
+use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::Vocabulary};
 use serde_json::{Map, Value};
 
@@ -170,15 +171,9 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file of this name holds the codes of subword-nmt; `bpecodes`, `bpe.code`, `en.codes` are usual.
-fn is_codes(name: &str) -> bool {
-    let (stem, ending) = name.rsplit_once('.').unwrap_or(("", name));
-    matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && name.starts_with("bpe_code"))
-}
-
 /// `en` of `dict.en.txt`; none for any other name.
 fn language(path: &Path) -> Option<String> {
-    Some(name(path).strip_prefix("dict.")?.strip_suffix(".txt")?.to_owned())
+    dictionary_language(&name(path)).map(str::to_owned)
 }
 
 /// The languages that a folder says it translates from and into.

@@ -149,3 +149,31 @@ fn broken(lines: &Lines, found: String, expected: &str) -> Error {
         hint: "fairseq-preprocess writes such a file, called dict.<language>.txt".into(),
     }
 }
+
+/// `en` of `dict.en.txt`, as fairseq names its dictionaries; none for any other name.
+pub fn dictionary_language(file_name: &str) -> Option<&str> {
+    file_name.strip_prefix("dict.")?.strip_suffix(".txt")
+}
+
+/// Whether a file of this name holds the codes of subword-nmt; `bpecodes`, `bpe.code`, `en.codes` are usual.
+pub fn is_codes(file_name: &str) -> bool {
+    let (stem, ending) = file_name.rsplit_once('.').unwrap_or(("", file_name));
+    matches!(ending, "code" | "codes" | "bpecodes") || (stem.is_empty() && file_name.starts_with("bpe_code"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_dictionaries_are_known_by_name() {
+        for name in ["bpe.code", "bpecodes", "codes", "en.codes", "bpe_codes"] {
+            assert!(is_codes(name), "{name}");
+        }
+        for name in ["model.safetensors", "decode.py", "codes.txt", "README.md"] {
+            assert!(!is_codes(name), "{name}");
+        }
+        assert_eq!(dictionary_language("dict.en.txt"), Some("en"));
+        assert_eq!(dictionary_language("dictionary.txt"), None);
+    }
+}

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_text::tokenizer::Tokenizer;
-use polyhead_text::tokenizer::fairseq_dictionary::FairseqDictionary;
+use polyhead_text::tokenizer::fairseq_dictionary::{FairseqDictionary, dictionary_language, is_codes};
 use polyhead_text::tokenizer::sentencepiece::Vocabulary as MarianVocabulary;
 use serde::Serialize;
 
-use crate::model_folder::{companions, file_name, is_codes, is_dictionary, object};
+use crate::model_folder::{companions, file_name, object};
 use crate::report::grouped;
 
 /// Which ids a tokeniser makes.
@@ -117,7 +117,7 @@ pub(super) fn find(folder: &Path, config: &TransformerConfig) -> Result<Vec<Voca
 fn dictionaries(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabulary>> {
     let mut paths = companions(folder)?;
     let codes = paths.iter().map(|path| file_name(path)).find(|name| is_codes(name));
-    paths.retain(|path| is_dictionary(&file_name(path)));
+    paths.retain(|path| dictionary_language(&file_name(path)).is_some());
     let mut found = paths
         .into_iter()
         .map(|path| Ok((FairseqDictionary::load(&path)?.vocab_size(), path)))
