@@ -1,6 +1,6 @@
 //! Evidence: attention weights and activations of the places one asks for.
 //!
-//! [`Capture::off`] lets fused kernels run. [`Capture::on`] takes the way that keeps the weights; the numbers that come
+//! [`Capture::off`] computes no weights that outlive a block. [`Capture::on`] computes them besides; the numbers that come
 //! out are the same.
 //!
 //! ```

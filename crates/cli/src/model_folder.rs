@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use polyhead_models::checkpoint::{Loaded, load_parameters, read_config};
+use polyhead_models::checkpoint::{Loaded, load_parameters, load_prepared, read_config};
 use polyhead_models::transformer::Translator;
-use polyhead_tensor::Parameters;
+use polyhead_tensor::{Parameters, Precision};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
 
@@ -57,11 +57,23 @@ pub(crate) struct Model {
 impl Model {
     /// Reads the model of a folder.
     pub(crate) fn load(folder: &Path) -> Result<Self> {
+        Self::load_as(folder, None)
+    }
+
+    /// The same, prepared for inference.
+    pub(crate) fn load_prepared(folder: &Path, precision: Precision) -> Result<Self> {
+        Self::load_as(folder, Some(precision))
+    }
+
+    fn load_as(folder: &Path, precision: Option<Precision>) -> Result<Self> {
         check_folder(folder)?;
         let (config, layout) = read_config(folder)?;
         let mut parameters = Parameters::default();
         let translator = Translator::new(&config, &mut parameters)?;
-        let loaded = load_parameters(folder, &config, layout, &mut parameters)?;
+        let loaded = match precision {
+            None => load_parameters(folder, &config, layout, &mut parameters)?,
+            Some(precision) => load_prepared(folder, &config, layout, &mut parameters, precision)?,
+        };
         Ok(Self { translator, parameters, loaded })
     }
 }

@@ -18,9 +18,10 @@
 //! ```
 
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding, embedding_prepared};
-use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear, prepared_linear};
+use polyhead_tensor::ops::linear::LinearOptions;
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
+use super::linear::product;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
@@ -64,11 +65,6 @@ impl Embedding {
     /// # Errors
     /// If h has another last axis.
     pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
-        if let Some(weight) = pass.parameters.prepared(self.weight) {
-            let bias = bias.map(|bias| pass.parameters.value(bias).data());
-            return prepared_linear(h, weight, bias, Activation::None);
-        }
-        let bias = bias.map(|bias| pass.parameter(bias));
-        linear(pass.tape, h, &pass.parameter(self.weight), bias.as_ref(), LinearOptions::default())
+        product(pass, h, self.weight, bias, LinearOptions::default())
     }
 }

@@ -55,11 +55,22 @@ impl Linear {
     /// # Errors
     /// If x has another last axis.
     pub fn forward_with(&self, pass: &Pass<'_>, x: &Var, options: LinearOptions) -> Result<Var> {
-        if let Some(weight) = pass.parameters.prepared(self.weight) {
-            let bias = self.bias.map(|bias| pass.parameters.value(bias).data());
-            return prepared_linear(x, weight, bias, options.activation);
-        }
-        let bias = self.bias.map(|bias| pass.parameter(bias));
-        linear(pass.tape, x, &pass.parameter(self.weight), bias.as_ref(), options)
+        product(pass, x, self.weight, self.bias, options)
     }
+}
+
+/// act(x·Wᵀ + b) with weights as they are or as they were prepared.
+pub(super) fn product(
+    pass: &Pass<'_>,
+    x: &Var,
+    weight: ParameterId,
+    bias: Option<ParameterId>,
+    options: LinearOptions,
+) -> Result<Var> {
+    if let Some(weight) = pass.parameters.prepared(weight) {
+        let bias = bias.map(|bias| pass.parameters.value(bias).data());
+        return prepared_linear(x, weight, bias, options.activation);
+    }
+    let bias = bias.map(|bias| pass.parameter(bias));
+    linear(pass.tape, x, &pass.parameter(weight), bias.as_ref(), options)
 }

@@ -8,34 +8,28 @@
 
 use std::ops::Range;
 
-use super::{between, whole};
+use super::{intersection, whole};
 
 /// Positions that see all and are seen by all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Global {
-    /// In rising order, each once.
-    positions: Vec<usize>,
+    /// In rising order; those side by side are one range.
+    ranges: Vec<Range<u32>>,
 }
 
 impl Global {
     pub(super) fn new(mut positions: Vec<usize>) -> Self {
+        // No sequence is that long.
+        positions.retain(|&position| position < u32::MAX as usize);
         positions.sort_unstable();
         positions.dedup();
-        Self { positions }
+        let runs = positions.chunk_by(|a, b| a + 1 == *b);
+        Self { ranges: runs.map(|run| run[0] as u32..run[run.len() - 1] as u32 + 1).collect() }
     }
 
     pub(super) fn seen_from(&self, place: usize, k_len: usize) -> Vec<Range<u32>> {
-        if self.positions.binary_search(&place).is_ok() {
-            return whole(k_len);
-        }
-        let keys = self.positions.iter().take_while(|&&key| key < k_len);
-        let mut out: Vec<Range<u32>> = Vec::new();
-        for range in keys.flat_map(|&key| between(key, key + 1)) {
-            match out.last_mut().filter(|last| last.end == range.start) {
-                Some(last) => last.end = range.end,
-                None => out.push(range),
-            }
-        }
-        out
+        let all = whole(k_len);
+        let sees_all = self.ranges.iter().any(|range| range.contains(&(place as u32)));
+        if sees_all { all } else { intersection(&self.ranges, &all) }
     }
 }

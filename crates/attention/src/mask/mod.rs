@@ -26,7 +26,7 @@ mod window;
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyhead_tensor::ops::attention::{AttentionOptions, Direction, Pattern};
+use polyhead_tensor::ops::attention::{AttentionOptions, Direction, Pattern, join};
 
 pub use causal::Causal;
 pub use dilated::Dilated;
@@ -184,7 +184,7 @@ impl Rule {
             }
             Self::Or(rules) => {
                 let [a, b] = rules.each_ref().map(|rule| rule.seen_from(Some(place), k_len));
-                union(a, b)
+                join(&a, &b)
             }
         }
     }
@@ -217,19 +217,6 @@ fn intersection(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
             out.push(both);
         }
         if left.end < right.end { i += 1 } else { j += 1 }
-    }
-    out
-}
-
-fn union(mut a: Vec<Range<u32>>, b: Vec<Range<u32>>) -> Vec<Range<u32>> {
-    a.extend(b);
-    a.sort_by_key(|range| range.start);
-    let mut out: Vec<Range<u32>> = Vec::new();
-    for range in a {
-        match out.last_mut().filter(|last| range.start <= last.end) {
-            Some(last) => last.end = last.end.max(range.end),
-            None => out.push(range),
-        }
     }
     out
 }

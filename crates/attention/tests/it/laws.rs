@@ -308,3 +308,35 @@ proptest! {
         }
     }
 }
+
+/// Dropout is drawn by the place of a weight, so a kernel that skips drops what one that sees all drops.
+#[test]
+fn skipping_drops_the_same_weights() {
+    let length = 70;
+    let masks = [Mask::window(3), Mask::dilated(2, 3), Mask::window(1).or(Mask::global(vec![0, 40]))];
+    for mask in masks {
+        let hidden: Vec<f32> =
+            mask.materialise(1, length, length).iter().map(|seen| if *seen { 0.0 } else { -1e9 }).collect();
+        let bias = Some(Tensor::new(&[2, length, length], [hidden.clone(), hidden].concat()));
+        let plain = AttentionOptions { n_heads: 2, dropout: 0.4, ..AttentionOptions::default() };
+        let run = |options: &AttentionOptions| {
+            let tape = Tape::training(9, 4);
+            let [query, key, value] = [1, 2, 3].map(|stream| tape.input(tensor(&[1, length, 6], stream)));
+            let context = attention(&tape, &query, &key, &value, options).unwrap();
+            let out = context.value().clone();
+            let loss =
+                polyhead_tensor::ops::reduce::sum(&tape, &context, polyhead_tensor::ops::reduce::Over::All);
+            let gradients = tape.backward(&loss.unwrap());
+            let mut all = vec![out];
+            all.extend([&query, &key, &value].map(|input| gradients.of(input).unwrap().clone()));
+            all
+        };
+        let fast = run(&mask.resolve(length, length).on(plain.clone()));
+        let slow = run(&AttentionOptions { bias, ..plain });
+        for (fast, slow) in fast.iter().zip(&slow) {
+            for (fast, slow) in fast.data().iter().zip(slow.data()) {
+                assert!((fast - slow).abs() < 1e-4, "{mask:?}: {fast} {slow}");
+            }
+        }
+    }
+}

@@ -88,7 +88,7 @@ pub fn check_weights(
     Ok(loaded(&weights, layout))
 }
 
-/// The same from a text in memory; `name` stands for the path in messages, and `args.json` at its end means fairseq's.
+/// As [`read_config`] from a text in memory; `name` stands for the path in messages, and `args.json` at its end means fairseq's.
 ///
 /// ```
 /// use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};

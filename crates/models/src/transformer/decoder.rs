@@ -122,7 +122,7 @@ impl Decoder {
         self.finish(pass, x)
     }
 
-    /// The state before the first token: one row for each source sentence, room for `capacity` tokens and `n_rows` rows.
+    /// The state before the first token: one row for each source sentence, room for `n_rows` rows.
     pub(super) fn start(
         &self,
         pass: &Pass<'_>,

@@ -58,10 +58,10 @@ impl Shortlist {
     /// x, rows × d_model → rows × vocabulary, −∞ for what is not on the list.
     fn logits(&self, x: &Tensor) -> Tensor {
         let few = self.rows.linear(x, self.bias.as_deref(), Activation::None);
-        let mut all = Tensor::zeros(&[few.len() / self.ids.len(), self.vocab_size]);
+        let rows = few.len() / self.ids.len();
+        let mut all = Tensor::new(&[rows, self.vocab_size], vec![f32::NEG_INFINITY; rows * self.vocab_size]);
         let rows = all.data_mut().chunks_exact_mut(self.vocab_size);
         for (all, few) in rows.zip(few.data().chunks_exact(self.ids.len())) {
-            all.fill(f32::NEG_INFINITY);
             self.ids.iter().zip(few).for_each(|(&id, &logit)| all[id as usize] = logit);
         }
         all

@@ -6,12 +6,12 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_attention::Mask;
-use polyhead_random::Random;
 use polyhead_tensor::ops::attention::{AttentionOptions, attention};
 use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::{Tape, Tensor};
 use serde::Serialize;
 
+use super::random;
 use crate::decode_options::positive;
 use crate::report::{peak_memory_bytes, thread_pool};
 
@@ -115,10 +115,4 @@ impl Attention {
             SightName::Global => Mask::window(self.window / 2).or(Mask::global((0..N_GLOBAL).collect())),
         }
     }
-}
-
-fn random(shape: &[usize], stream: u64) -> Tensor {
-    let random = Random::new(3).stream(stream);
-    let len = shape.iter().product::<usize>() as u64;
-    Tensor::new(shape, (0..len).map(|index| random.uniform(index) as f32 - 0.5).collect())
 }

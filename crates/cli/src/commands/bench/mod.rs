@@ -8,6 +8,8 @@ mod translate;
 
 use anyhow::Result;
 use clap::Subcommand;
+use polyhead_random::Random;
+use polyhead_tensor::Tensor;
 
 /// The benches.
 #[derive(Debug, Subcommand)]
@@ -34,4 +36,11 @@ impl Bench {
             Self::Translate(translate) => translate.run(),
         }
     }
+}
+
+/// Numbers from −½ to ½, others for each stream.
+fn random(shape: &[usize], stream: u64) -> Tensor {
+    let random = Random::new(3).stream(stream);
+    let len = shape.iter().product::<usize>() as u64;
+    Tensor::new(shape, (0..len).map(|index| random.uniform(index) as f32 - 0.5).collect())
 }

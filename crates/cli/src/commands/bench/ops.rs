@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_random::Random;
 use polyhead_tensor::gemm::{Matrix, MatrixMut, Output, gemm};
 use polyhead_tensor::ops::attention::{AttentionOptions, attention};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -17,6 +16,7 @@ use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
 use serde::Serialize;
 
+use super::random;
 use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
@@ -159,12 +159,6 @@ impl Ops {
         }
         best
     }
-}
-
-fn random(shape: &[usize], stream: u64) -> Tensor {
-    let random = Random::new(3).stream(stream);
-    let len = shape.iter().product::<usize>() as u64;
-    Tensor::new(shape, (0..len).map(|index| random.uniform(index) as f32 - 0.5).collect())
 }
 
 fn line(name: &'static str, shape: Vec<usize>, [forward_ms, forward_and_back_ms]: [f64; 2]) -> Line {

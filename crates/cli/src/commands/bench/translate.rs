@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_attention::Capture;
-use polyhead_models::checkpoint::{SaveOptions, load_prepared, read_config, save};
+use polyhead_models::checkpoint::{SaveOptions, save};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
@@ -20,6 +20,7 @@ use polyhead_tensor::{Parameters, Precision};
 use serde::Serialize;
 
 use crate::decode_options::positive;
+use crate::model_folder::Model;
 use crate::report::{peak_memory_bytes, thread_pool};
 
 const EXAMPLES: &str = "Examples:
@@ -149,13 +150,11 @@ impl Translate {
             Dtype::F32 => Precision::F32,
             Dtype::Int8 => Precision::Int8,
         };
-        let mut parameters = Parameters::default();
         if let Some(folder) = &self.model {
-            let (config, layout) = read_config(folder)?;
-            let model = Translator::new(&config, &mut parameters)?;
-            load_prepared(folder, &config, layout, &mut parameters, precision)?;
-            return Ok((model, parameters));
+            let Model { translator, parameters, .. } = Model::load_prepared(folder, precision)?;
+            return Ok((translator, parameters));
         }
+        let mut parameters = Parameters::default();
         let config = TransformerConfig::base(VOCAB_SIZE);
         let model = Translator::new(&config, &mut parameters)?;
         parameters.initialise(7);

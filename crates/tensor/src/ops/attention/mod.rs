@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 pub use self::cached::{CacheShape, CachedOptions, KeysValues, cached_attention, cached_weights};
 use self::kernel::{Forward, Gradient, SCRATCH};
-pub use self::pattern::Pattern;
+pub use self::pattern::{Pattern, join};
 use self::plan::{Address, Plan};
 pub use self::relative::Relative;
 use crate::Result;

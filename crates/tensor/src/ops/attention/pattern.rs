@@ -98,8 +98,8 @@ fn size(ranges: &[Range<u32>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// The union of two lists of ranges, those that touch made one.
-fn join(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
+/// The union of two lists of ranges in rising order, those that touch made one.
+pub fn join(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
     let mut out: Vec<Range<u32>> = Vec::with_capacity(a.len() + b.len());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     loop {
