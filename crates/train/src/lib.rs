@@ -1,0 +1,1 @@
+//! From a parallel corpus to a model you would deploy.
