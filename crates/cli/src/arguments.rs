@@ -20,6 +20,8 @@ pub(crate) enum Command {
     /// Train tokenisers and use them: text to ids and back
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Train a model by a recipe, or go on with a run
+    Train(Box<commands::train::Train>),
     /// Translate texts or lines with a model
     Translate(commands::translate::Translate),
     /// Translate a test set and score the result

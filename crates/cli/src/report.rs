@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -44,6 +46,8 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_translate::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else if let Some(error) = error.downcast_ref::<polyhead_train::Error>() {
+        (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_models::Error>() {
         (error.hint(), 1)
     } else if let Some(error) = error.downcast_ref::<polyhead_tensor::Error>() {
@@ -76,9 +80,22 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// What is told of a first interrupt instead of ending the program.
+static STOPPED: OnceLock<&'static AtomicBool> = OnceLock::new();
+
+/// Lets the first interrupt only set `stop`, for work that then comes to an end by itself; a second one ends the program.
+pub(crate) fn stop_when_interrupted(stop: &'static AtomicBool) {
+    // Asked for twice, the first flag stays.
+    let _ = STOPPED.set(stop);
+}
+
 /// On Ctrl-C or a request to end, removes half-written files and ends with code 130.
 pub(crate) fn clean_up_when_interrupted() {
     let handler = ctrlc::set_handler(|| {
+        if STOPPED.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed)) {
+            note("finishing the step and saving; once more to leave at once");
+            return;
+        }
         polyhead_text::output::remove_unfinished();
         std::process::exit(130);
     });
@@ -107,13 +124,6 @@ pub(crate) fn thread_pool(threads: Option<usize>) -> anyhow::Result<rayon::Threa
         .into());
     }
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?)
-}
-
-/// The most memory this process has held, where the system tells.
-pub(crate) fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 /// Writes `value` as JSON to standard output.

@@ -43,6 +43,8 @@ struct Entry {
     init: Init,
     /// Whether it is used as weights of products and rows of a table only.
     is_product: bool,
+    /// Whether training leaves it as it is.
+    is_frozen: bool,
     value: Value,
 }
 
@@ -71,7 +73,14 @@ impl Parameters {
         let id = ParameterId(self.entries.len());
         assert!(self.places.insert(name.clone(), id).is_none(), "two parameters are called {name}");
         let shape = shape.to_vec();
-        self.entries.push(Entry { name, shape, init, is_product: false, value: Value::None });
+        self.entries.push(Entry {
+            name,
+            shape,
+            init,
+            is_product: false,
+            is_frozen: false,
+            value: Value::None,
+        });
         id
     }
 
@@ -84,6 +93,16 @@ impl Parameters {
         let id = self.declare(name, shape, init);
         self.entries[id.0].is_product = true;
         id
+    }
+
+    /// Lets training leave a parameter as it is: it gets no gradient.
+    pub fn freeze(&mut self, id: ParameterId) {
+        self.entries[id.0].is_frozen = true;
+    }
+
+    /// Whether training leaves it as it is.
+    pub fn is_frozen(&self, id: ParameterId) -> bool {
+        self.entries[id.0].is_frozen
     }
 
     /// Makes all weights of products ready for inference; they cannot be changed or read as tensors any more.

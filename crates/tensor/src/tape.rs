@@ -109,7 +109,7 @@ impl Tape {
 
     /// The parameter as an input of operations; asked for twice, it is one input with one gradient.
     pub fn parameter(&self, parameters: &Parameters, id: ParameterId) -> Var {
-        if !self.recording {
+        if !self.recording || parameters.is_frozen(id) {
             return Var::constant(parameters.value(id).clone());
         }
         let known = self.leaves.borrow().iter().find(|(known, _)| *known == id).map(|(_, var)| var.clone());

@@ -17,6 +17,7 @@ pub mod error;
 pub mod lines;
 pub mod metrics;
 pub mod output;
+pub mod spelling;
 pub mod tokenizer;
 
 pub use error::{Error, Result};

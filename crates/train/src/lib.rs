@@ -1,1 +1,34 @@
 //! From a parallel corpus to a model you would deploy.
+//!
+//! ```text
+//! recipe.toml → config → corpus → vocabulary → dataset → batches
+//!     → learner (loss, gradients, Adam) → validation → checkpoints → the finished model
+//! ```
+//!
+//! Same config, same text, same machine → the same weights to the bit, whatever the number of threads, and whether or not
+//! the run was killed and resumed on the way.
+
+pub mod average;
+pub mod checkpoint;
+pub mod config;
+pub mod dataset;
+mod error;
+pub mod event;
+pub mod fingerprint;
+mod finish;
+mod learner;
+mod log;
+pub mod memory;
+pub mod metrics_file;
+mod model_folder;
+mod preparation;
+mod run;
+mod run_folder;
+pub mod schedule;
+mod sentences;
+pub mod state;
+pub mod validation;
+pub mod vocabulary;
+
+pub use error::{Error, Result};
+pub use run::{Outcome, RunOptions, Start, train};

@@ -10,6 +10,7 @@ pub(crate) mod parity;
 pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod tokenizer;
+pub(crate) mod train;
 pub(crate) mod translate;
 
 use anyhow::Result;
@@ -22,6 +23,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
+        Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),

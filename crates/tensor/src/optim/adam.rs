@@ -51,6 +51,22 @@ impl Adam {
         Self { options, ..Self::default() }
     }
 
+    /// How many steps it has made.
+    pub fn steps(&self) -> u64 {
+        self.step as u64
+    }
+
+    /// m and v of a parameter; none before its first gradient.
+    pub fn moments(&self, id: ParameterId) -> Option<&[Tensor; 2]> {
+        self.moments.get(&id)
+    }
+
+    /// Goes on from where another stopped: so many steps, and m and v of each parameter that had a gradient.
+    pub fn restore(&mut self, steps: u64, moments: impl IntoIterator<Item = (ParameterId, [Tensor; 2])>) {
+        self.step = i32::try_from(steps).unwrap_or(i32::MAX);
+        self.moments = moments.into_iter().collect();
+    }
+
     /// Changes every parameter that has a gradient.
     pub fn step(&mut self, parameters: &mut Parameters, gradients: &Gradients) {
         self.step += 1;

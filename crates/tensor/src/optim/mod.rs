@@ -2,8 +2,10 @@
 
 mod adam;
 mod clip;
+mod moving_average;
 mod sgd;
 
 pub use adam::{Adam, AdamOptions};
 pub use clip::clip_global_norm;
+pub use moving_average::moving_average;
 pub use sgd::{Momentum, Sgd, SgdOptions};

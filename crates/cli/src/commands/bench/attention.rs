@@ -13,7 +13,9 @@ use serde::Serialize;
 
 use super::random;
 use crate::decode_options::positive;
-use crate::report::{peak_memory_bytes, thread_pool};
+use polyhead_train::memory::peak;
+
+use crate::report::thread_pool;
 
 const EXAMPLES: &str = "Examples:
   polyhead bench attention --length 4096 --sight window
@@ -101,7 +103,7 @@ impl Attention {
                 mask_ms,
                 forward_ms,
                 forward_and_back_ms,
-                peak_memory_bytes: peak_memory_bytes(),
+                peak_memory_bytes: peak(),
             };
             Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
         })

@@ -17,7 +17,9 @@ use polyhead_tensor::{Tape, Tensor, Var};
 use serde::Serialize;
 
 use super::random;
-use crate::report::{peak_memory_bytes, thread_pool};
+use polyhead_train::memory::peak;
+
+use crate::report::thread_pool;
 
 const EXAMPLES: &str = "Examples:
   polyhead bench ops --threads 2
@@ -127,7 +129,7 @@ impl Ops {
             let options = AttentionOptions { n_heads: 8, ..AttentionOptions::default() };
             attention(tape, &x[0], &x[1], &x[2], &options)
         })?;
-        let memory = peak_memory_bytes();
+        let memory = peak();
         let products = self.products(batch * n_heads, length, d_head);
         let mut line = line("attention, batch 4, 8 heads, d_head 64", shape.to_vec(), times);
         line.products_ms = Some(products);
@@ -171,7 +173,7 @@ fn line(name: &'static str, shape: Vec<usize>, [forward_ms, forward_and_back_ms]
         forward_and_back_ms,
         products_ms: None,
         times_products: None,
-        peak_memory_bytes: peak_memory_bytes(),
+        peak_memory_bytes: peak(),
     }
 }
 

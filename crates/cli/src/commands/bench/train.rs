@@ -20,7 +20,9 @@ use polyhead_tensor::optim::{Adam, AdamOptions};
 use polyhead_tensor::{Device, Parameters, Tape};
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Failure, peak_memory_bytes, thread_pool};
+use polyhead_train::memory::peak;
+
+use crate::report::{Failure, thread_pool};
 
 const EXAMPLES: &str = "Examples:
   polyhead bench train --workload small --threads 2 --steps 10
@@ -221,7 +223,7 @@ impl Train {
                 workload: if self.config.is_some() { "config" } else { self.workload.name() },
                 tokens_per_s_median: tokens / seconds[seconds.len() / 2],
                 tokens_per_s_best: tokens / seconds[0],
-                peak_memory_bytes: peak_memory_bytes(),
+                peak_memory_bytes: peak(),
                 threads: rayon::current_num_threads(),
                 dtype: "f32",
                 device: Device::Cpu.name(),

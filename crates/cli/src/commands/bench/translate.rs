@@ -21,7 +21,9 @@ use serde::Serialize;
 
 use crate::decode_options::positive;
 use crate::model_folder::Model;
-use crate::report::{peak_memory_bytes, thread_pool};
+use polyhead_train::memory::peak;
+
+use crate::report::thread_pool;
 
 const EXAMPLES: &str = "Examples:
   polyhead bench translate --batch 1 --dtype int8 --threads 1
@@ -109,7 +111,7 @@ impl Translate {
             beam: self.beam,
             tokens_per_s_median: rates[rates.len() / 2],
             tokens_per_s_best: rates[rates.len() - 1],
-            peak_memory_bytes: peak_memory_bytes(),
+            peak_memory_bytes: peak(),
             weights_bytes: parameters.bytes(),
             threads,
             spread: self.spread,

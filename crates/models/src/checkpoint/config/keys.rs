@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use polyhead_tensor::ops::linear::Activation;
+use polyhead_text::spelling::nearest;
 use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// So many letters of an unknown key are looked at.
+/// So many letters of an unknown key are told.
 const MOST_LETTERS: usize = 100;
 
 /// The keys of a file.
@@ -28,9 +29,9 @@ impl<'a> Keys<'a> {
         let Some(key) = self.map.keys().find(|key| !all.contains(&key.as_str())) else {
             return Ok(());
         };
-        // Comparing costs the product of both lengths, and nobody reads more of a message.
+        // Nobody reads more of a message.
         let key: String = key.chars().take(MOST_LETTERS).collect();
-        let nearest = all.iter().min_by_key(|known| distance(known, &key)).copied().unwrap_or_default();
+        let nearest = nearest(&key, all).unwrap_or_default();
         let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
         Err(Error::file(self.path, message, "correct or remove it: what it asks for would not be done"))
     }
@@ -98,32 +99,4 @@ impl<'a> Keys<'a> {
 /// Keys that say nothing about a model.
 pub(super) fn ignored() -> impl Iterator<Item = &'static str> {
     include_str!("ignored.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// How many letters must be put in, taken out or changed to make `b` of `a` (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances_by_hand() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("d_model", "d_model"), 0);
-    }
 }

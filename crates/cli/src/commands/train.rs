@@ -1,0 +1,98 @@
+//! `polyhead train`: from a recipe to a model, or on from where a run stopped.
+
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use clap::Args;
+use polyhead_train::config::{self, Override};
+use polyhead_train::event::Ending;
+use polyhead_train::{Outcome, RunOptions, Start, train};
+
+use self::view::View;
+use crate::report::{note, print_text, thread_pool};
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead init --source train.en --target train.de --out en-de.toml
+  polyhead train en-de.toml
+  polyhead train en-de.toml --set train.max_epochs=30 --set model.preset=tiny --out runs/tiny
+  polyhead train runs/en-de --resume
+  polyhead train en-de.toml --dump-config
+
+The run folder holds the resolved config, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints, and at the end the
+finished model in model/. Ctrl-C finishes the step, saves and prints how to go on. Steps are absolute: a resumed run counts
+on from where it stopped, and its limits count from the beginning. The same config and text give the same weights to the
+bit, on any number of threads, interrupted or not.";
+
+/// Options of `polyhead train`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct Train {
+    /// A recipe, or the folder of a run
+    #[arg(value_name = "CONFIG")]
+    config: PathBuf,
+    /// Change a key of the recipe; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// The run folder [default: `out` of the recipe]
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run in the folder
+    #[arg(long)]
+    resume: bool,
+    /// Save and leave after so many minutes; --resume goes on
+    #[arg(long, value_name = "N")]
+    max_minutes: Option<f64>,
+    /// Print the resolved config and do nothing
+    #[arg(long)]
+    dump_config: bool,
+    /// Threads [default: all cores]; the result is the same for any number
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Becomes true when the program is asked to end.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+impl Train {
+    pub(crate) fn run(self) -> Result<()> {
+        let file = if self.config.is_dir() { self.config.join("config.toml") } else { self.config.clone() };
+        let mut config = config::load(&file, &self.set)?;
+        if let Some(out) = &self.out {
+            config.out.clone_from(out);
+        }
+        if self.dump_config {
+            return print_text(&config::dump(&config));
+        }
+        crate::report::stop_when_interrupted(&STOP);
+        let pool = thread_pool(self.threads)?;
+        let start = if self.resume { Start::Resume } else { Start::New };
+        let options = RunOptions { start, max_minutes: self.max_minutes, stop: Some(&STOP) };
+        let mut view = View::new();
+        let outcome = pool.install(|| train(&config, options, &mut |event| view.show(event)));
+        view.close();
+        tell(&outcome?, &config.out);
+        Ok(())
+    }
+}
+
+fn tell(outcome: &Outcome, out: &Path) {
+    let Outcome { ending, step, seconds, .. } = outcome;
+    let minutes = seconds / 60.0;
+    let why = match ending {
+        Ending::Steps => "train.max_steps is reached",
+        Ending::Epochs => "train.max_epochs is reached",
+        Ending::Time => "train.max_minutes is reached",
+        Ending::Patience => "no validation was better for validation.patience times",
+        Ending::Stopped => "asked to stop",
+    };
+    note(&format!("ended after {step} steps and {minutes:.1} minutes: {why}"));
+    if *ending == Ending::Stopped {
+        note(&format!("go on with: polyhead train {} --resume", out.display()));
+    } else {
+        note(&format!("use it with: polyhead translate --model {} < TEXT", out.join("model").display()));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a run looks like: lines of text for a file or a terminal.
+
+use polyhead_train::dataset::Skipped;
+use polyhead_train::event::{Event, Plan};
+use polyhead_train::metrics_file::{TrainLine, ValidLine};
+
+use crate::report::{bytes, grouped, note};
+
+/// Shows the events of a run.
+pub(crate) struct View {}
+
+impl View {
+    pub(crate) fn new() -> Self {
+        Self {}
+    }
+
+    pub(crate) fn show(&mut self, event: &Event) {
+        if let Some(text) = text(event) {
+            note(&text);
+        }
+    }
+
+    pub(crate) fn close(&mut self) {}
+}
+
+/// The event in words; none for what only a live view shows.
+fn text(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Examined(report) => examined(report),
+        Event::TrainingTokenizer => "training the tokeniser".into(),
+        Event::Read { pairs, tokens: [source, target], skipped, valid } => {
+            let valid = valid
+                .map_or(String::new(), |(pairs, _)| format!(", {} to validate on", grouped(pairs as u64)));
+            let text = format!(
+                "{} pairs to learn from, {} source and {} target tokens{valid}",
+                grouped(*pairs as u64),
+                grouped(*source as u64),
+                grouped(*target as u64)
+            );
+            text + &skips(skipped)
+        }
+        Event::Planned(plan) => planned(plan),
+        Event::Resumed { step, damaged } => {
+            let mut text = String::new();
+            for damaged in damaged {
+                text += &format!("damaged, not used: {}: {}\n", damaged.path.display(), damaged.reason);
+            }
+            text + &format!("goes on after step {step}; steps are counted from the beginning of the run")
+        }
+        Event::Stepped(_) | Event::Saved(_) => return None,
+        Event::Logged(line) => logged(line),
+        Event::Timed { epoch, rest, peak_memory } => {
+            let rest =
+                rest.map_or(String::new(), |rest| format!(", the rest of the run at most {}", time(rest)));
+            let memory =
+                peak_memory.map_or(String::new(), |memory| format!(", {} of memory so far", bytes(memory)));
+            format!("an epoch takes about {}{rest}{memory}", time(*epoch))
+        }
+        Event::Validated { line, sample, waiting } => {
+            let mark = if line.is_best {
+                ", the best so far".into()
+            } else {
+                format!(", the best was {waiting} before")
+            };
+            let mut text = format!("step {:>7}  validation: {}{mark}", line.step, judged(line));
+            if let Some(sample) = sample {
+                text += &format!(
+                    "\n    source       {}\n    reference    {}\n    translation  {}",
+                    sample.source, sample.reference, sample.translation
+                );
+            }
+            text
+        }
+        Event::WentBack { step, to, what, factor } => {
+            format!("step {step}: {what}; back to step {to}, the learning rate times {factor} from here on")
+        }
+        Event::Finished { path, made_of, scores } => {
+            let scores = scores
+                .as_ref()
+                .map_or(String::new(), |line| format!("; on the validation set {}", judged(line)));
+            format!("{}: {made_of}{scores}", path.display())
+        }
+    })
+}
+
+fn examined(report: &polyhead_text::doctor::Report) -> String {
+    let mut text = format!(
+        "{}: {} pairs, {} without fault",
+        report.source.path.display(),
+        grouped(report.lines),
+        grouped(report.clean)
+    );
+    for finding in &report.findings {
+        text += &format!("\n    {} {}", grouped(finding.count), finding.fault.describe());
+    }
+    if report.drift.is_some() {
+        text += "\n    the sides seem to fall out of step: see polyhead data check";
+    }
+    text
+}
+
+fn skips(skipped: &Skipped) -> String {
+    let mut text = String::new();
+    if skipped.empty > 0 {
+        text += &format!("\n    {} pairs skipped: a side is empty", grouped(skipped.empty as u64));
+    }
+    if let Some((corpus, line, tokens)) = skipped.first_too_long {
+        text += &format!(
+            "\n    {} pairs skipped: more tokens than data.max_length, train.max_tokens or the model allow; the first is \
+             line {line} of corpus {} with {tokens} tokens",
+            grouped(skipped.too_long as u64),
+            corpus + 1
+        );
+    }
+    text
+}
+
+fn planned(plan: &Plan) -> String {
+    let [source, target] = plan.vocab_sizes;
+    let vocabulary = if source == target { grouped(source as u64) } else { format!("{source} and {target}") };
+    let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
+    format!(
+        "a model of {} parameters, {vocabulary} entries; {} batches an epoch, {:.1} % padding; about {} of memory{free}; {} \
+         threads; into {}",
+        grouped(plan.parameters as u64),
+        grouped(plan.batches as u64),
+        100.0 * plan.padding.waste(),
+        bytes(plan.forecast.total() as u64),
+        plan.threads,
+        plan.out.display()
+    )
+}
+
+fn logged(line: &TrainLine) -> String {
+    format!(
+        "step {:>7}  epoch {:>6.2}  loss {:.4}  perplexity {:>8.2}  rate {:.2e}  norm {:>5.2}  {} tokens/s",
+        line.step,
+        line.epoch,
+        line.loss,
+        line.perplexity,
+        line.learning_rate,
+        line.gradient_norm,
+        grouped(line.tokens_per_s as u64)
+    )
+}
+
+fn judged(line: &ValidLine) -> String {
+    let mut text = format!("loss {:.4}, perplexity {:.2}", line.loss, line.perplexity);
+    for (name, score) in &line.scores {
+        text += &format!(", {name} {score:.2}");
+    }
+    text
+}
+
+/// `3725` seconds as `1 h 2 min`.
+fn time(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}

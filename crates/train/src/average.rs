@@ -1,0 +1,67 @@
+//! The mean of several checkpoints' weights.
+//!
+//! Vaswani et al. 2017 average the last 5 or 20 checkpoints; weights near the end of a run lie around a better point than
+//! any of them.
+
+use std::path::PathBuf;
+
+use polyhead_models::checkpoint::{load_parameters, read_config};
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::{Parameters, Tensor};
+
+use crate::{Error, Result};
+
+/// A model made of several.
+#[derive(Debug)]
+pub struct Averaged {
+    /// Its sizes and choices, those of every folder.
+    pub config: TransformerConfig,
+    /// The model.
+    pub model: Translator,
+    /// Its weights.
+    pub parameters: Parameters,
+}
+
+/// The mean of the models in `folders`, one after the other in memory.
+///
+/// # Errors
+/// If there is none, one cannot be read, or they are not of one shape.
+pub fn average(folders: &[PathBuf]) -> Result<Averaged> {
+    let Some((first, others)) = folders.split_first() else {
+        return Err(Error::config(
+            "average",
+            "no checkpoint, expected one or more",
+            "name the folders of checkpoints",
+        ));
+    };
+    let (config, layout) = read_config(first)?;
+    let mut parameters = Parameters::default();
+    let model = Translator::new(&config, &mut parameters)?;
+    load_parameters(first, &config, layout, &mut parameters)?;
+    if others.is_empty() {
+        return Ok(Averaged { config, model, parameters });
+    }
+    let numbers = |parameters: &Parameters| -> Vec<Vec<f64>> {
+        parameters.iter().map(|(_, _, value)| value.data().iter().map(|&x| f64::from(x)).collect()).collect()
+    };
+    let mut sums = numbers(&parameters);
+    for folder in others {
+        let (other, layout) = read_config(folder)?;
+        if other != config {
+            let message = format!("not a model of the shape of {}", first.display());
+            return Err(Error::run(folder, message, "only checkpoints of one run can be averaged"));
+        }
+        let mut more = Parameters::default();
+        Translator::new(&other, &mut more)?;
+        load_parameters(folder, &other, layout, &mut more)?;
+        for (sums, (_, _, value)) in sums.iter_mut().zip(more.iter()) {
+            sums.iter_mut().zip(value.data()).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+    }
+    let ids: Vec<_> = parameters.declared().map(|(id, _, shape)| (id, shape.to_vec())).collect();
+    for ((id, shape), sums) in ids.into_iter().zip(sums) {
+        let mean = sums.into_iter().map(|sum| (sum / folders.len() as f64) as f32).collect();
+        parameters.set(id, Tensor::new(&shape, mean));
+    }
+    Ok(Averaged { config, model, parameters })
+}

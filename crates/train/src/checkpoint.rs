@@ -1,0 +1,283 @@
+//! Checkpoints of a run: a model folder, and beside it all that the trainer needs to go on exactly.
+//!
+//! ```text
+//! RUN/checkpoints/step-00001200/           a model folder that `polyhead translate` takes
+//!     SHA256SUMS                           of its files, for `sha256sum -c`
+//!     trainer/state.json                   step, position, validations, …
+//!     trainer/model.safetensors            parameters, moments, moving average, under our own names
+//!     trainer/SHA256SUMS
+//! ```
+//!
+//! A checkpoint is written under a temporary name, every file flushed to the disk, and renamed: it is whole or not there.
+//! Older ones lose their `trainer` folder, so that many can be kept for averaging.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use polyhead_models::checkpoint::safetensors::{self, Array, Numbers, TensorFile, WriteOptions};
+use polyhead_tensor::{Parameters, Tensor};
+use polyhead_text::output::Output;
+
+use crate::fingerprint::Fingerprint;
+use crate::learner::Learner;
+use crate::state::State;
+use crate::{Error, Result};
+
+const SUMS: &str = "SHA256SUMS";
+const TRAINER: &str = "trainer";
+const STATE: &str = "state.json";
+const WEIGHTS: &str = "model.safetensors";
+/// Checkpoints that a run can go on from.
+const RESUMABLE: usize = 2;
+
+/// The checkpoints of a run.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    folder: PathBuf,
+}
+
+/// A checkpoint that could not be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Checkpoints {
+    /// Those of a run folder.
+    pub fn of_run(run: &Path) -> Self {
+        Self { folder: run.join("checkpoints") }
+    }
+
+    /// The folder of a step.
+    pub fn path(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("step-{step:08}"))
+    }
+
+    /// All steps that have a checkpoint, in order.
+    pub fn steps(&self) -> Vec<u64> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut steps: Vec<u64> = entries
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok())
+            .collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    /// Starts a checkpoint: an empty folder under a temporary name.
+    pub(crate) fn begin(&self, step: u64) -> Result<Unfinished> {
+        fs::create_dir_all(&self.folder)
+            .map_err(|error| Error::io(&self.folder, "create the folder", error))?;
+        self.sweep();
+        let temporary = self.folder.join(format!(".step-{step:08}.{}.tmp", std::process::id()));
+        fs::create_dir(&temporary).map_err(|error| Error::io(&temporary, "create the folder", error))?;
+        Ok(Unfinished { temporary, path: self.path(step), parent: self.folder.clone() })
+    }
+
+    /// Removes what a killed run left behind.
+    fn sweep(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(".tmp")) {
+                // What cannot be removed now only takes space.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    /// Gives the newest whole checkpoint to the learner, and names those that were damaged.
+    pub(crate) fn restore(&self, learner: &mut Learner) -> Result<(Option<State>, Vec<Damaged>)> {
+        let mut damaged = Vec::new();
+        for step in self.steps().into_iter().rev() {
+            let path = self.path(step);
+            if !path.join(TRAINER).is_dir() {
+                // Kept for averaging only.
+                continue;
+            }
+            match read(&path, learner) {
+                Ok(state) => return Ok((Some(state), damaged)),
+                Err(error) => damaged.push(Damaged { path, reason: error.to_string() }),
+            }
+        }
+        Ok((None, damaged))
+    }
+
+    /// Removes what is neither among the newest nor `wanted`.
+    pub(crate) fn prune(&self, keep_last: usize, wanted: &[u64]) -> Result<()> {
+        let steps = self.steps();
+        let newest = |count: usize| &steps[steps.len().saturating_sub(count)..];
+        let (resumable, kept) = (newest(RESUMABLE), newest(keep_last.max(RESUMABLE)));
+        for &step in steps.iter().filter(|step| !resumable.contains(step)) {
+            let path = self.path(step);
+            let goes = if kept.contains(&step) || wanted.contains(&step) { path.join(TRAINER) } else { path };
+            if goes.exists() {
+                remove(&goes, &self.folder)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Renames before removing, so that a half-removed folder is never taken for a whole one.
+fn remove(path: &Path, parent: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let temporary = parent.join(format!(".removed-{name}.{}.tmp", std::process::id()));
+    let gone = fs::rename(path, &temporary).and_then(|()| fs::remove_dir_all(&temporary));
+    gone.map_err(|error| Error::io(path, "remove", error))
+}
+
+/// A checkpoint that does not have its name yet; dropped, it vanishes.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    temporary: PathBuf,
+    path: PathBuf,
+    parent: PathBuf,
+}
+
+impl Unfinished {
+    /// Where it is written.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Adds the trainer's state and gives the checkpoint its name.
+    pub(crate) fn finish(self, learner: &Learner, state: &State) -> Result<PathBuf> {
+        let trainer = self.temporary.join(TRAINER);
+        write_sums(&self.temporary)?;
+        fs::create_dir(&trainer).map_err(|error| Error::io(&trainer, "create the folder", error))?;
+        safetensors::write(
+            &trainer,
+            arrays(learner),
+            WriteOptions { max_shard_bytes: u64::MAX, ..WriteOptions::default() },
+        )?
+        .finish()?;
+        let text = serde_json::to_string_pretty(state).expect("a state is always JSON") + "\n";
+        Output::save(trainer.join(STATE), text.as_bytes())?;
+        write_sums(&trainer)?;
+        sync(&trainer)?;
+        sync(&self.temporary)?;
+        if self.path.exists() {
+            // The same step again, after going back: what was there is replaced.
+            remove(&self.path, &self.parent)?;
+        }
+        fs::rename(&self.temporary, &self.path).map_err(|error| Error::io(&self.path, "write", error))?;
+        sync(&self.parent)?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the rename there is nothing to remove.
+        let _ = fs::remove_dir_all(&self.temporary);
+    }
+}
+
+fn sync(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|file| file.sync_all()).map_err(|error| Error::io(folder, "write", error))
+}
+
+/// The files of a folder, in order, without the sums themselves.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let unread = |error| Error::io(folder, "read", error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unread)? {
+        let path = entry.map_err(unread)?.path();
+        if path.is_file() && path.file_name().is_some_and(|name| name != SUMS) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Writes the sums of a folder's files in the form of `sha256sum`.
+pub(crate) fn write_sums(folder: &Path) -> Result<()> {
+    let mut text = String::new();
+    for path in files(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        text += &format!("{}  {name}\n", Fingerprint::of(&path)?.sha256);
+    }
+    Ok(Output::save(folder.join(SUMS), text.as_bytes())?)
+}
+
+/// Checks a folder against its sums.
+pub(crate) fn check_sums(folder: &Path) -> Result<()> {
+    let path = folder.join(SUMS);
+    let text = fs::read_to_string(&path).map_err(|error| Error::io(&path, "open", error))?;
+    for line in text.lines() {
+        let (sum, name) = line.split_once("  ").unwrap_or((line, ""));
+        let file = folder.join(name);
+        if Fingerprint::of(&file)?.sha256 != sum {
+            return Err(Error::run(
+                &file,
+                "its bytes are not those that were written",
+                "restore it from a copy",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The arrays that a run goes on from.
+fn arrays(learner: &Learner) -> Vec<Array<'_>> {
+    let mut arrays = Vec::new();
+    for (id, name, value) in learner.parameters.iter() {
+        arrays.push(array_of("parameter", name, value));
+        if let Some([m, v]) = learner.adam.moments(id) {
+            arrays.push(array_of("adam_m", name, m));
+            arrays.push(array_of("adam_v", name, v));
+        }
+    }
+    for (_, name, value) in learner.average.iter().flat_map(Parameters::iter) {
+        arrays.push(array_of("average", name, value));
+    }
+    arrays
+}
+
+fn array_of<'a>(kind: &str, name: &str, tensor: &'a Tensor) -> Array<'a> {
+    Array {
+        name: format!("{kind}.{name}"),
+        shape: tensor.shape().to_vec(),
+        numbers: Numbers::Floats(vec![tensor.data()]),
+    }
+}
+
+fn read(folder: &Path, learner: &mut Learner) -> Result<State> {
+    let trainer = folder.join(TRAINER);
+    check_sums(folder)?;
+    check_sums(&trainer)?;
+    let path = trainer.join(STATE);
+    let text = fs::read(&path).map_err(|error| Error::io(&path, "open", error))?;
+    let state: State = serde_json::from_slice(&text)
+        .map_err(|error| Error::run(&path, error.to_string(), "the checkpoint is of another version"))?;
+    let file = TensorFile::open(trainer.join(WEIGHTS))?;
+    let declared: Vec<_> = learner
+        .parameters
+        .declared()
+        .map(|(id, name, shape)| (id, name.to_owned(), shape.to_vec()))
+        .collect();
+    let tensor = |kind: &str, name: &str, shape: &[usize]| -> Result<Tensor> {
+        let full = format!("{kind}.{name}");
+        let tensor = file.tensor(&full)?;
+        if tensor.shape() != shape {
+            let message = format!("{full} is {:?}, expected {shape:?}", tensor.shape());
+            return Err(Error::run(file.path(), message, "the config is not the run's"));
+        }
+        Ok(tensor)
+    };
+    let mut moments = Vec::new();
+    for (id, name, shape) in &declared {
+        learner.parameters.set(*id, tensor("parameter", name, shape)?);
+        if file.shape(&format!("adam_m.{name}")).is_some() {
+            moments.push((*id, [tensor("adam_m", name, shape)?, tensor("adam_v", name, shape)?]));
+        }
+        if let Some(average) = &mut learner.average {
+            average.set(*id, tensor("average", name, shape)?);
+        }
+    }
+    learner.adam.restore(state.step, moments);
+    Ok(state)
+}

@@ -1,0 +1,260 @@
+//! From a TOML file and `--set` to a checked [`RunConfig`], and back to text.
+
+use std::path::{Path, PathBuf};
+
+use polyhead_text::spelling::nearest;
+use toml::{Table, Value};
+
+use super::{RunConfig, model};
+use crate::{Error, Result};
+
+/// `a.b=c` of a command line: the value is TOML where it reads as such, else a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    path: Vec<String>,
+    value: Value,
+}
+
+impl std::str::FromStr for Override {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, as in train.max_steps=1000")?;
+        let path: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
+        if path.iter().any(String::is_empty) {
+            return Err(format!("{key:?} is no key, expected names joined by dots"));
+        }
+        let value = value.trim();
+        let parsed =
+            toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut table| table.remove("v"));
+        Ok(Self { path, value: parsed.unwrap_or_else(|| Value::String(value.to_owned())) })
+    }
+}
+
+/// Reads a recipe and what overrides it.
+pub fn load(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, "open", error))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse(&text, &path.display().to_string(), folder, overrides)
+}
+
+/// The same from a text; `name` stands for the file in messages, and paths of the text are relative to `folder`.
+pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> Result<RunConfig> {
+    let mut table: Table = toml::from_str(text).map_err(|error| explain(name, text, &error))?;
+    // The file is read by itself first, so that messages can name the line.
+    toml::from_str::<RunConfig>(text).map_err(|error| explain(name, text, &error))?;
+    paths_from(&mut table, folder);
+    for Override { path, value } in overrides {
+        insert(&mut table, path, value.clone())?;
+    }
+    let mut config: RunConfig =
+        table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), "--set", "--set"))?;
+    config.model = model::complete(&config.model)?;
+    check(&config)?;
+    Ok(config)
+}
+
+/// The recipe as text, every default filled in.
+pub fn dump(config: &RunConfig) -> String {
+    toml::to_string(config).expect("a config has no key that TOML could not write")
+}
+
+fn check(config: &RunConfig) -> Result<()> {
+    let wrong = |key: &str, found: String, expected: &str| {
+        Err(Error::config(
+            key,
+            format!("{found}, expected {expected}"),
+            "polyhead train --dump-config shows every key",
+        ))
+    };
+    let (train, tokenizer) = (&config.train, &config.tokenizer);
+    if config.data.train.is_empty() {
+        return Err(Error::config(
+            "data.train",
+            "no corpus, expected one to learn from",
+            "for instance: train = { source = \"train.en\", target = \"train.de\" } under [data]; \
+             polyhead init writes a whole config",
+        ));
+    }
+    for (key, number) in [("tokenizer.dropout", tokenizer.dropout), ("train.ema", f64::from(train.ema))] {
+        if !(0.0..1.0).contains(&number) {
+            return wrong(key, number.to_string(), "0 to below 1");
+        }
+    }
+    if !(0.0..1.0).contains(&train.label_smoothing) {
+        return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
+    }
+    if train.r_drop < 0.0 || !train.r_drop.is_finite() {
+        return wrong("train.r_drop", train.r_drop.to_string(), "0 or more");
+    }
+    let positive = [
+        ("train.max_tokens", train.max_tokens),
+        ("train.accumulate", train.accumulate),
+        ("train.log_every", train.log_every as usize),
+        ("validation.beam_size", config.validation.beam_size),
+        ("checkpoint.beam_size", config.checkpoint.beam_size),
+        ("checkpoint.average", config.checkpoint.average),
+        ("data.max_length", config.data.max_length),
+    ];
+    if let Some((key, _)) = positive.into_iter().find(|(_, number)| *number == 0) {
+        return wrong(key, "0".into(), "1 or more");
+    }
+    let ends = train.max_steps > 0 || train.max_epochs > 0 || train.max_minutes > 0.0;
+    if !ends && (config.validation.patience == 0 || config.data.valid.is_none()) {
+        return Err(Error::config(
+            "train",
+            "no end, expected train.max_steps, train.max_epochs, train.max_minutes, or data.valid with \
+             validation.patience",
+            "for instance: max_epochs = 30 under [train]",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the paths of a file relative to its folder.
+fn paths_from(table: &mut Table, folder: &Path) {
+    let anchor = |value: &mut Value| {
+        if let Value::String(text) = value {
+            *text = folder.join(PathBuf::from(&*text)).to_string_lossy().into_owned();
+        }
+    };
+    let within = |table: &mut Table, keys: &[&str]| {
+        keys.iter().for_each(|key| {
+            if let Some(value) = table.get_mut(*key) {
+                anchor(value);
+            }
+        });
+    };
+    within(table, &["out"]);
+    for (section, key) in [("tokenizer", "file"), ("embeddings", "init")] {
+        if let Some(Value::Table(section)) = table.get_mut(section) {
+            within(section, &[key]);
+        }
+    }
+    let Some(Value::Table(data)) = table.get_mut("data") else { return };
+    let corpora = ["source", "target", "tsv", "jsonl"];
+    for key in ["train", "valid"] {
+        match data.get_mut(key) {
+            Some(Value::Table(corpus)) => within(corpus, &corpora),
+            Some(Value::Array(several)) => {
+                several
+                    .iter_mut()
+                    .filter_map(Value::as_table_mut)
+                    .for_each(|corpus| within(corpus, &corpora));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn insert(table: &mut Table, path: &[String], value: Value) -> Result<()> {
+    let (last, sections) = path.split_last().expect("a key has a name");
+    let mut table = table;
+    for section in sections {
+        let inner = table.entry(section.clone()).or_insert_with(|| Value::Table(Table::new()));
+        table = inner.as_table_mut().ok_or_else(|| {
+            let key = path.join(".");
+            Error::config(
+                format!("--set {key}"),
+                format!("{section} is no section"),
+                "check the spelling of the key",
+            )
+        })?;
+    }
+    table.insert(last.clone(), value);
+    Ok(())
+}
+
+/// An error of the parser with its line.
+fn explain(name: &str, text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+    let place = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
+    unknown_or(error.message(), &place, "the file")
+}
+
+/// "unknown field `x`, expected one of `a`, `b`" becomes a message with the nearest known key.
+fn unknown_or(message: &str, place: &str, origin: &str) -> Error {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.split_first() {
+        Some((key, known)) if message.starts_with("unknown field") => {
+            let nearest = nearest(key, known.iter().copied()).unwrap_or_default();
+            Error::config(
+                place,
+                format!("unknown key {key:?}; the nearest known one is {nearest:?}"),
+                "polyhead train --dump-config shows every key with its default",
+            )
+        }
+        _ => Error::config(
+            place,
+            message.trim().replace('\n', "; "),
+            format!("correct {origin}; polyhead train --dump-config shows every key"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALLEST: &str =
+        "[data]\ntrain = { source = \"a.en\", target = \"a.de\" }\n[train]\nmax_steps = 9\n";
+
+    fn read(text: &str, overrides: &[&str]) -> Result<RunConfig> {
+        let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
+        parse(text, "x.toml", Path::new("folder"), &overrides)
+    }
+
+    #[test]
+    fn what_is_written_out_reads_back_the_same() {
+        let config =
+            read(SMALLEST, &["model.preset=tiny", "model.n_layers=4", "model.dropout.attention=0.2"])
+                .unwrap();
+        assert_eq!(config.data.train[0].source, Some("folder/a.en".into()));
+        let model = resolve_model_of(&config);
+        assert_eq!((model.d_model, model.encoder.n_layers, model.decoder.n_layers), (128, 4, 4));
+        assert_eq!((model.dropout.attention, model.dropout.residual), (0.2, 0.1));
+        let again = parse(&dump(&config), "dump", Path::new(""), &[]).unwrap();
+        assert_eq!(again, config);
+    }
+
+    fn resolve_model_of(config: &RunConfig) -> polyhead_models::transformer::TransformerConfig {
+        model::resolve_model(&config.model, [20, 20], [0, 2]).unwrap()
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_its_line_and_the_nearest() {
+        let error = read(&format!("{SMALLEST}max_step = 3\n"), &[]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "x.toml:5: unknown key \"max_step\"; the nearest known one is \"max_steps\""
+        );
+        let error = read(SMALLEST, &["schedule.warmup=3"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set: unknown key \"warmup\"; the nearest known one is \"warmup_steps\""
+        );
+        let error = read(SMALLEST, &["model.d_modle=3"]).unwrap_err();
+        assert!(error.to_string().contains("the nearest known one is \"d_model\""), "{error}");
+        let error = read(SMALLEST, &["model.pad_id=3"]).unwrap_err();
+        assert!(error.to_string().contains("a key that the tokeniser decides"), "{error}");
+        let error = read(SMALLEST, &["model.preset=tinny"]).unwrap_err();
+        assert_eq!(error.hint(), "did you mean \"tiny\"?");
+    }
+
+    #[test]
+    fn another_position_replaces_the_whole_choice() {
+        let config =
+            read(SMALLEST, &["model.position={ kind = 'rotary', base = 1e4, pairing = 'halves' }"]).unwrap();
+        assert_eq!(config.model["position"]["kind"].as_str(), Some("rotary"));
+    }
+
+    #[test]
+    fn a_run_needs_data_and_an_end() {
+        let error = read("[train]\nmax_steps = 3\n", &[]).unwrap_err();
+        assert!(error.to_string().contains("data.train: no corpus"), "{error}");
+        let error = read(SMALLEST, &["train.max_steps=0"]).unwrap_err();
+        assert!(error.to_string().contains("train: no end"), "{error}");
+        let error = read(SMALLEST, &["model.n_heads=3"]).unwrap_err();
+        assert!(error.to_string().starts_with("model: "), "{error}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Pairs of sentences as ids, and the batches of every epoch.
+//!
+//! The batches of epoch e are a pure function of (text, config, e): a resumed run needs only its position. With
+//! BPE-dropout every epoch cuts the text anew, by numbers that hang on the seed, the epoch and the pair.
+
+use std::sync::Arc;
+
+use polyhead_models::Ids;
+use polyhead_random::Random;
+use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths};
+use polyhead_text::corpus::Corpus;
+use polyhead_text::tokenizer::Dropout;
+use rayon::prelude::*;
+
+use crate::sentences::Sentences;
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// The stream of numbers that cut text, apart from those of batches.
+const CUT_STREAM: u64 = 0x5045_5054;
+
+/// Pairs of a corpus that no batch holds, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Pairs with a side without text.
+    pub empty: usize,
+    /// Pairs with a side of too many tokens.
+    pub too_long: usize,
+    /// The first of the latter: its corpus, its line and its tokens.
+    pub first_too_long: Option<(usize, u64, usize)>,
+}
+
+/// How a dataset is read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DatasetOptions {
+    /// Most tokens of a side, its end token included; 256.
+    pub max_length: usize,
+    /// Probability of leaving a merge out, anew in every epoch; 0.
+    pub dropout: f64,
+    /// Another seed, other cuts; 1.
+    pub seed: u64,
+}
+
+impl Default for DatasetOptions {
+    fn default() -> Self {
+        Self { max_length: 256, dropout: 0.0, seed: 1 }
+    }
+}
+
+/// Encoded pairs.
+#[derive(Debug)]
+pub struct Dataset {
+    pairs: Arc<Encoded>,
+    /// Kept where every epoch cuts the text anew.
+    texts: Vec<[Box<str>; 2]>,
+    vocabulary: Vocabulary,
+    options: DatasetOptions,
+    skipped: Skipped,
+}
+
+/// Pairs as ids.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    pub(crate) source: Sentences,
+    pub(crate) target: Sentences,
+    pub(crate) lengths: Vec<PairLengths>,
+}
+
+impl Encoded {
+    fn push(&mut self, [source, target]: &[Vec<u32>; 2], end_id: u32) {
+        self.source.push(source, end_id);
+        self.target.push(target, end_id);
+        let length = |ids: &[u32]| ids.len() as u32 + 1;
+        self.lengths.push(PairLengths { source: length(source), target: length(target) });
+    }
+}
+
+/// Pairs read and encoded together.
+const CHUNK: usize = 1 << 14;
+
+impl Dataset {
+    /// Reads and encodes corpora, one after the other.
+    ///
+    /// # Errors
+    /// If a corpus cannot be read, or holds no pair that can be used.
+    pub fn read(corpora: &[Corpus], vocabulary: &Vocabulary, options: DatasetOptions) -> Result<Self> {
+        let mut dataset = Self {
+            pairs: Arc::default(),
+            texts: Vec::new(),
+            vocabulary: vocabulary.clone(),
+            options,
+            skipped: Skipped::default(),
+        };
+        let mut encoded = Encoded::default();
+        for (number, corpus) in corpora.iter().enumerate() {
+            let mut pairs = corpus.pairs()?;
+            let mut chunk: Vec<(u64, [Box<str>; 2])> = Vec::new();
+            while let Some(pair) = pairs.next_pair()? {
+                chunk.push((pair.line, [pair.source.into(), pair.target.into()]));
+                if chunk.len() == CHUNK {
+                    dataset.take(number, std::mem::take(&mut chunk), &mut encoded)?;
+                }
+            }
+            dataset.take(number, chunk, &mut encoded)?;
+        }
+        if encoded.lengths.is_empty() {
+            let Skipped { empty, too_long, .. } = dataset.skipped;
+            let names: Vec<String> =
+                corpora.iter().map(|corpus| corpus.source_path().display().to_string()).collect();
+            return Err(Error::config(
+                names.join(", "),
+                format!("no pair to learn from ({empty} with an empty side, {too_long} too long)"),
+                "polyhead data check tells more; data.max_length is the limit of tokens",
+            ));
+        }
+        dataset.pairs = Arc::new(encoded);
+        Ok(dataset)
+    }
+
+    fn take(&mut self, corpus: usize, chunk: Vec<(u64, [Box<str>; 2])>, encoded: &mut Encoded) -> Result<()> {
+        let ids = chunk
+            .par_iter()
+            .map(|(_, [source, target])| self.vocabulary.encode(source, target))
+            .collect::<Result<Vec<_>>>()?;
+        let [_, end_id] = self.vocabulary.special_ids();
+        for ((line, texts), ids) in chunk.into_iter().zip(ids) {
+            let longest = ids.iter().map(Vec::len).max().unwrap_or(0) + 1;
+            if ids.iter().any(Vec::is_empty) {
+                self.skipped.empty += 1;
+            } else if longest > self.options.max_length {
+                self.skipped.too_long += 1;
+                self.skipped.first_too_long.get_or_insert((corpus, line, longest));
+            } else {
+                encoded.push(&ids, end_id);
+                if self.options.dropout > 0.0 {
+                    self.texts.push(texts);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs that are used.
+    pub fn len(&self) -> usize {
+        self.pairs.lengths.len()
+    }
+
+    /// Never true: a dataset without pairs is not made.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is not used.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Tokens of source and target, end tokens included.
+    pub fn tokens(&self) -> [usize; 2] {
+        [self.pairs.source.tokens(), self.pairs.target.tokens()]
+    }
+
+    /// The longest target, in tokens.
+    pub fn longest_target(&self) -> usize {
+        self.pairs.lengths.iter().map(|pair| pair.target as usize).max().unwrap_or(0)
+    }
+
+    /// The batches of an epoch.
+    pub fn epoch(&self, batches: BatchOptions, epoch: u64) -> Result<EpochData> {
+        let pairs = if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.cut(epoch)?) };
+        let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
+        let [pad_id, _] = self.vocabulary.special_ids();
+        Ok(EpochData { pairs, plan, pad_id })
+    }
+
+    /// The pairs as BPE-dropout cuts them in one epoch; one that would get too long stays as it was.
+    fn cut(&self, epoch: u64) -> Result<Encoded> {
+        let Self { options: DatasetOptions { max_length, dropout, seed }, .. } = *self;
+        let numbers = Random::new(Random::new(seed ^ CUT_STREAM).stream(epoch).u64(0));
+        let ids = self
+            .texts
+            .par_iter()
+            .enumerate()
+            .map(|(index, [source, target])| {
+                let dropouts = [0, 1].map(|side| Dropout {
+                    probability: dropout,
+                    random: numbers.stream_pair(index as u64, side),
+                });
+                let ids = self.vocabulary.encode_with_dropout(source, target, dropouts)?;
+                let fits = ids.iter().all(|ids| ids.len() < max_length);
+                if fits { Ok(ids) } else { self.vocabulary.encode(source, target) }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut encoded = Encoded::default();
+        let [_, end_id] = self.vocabulary.special_ids();
+        ids.iter().for_each(|ids| encoded.push(ids, end_id));
+        Ok(encoded)
+    }
+}
+
+/// One epoch: its batches in order.
+#[derive(Debug)]
+pub struct EpochData {
+    pairs: Arc<Encoded>,
+    plan: Epoch,
+    pad_id: u32,
+}
+
+/// A batch for teacher forcing.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// What is read, each row with its end token.
+    pub source: Ids,
+    /// What the decoder is given: the start token, then all of the target but its end.
+    pub target: Ids,
+    /// What it shall say: the target with its end, padding where a row has ended.
+    pub expected: Vec<u32>,
+    /// Tokens of `expected` that are no padding.
+    pub tokens: usize,
+}
+
+impl EpochData {
+    /// How many batches.
+    pub fn len(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// Never true: an epoch holds every pair once.
+    pub fn is_empty(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    /// Tokens that are text, and what padding adds.
+    pub fn padding(&self) -> Padding {
+        self.plan.padding()
+    }
+
+    /// Rows and lengths of source and target of the batch that needs the most memory.
+    pub fn largest(&self) -> [usize; 3] {
+        let shape = |batch: &[u32]| {
+            let longest = |side: fn(&PairLengths) -> u32| {
+                batch.iter().map(|&pair| side(&self.pairs.lengths[pair as usize])).max().unwrap_or(0) as usize
+            };
+            [batch.len(), longest(|pair| pair.source), longest(|pair| pair.target)]
+        };
+        let all = self.plan.batches().map(shape);
+        all.max_by_key(|[rows, source, target]| rows * (source + 4 * target)).unwrap_or([0; 3])
+    }
+
+    /// The batch at a place; `copies` puts all rows in so many times, one copy after the other.
+    pub fn batch(&self, index: usize, copies: usize) -> Option<Batch> {
+        let indices = self.plan.batches_from(index).next()?;
+        let rows: Vec<usize> = (0..copies).flat_map(|_| indices.iter().map(|&pair| pair as usize)).collect();
+        let source: Vec<&[u32]> = rows.iter().map(|&pair| self.pairs.source.get(pair)).collect();
+        let targets: Vec<&[u32]> = rows.iter().map(|&pair| self.pairs.target.get(pair)).collect();
+        let given: Vec<Vec<u32>> =
+            targets.iter().map(|ids| [&[self.pad_id], &ids[..ids.len() - 1]].concat()).collect();
+        let given: Vec<&[u32]> = given.iter().map(Vec::as_slice).collect();
+        let tokens = targets[..indices.len()].iter().map(|ids| ids.len()).sum();
+        Some(Batch {
+            source: Ids::padded(&source, self.pad_id),
+            target: Ids::padded(&given, self.pad_id),
+            expected: Ids::padded(&targets, self.pad_id).ids().to_vec(),
+            tokens,
+        })
+    }
+}

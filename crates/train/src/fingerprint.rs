@@ -1,0 +1,60 @@
+//! What a file held: its size and SHA-256, as `sha256sum` prints it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{Error, Result};
+
+/// A file as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Its bytes, as they lie on the disk.
+    pub bytes: u64,
+    /// Their SHA-256 in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Fingerprint {
+    /// Reads a file once.
+    pub fn of(path: &Path) -> Result<Self> {
+        let mut file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
+        let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 18]);
+        loop {
+            let n = file.read(&mut buffer).map_err(|error| Error::io(path, "read", error))?;
+            if n == 0 {
+                break;
+            }
+            hash.update(&buffer[..n]);
+            bytes += n as u64;
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { path: path.to_owned(), bytes, sha256 })
+    }
+
+    /// Whether both are of the same content, wherever it lies.
+    pub fn is_same_content(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.sha256 == other.sha256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_the_one_of_the_standard() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc");
+        std::fs::write(&path, "abc").unwrap();
+        let found = Fingerprint::of(&path).unwrap();
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(found.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(found.bytes, 3);
+    }
+}

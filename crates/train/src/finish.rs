@@ -1,0 +1,101 @@
+//! The finished model of a run: its best checkpoint or a mean of several, judged once more as it will be used.
+
+use std::path::{Path, PathBuf};
+
+use polyhead_models::checkpoint::safetensors::Dtype;
+
+use crate::Result;
+use crate::average::{Averaged, average};
+use crate::checkpoint::{Checkpoints, write_sums};
+use crate::config::{Final, Precision, RunConfig};
+use crate::model_folder::ModelFolder;
+use crate::preparation::Preparation;
+use crate::run_folder::MODEL;
+use crate::state::State;
+use crate::validation::Validation;
+
+/// The finished model.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) path: PathBuf,
+    /// What it is made of.
+    pub(crate) made_of: String,
+    /// How good it is with the beam that it will be used with.
+    pub(crate) validation: Option<Validation>,
+}
+
+/// Writes the finished model of a run.
+pub(crate) fn finish(
+    run: &RunConfig,
+    preparation: &Preparation,
+    state: &State,
+    folder: &Path,
+) -> Result<Finished> {
+    let checkpoints = Checkpoints::of_run(folder);
+    let steps = chosen(run, state, &checkpoints);
+    let folders: Vec<PathBuf> = steps.iter().map(|&step| checkpoints.path(step)).collect();
+    let Averaged { config, model, parameters } = average(&folders)?;
+    let names: Vec<String> = steps.iter().map(u64::to_string).collect();
+    let made_of = match names.as_slice() {
+        [one] => format!("the checkpoint of step {one}"),
+        several => format!("the mean of {} checkpoints, steps {}", several.len(), several.join(", ")),
+    };
+    let path = folder.join(MODEL);
+    let dtype = match run.checkpoint.dtype {
+        Precision::F32 => Dtype::F32,
+        Precision::Bf16 => Dtype::Bf16,
+    };
+    let model_folder = ModelFolder { run, config: &config, vocabulary: &preparation.vocabulary };
+    let card = |validation: Option<&Validation>| card(run, state, &made_of, validation);
+    model_folder.write(&path, &parameters, dtype, &card(None))?;
+    let validation = match &preparation.valid {
+        None => None,
+        Some(valid) => {
+            let judged = valid.judge_finished((&model, &parameters), &path, run.checkpoint.beam_size)?;
+            model_folder.write(&path, &parameters, dtype, &card(Some(&judged)))?;
+            Some(judged)
+        }
+    };
+    write_sums(&path)?;
+    Ok(Finished { path, made_of, validation })
+}
+
+/// The steps whose checkpoints make the finished model, in order.
+fn chosen(run: &RunConfig, state: &State, checkpoints: &Checkpoints) -> Vec<u64> {
+    let there = checkpoints.steps();
+    let last = |count: usize| there[there.len().saturating_sub(count)..].to_vec();
+    let best = |count: usize| {
+        let mut steps: Vec<u64> =
+            state.best_steps(usize::MAX).into_iter().filter(|step| there.contains(step)).collect();
+        steps.truncate(count);
+        steps.sort_unstable();
+        if steps.is_empty() { last(1) } else { steps }
+    };
+    match run.checkpoint.r#final {
+        Final::Best => best(1),
+        Final::AverageBest => best(run.checkpoint.average),
+        Final::AverageLast => last(run.checkpoint.average),
+        Final::Last => last(1),
+    }
+}
+
+/// What the README of the model says.
+fn card(run: &RunConfig, state: &State, made_of: &str, validation: Option<&Validation>) -> String {
+    let mut text = format!(
+        "Trained by Polyhead {} with seed {}: {} steps, {} target tokens, {:.0} minutes. These weights are {made_of}.\n",
+        env!("CARGO_PKG_VERSION"),
+        run.seed,
+        state.step,
+        state.target_tokens,
+        state.seconds / 60.0
+    );
+    if let Some(found) = validation {
+        text += &format!("\nOn the validation set: cross-entropy {:.4} a token", found.loss);
+        for (name, score) in &found.scores {
+            text += &format!(", {name} {score:.2}");
+        }
+        text += &format!(" (beam {}).\n", run.checkpoint.beam_size);
+    }
+    text + "\nUse it with `polyhead translate --model FOLDER`, or with the Marian classes of transformers where its \
+            config.json names them.\n"
+}

@@ -1,0 +1,83 @@
+//! A model folder as others read it: weights, tokenisers, settings for decoding, and a card.
+
+use std::path::Path;
+
+use polyhead_models::checkpoint::safetensors::Dtype;
+use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible, save};
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_tensor::Parameters;
+use polyhead_text::output::Output;
+use serde_json::{Map, Value, json};
+
+use crate::Result;
+use crate::config::RunConfig;
+use crate::vocabulary::Vocabulary;
+
+/// What goes into a folder besides weights.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModelFolder<'a> {
+    pub(crate) run: &'a RunConfig,
+    pub(crate) config: &'a TransformerConfig,
+    pub(crate) vocabulary: &'a Vocabulary,
+}
+
+impl ModelFolder<'_> {
+    /// Writes a model; `card` is what its README says after the title.
+    pub(crate) fn write(
+        &self,
+        folder: &Path,
+        parameters: &Parameters,
+        dtype: Dtype,
+        card: &str,
+    ) -> Result<()> {
+        // Marian's classes run what they can describe; the others keep our own names.
+        let layout = if marian_compatible(self.config).is_ok() { Layout::Marian } else { Layout::Polyhead };
+        let options = SaveOptions { dtype, layout, ..SaveOptions::default() };
+        save(folder, self.config, parameters, &options)?;
+        self.vocabulary.save(folder)?;
+        for (name, value) in
+            [("generation_config.json", self.generation()), ("tokenizer_config.json", self.tokenizer())]
+        {
+            let text = serde_json::to_string_pretty(&value).expect("a value is always JSON") + "\n";
+            Output::save(folder.join(name), text.as_bytes())?;
+        }
+        let title = match (&self.run.data.source_language, &self.run.data.target_language) {
+            (Some(source), Some(target)) => format!("# Translates {source} into {target}"),
+            _ => "# A sequence-to-sequence Transformer".into(),
+        };
+        Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{card}").as_bytes())?)
+    }
+
+    fn generation(&self) -> Value {
+        let TransformerConfig { pad_id, end_id, start_id, max_len, .. } = *self.config;
+        json!({
+            "bad_words_ids": [[pad_id]],
+            "decoder_start_token_id": start_id,
+            "eos_token_id": end_id,
+            "length_penalty": self.run.checkpoint.length_penalty,
+            "max_length": max_len.min(512),
+            "num_beams": self.run.checkpoint.beam_size,
+            "pad_token_id": pad_id,
+        })
+    }
+
+    fn tokenizer(&self) -> Value {
+        let mut map = Map::new();
+        for (key, token) in
+            [("pad_token", "<pad>"), ("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]
+        {
+            map.insert(key.into(), token.into());
+        }
+        map.insert("tokenizer_class".into(), "PreTrainedTokenizerFast".into());
+        let languages = [
+            ("source_lang", &self.run.data.source_language),
+            ("target_lang", &self.run.data.target_language),
+        ];
+        for (key, language) in languages {
+            if let Some(language) = language {
+                map.insert(key.into(), language.clone().into());
+            }
+        }
+        Value::Object(map)
+    }
+}

@@ -1,0 +1,143 @@
+//! Everything before the first step: corpora examined and read, a tokeniser, a model's sizes, memory forecast.
+
+use std::path::{Path, PathBuf};
+
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::transformer::config::Tie;
+use polyhead_text::batch::BatchOptions;
+use polyhead_text::corpus::Corpus;
+use polyhead_text::doctor::{CheckOptions, check};
+
+use crate::config::{RunConfig, resolve_model};
+use crate::dataset::{Dataset, DatasetOptions};
+use crate::event::Event;
+use crate::fingerprint::Fingerprint;
+use crate::run_folder::Origin;
+use crate::validation::ValidationSet;
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// What a run works with.
+#[derive(Debug)]
+pub(crate) struct Preparation {
+    pub(crate) vocabulary: Vocabulary,
+    pub(crate) model: TransformerConfig,
+    pub(crate) data: Dataset,
+    pub(crate) valid: Option<ValidationSet>,
+    pub(crate) origin: Origin,
+}
+
+/// The corpora of a config.
+pub(crate) struct Corpora {
+    train: Vec<Corpus>,
+    valid: Option<Corpus>,
+}
+
+impl Corpora {
+    pub(crate) fn new(config: &RunConfig) -> Result<Self> {
+        let train =
+            config.data.train.iter().map(|corpus| corpus.corpus("data.train")).collect::<Result<_>>()?;
+        let valid = config.data.valid.as_ref().map(|corpus| corpus.corpus("data.valid")).transpose()?;
+        Ok(Self { train, valid })
+    }
+
+    /// Looks all training text through; what makes it unreadable is an error.
+    pub(crate) fn examine(&self, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+        for corpus in &self.train {
+            let options = CheckOptions { test: self.valid.clone(), ..CheckOptions::default() };
+            let report = check(corpus, &options, &mut |_| {})?;
+            let is_readable = report.is_readable();
+            tell(&Event::Examined(Box::new(report)));
+            if !is_readable {
+                return Err(Error::run(
+                    corpus.source_path(),
+                    "the corpus cannot be read as pairs of lines",
+                    "polyhead data check shows every line, polyhead data clean makes a corpus of the good ones",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn fingerprints(corpora: &[Corpus]) -> Result<Vec<Fingerprint>> {
+        let mut paths: Vec<&Path> =
+            corpora.iter().flat_map(|corpus| [corpus.source_path(), corpus.target_path()]).collect();
+        paths.dedup();
+        paths.into_iter().map(Fingerprint::of).collect()
+    }
+}
+
+impl Preparation {
+    /// Reads everything; the tokeniser is the one in `folder`, or comes to lie there.
+    pub(crate) fn new(
+        config: &RunConfig,
+        corpora: &Corpora,
+        folder: &Path,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<Self> {
+        let vocabulary = find_vocabulary(config, corpora, folder, tell)?;
+        let model = resolve_model(&config.model, vocabulary.sizes(), vocabulary.special_ids())?;
+        if !vocabulary.is_shared() && matches!(model.tie, Tie::All | Tie::SourceTarget) {
+            return Err(Error::config(
+                "model.tie",
+                "embeddings of source and target in one table, expected one vocabulary for both",
+                "set model.tie = \"target_output\", or tokenizer.sides = \"shared\"",
+            ));
+        }
+        let max_length = config.data.max_length.min(model.max_len).min(config.train.max_tokens);
+        let options = DatasetOptions { max_length, dropout: config.tokenizer.dropout, seed: config.seed };
+        let data = Dataset::read(&corpora.train, &vocabulary, options)?;
+        let limits = (model.max_len.min(config.train.max_tokens), config.train.max_tokens);
+        let valid = corpora.valid.as_ref();
+        let valid = valid.map(|corpus| ValidationSet::read(corpus, &vocabulary, &config.validation, limits));
+        let valid = valid.transpose()?;
+        tell(&Event::Read {
+            pairs: data.len(),
+            tokens: data.tokens(),
+            skipped: data.skipped().clone(),
+            valid: valid.as_ref().map(|valid| (valid.len(), valid.skipped())),
+        });
+        let tokenizer_files = ["tokenizer.json", "source.json", "target.json"].map(|name| folder.join(name));
+        let origin = Origin {
+            version: env!("CARGO_PKG_VERSION").into(),
+            seed: config.seed,
+            train: Corpora::fingerprints(&corpora.train)?,
+            valid: Corpora::fingerprints(corpora.valid.as_slice())?,
+            tokenizer: tokenizer_files
+                .iter()
+                .filter(|path| path.exists())
+                .map(|path: &PathBuf| Fingerprint::of(path))
+                .collect::<Result<_>>()?,
+        };
+        Ok(Self { vocabulary, model, data, valid, origin })
+    }
+
+    /// How batches are made.
+    pub(crate) fn batches(config: &RunConfig) -> BatchOptions {
+        let train = &config.train;
+        BatchOptions {
+            max_tokens: train.max_tokens,
+            max_rows: if train.max_rows == 0 { usize::MAX } else { train.max_rows },
+            bucket: train.length_bucket.max(1),
+            seed: config.seed,
+        }
+    }
+}
+
+fn find_vocabulary(
+    config: &RunConfig,
+    corpora: &Corpora,
+    folder: &Path,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<Vocabulary> {
+    if let Some(found) = Vocabulary::find(folder)? {
+        return Ok(found);
+    }
+    if let Some(file) = &config.tokenizer.file {
+        let vocabulary = Vocabulary::of_file(file)?;
+        vocabulary.save(folder)?;
+        return Ok(vocabulary);
+    }
+    tell(&Event::TrainingTokenizer);
+    Vocabulary::train(&config.tokenizer, &corpora.train, folder)
+}

@@ -1,0 +1,141 @@
+//! Where a run stands: everything besides weights that decides what comes next.
+
+use polyhead_text::batch::Position;
+use serde::{Deserialize, Serialize};
+
+use crate::learner::StepReport;
+
+/// The state of a run after a step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Steps made.
+    pub step: u64,
+    /// The batch that comes next.
+    pub position: Position,
+    /// What the learning rate is multiplied by: halved each time the run went back after a divergence.
+    pub rate_factor: f64,
+    /// How often it went back.
+    pub setbacks: u32,
+    /// All validations so far, in order.
+    pub validations: Vec<Judged>,
+    /// Validations since the best.
+    pub waiting: u64,
+    /// Target tokens seen.
+    pub target_tokens: u64,
+    /// Seconds of training, before a resume too.
+    pub seconds: f64,
+    /// What the next line of the log is made of.
+    pub window: Window,
+    /// The loss of late, by which an explosion is known; 0 before the first step.
+    pub usual_loss: f64,
+    /// Steps that `usual_loss` has seen.
+    pub usual_steps: u64,
+}
+
+/// One validation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// After so many steps.
+    pub step: u64,
+    /// The score that chooses; higher is better, whatever the metric.
+    pub merit: f64,
+    /// Cross-entropy of a target token.
+    pub loss: f64,
+}
+
+/// Sums since the last line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// Loss × tokens.
+    pub loss: f64,
+    /// Gradient norms.
+    pub gradient_norm: f64,
+    /// Steps.
+    pub steps: u64,
+    /// Target tokens.
+    pub tokens: u64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+impl Window {
+    pub(crate) fn add(&mut self, report: &StepReport, seconds: f64) {
+        self.loss += report.loss * report.tokens as f64;
+        self.gradient_norm += report.gradient_norm;
+        self.steps += 1;
+        self.tokens += report.tokens as u64;
+        self.seconds += seconds;
+    }
+}
+
+impl State {
+    /// The beginning of a run.
+    pub fn new() -> Self {
+        Self { rate_factor: 1.0, ..Self::default() }
+    }
+
+    /// The best validation, the earliest of equal ones.
+    pub fn best(&self) -> Option<&Judged> {
+        self.validations.iter().reduce(|best, next| if next.merit > best.merit { next } else { best })
+    }
+
+    /// Adds a validation; true if it is the best so far.
+    pub fn judge(&mut self, judged: Judged) -> bool {
+        let is_best = self.best().is_none_or(|best| judged.merit > best.merit);
+        self.waiting = if is_best { 0 } else { self.waiting + 1 };
+        self.validations.push(judged);
+        is_best
+    }
+
+    /// The steps of the `count` best validations, the best first.
+    pub fn best_steps(&self, count: usize) -> Vec<u64> {
+        let mut sorted: Vec<&Judged> = self.validations.iter().collect();
+        sorted.sort_by(|a, b| b.merit.total_cmp(&a.merit).then(a.step.cmp(&b.step)));
+        sorted.iter().take(count).map(|judged| judged.step).collect()
+    }
+}
+
+/// How fast the usual loss follows.
+const FOLLOW: f64 = 0.02;
+/// Steps before an explosion can be told.
+const SETTLED: u64 = 100;
+/// A loss so many times the usual one, and so many nats above it, is an explosion.
+const EXPLOSION: (f64, f64) = (2.0, 2.0);
+
+impl State {
+    /// Whether this loss is an explosion; if not, the usual loss follows it.
+    pub(crate) fn explodes(&mut self, loss: f64) -> bool {
+        let (times, nats) = EXPLOSION;
+        let usual = self.usual_loss;
+        if self.usual_steps >= SETTLED && loss > usual * times && loss > usual + nats {
+            return true;
+        }
+        self.usual_loss = if self.usual_steps == 0 { loss } else { usual + FOLLOW * (loss - usual) };
+        self.usual_steps += 1;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_the_earliest_of_equals_and_patience_counts_from_it() {
+        let mut state = State::new();
+        let judged = |step, merit| Judged { step, merit, loss: 0.0 };
+        let news = [(10, 1.0), (20, 3.0), (30, 3.0), (40, 2.0)]
+            .map(|(step, merit)| state.judge(judged(step, merit)));
+        assert_eq!(news, [true, true, false, false]);
+        assert_eq!((state.best().unwrap().step, state.waiting), (20, 2));
+        assert_eq!(state.best_steps(3), [20, 30, 40]);
+    }
+
+    #[test]
+    fn an_explosion_is_told_from_noise() {
+        let mut state = State::new();
+        assert!((0..200).all(|step| !state.explodes(5.0 + f64::from(step % 2))));
+        assert!(!state.explodes(7.4));
+        assert!(state.explodes(11.5));
+    }
+}

@@ -1,0 +1,195 @@
+//! How good a model is: cross-entropy of references, and real translations compared with them.
+//!
+//! Perplexity is e to the cross-entropy of a token, without label smoothing. Translations come from the folder that would
+//! be deployed, by the engine that `polyhead translate` uses.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use polyhead_attention::{Capture, Pass};
+use polyhead_models::transformer::Translator;
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::{Parameters, Tape};
+use polyhead_text::batch::BatchOptions;
+use polyhead_text::corpus::Corpus;
+use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, SequenceErrorRate, Statistics, Tokenization};
+use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
+
+use crate::config::{Metric, ValidationConfig};
+use crate::dataset::{Dataset, DatasetOptions, EpochData};
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// What one validation found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// Mean cross-entropy of a target token.
+    pub loss: f64,
+    /// Scores of the translations, by the names that papers print; none where only the loss counts.
+    pub scores: BTreeMap<String, f64>,
+    /// The score that chooses; higher is better.
+    pub merit: f64,
+    /// A pair and its translation.
+    pub sample: Option<Sample>,
+}
+
+/// A sentence of the validation set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The source.
+    pub source: String,
+    /// The reference.
+    pub reference: String,
+    /// What the model made of it.
+    pub translation: String,
+}
+
+/// The pairs that a run validates on.
+#[derive(Debug)]
+pub(crate) struct ValidationSet {
+    batches: EpochData,
+    sources: Vec<String>,
+    references: Vec<String>,
+    config: ValidationConfig,
+    tokenization: Tokenization,
+    /// Most tokens of a translation: a model that has learned nothing yet would write on for ever.
+    max_length: usize,
+    skipped: usize,
+}
+
+impl ValidationSet {
+    pub(crate) fn read(
+        corpus: &Corpus,
+        vocabulary: &Vocabulary,
+        config: &ValidationConfig,
+        (max_length, max_tokens): (usize, usize),
+    ) -> Result<Self> {
+        let options = DatasetOptions { max_length, ..DatasetOptions::default() };
+        let dataset = Dataset::read(std::slice::from_ref(corpus), vocabulary, options)?;
+        let (mut sources, mut references) = (Vec::new(), Vec::new());
+        let mut pairs = corpus.pairs()?;
+        let most = if config.max_pairs == 0 { usize::MAX } else { config.max_pairs };
+        while let Some(pair) = pairs.next_pair()? {
+            if sources.len() < most {
+                sources.push(pair.source.to_owned());
+                references.push(pair.target.to_owned());
+            }
+        }
+        let batches = dataset.epoch(BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
+        let skipped = dataset.skipped().too_long + dataset.skipped().empty;
+        let max_length = 2 * dataset.longest_target() + 10;
+        let tokenization = tokenization(&config.tokenize)?;
+        Ok(Self { batches, sources, references, config: config.clone(), tokenization, max_length, skipped })
+    }
+
+    /// Pairs whose cross-entropy does not count, for they are empty or too long.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// Pairs that are translated.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Judges a model, which lies in `folder` too; `turn` chooses the sample.
+    pub(crate) fn judge(
+        &self,
+        (model, parameters): (&Translator, &Parameters),
+        folder: &Path,
+        turn: u64,
+    ) -> Result<Validation> {
+        let loss = self.cross_entropy(model, parameters)?;
+        if self.config.metric == Metric::Loss {
+            return Ok(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None });
+        }
+        let translations = self.translate(folder, self.config.beam_size)?;
+        let (scores, merit) = self.scores(&translations)?;
+        let at = (turn as usize * 7) % self.len();
+        let sample = Sample {
+            source: self.sources[at].clone(),
+            reference: self.references[at].clone(),
+            translation: translations[at].clone(),
+        };
+        Ok(Validation { loss, scores, merit, sample: Some(sample) })
+    }
+
+    /// Judges a finished model as it will be used.
+    pub(crate) fn judge_finished(
+        &self,
+        (model, parameters): (&Translator, &Parameters),
+        folder: &Path,
+        beam_size: usize,
+    ) -> Result<Validation> {
+        let loss = self.cross_entropy(model, parameters)?;
+        let (scores, merit) = self.scores(&self.translate(folder, beam_size)?)?;
+        Ok(Validation { loss, scores, merit, sample: None })
+    }
+
+    /// The mean cross-entropy of a target token, without smoothing and dropout.
+    fn cross_entropy(&self, model: &Translator, parameters: &Parameters) -> Result<f64> {
+        let (capture, tape) = (Capture::off(), Tape::inference());
+        let options = CrossEntropyOptions { label_smoothing: 0.0, ignored_id: Some(model.config().pad_id) };
+        let pass = Pass { tape: &tape, parameters, capture: &capture };
+        let (mut sum, mut tokens) = (0.0, 0);
+        for index in 0..self.batches.len() {
+            let Some(batch) = self.batches.batch(index, 1) else { break };
+            let loss = model.loss(&pass, &batch.source, &batch.target, &batch.expected, options)?;
+            sum += f64::from(loss.value().data()[0]) * batch.tokens as f64;
+            tokens += batch.tokens;
+        }
+        Ok(sum / tokens as f64)
+    }
+
+    /// The translations of the model in `folder`.
+    fn translate(&self, folder: &Path, beam_size: usize) -> Result<Vec<String>> {
+        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let most = engine.generation().max_length;
+        let options = TranslateOptions {
+            mode: Mode::Raw,
+            beam_size: Some(beam_size),
+            max_length: Some(self.max_length.min(most)),
+            ..TranslateOptions::default()
+        };
+        let texts: Vec<&str> = self.sources.iter().map(String::as_str).collect();
+        let found = engine.translate(&texts, &options)?;
+        Ok(found.iter().map(|translation| translation.best().text.clone()).collect())
+    }
+
+    fn scores(&self, translations: &[String]) -> Result<(BTreeMap<String, f64>, f64)> {
+        let bleu = Bleu::new(BleuOptions { tokenization: self.tokenization, ..BleuOptions::default() });
+        let (chrf, errors) =
+            (Chrf::new(polyhead_text::metrics::ChrfOptions::default()), SequenceErrorRate::default());
+        let references = [self.references.clone()];
+        let mut scores = BTreeMap::new();
+        let mut score = |metric: &dyn polyhead_text::metrics::Metric| -> Result<f64> {
+            let score = Statistics::collect(metric, translations, &references)?.score(metric);
+            scores.insert(metric.name(), score);
+            Ok(score)
+        };
+        let merit = match self.config.metric {
+            Metric::Errors => -score(&errors)?,
+            Metric::Bleu => {
+                score(&chrf)?;
+                score(&bleu)?
+            }
+            Metric::Chrf | Metric::Loss => {
+                score(&bleu)?;
+                score(&chrf)?
+            }
+        };
+        Ok((scores, merit))
+    }
+}
+
+fn tokenization(name: &str) -> Result<Tokenization> {
+    let all = [Tokenization::V13a, Tokenization::International, Tokenization::Characters, Tokenization::None];
+    all.into_iter().find(|tokenization| tokenization.name() == name).ok_or_else(|| {
+        let names = all.map(Tokenization::name).join(", ");
+        Error::config(
+            "validation.tokenize",
+            format!("{name:?}, expected one of {names}"),
+            "13a is the usual one",
+        )
+    })
+}
