@@ -31,6 +31,11 @@ impl Var {
         &self.value
     }
 
+    /// The value alone.
+    pub(crate) fn into_value(self) -> Tensor {
+        self.value
+    }
+
     /// Sizes of the axes.
     pub fn shape(&self) -> &[usize] {
         self.value.shape()

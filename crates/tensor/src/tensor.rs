@@ -112,6 +112,15 @@ impl Tensor {
         Arc::get_mut(&mut self.buffer).expect("just made").data_mut()
     }
 
+    /// An array of this shape to write over, and where to read the numbers: nowhere if they stand in it already, because
+    /// nobody else shares them.
+    pub(crate) fn into_writable(mut self) -> (Self, Option<Self>) {
+        if Arc::get_mut(&mut self.buffer).is_some() {
+            return (self, None);
+        }
+        (Self::uninit(&self.shape), Some(self))
+    }
+
     /// The same numbers in another shape.
     ///
     /// # Panics

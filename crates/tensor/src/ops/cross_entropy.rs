@@ -21,6 +21,31 @@ pub struct CrossEntropyOptions {
     pub ignored_id: Option<u32>,
 }
 
+impl CrossEntropyOptions {
+    /// Whether a row with this right id counts.
+    pub(crate) fn counts(&self, id: u32) -> bool {
+        Some(id) != self.ignored_id
+    }
+
+    /// How many rows count, if every id that does is in the vocabulary and ε is a share.
+    pub(crate) fn rows_that_count(
+        &self,
+        operation: &'static str,
+        targets: &[u32],
+        vocab_size: usize,
+    ) -> Result<usize> {
+        let outside = |&(_, &id): &(usize, &u32)| self.counts(id) && id as usize >= vocab_size;
+        if let Some((position, &id)) = targets.iter().enumerate().find(outside) {
+            return Err(Error::Id { operation, id, position, vocab_size });
+        }
+        if !(0.0..=1.0).contains(&self.label_smoothing) {
+            let found = f64::from(self.label_smoothing);
+            return Err(Error::Value { operation, name: "label_smoothing", found, expected: "0 to 1" });
+        }
+        Ok(targets.iter().filter(|&&id| self.counts(id)).count())
+    }
+}
+
 /// The mean loss of `logits` (… × vocab_size) against one id a row; 0 if no row counts.
 ///
 /// # Errors
@@ -35,18 +60,7 @@ pub fn cross_entropy(
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
     }
-    let counts = |id: u32| Some(id) != options.ignored_id;
-    if let Some((position, &id)) =
-        targets.iter().enumerate().find(|(_, id)| counts(**id) && **id as usize >= vocab_size)
-    {
-        return Err(Error::Id { operation: "cross_entropy", id, position, vocab_size });
-    }
-    if !(0.0..=1.0).contains(&options.label_smoothing) {
-        let (operation, name, found) =
-            ("cross_entropy", "label_smoothing", f64::from(options.label_smoothing));
-        return Err(Error::Value { operation, name, found, expected: "0 to 1" });
-    }
-    let count = targets.iter().filter(|&&id| counts(id)).count();
+    let count = options.rows_that_count("cross_entropy", targets, vocab_size)?;
     let smoothing = options.label_smoothing;
     let data = logits.value().data();
     // (loss, logsumexp) of each row.
@@ -56,7 +70,7 @@ pub fn cross_entropy(
         .with_min_len(8)
         .map(|(row, &id)| {
             let row = &data[row * vocab_size..(row + 1) * vocab_size];
-            if counts(id) { row_loss(row, id as usize, smoothing) } else { (0.0, f32::INFINITY) }
+            if options.counts(id) { row_loss(row, id as usize, smoothing) } else { (0.0, f32::INFINITY) }
         })
         .collect();
     // In f64 and in the order of the rows: exact enough, and the same for any number of threads.
@@ -65,24 +79,28 @@ pub fn cross_entropy(
     let (input, targets) = (logits.clone(), targets.to_vec());
     Ok(tape.record(Tensor::scalar(mean), &[logits], move |gradient, gradients| {
         let weight = gradient.data()[0] / count.max(1) as f32;
-        let mut out = Tensor::uninit(input.shape());
-        let data = input.value().data();
+        let place = input.place();
+        let (mut out, source) = input.into_value().into_writable();
         parallel::rows(out.data_mut(), vocab_size, |first, block| {
+            if let Some(source) = &source {
+                let start = first * vocab_size;
+                block.copy_from_slice(&source.data()[start..start + block.len()]);
+            }
             for (offset, out) in block.chunks_exact_mut(vocab_size).enumerate() {
-                let row = first + offset;
-                let logits = &data[row * vocab_size..(row + 1) * vocab_size];
-                row_gradient(out, logits, each[row].1, [weight, smoothing]);
-                if each[row].1.is_finite() {
+                let (row, logsumexp) = (first + offset, each[first + offset].1);
+                row_gradient(out, logsumexp, [weight, smoothing]);
+                if logsumexp.is_finite() {
                     out[targets[row] as usize] -= weight * (1.0 - smoothing);
                 }
             }
         });
-        gradients.add(&input, &out);
+        gradients.add(&place, &out);
     }))
 }
 
 vectorised! {
-    fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
+    /// The loss of one row and the logarithm of its Σ eᶻ.
+    pub(crate) fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
         let largest = max(logits);
         let total = sum(logits, |logit| exp(logit - largest));
         let logsumexp = largest + ln(total);
@@ -92,16 +110,16 @@ vectorised! {
 }
 
 vectorised! {
-    /// softmax(z) − ε/V, times `weights` = [1 / count, ε]; zeros for an ignored row.
-    fn row_gradient(out: &mut [f32], logits: &[f32], logsumexp: f32, weights: [f32; 2]) {
+    /// Logits become softmax(z) − ε/V, times `weights` = [1 / count, ε]; zeros for an ignored row.
+    fn row_gradient(row: &mut [f32], logsumexp: f32, weights: [f32; 2]) {
         let [weight, smoothing] = weights;
-        let floor = weight * smoothing / logits.len() as f32;
+        let floor = weight * smoothing / row.len() as f32;
         if logsumexp == f32::INFINITY {
-            out.fill(0.0);
+            row.fill(0.0);
             return;
         }
-        for (out, &logit) in out.iter_mut().zip(logits) {
-            *out = weight * exp(logit - logsumexp) - floor;
+        for number in row {
+            *number = weight * exp(*number - logsumexp) - floor;
         }
     }
 }

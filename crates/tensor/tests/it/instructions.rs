@@ -3,8 +3,10 @@
 use std::process::Command;
 
 use polyhead_tensor::isa::Isa;
+use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::norm::NormOptions;
+use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
@@ -52,6 +54,15 @@ fn bits_of_this_process() {
             show(name, fingerprint(&wide[..1], |tape, vars| operation(tape, &vars[0], over).unwrap()));
         }
     }
+    let options = CrossEntropyOptions { label_smoothing: 0.1, ..CrossEntropyOptions::default() };
+    let right = [1, 130, 7, 0, 55, 9, 128, 2, 77];
+    let loss = |tape: &Tape, vars: &[Var]| cross_entropy(tape, &vars[0], &right, options).unwrap();
+    show("cross_entropy", fingerprint(&wide[..1], loss));
+    let loss = |tape: &Tape, vars: &[Var]| {
+        let options = RDropOptions { cross_entropy: options, ..RDropOptions::default() };
+        r_drop(tape, &vars[0], &right, options).unwrap().loss
+    };
+    show("r_drop", fingerprint(&[numbers(&[18, 131], 3, [-4.0, 4.0])], loss));
     let norm = NormOptions { dropout: 0.1, ..NormOptions::default() };
     show(
         "rms_norm",
@@ -82,7 +93,7 @@ fn the_same_bits_for_any_instructions() {
         text.lines().filter_map(|line| Some(line.split_once(LINE)?.1.to_owned())).collect()
     };
     let portable = lines(Isa::Portable);
-    assert_eq!(portable.len(), 26, "one line for each operation");
+    assert_eq!(portable.len(), 28, "one line for each operation");
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_usable()) {
         assert_eq!(portable, lines(isa), "{}", isa.name());
     }

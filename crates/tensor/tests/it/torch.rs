@@ -5,6 +5,7 @@ use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
 use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
+use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use serde_json::Value;
@@ -136,6 +137,23 @@ fn cross_entropies() {
             ..Default::default()
         };
         check(&case, |tape, find| cross_entropy(tape, &find("logits").unwrap(), &targets, options).unwrap());
+    }
+}
+
+#[test]
+fn r_drops() {
+    for case in cases("r_drop") {
+        let (options, targets) = (&case["options"], ids(&case["options"]["targets"]));
+        let label_smoothing = number(&options["smoothing"]);
+        let ignored_id = options["ignored"].as_u64().map(|id| id as u32);
+        let cross_entropy = CrossEntropyOptions { label_smoothing, ignored_id };
+        let given = RDropOptions { weight: number(&options["weight"]), cross_entropy };
+        check(&case, |tape, find| {
+            let found = r_drop(tape, &find("logits").unwrap(), &targets, given).unwrap();
+            let expected = ["cross_entropy", "divergence"].map(|part| options[part].as_f64().unwrap());
+            assert_close("parts", &[found.cross_entropy, found.divergence], &expected, TOLERANCE);
+            found.loss
+        });
     }
 }
 

@@ -121,7 +121,27 @@ def clip():
         cases.append({"name": "clip", "max_norm": max_norm, "norm": norm, "before": before, "after": after})
 
 
-for operation in (linear, layer_norm, attention, embedding, cross_entropy, adamw, clip):
+def r_drop():
+    """Two passes over three rows of two positions, the second below the first."""
+    for weight, smoothing, ignored in [(0.0, 0.1, None), (2.5, 0.0, None), (2.5, 0.1, 2)]:
+        logits = draw(12, 23, scale=3.0)
+        targets = torch.tensor([4, 2, 22, 2, 0, 11])
+        ignore_index = -100 if ignored is None else ignored
+        losses = [
+            F.cross_entropy(half, targets, label_smoothing=smoothing, ignore_index=ignore_index)
+            for half in logits.chunk(2)
+        ]
+        p, q = (half[targets != ignore_index].log_softmax(-1) for half in logits.chunk(2))
+        kl = [F.kl_div(a, b, reduction="batchmean", log_target=True) for a, b in ((p, q), (q, p))]
+        cross_entropy, divergence = sum(losses) / 2, sum(kl) / 2
+        case(
+            "r_drop", {"logits": logits}, cross_entropy + weight * divergence,
+            targets=targets.tolist(), weight=weight, smoothing=smoothing, ignored=ignored,
+            cross_entropy=cross_entropy.item(), divergence=divergence.item(),
+        )
+
+
+for operation in (linear, layer_norm, attention, embedding, cross_entropy, adamw, clip, r_drop):
     operation()
 path = pathlib.Path(__file__).with_name("torch.json")
 lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)

@@ -1,0 +1,188 @@
+//! The loss of two passes over the same batch whose dropout differs: both shall be right, and both shall agree.
+//!
+//! Liang et al. 2021 (R-Drop). With p and q the softmax of a position's logits in the first and in the second pass:
+//! loss = mean cross-entropy of both passes + α · mean over positions of ½ (KL(p‖q) + KL(q‖p)). With d = ln p − ln q =
+//! (y − z) − (logsumexp(y) − logsumexp(z)), KL(p‖q) = Σ p d. Back, for the first pass: ½ (p (d − KL(p‖q)) + p − q) beside
+//! the gradient of the cross-entropy; for the second with p and q in each other's place. No distribution is kept: a
+//! position has four numbers for the way back.
+
+use rayon::prelude::*;
+
+use super::cross_entropy::{CrossEntropyOptions, row_loss};
+use crate::error::shape;
+use crate::lanes::{exp, sum2, vectorised};
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Error, Result};
+
+/// How the loss is taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RDropOptions {
+    /// α: what disagreement weighs; 2.5, which is the paper's 5 for translation: it adds the cross-entropies of the two
+    /// passes, here is their mean.
+    pub weight: f32,
+    /// Label smoothing and the ids that do not count, for both parts; none.
+    pub cross_entropy: CrossEntropyOptions,
+}
+
+impl Default for RDropOptions {
+    fn default() -> Self {
+        Self { weight: 2.5, cross_entropy: CrossEntropyOptions::default() }
+    }
+}
+
+/// The loss and its parts.
+#[derive(Debug, Clone)]
+pub struct RDrop {
+    /// Cross-entropy + α · divergence: one number to go back from.
+    pub loss: Var,
+    /// The mean cross-entropy of both passes, smoothed as the options say.
+    pub cross_entropy: f32,
+    /// The mean of ½ (KL(p‖q) + KL(q‖p)), without α.
+    pub divergence: f32,
+}
+
+/// What the way back needs of one position.
+#[derive(Clone, Copy)]
+struct Position {
+    /// Logarithm of Σ eᶻ in each pass; infinite where nothing counts.
+    logsumexp: [f32; 2],
+    /// KL(p‖q) and KL(q‖p).
+    divergence: [f32; 2],
+}
+
+/// What a position's gradient is made of: dloss/d(cross-entropy), dloss/d(KL) and ε.
+#[derive(Clone, Copy)]
+struct Weights {
+    cross_entropy: f32,
+    divergence: f32,
+    smoothing: f32,
+}
+
+/// The loss of `logits` (… × vocab_size), the rows of the first pass and after them those of the second, against one id a
+/// position; 0 if no position counts. With α = 0 it has the bits of `cross_entropy` with the ids written twice.
+///
+/// # Errors
+/// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
+pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions) -> Result<RDrop> {
+    let [rows, vocab_size] = logits.value().rows();
+    if rows != 2 * targets.len() {
+        return shape("r_drop", "targets", &[targets.len()], format!("[{}], one for two rows", rows / 2));
+    }
+    let RDropOptions { weight: alpha, cross_entropy: options } = options;
+    if !(alpha >= 0.0 && alpha.is_finite()) {
+        let found = f64::from(alpha);
+        return Err(Error::Value { operation: "r_drop", name: "weight", found, expected: "0 or more" });
+    }
+    let count = options.rows_that_count("r_drop", targets, vocab_size)?;
+    let smoothing = options.label_smoothing;
+    let (first, second) = logits.value().data().split_at(targets.len() * vocab_size);
+    let each: Vec<([f32; 2], Position)> = targets
+        .par_iter()
+        .enumerate()
+        .with_min_len(4)
+        .map(|(index, &id)| {
+            let range = index * vocab_size..(index + 1) * vocab_size;
+            let counts = options.counts(id).then_some(id as usize);
+            position(&first[range.clone()], &second[range], counts, smoothing)
+        })
+        .collect();
+    // In f64 and in the order of the rows, as the cross-entropy of all of them is taken.
+    let mean = |values: &mut dyn Iterator<Item = f32>, count: usize| {
+        values.map(f64::from).sum::<f64>() / count.max(1) as f64
+    };
+    let losses = [0, 1].map(|pass| each.iter().map(move |(losses, _)| losses[pass]));
+    let cross_entropy = mean(&mut losses.into_iter().flatten(), 2 * count);
+    let halves = |(_, Position { divergence: [p, q], .. }): &_| 0.5 * (p + q);
+    let divergence = mean(&mut each.iter().map(halves), count);
+    // An infinite disagreement that weighs nothing is nothing.
+    let penalty = if alpha == 0.0 { 0.0 } else { f64::from(alpha) * divergence };
+    let loss = Tensor::scalar((cross_entropy + penalty) as f32);
+    let (input, targets) = (logits.clone(), targets.to_vec());
+    let loss = tape.record(loss, &[logits], move |gradient, gradients| {
+        let share = gradient.data()[0] / (2 * count).max(1) as f32;
+        let weights = Weights { cross_entropy: share, divergence: alpha * share, smoothing };
+        let place = input.place();
+        let (mut out, source) = input.into_value().into_writable();
+        go_back(&mut out, source.as_ref(), &targets, |index| (each[index].1, weights));
+        gradients.add(&place, &out);
+    });
+    Ok(RDrop { loss, cross_entropy: cross_entropy as f32, divergence: divergence as f32 })
+}
+
+/// The losses of a position in both passes and what its way back needs; zeros without a right id.
+fn position(y: &[f32], z: &[f32], id: Option<usize>, smoothing: f32) -> ([f32; 2], Position) {
+    let Some(id) = id else {
+        return ([0.0; 2], Position { logsumexp: [f32::INFINITY; 2], divergence: [0.0; 2] });
+    };
+    let [(first, a), (second, b)] = [row_loss(y, id, smoothing), row_loss(z, id, smoothing)];
+    ([first, second], Position { logsumexp: [a, b], divergence: divergences(y, z, [a, b]) })
+}
+
+/// Turns logits into gradients, one position of both passes at a time; they stand in `out`, or are read from `source`.
+fn go_back(
+    out: &mut Tensor,
+    source: Option<&Tensor>,
+    targets: &[u32],
+    what: impl Fn(usize) -> (Position, Weights) + Sync,
+) {
+    let [rows, vocab_size] = out.rows();
+    if out.is_empty() {
+        return;
+    }
+    let half = rows / 2 * vocab_size;
+    let (first, second) = out.data_mut().split_at_mut(half);
+    let pairs = first.par_chunks_exact_mut(vocab_size).zip(second.par_chunks_exact_mut(vocab_size));
+    pairs.enumerate().with_min_len(2).for_each(|(index, (y, z))| {
+        if let Some(source) = source {
+            let start = index * vocab_size;
+            y.copy_from_slice(&source.data()[start..start + vocab_size]);
+            z.copy_from_slice(&source.data()[half + start..half + start + vocab_size]);
+        }
+        let (position, weights) = what(index);
+        if position.logsumexp == [f32::INFINITY; 2] {
+            y.fill(0.0);
+            return z.fill(0.0);
+        }
+        position_gradient(y, z, position, weights);
+        for (row, logsumexp) in [y, z].into_iter().zip(position.logsumexp) {
+            if logsumexp.is_finite() {
+                row[targets[index] as usize] -= weights.cross_entropy * (1.0 - weights.smoothing);
+            }
+        }
+    });
+}
+
+/// p · d, where what cannot happen (p = 0, d perhaps infinite) weighs nothing.
+#[inline(always)]
+fn weighed(p: f32, d: f32) -> f32 {
+    if p == 0.0 { 0.0 } else { p * d }
+}
+
+vectorised! {
+    /// KL(p‖q) and KL(q‖p) from the logits of both.
+    fn divergences(y: &[f32], z: &[f32], logsumexp: [f32; 2]) -> [f32; 2] {
+        let [a, b] = logsumexp;
+        let shift = a - b;
+        [
+            sum2(y, z, |y, z| weighed(exp(y - a), (y - z) - shift)),
+            sum2(y, z, |y, z| weighed(exp(z - b), shift - (y - z))),
+        ]
+    }
+}
+
+vectorised! {
+    /// Logits of both passes become their gradients, but for the right id.
+    fn position_gradient(y: &mut [f32], z: &mut [f32], position: Position, weights: Weights) {
+        let Position { logsumexp: [a, b], divergence: [forth, back] } = position;
+        let shift = a - b;
+        let (share, kl) = (weights.cross_entropy, weights.divergence);
+        let floor = share * weights.smoothing / y.len() as f32;
+        for (y, z) in y.iter_mut().zip(z) {
+            let (p, q) = (exp(*y - a), exp(*z - b));
+            let d = (*y - *z) - shift;
+            *y = (share * p - floor) + kl * (weighed(p, d - forth) + (p - q));
+            *z = (share * q - floor) + kl * (weighed(q, -d - back) + (q - p));
+        }
+    }
+}
