@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Export(commands::export::Export),
     /// Make a model's matrices bytes: a quarter of the size, and faster
     Quantize(commands::quantize::Quantize),
+    /// Draw losses, scores and learning rates of training runs
+    Plot(commands::plot::Plot),
     /// Measure speed, one JSON line for each measurement
     #[command(subcommand)]
     Bench(commands::bench::Bench),

@@ -7,6 +7,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::elementwise::scale;
+use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
 use polyhead_tensor::{Gradients, Parameters, Tape};
 
@@ -137,9 +138,18 @@ impl Learner {
         let pass = Pass { tape: &tape, parameters: &self.parameters, capture: &capture };
         let options = self.loss_options();
         let logits = self.model.forward(&pass, &batch.source, &batch.target)?;
-        let loss = cross_entropy(&tape, &logits, &batch.expected, options)?;
-        drop(logits);
-        let value = f64::from(loss.value().data()[0]);
+        let (loss, value) = if self.options.r_drop > 0.0 {
+            // The two passes of a batch stand below each other, and their targets are the same.
+            let expected = &batch.expected[..batch.expected.len() / 2];
+            let options = RDropOptions { weight: self.options.r_drop, cross_entropy: options };
+            let RDrop { loss, cross_entropy, .. } = r_drop(&tape, &logits, expected, options)?;
+            (loss, cross_entropy)
+        } else {
+            let loss = cross_entropy(&tape, &logits, &batch.expected, options)?;
+            let value = loss.value().data()[0];
+            (loss, value)
+        };
+        let value = f64::from(value);
         let scaled = if share < 1.0 { scale(&tape, &loss, share) } else { loss };
         Ok((value, tape.backward(&scaled)))
     }

@@ -27,6 +27,7 @@ mod run_folder;
 pub mod schedule;
 mod sentences;
 pub mod state;
+pub mod tensorboard;
 pub mod validation;
 pub mod vocabulary;
 

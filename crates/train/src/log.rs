@@ -1,61 +1,79 @@
-//! The record of a run, `metrics.jsonl`.
+//! The record of a run: `metrics.jsonl`, and event files for TensorBoard in `tensorboard/`.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
-use serde_json::Value;
+use polyhead_text::output::Output;
 
-use crate::metrics_file::{TrainLine, ValidLine};
+use crate::metrics_file::{FILE_NAME, Line, TrainLine, ValidLine, read};
+use crate::tensorboard::EventWriter;
+use crate::validation::Sample;
 use crate::{Error, Result};
 
-/// The name of the file in a run folder.
-pub(crate) const METRICS: &str = "metrics.jsonl";
+/// The folder of event files in a run folder.
+const EVENTS: &str = "tensorboard";
 
 /// Writes the record.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
     file: File,
-}
-
-/// A line with its kind.
-#[derive(Serialize)]
-struct Line<'a, T> {
-    kind: &'static str,
-    #[serde(flatten)]
-    line: &'a T,
+    events: EventWriter,
 }
 
 impl Log {
     /// Goes on after `step`: what a killed run wrote about later steps is taken back.
     pub(crate) fn open(run: &Path, step: u64) -> Result<Self> {
-        let path = run.join(METRICS);
+        let path = run.join(FILE_NAME);
         if path.exists() {
-            let text = std::fs::read_to_string(&path).map_err(|error| Error::io(&path, "read", error))?;
-            let is_past = |line: &&str| {
-                let parsed = serde_json::from_str::<Value>(line).ok();
-                parsed.and_then(|line| line.get("step")?.as_u64()).is_some_and(|at| at <= step && step > 0)
-            };
-            let kept: String = text.lines().filter(is_past).map(|line| format!("{line}\n")).collect();
-            polyhead_text::output::Output::save(&path, kept.as_bytes())?;
+            let past = read(&path)?.into_iter().filter(|line| line.step().is_some_and(|at| at <= step));
+            let kept: String = past.map(|line| text(&line)).collect();
+            Output::save(&path, kept.as_bytes())?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path);
-        Ok(Self { file: file.map_err(|error| Error::io(&path, "write", error))?, path })
+        let file = file.map_err(|error| Error::io(&path, "write", error))?;
+        let events = EventWriter::create(&run.join(EVENTS), now(), step + 1)?;
+        Ok(Self { path, file, events })
     }
 
     pub(crate) fn train(&mut self, line: &TrainLine) -> Result<()> {
-        self.write("train", line)
+        for (tag, value) in [
+            ("train/loss", line.loss),
+            ("train/learning_rate", line.learning_rate),
+            ("train/gradient_norm", line.gradient_norm),
+            ("train/tokens_per_s", line.tokens_per_s),
+        ] {
+            self.events.scalar(tag, line.step, value, now())?;
+        }
+        self.write(&Line::Train(line.clone()))
     }
 
-    pub(crate) fn valid(&mut self, line: &ValidLine) -> Result<()> {
-        self.write("valid", line)
+    pub(crate) fn valid(&mut self, line: &ValidLine, sample: Option<&Sample>) -> Result<()> {
+        self.events.scalar("valid/loss", line.step, line.loss, now())?;
+        for (name, &score) in &line.scores {
+            self.events.scalar(&format!("valid/{name}"), line.step, score, now())?;
+        }
+        if let Some(Sample { source, reference, translation }) = sample {
+            let text = format!("source: {source}\n\nreference: {reference}\n\ntranslation: {translation}");
+            self.events.text("valid/sample", line.step, &text, now())?;
+        }
+        self.write(&Line::Valid(line.clone()))
     }
 
-    fn write(&mut self, kind: &'static str, line: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_string(&Line { kind, line }).expect("a line is always JSON");
-        text.push('\n');
-        self.file.write_all(text.as_bytes()).map_err(|error| Error::io(&self.path, "write", error))
+    fn write(&mut self, line: &Line) -> Result<()> {
+        self.events.flush()?;
+        let written = self.file.write_all(text(line).as_bytes());
+        written.map_err(|error| Error::io(&self.path, "write", error))
     }
+}
+
+fn text(line: &Line) -> String {
+    serde_json::to_string(line).expect("a line is always JSON") + "\n"
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }

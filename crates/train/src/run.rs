@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
                 is_best,
                 seconds: self.state.seconds,
             };
-            self.log.valid(&line)?;
+            self.log.valid(&line, found.sample.as_ref())?;
             self.judged = Instant::now();
             (self.tell)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
         }

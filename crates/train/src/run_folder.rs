@@ -14,10 +14,10 @@ use crate::schedule::Curve;
 use crate::{Error, Result};
 
 /// The resolved config.
-pub const CONFIG: &str = "config.toml";
+pub(crate) const CONFIG: &str = "config.toml";
 const ORIGIN: &str = "run.json";
 /// The finished model.
-pub const MODEL: &str = "model";
+pub(crate) const MODEL: &str = "model";
 
 /// Keys that may differ when a run goes on: they do not change what a step does.
 const FREE: [&str; 13] = [

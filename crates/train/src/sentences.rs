@@ -21,11 +21,6 @@ impl Sentences {
         &self.ids[start..self.ends[index]]
     }
 
-    /// How many sentences.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     /// Tokens of all of them.
     pub(crate) fn tokens(&self) -> usize {
         self.ids.len()
@@ -43,6 +38,6 @@ mod tests {
         sentences.push(&[], 2);
         sentences.push(&[7], 2);
         assert_eq!([0, 1, 2].map(|index| sentences.get(index)), [&[5, 6, 2][..], &[2], &[7, 2]]);
-        assert_eq!((sentences.len(), sentences.tokens()), (3, 6));
+        assert_eq!(sentences.tokens(), 6);
     }
 }

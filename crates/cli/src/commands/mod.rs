@@ -7,6 +7,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod parity;
+pub(crate) mod plot;
 pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod tokenizer;
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Export(export) => export.run(),
+        Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
     }

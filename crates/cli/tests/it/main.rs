@@ -4,6 +4,7 @@
 mod bench;
 mod data;
 mod model;
+mod plot;
 mod program;
 mod score;
 mod tidy;

@@ -71,7 +71,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 fn help_names_every_command() {
     let folder = folder(&[]);
     let out = polyhead(folder.path(), &["--help"], "").ok();
-    for command in ["data", "tokenizer", "score", "info", "parity", "import", "export"] {
+    for command in ["data", "tokenizer", "score", "info", "parity", "import", "export", "plot"] {
         assert!(out.contains(command), "{out}");
     }
     for command in [
@@ -87,6 +87,7 @@ fn help_names_every_command() {
         &["parity"],
         &["import"],
         &["export"],
+        &["plot"],
     ] {
         let out = polyhead(folder.path(), &[command, &["--help"]].concat(), "").ok();
         assert!(out.contains("Example"), "{command:?} shows no example:\n{out}");
@@ -117,6 +118,9 @@ fn misuse_exits_with_2() {
         &["parity", "--model", "x", "--reference", "y", "--absolute", "-1"],
         &["parity", "--model", "x", "--reference", "y", "--relative", "nan"],
         &["import", "x"],
+        &["plot"],
+        &["plot", "x", "--out", "y.jpg"],
+        &["plot", "x", "--smooth", "0"],
         &["import", "x", "y", "--dtype", "int4"],
         &["export", "x", "y"],
         &["export", "x", "y", "--layout", "onnx"],

@@ -1,0 +1,277 @@
+//! From the lines of runs to charts: which metrics there are, and the curves of each.
+
+use anyhow::{Result, bail};
+use polyhead_inspect::chart::{Chart, Mark, Scale, Series, Weight, number_label};
+use polyhead_train::metrics_file::{Line, TrainLine, ValidLine};
+
+use crate::report::Misuse;
+
+/// What is counted from left to right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Across {
+    /// Updates
+    Step,
+    /// Passes over the data
+    Epoch,
+    /// Hours of training
+    Hours,
+}
+
+impl Across {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Epoch => "epoch",
+            Self::Hours => "hours of training",
+        }
+    }
+
+    fn of(self, step: u64, epoch: f64, seconds: f64) -> f64 {
+        match self {
+            Self::Step => step as f64,
+            Self::Epoch => epoch,
+            Self::Hours => seconds / 3600.0,
+        }
+    }
+}
+
+/// A run: what it is called and what it reported.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) name: String,
+    train: Vec<TrainLine>,
+    valid: Vec<ValidLine>,
+}
+
+impl Run {
+    pub(super) fn new(name: String, lines: Vec<Line>) -> Self {
+        let mut run = Self { name, train: Vec::new(), valid: Vec::new() };
+        for line in lines {
+            match line {
+                Line::Train(line) => run.train.push(line),
+                Line::Valid(line) => run.valid.push(line),
+                Line::Other => {}
+            }
+        }
+        run
+    }
+}
+
+/// Something that is drawn in a chart of its own.
+#[derive(Debug, Clone, Copy)]
+struct Metric<'a> {
+    name: &'a str,
+    title: &'a str,
+    train: Option<fn(&TrainLine) -> f64>,
+    valid: Option<fn(&ValidLine) -> f64>,
+    scale: Scale,
+}
+
+/// Metrics that every run has. What is not listed here is a score of the validations.
+const METRICS: [Metric<'static>; 6] = [
+    Metric {
+        name: "loss",
+        title: "Loss",
+        train: Some(|line| line.loss),
+        valid: Some(|line| line.loss),
+        scale: Scale::Linear,
+    },
+    Metric {
+        name: "perplexity",
+        title: "Perplexity",
+        train: Some(|line| line.perplexity),
+        valid: Some(|line| line.perplexity),
+        scale: Scale::Log,
+    },
+    Metric {
+        name: "learning_rate",
+        title: "Learning rate",
+        train: Some(|line| line.learning_rate),
+        valid: None,
+        scale: Scale::Linear,
+    },
+    Metric {
+        name: "gradient_norm",
+        title: "Gradient norm",
+        train: Some(|line| line.gradient_norm),
+        valid: None,
+        scale: Scale::Log,
+    },
+    Metric {
+        name: "tokens_per_s",
+        title: "Target tokens a second",
+        train: Some(|line| line.tokens_per_s),
+        valid: None,
+        scale: Scale::Linear,
+    },
+    Metric {
+        name: "padding",
+        title: "Padding",
+        train: Some(|line| line.padding),
+        valid: None,
+        scale: Scale::Linear,
+    },
+];
+
+/// What the charts are made of.
+#[derive(Debug)]
+pub(super) struct Curves<'a> {
+    pub(super) runs: &'a [Run],
+    pub(super) across: Across,
+    /// Points of training averaged into one; a fiftieth of all for none.
+    pub(super) smooth: Option<usize>,
+}
+
+impl Curves<'_> {
+    /// One chart for each of `names`, or for what a reader wants to see first where none are given.
+    pub(super) fn charts(&self, names: &[String]) -> Result<Vec<Chart>> {
+        let scores = self.scores();
+        let mut chosen: Vec<&str> = names.iter().map(|name| name.trim()).collect();
+        if chosen.is_empty() {
+            chosen.push("loss");
+            chosen.extend(if scores.is_empty() { vec!["perplexity"] } else { scores.clone() });
+            chosen.push("learning_rate");
+        }
+        chosen.into_iter().map(|name| self.chart(name, &scores)).collect()
+    }
+
+    /// Names of all scores that any validation of any run has.
+    fn scores(&self) -> Vec<&str> {
+        let lines = self.runs.iter().flat_map(|run| &run.valid);
+        let mut names: Vec<&str> = lines.flat_map(|line| line.scores.keys().map(String::as_str)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn chart(&self, name: &str, scores: &[&str]) -> Result<Chart> {
+        let same = |other: &str| other.eq_ignore_ascii_case(name);
+        let (title, scale, series) = if let Some(metric) = METRICS.iter().find(|metric| same(metric.name)) {
+            (metric.title, metric.scale, self.of_metric(metric))
+        } else if let Some(score) = scores.iter().find(|score| same(score)) {
+            (*score, Scale::Linear, self.of_score(score))
+        } else {
+            let known: Vec<&str> =
+                METRICS.iter().map(|metric| metric.name).chain(scores.iter().copied()).collect();
+            bail!(Misuse {
+                message: format!("--metric: {name}, expected one of {}", known.join(", ")),
+                hint: "scores are there once a validation has taken them".into(),
+            });
+        };
+        Ok(Chart {
+            title: title.into(),
+            x_label: self.across.label().into(),
+            series,
+            y_scale: scale,
+            ..Chart::default()
+        })
+    }
+
+    fn of_metric(&self, metric: &Metric) -> Vec<Series> {
+        let mut below = Vec::new();
+        let mut above = Vec::new();
+        for (index, run) in self.runs.iter().enumerate() {
+            let valid =
+                metric.valid.map_or(Vec::new(), |value| self.valid_points(run, |line| Some(value(line))));
+            let train = metric.train.map_or(Vec::new(), |value| self.train_points(run, value));
+            if metric.valid.is_none() {
+                let name = if self.runs.len() > 1 { run.name.clone() } else { String::new() };
+                // What is set, not measured, is shown as it is.
+                above.push(Series { name, points: train, colour: Some(index), ..Series::default() });
+                continue;
+            }
+            let has_valid = !valid.is_empty();
+            let smoothed = self.smoothed(&train);
+            if self.runs.len() == 1 && smoothed != train {
+                below.push(Series {
+                    points: train,
+                    colour: Some(0),
+                    weight: Weight::Faint,
+                    ..Series::default()
+                });
+            }
+            let weight = if has_valid { Weight::Light } else { Weight::Strong };
+            let name = self.name(run, "train");
+            below.push(Series { name, points: smoothed, colour: Some(index), weight, ..Series::default() });
+            let mark = best(&valid, f64::lt);
+            let colour = if self.runs.len() == 1 { 1 } else { index };
+            let name = if has_valid { self.name(run, "valid") } else { String::new() };
+            above.push(Series { name, points: valid, colour: Some(colour), mark, ..Series::default() });
+        }
+        below.into_iter().chain(above).filter(|series| !series.points.is_empty()).collect()
+    }
+
+    fn of_score(&self, score: &str) -> Vec<Series> {
+        // Of TER and other error rates the least is best.
+        let is_error = ["TER", "WER", "CER"].iter().any(|error| score.to_uppercase().starts_with(error));
+        let better = if is_error { f64::lt } else { f64::gt };
+        let series = self.runs.iter().enumerate().map(|(index, run)| {
+            let points = self.valid_points(run, |line| line.scores.get(score).copied());
+            let (name, colour) =
+                if self.runs.len() == 1 { (String::new(), 1) } else { (run.name.clone(), index) };
+            Series { name, mark: best(&points, better), points, colour: Some(colour), ..Series::default() }
+        });
+        series.filter(|series| !series.points.is_empty()).collect()
+    }
+
+    fn name(&self, run: &Run, part: &str) -> String {
+        if self.runs.len() == 1 { part.into() } else { format!("{} {part}", run.name) }
+    }
+
+    fn train_points(&self, run: &Run, value: fn(&TrainLine) -> f64) -> Vec<[f64; 2]> {
+        let across = |line: &TrainLine| self.across.of(line.step, line.epoch, line.seconds);
+        run.train.iter().map(|line| [across(line), value(line)]).collect()
+    }
+
+    fn valid_points(&self, run: &Run, value: impl Fn(&ValidLine) -> Option<f64>) -> Vec<[f64; 2]> {
+        let across = |line: &ValidLine| self.across.of(line.step, line.epoch, line.seconds);
+        run.valid.iter().filter_map(|line| Some([across(line), value(line)?])).collect()
+    }
+
+    /// Each value replaced by the mean of as many neighbours before as after it, so that the curve is not late; what is no
+    /// finite number stays and counts for nobody else.
+    fn smoothed(&self, points: &[[f64; 2]]) -> Vec<[f64; 2]> {
+        let reach = self.smooth.unwrap_or(points.len() / 50) / 2;
+        let mean = |(index, &[x, y]): (usize, &[f64; 2])| {
+            let reach = reach.min(index).min(points.len() - 1 - index);
+            let near = points[index - reach..=index + reach].iter().map(|point| point[1]);
+            let finite: Vec<f64> = near.filter(|y| y.is_finite()).collect();
+            [x, if y.is_finite() { finite.iter().sum::<f64>() / finite.len() as f64 } else { y }]
+        };
+        points.iter().enumerate().map(mean).collect()
+    }
+}
+
+/// The best of several points, named by its value.
+fn best(points: &[[f64; 2]], better: fn(&f64, &f64) -> bool) -> Option<Mark> {
+    let finite = points.iter().filter(|point| point[1].is_finite());
+    let best =
+        finite.copied().reduce(|best, point| if better(&point[1], &best[1]) { point } else { best })?;
+    (points.len() > 1).then(|| Mark { point: best, text: number_label(best[1]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoothing_is_a_mean_of_neighbours_that_is_not_late() {
+        let curves = Curves { runs: &[], across: Across::Step, smooth: Some(3) };
+        let points: Vec<[f64; 2]> =
+            [1.0, 4.0, 1.0, f64::NAN, 5.0, 3.0].iter().enumerate().map(|(x, &y)| [x as f64, y]).collect();
+        let heights: Vec<String> =
+            curves.smoothed(&points).iter().map(|point| point[1].to_string()).collect();
+        assert_eq!(heights, ["1", "2", "2.5", "NaN", "4", "3"]);
+        let line: Vec<[f64; 2]> = (0..500).map(|x| [f64::from(x), f64::from(x)]).collect();
+        let curves = Curves { smooth: None, ..curves };
+        assert_eq!(curves.smoothed(&line), line);
+    }
+
+    #[test]
+    fn the_best_point_is_marked() {
+        let points = [[0.0, 3.0], [1.0, f64::NAN], [2.0, 1.5], [3.0, 2.0]];
+        assert_eq!(best(&points, f64::lt).unwrap(), Mark { point: [2.0, 1.5], text: "1.5".into() });
+        assert_eq!(best(&points, f64::gt).unwrap().point, [0.0, 3.0]);
+        assert!(best(&points[..1], f64::lt).is_none() && best(&[], f64::lt).is_none());
+    }
+}
