@@ -43,8 +43,8 @@ impl Vocabulary {
 
     /// Trained on all training text and written into `folder`.
     pub fn train(config: &TokenizerConfig, corpora: &[Corpus], folder: &Path) -> Result<Self> {
-        let options = config.options();
         let learn = |sides: &[Side], name: &str| {
+            let options = if sides == [Side::Target] { config.target_options() } else { config.options() };
             let tokenizer = train(Texts::new(corpora, sides), &options, &mut |_| {})?;
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{RunConfig, model};
+use super::{RunConfig, Sides, model};
 use crate::{Error, Result};
 
 /// `a.b=c` of a command line: the value is TOML where it reads as such, else a text.
@@ -83,6 +83,13 @@ fn check(config: &RunConfig) -> Result<()> {
     }
     if !(0.0..1.0).contains(&train.label_smoothing) {
         return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
+    }
+    if tokenizer.target_kind.is_some() && tokenizer.sides == Sides::Shared {
+        return wrong(
+            "tokenizer.target_kind",
+            "a kind of its own".into(),
+            "tokenizer.sides = \"separate\" beside it",
+        );
     }
     if train.r_drop < 0.0 || !train.r_drop.is_finite() {
         return wrong("train.r_drop", train.r_drop.to_string(), "0 or more");

@@ -143,8 +143,10 @@ pub enum Sides {
 pub struct TokenizerConfig {
     /// A `tokenizer.json` for both languages; none, so one is trained.
     pub file: Option<PathBuf>,
-    /// What the pieces are; `bpe`.
+    /// What the pieces are: `bpe`, `unigram`, `wordpiece`, `word` or `character`; `bpe`.
     pub kind: Kind,
+    /// What those of the target are, where `sides` is `separate`; as the source's.
+    pub target_kind: Option<Kind>,
     /// Entries of a vocabulary, special tokens included; 8000. For words and characters 0 means all.
     pub vocab_size: usize,
     /// Whether both languages share it; they do.
@@ -168,6 +170,7 @@ impl Default for TokenizerConfig {
         Self {
             file: None,
             kind: Kind::Bpe,
+            target_kind: None,
             vocab_size: 8000,
             sides: Sides::Shared,
             unknown: Unknown::Token,
@@ -181,11 +184,20 @@ impl Default for TokenizerConfig {
 }
 
 impl TokenizerConfig {
-    /// How it is trained.
+    /// How the source's, or one for both, is trained.
     pub fn options(&self) -> TrainOptions {
-        let all = matches!(self.kind, Kind::Word | Kind::Character) && self.vocab_size == 0;
+        self.options_of(self.kind)
+    }
+
+    /// How the target's is trained.
+    pub fn target_options(&self) -> TrainOptions {
+        self.options_of(self.target_kind.unwrap_or(self.kind))
+    }
+
+    fn options_of(&self, kind: Kind) -> TrainOptions {
+        let all = matches!(kind, Kind::Word | Kind::Character) && self.vocab_size == 0;
         TrainOptions {
-            kind: self.kind,
+            kind,
             vocab_size: (!all).then_some(self.vocab_size),
             unknown: self.unknown,
             normalization: Normalization { form: self.normalize, case: self.case },
