@@ -2,3 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod events;
+mod repeat;
+mod toy;
+mod trouble;
