@@ -77,8 +77,8 @@ impl Plot {
             Form::Svg => Output::save(&out, svg.as_bytes())?,
             Form::Png => Output::save(&out, &pixels(&svg)?)?,
         }
-        let titles: Vec<String> = charts.iter().map(|chart| chart.title.to_lowercase()).collect();
-        note(&format!("wrote {} ({})", out.display(), titles.join(", ")));
+        let count = charts.len();
+        note(&format!("wrote {} ({count} chart{})", out.display(), if count == 1 { "" } else { "s" }));
         Ok(())
     }
 }
