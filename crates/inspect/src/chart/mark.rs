@@ -35,7 +35,7 @@ pub(super) fn marks(chart: &Chart, [x_axis, y_axis]: [&Axis; 2]) -> String {
         let room = free(*at, font::width(&mark.text, LABEL), &taken, [x_axis.length, y_axis.length]);
         taken.push(room);
         // White around the letters keeps them legible on top of lines.
-        let halo = "stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\"";
+        let halo = "stroke=\"#ffffff\" stroke-width=\"4\" stroke-linejoin=\"round\" paint-order=\"stroke\"";
         let attributes = format!("{} {halo}", attributes(LABEL, colour, "start"));
         out += &text([room[0], room[3] - LABEL * 0.2], &attributes, &mark.text);
     }
