@@ -21,7 +21,8 @@ const EXAMPLES: &str = "Examples:
 
 Read is metrics.jsonl in each folder, also while the run goes on. Drawn are, unless --metric says otherwise, the loss, every
 score of the validations (or the perplexity where none was taken) and the learning rate. A light line is training, a
-strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.";
+strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.
+Loss, perplexity and gradient norm stand on logarithmic axes.";
 
 /// Pixels for each unit of the picture in a PNG.
 const PNG_SCALE: f32 = 2.0;
