@@ -13,7 +13,7 @@ pub use label::alone as number_label;
 
 use crate::{font, svg};
 
-/// Colours of series, in order; told apart by most colour-blind readers, and dark enough on white.
+/// Colours of series, in order.
 pub const COLOURS: [&str; 8] =
     ["#2563eb", "#ea580c", "#0f9d76", "#c026d3", "#a16207", "#0891b2", "#dc2626", "#6b7280"];
 
