@@ -76,7 +76,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
         x: x.clone(),
         weight: weight.clone(),
         bias: bias.cloned(),
-        y: y.clone(),
+        y: (options.activation == Activation::Relu).then(|| y.clone()),
         before,
         mask,
         activation: options.activation,
@@ -117,7 +117,9 @@ struct Saved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
-    y: Tensor,
+    /// The output, which after ReLU says where gradients go.
+    y: Option<Tensor>,
+    /// What went into the other activations.
     before: Option<Tensor>,
     mask: Option<Mask>,
     activation: Activation,
@@ -149,7 +151,7 @@ impl Saved {
         }
         let [_, d_out] = gradient.rows();
         let mut out = Tensor::uninit(gradient.shape());
-        let (from, y) = (gradient.data(), self.y.data());
+        let from = gradient.data();
         let bias = self.bias.as_ref().map(|bias| bias.value().data());
         parallel::rows(out.data_mut(), d_out, |first, block| {
             let start = first * d_out;
@@ -157,13 +159,11 @@ impl Saved {
             if let Some(mask) = self.mask {
                 mask.apply(start, block);
             }
-            match (&self.before, self.activation) {
-                (Some(before), activation) => {
-                    let before = &before.data()[start..start + block.len()];
-                    differentiate(block, before, bias, activation);
-                }
-                (None, Activation::Relu) => zero_where_zero(block, &y[start..start + block.len()]),
-                _ => {}
+            let range = start..start + block.len();
+            match (&self.before, &self.y) {
+                (Some(before), _) => differentiate(block, &before.data()[range], bias, self.activation),
+                (None, Some(y)) => zero_where_zero(block, &y.data()[range]),
+                (None, None) => {}
             }
         });
         out
