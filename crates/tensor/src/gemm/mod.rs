@@ -205,11 +205,11 @@ impl Task<'_> {
         for start in (0..depth).step_by(DEPTH) {
             let deep = DEPTH.min(depth - start);
             let continues = start > 0 || self.output == Output::Accumulate;
-            pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
+            let tiles = pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
             for panel in panels.clone() {
                 let b = self.b.panel(panel, start, deep);
                 let cols = panel_cols.min(n - panel * panel_cols);
-                for (tile, a) in scratch.chunks_exact(tile_rows * deep).enumerate() {
+                for (tile, a) in tiles.chunks_exact(tile_rows * deep).enumerate() {
                     let row = rows.start + tile * tile_rows;
                     let tile = Tile {
                         a,

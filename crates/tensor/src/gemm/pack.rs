@@ -6,6 +6,7 @@ use super::DEPTH;
 use super::kernel::Kernel;
 use super::matrix::Matrix;
 use crate::isa::Isa;
+use crate::pool;
 
 /// A slab with fewer numbers is packed by one thread.
 const PARALLEL_NUMBERS: usize = 1 << 15;
@@ -34,14 +35,31 @@ impl Packed {
         Self::into_buffer(isa, b, Vec::new(), rayon::current_num_threads())
     }
 
+    /// As [`Packed::new`] with memory of the pool; [`Packed::recycle`] gives it back.
+    pub(crate) fn pooled(b: Matrix<'_>) -> Self {
+        let isa = Isa::best();
+        let panel_cols = Kernel::of(isa).panel_cols;
+        let data = pool::take(b.rows * b.cols.next_multiple_of(panel_cols));
+        Self::into_buffer(isa, b, data, rayon::current_num_threads())
+    }
+
+    /// Gives the memory to the pool.
+    pub(crate) fn recycle(self) {
+        pool::give(self.data);
+    }
+
     /// As [`Packed::on`], into a buffer that was used before, on so many threads. On one thread nothing else can run in
     /// between, which callers that hold a scratch buffer rely on.
     pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>, threads: usize) -> Self {
         let panel_cols = Kernel::of(isa).panel_cols;
         let (depth, cols) = (b.rows, b.cols);
         let panels = cols.div_ceil(panel_cols);
-        data.resize(depth * panels * panel_cols, 0.0);
-        for (block, slab) in data.chunks_mut((DEPTH * panels * panel_cols).max(1)).enumerate() {
+        let len = depth * panels * panel_cols;
+        // A buffer that is too long stays so: cutting it would mean clearing it when it is needed again.
+        if data.len() < len {
+            data.resize(len, 0.0);
+        }
+        for (block, slab) in data[..len].chunks_mut((DEPTH * panels * panel_cols).max(1)).enumerate() {
             let start = block * DEPTH;
             let deep = DEPTH.min(depth - start);
             let pack = |(panel, out): (usize, &mut [f32])| {
@@ -64,7 +82,7 @@ impl Packed {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.data.len() * size_of::<f32>()
+        self.depth * self.cols.next_multiple_of(self.panel_cols) * size_of::<f32>()
     }
 
     /// One column of B.
@@ -145,16 +163,20 @@ fn copy_and_clear(to: &mut [f32], from: &[f32]) {
     tail.fill(0.0);
 }
 
-/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row.
-pub(super) fn pack_rows(
+/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row. The tiles stand
+/// at the beginning of `buffer`, which grows if it must.
+pub(super) fn pack_rows<'a>(
     a: Matrix<'_>,
     rows: std::ops::Range<usize>,
     depths: std::ops::Range<usize>,
     tile_rows: usize,
-    out: &mut Vec<f32>,
-) {
-    let tiles = rows.len().div_ceil(tile_rows);
-    out.resize(tiles * tile_rows * depths.len(), 0.0);
+    buffer: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let len = rows.len().next_multiple_of(tile_rows) * depths.len();
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    let out = &mut buffer[..len];
     for (tile, out) in out.chunks_exact_mut(tile_rows * depths.len()).enumerate() {
         let first = rows.start + tile * tile_rows;
         let place = [first, tile_rows.min(rows.end - first)];
@@ -165,6 +187,7 @@ pub(super) fn pack_rows(
             _ => pack_numbers(a, place, depths.clone(), tile_rows, out),
         }
     }
+    out
 }
 
 /// A tile number by number: the plain way, for every layout.
@@ -230,15 +253,13 @@ mod tests {
         let data: Vec<f32> = (0..40 * 40).map(|number| number as f32).collect();
         let layouts = [[40, 1], [1, 40], [40, 2]].map(|strides| Matrix::strided(&data, [20, 19], strides));
         for a in layouts {
-            for (rows, depths) in
-                [(0..20, 0..19), (3..4, 2..19), (0..14, 1..18), (5..13, 0..1)]
-            {
+            for (rows, depths) in [(0..20, 0..19), (3..4, 2..19), (0..14, 1..18), (5..13, 0..1)] {
                 for tile_rows in [4, 6, 14] {
                     if tile_rows == 14 && !Isa::ALL[Isa::ALL.len() - 1].is_usable() {
                         continue;
                     }
-                    let mut found = vec![f32::NAN; 1000];
-                    pack_rows(a, rows.clone(), depths.clone(), tile_rows, &mut found);
+                    let mut buffer = vec![f32::NAN; 1000];
+                    let found = pack_rows(a, rows.clone(), depths.clone(), tile_rows, &mut buffer);
                     let mut expected = vec![f32::NAN; found.len()];
                     let tile = (tile_rows * depths.len()).max(1);
                     for (index, out) in expected.chunks_exact_mut(tile).enumerate() {

@@ -29,24 +29,7 @@ pub struct LinearOptions {
 /// # Errors
 /// If the shapes do not fit together.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
-    if x.shape().is_empty() {
-        return shape("linear", "x", x.shape(), "at least one axis");
-    }
-    let [rows, d_in] = x.value().rows();
-    let &[d_out, weight_in] = weight.shape() else {
-        return shape("linear", "weight", weight.shape(), "two axes");
-    };
-    if weight_in != d_in {
-        return shape(
-            "linear",
-            "weight",
-            weight.shape(),
-            format!("[…, {d_in}] for an input of {:?}", x.shape()),
-        );
-    }
-    if let Some(bias) = bias.filter(|bias| bias.shape() != [d_out]) {
-        return shape("linear", "bias", bias.shape(), format!("[{d_out}]"));
-    }
+    let [rows, d_in, d_out] = check(x, weight, bias)?;
     let mask = Mask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;
@@ -83,6 +66,29 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
     };
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
     Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// Rows of x, and how wide x and y are.
+pub(super) fn check(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<[usize; 3]> {
+    if x.shape().is_empty() {
+        return shape("linear", "x", x.shape(), "at least one axis");
+    }
+    let [rows, d_in] = x.value().rows();
+    let &[d_out, weight_in] = weight.shape() else {
+        return shape("linear", "weight", weight.shape(), "two axes");
+    };
+    if weight_in != d_in {
+        return shape(
+            "linear",
+            "weight",
+            weight.shape(),
+            format!("[…, {d_in}] for an input of {:?}", x.shape()),
+        );
+    }
+    if let Some(bias) = bias.filter(|bias| bias.shape() != [d_out]) {
+        return shape("linear", "bias", bias.shape(), format!("[{d_out}]"));
+    }
+    Ok([rows, d_in, d_out])
 }
 
 /// The same with weights that were prepared, without gradients and dropout.
