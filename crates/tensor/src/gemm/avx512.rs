@@ -50,7 +50,8 @@ unsafe fn multiply_wide<const VECTORS: usize>(tile: &Tile<'_>) {
 #[target_feature(enable = "avx512f")]
 unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     let masks = masks(tile.cols);
-    // SAFETY: the masks keep loads and stores inside the tile; a and b hold depth × TILE_ROWS and depth × PANEL_COLS.
+    // SAFETY: the masks keep loads and stores inside the tile; a holds ROWS numbers
+    // every a_stride for each depth, b depth × PANEL_COLS.
     unsafe {
         let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
         if tile.continues {
@@ -74,7 +75,7 @@ unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
                     *sum = _mm512_fmadd_ps(a, across, *sum);
                 }
             }
-            a = a.add(TILE_ROWS);
+            a = a.wrapping_add(tile.a_stride);
             b = b.add(PANEL_COLS);
         }
         for (row, sums) in sums.iter().enumerate() {

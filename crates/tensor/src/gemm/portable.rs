@@ -17,7 +17,7 @@ pub(super) unsafe fn multiply(tile: &Tile<'_>) {
         if tile.continues {
             sums[..tile.cols].copy_from_slice(c);
         }
-        for (a, b) in tile.a.chunks_exact(TILE_ROWS).zip(tile.b.chunks_exact(PANEL_COLS)) {
+        for (a, b) in tile.a.chunks(tile.a_stride).zip(tile.b.chunks_exact(PANEL_COLS)) {
             for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = a[row].mul_add(b, *sum);
             }
