@@ -209,13 +209,13 @@ impl Task<'_> {
             let deep = DEPTH.min(depth - start);
             let continues = start > 0 || self.output == Output::Accumulate;
             let columns = self.a.columns_from(rows.start, start);
+            let few = panels.len() <= MAX_UNPACKED_PANELS;
             // (numbers, from tile to tile, from depth to depth)
-            let (a, step, a_stride) = match columns.filter(|_| panels.len() <= MAX_UNPACKED_PANELS) {
-                Some((numbers, stride)) => (numbers, tile_rows, stride),
-                None => {
-                    let tiles = pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
-                    (tiles, tile_rows * deep, tile_rows)
-                }
+            let (a, step, a_stride) = if let Some((numbers, stride)) = columns.filter(|_| few) {
+                (numbers, tile_rows, stride)
+            } else {
+                let tiles = pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
+                (tiles, tile_rows * deep, tile_rows)
             };
             for panel in panels.clone() {
                 let b = self.b.panel(panel, start, deep);

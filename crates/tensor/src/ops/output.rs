@@ -193,7 +193,9 @@ impl Parts {
 fn add_scaled(gradients: &mut Gradients, place: &Var, mut part: Tensor, factor: f32) {
     if factor != 1.0 {
         parallel::elements(part.data_mut(), |_, numbers| {
-            numbers.iter_mut().for_each(|number| *number *= factor);
+            for number in numbers {
+                *number *= factor;
+            }
         });
     }
     gradients.add(place, &part);

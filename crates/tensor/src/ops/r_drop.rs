@@ -90,7 +90,7 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions)
         let place = input.place();
         let (mut out, source) = input.into_value().into_writable();
         go_back(&mut out, source.as_ref(), |index, logits| {
-            each[index].go_back(logits, targets[index], weights)
+            each[index].go_back(logits, targets[index], weights);
         });
         gradients.add(&place, &out);
     });
