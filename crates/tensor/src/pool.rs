@@ -177,10 +177,12 @@ mod tests {
     #[test]
     fn a_loop_that_repeats_makes_nothing_new() {
         let mut pool = Pool::new();
-        let mut once = |pool: &mut Pool| {
+        let once = |pool: &mut Pool| {
             for lengths in [[100, 2000, 30], [4000, 100, 7]] {
                 let buffers = lengths.map(|len| take(pool, len));
-                buffers.into_iter().for_each(|buffer| pool.put(buffer));
+                for buffer in buffers {
+                    pool.put(buffer);
+                }
             }
             pool.made
         };
