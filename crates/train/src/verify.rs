@@ -40,7 +40,11 @@ pub struct Verified {
 /// Makes the first steps of a run again, in a folder beside its own that is removed afterwards.
 pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Verified> {
     let Some((_, origin)) = RunFolder::open(run)? else {
-        return Err(Error::run(run, "no run is there, expected a run folder", "name the folder that train wrote to"));
+        return Err(Error::run(
+            run,
+            "no run is there, expected a run folder",
+            "name the folder that train wrote to",
+        ));
     };
     let recorded = read(&run.join(FILE_NAME))?;
     let made = recorded.iter().filter_map(Line::step).max().unwrap_or(0);
@@ -59,7 +63,9 @@ pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Even
     let again = read(&scratch.path.join(FILE_NAME))?;
     let mut verified = compare(&recorded, &again, steps);
     if let Some((_, now)) = RunFolder::open(&scratch.path)? {
-        for (was, now) in origin.train.iter().chain(&origin.tokenizer).zip(now.train.iter().chain(&now.tokenizer)) {
+        for (was, now) in
+            origin.train.iter().chain(&origin.tokenizer).zip(now.train.iter().chain(&now.tokenizer))
+        {
             if !was.is_same_content(now) {
                 let name = was.path.display().to_string();
                 verified.differences.insert(0, [name, was.sha256.clone(), now.sha256.clone()]);

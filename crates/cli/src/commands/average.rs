@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_models::checkpoint::safetensors::Dtype;
-use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible, save};
-use polyhead_train::average::average;
+use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible};
+use polyhead_train::average::{Averaged, average};
 use polyhead_train::checkpoint::Checkpoints;
 use polyhead_train::metrics_file::{FILE_NAME, Line, ValidLine, read};
 
-use crate::conversion::copy_companions;
+use crate::conversion::Folders;
+use crate::model_folder::file_name;
 use crate::report::{Failure, Misuse, note};
 
 const EXAMPLES: &str = "\
@@ -41,18 +41,22 @@ pub(crate) struct Average {
     /// The folder to write
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
+    /// Replace the model, tokeniser and README that are in --out
+    #[arg(long)]
+    overwrite: bool,
 }
 
 impl Average {
     pub(crate) fn run(self) -> Result<()> {
         let folders = self.checkpoints()?;
-        let found = average(&folders)?;
-        let layout = if marian_compatible(&found.config).is_ok() { Layout::Marian } else { Layout::Polyhead };
-        let options = SaveOptions { dtype: Dtype::F32, layout, ..SaveOptions::default() };
-        save(&self.out, &found.config, &found.parameters, &options)?;
-        copy_companions(&folders[0], &self.out)?;
-        let names: Vec<String> = folders.iter().map(|path| name(path)).collect();
-        note(&format!("{}: the mean of {}", self.out.display(), names.join(", ")));
+        let target = Folders { from: folders[0].clone(), to: self.out.clone(), overwrite: self.overwrite };
+        target.check()?;
+        let Averaged { model, parameters, .. } = average(&folders)?;
+        let layout =
+            if marian_compatible(model.config()).is_ok() { Layout::Marian } else { Layout::Polyhead };
+        target.write(&model, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
+        let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
+        note(&format!("the mean of {}", names.join(", ")));
         Ok(())
     }
 
@@ -79,7 +83,8 @@ impl Average {
     fn several(&self) -> Result<Vec<PathBuf>> {
         if self.last.is_some() || self.best.is_some() {
             return Err(Misuse {
-                message: "--last and --best choose among the checkpoints of a run, expected one run folder".into(),
+                message: "--last and --best choose among the checkpoints of a run, expected one run folder"
+                    .into(),
                 hint: "name the folder that train wrote to".into(),
             }
             .into());
@@ -111,13 +116,10 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
         let message = format!("--metric {metric}, expected loss or one of {}", known.join(", "));
         return Err(Misuse { message, hint: "metrics.jsonl of the run shows the names".into() }.into());
     }
-    let mut sorted: Vec<(f64, u64)> = valid.iter().filter_map(|line| Some((merit(line)?, line.step))).collect();
+    let mut sorted: Vec<(f64, u64)> =
+        valid.iter().filter_map(|line| Some((merit(line)?, line.step))).collect();
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut chosen: Vec<u64> = sorted.into_iter().take(count).map(|(_, step)| step).collect();
     chosen.sort_unstable();
     Ok(chosen)
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

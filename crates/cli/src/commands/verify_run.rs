@@ -65,6 +65,8 @@ impl VerifyRun {
             }
             .into());
         }
-        print_text(&format!("{steps} steps again: {lines} lines and {weights} sums of weights are the same to the bit\n"))
+        print_text(&format!(
+            "{steps} steps again: {lines} lines and {weights} sums of weights are the same to the bit\n"
+        ))
     }
 }
