@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod killed;
 mod model;
 mod plot;
 mod program;

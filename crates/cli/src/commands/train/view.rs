@@ -1,26 +1,46 @@
-//! What a run looks like: lines of text for a file or a terminal.
+//! What a run looks like: lines of text, and on a terminal a live view below them.
+
+mod live;
 
 use polyhead_train::dataset::Skipped;
 use polyhead_train::event::{Event, Plan};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
+use self::live::Live;
 use crate::report::{bytes, grouped, note};
 
 /// Shows the events of a run.
-pub(crate) struct View {}
+pub(crate) struct View {
+    live: Option<Live>,
+}
 
 impl View {
+    /// With a live view where standard error is a terminal.
     pub(crate) fn new() -> Self {
-        Self {}
+        Self { live: Live::on_terminal() }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
-        if let Some(text) = text(event) {
-            note(&text);
+        let Some(live) = &mut self.live else {
+            if let Some(text) = text(event) {
+                note(&text);
+            }
+            return;
+        };
+        live.update(event);
+        // The live view shows what lines of the log would repeat.
+        if !matches!(event, Event::Logged(_))
+            && let Some(text) = text(event)
+        {
+            live.print(&text);
         }
     }
 
-    pub(crate) fn close(&mut self) {}
+    pub(crate) fn close(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.close();
+        }
+    }
 }
 
 /// The event in words; none for what only a live view shows.
@@ -144,7 +164,7 @@ fn logged(line: &TrainLine) -> String {
     )
 }
 
-fn judged(line: &ValidLine) -> String {
+pub(super) fn judged(line: &ValidLine) -> String {
     let mut text = format!("loss {:.4}, perplexity {:.2}", line.loss, line.perplexity);
     for (name, score) in &line.scores {
         text += &format!(", {name} {score:.2}");
@@ -153,7 +173,7 @@ fn judged(line: &ValidLine) -> String {
 }
 
 /// `3725` seconds as `1 h 2 min`.
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),
