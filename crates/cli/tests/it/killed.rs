@@ -138,7 +138,8 @@ fn an_interrupt_saves_and_prints_how_to_go_on() {
 fn a_run_is_verified_and_an_altered_record_is_found() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());
-    std::fs::write(folder.path().join("toy.toml"), CONFIG.replace("max_steps = 200", "max_steps = 50")).unwrap();
+    std::fs::write(folder.path().join("toy.toml"), CONFIG.replace("max_steps = 200", "max_steps = 50"))
+        .unwrap();
     polyhead(folder.path(), &["train", "toy.toml", "--out", "run"], "").ok();
     let found = polyhead(folder.path(), &["verify-run", "run", "--steps", "45", "--threads", "1"], "").ok();
     assert_eq!(found, "45 steps again: 5 lines and 1 sums of weights are the same to the bit\n");

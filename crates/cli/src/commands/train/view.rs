@@ -2,6 +2,8 @@
 
 mod live;
 
+use std::sync::atomic::Ordering;
+
 use polyhead_train::dataset::Skipped;
 use polyhead_train::event::{Event, Plan};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
@@ -27,12 +29,15 @@ impl View {
             }
             return;
         };
+        if super::STOP.load(Ordering::Relaxed) {
+            live.stopping();
+        }
         live.update(event);
-        // The live view shows what lines of the log would repeat.
-        if !matches!(event, Event::Logged(_))
-            && let Some(text) = text(event)
-        {
-            live.print(&text);
+        // The live view shows what lines of the log, and samples, would repeat.
+        match (event, text(event)) {
+            (Event::Logged(_), _) | (_, None) => {}
+            (Event::Validated { .. }, Some(text)) => live.print(text.lines().next().unwrap_or_default()),
+            (_, Some(text)) => live.print(&text),
         }
     }
 

@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use polyhead_train::event::{Event, Progress};
 
 use super::{judged, time};
-use crate::report::grouped;
+use crate::report::{STOPPING, grouped};
 
 /// Columns of the curve of losses.
 const CURVE: usize = 24;
@@ -79,6 +79,13 @@ impl Live {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Says from now on that the run is about to end.
+    pub(super) fn stopping(&mut self) {
+        if !self.validation.ends_with(STOPPING) {
+            self.validation += &format!("\n  {STOPPING}");
         }
     }
 
