@@ -91,6 +91,9 @@ fn check(config: &RunConfig) -> Result<()> {
             "tokenizer.sides = \"separate\" beside it",
         );
     }
+    if config.embeddings.frozen && config.embeddings.init.is_none() {
+        return wrong("embeddings.frozen", "true".into(), "embeddings.init beside it");
+    }
     if train.r_drop < 0.0 || !train.r_drop.is_finite() {
         return wrong("train.r_drop", train.r_drop.to_string(), "0 or more");
     }
