@@ -2,7 +2,7 @@
 //! or GloVe's, which has none; plain or gzip.
 //!
 //! An entry of the vocabulary is found under its text without the word mark `▁` in front, else under the same in lower
-//! case; the first vector of a word counts. Padding, the end and the unknown token keep their own rows. Vectors come in
+//! case; the first vector of a word counts. Special tokens keep their own rows. Vectors come in
 //! many sizes, while a model expects those it would draw itself (deviation 1/√d_model, so that scaled embeddings and tied
 //! logits have unit size): all that were found are multiplied with one number, so that their mean norm is that of the rows
 //! they replace. Lengths relative to each other, and angles, stay.
@@ -63,8 +63,11 @@ pub(crate) fn fill(parameters: &mut Parameters, vocabulary: &Vocabulary, path: &
     }
     let mut filled = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
-        let rows: Vec<(u32, &[f32])> =
-            found.iter().filter(|(place, _)| place.0 == index).map(|(place, v)| (place.1, v.as_slice())).collect();
+        let rows: Vec<(u32, &[f32])> = found
+            .iter()
+            .filter(|(place, _)| place.0 == index)
+            .map(|(place, v)| (place.1, v.as_slice()))
+            .collect();
         set_rows(parameters.value_mut(table.id).data_mut(), width, &rows);
         filled.push(Filled { table: table.name, found: rows.len(), entries: table.words.len() });
     }
@@ -79,12 +82,11 @@ struct Table {
 }
 
 fn tables(parameters: &Parameters, vocabulary: &Vocabulary) -> Vec<Table> {
-    let [pad, end] = vocabulary.special_ids();
     let words = |tokenizer: &Tokenizer| {
-        let special = [Some(pad), Some(end), tokenizer.unknown_id()];
-        (0..tokenizer.vocab_size() as u32)
-            .filter(|id| !special.contains(&Some(*id)))
-            .filter_map(|id| Some((id, tokenizer.piece(id)?.trim_start_matches(WORD_MARK).to_owned())))
+        let pieces = (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.piece(id)?)));
+        pieces
+            .filter(|(_, piece)| !is_special(piece))
+            .map(|(id, piece)| (id, piece.trim_start_matches(WORD_MARK).to_owned()))
             .collect()
     };
     let named = [(BOTH, vocabulary.source()), (EACH[0], vocabulary.source()), (EACH[1], vocabulary.target())];
@@ -95,6 +97,11 @@ fn tables(parameters: &Parameters, vocabulary: &Vocabulary) -> Vec<Table> {
             Some(Table { name: name.to_owned(), id, words: words(tokenizer) })
         })
         .collect()
+}
+
+/// Padding, ends, unknowns, tags of languages and bytes: what stands in angle brackets is no word of a text.
+fn is_special(piece: &str) -> bool {
+    piece.len() > 2 && piece.starts_with('<') && piece.ends_with('>')
 }
 
 /// A row: the number of its table, and its id.
@@ -140,17 +147,24 @@ fn read(path: &Path, width: usize, wanted: &Wanted) -> Result<Vec<(Place, Vec<f3
         if words == 1 && promised.is_none() {
             check_width(path, line, columns.len() - 1, width)?;
         }
-        let Some(word) = word_of(&columns, width).map_err(|found| wrong_columns(path, line, found, width))? else {
+        let Some(word) = word_of(&columns, width).map_err(|found| wrong_columns(path, line, found, width))?
+        else {
             continue;
         };
         for (map, places) in [(&mut exact, wanted.exact.get(word)), (&mut lower, wanted.lower.get(word))] {
-            for place in places.into_iter().flatten().filter(|place| !map.contains_key(*place)).collect::<Vec<_>>() {
+            for place in
+                places.into_iter().flatten().filter(|place| !map.contains_key(*place)).collect::<Vec<_>>()
+            {
                 map.insert(*place, numbers(path, line, &columns[1..])?);
             }
         }
     }
     if words == 0 {
-        return Err(Error::run(path, "no vector, expected a word and its numbers on each line", "is it the right file?"));
+        return Err(Error::run(
+            path,
+            "no vector, expected a word and its numbers on each line",
+            "is it the right file?",
+        ));
     }
     if let Some(count) = promised.filter(|&count| count as u64 != words) {
         return Err(Error::run(
@@ -178,7 +192,8 @@ fn word_of<'a>(columns: &[&'a str], width: usize) -> std::result::Result<Option<
     if found == width {
         return Ok(Some(columns[0]));
     }
-    let has_spaces = found > width && columns[1..=found - width].iter().any(|part| part.parse::<f32>().is_err());
+    let has_spaces =
+        found > width && columns[1..=found - width].iter().any(|part| part.parse::<f32>().is_err());
     if has_spaces { Ok(None) } else { Err(found) }
 }
 
@@ -228,5 +243,142 @@ fn set_rows(table: &mut [f32], width: usize, rows: &[(u32, &[f32])]) {
     for (id, vector) in rows {
         let row = &mut table[span(*id)];
         row.iter_mut().zip(*vector).for_each(|(number, &given)| *number = given * factor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use polyhead_tensor::Init;
+    use polyhead_text::corpus::Corpus;
+    use polyhead_text::tokenizer::Kind;
+
+    use super::*;
+    use crate::config::{Sides, TokenizerConfig};
+
+    /// Words of a small vocabulary, a table of four numbers each, and a file of vectors.
+    struct Case {
+        folder: tempfile::TempDir,
+        vocabulary: Vocabulary,
+        parameters: Parameters,
+    }
+
+    impl Case {
+        fn new(sides: Sides) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("pairs.tsv");
+            std::fs::write(&path, "the Cat sees Paris\tdie Katze sieht Paris\n".repeat(3)).unwrap();
+            let corpus = Corpus::Tsv { path, source_column: 0, target_column: 1 };
+            let config =
+                TokenizerConfig { kind: Kind::Word, vocab_size: 0, sides, ..TokenizerConfig::default() };
+            let vocabulary = Vocabulary::train(&config, &[corpus], folder.path()).unwrap();
+            let mut parameters = Parameters::default();
+            let [source, target] = vocabulary.sizes();
+            let named = match sides {
+                Sides::Shared => vec![(BOTH, source)],
+                Sides::Separate => vec![(EACH[0], source), (EACH[1], target)],
+            };
+            for (name, rows) in named {
+                parameters.declare_product(name, &[rows, 4], Init::Normal(0.5));
+            }
+            parameters.initialise(1);
+            Self { folder, vocabulary, parameters }
+        }
+
+        fn fill(&mut self, text: &str) -> Result<Vec<Filled>> {
+            let path = self.folder.path().join("vectors.txt");
+            std::fs::write(&path, text).unwrap();
+            fill(&mut self.parameters, &self.vocabulary, &path)
+        }
+
+        fn message(&mut self, text: &str) -> String {
+            let message = self.fill(text).unwrap_err().to_string();
+            message.replace(&format!("{}/", self.folder.path().display()), "")
+        }
+
+        fn row(&self, table: &str, word: &str) -> Vec<f32> {
+            let tokenizer =
+                if table == EACH[1] { self.vocabulary.target() } else { self.vocabulary.source() };
+            let id = (0..tokenizer.vocab_size() as u32)
+                .find(|id| tokenizer.piece(*id).unwrap().trim_start_matches(WORD_MARK) == word)
+                .unwrap() as usize;
+            self.parameters.value(self.parameters.find(table).unwrap()).data()[4 * id..4 * id + 4].to_vec()
+        }
+    }
+
+    fn norm(row: &[f32]) -> f32 {
+        row.iter().map(|x| x * x).sum::<f32>().sqrt()
+    }
+
+    #[test]
+    fn words_are_found_as_written_then_in_lower_case() {
+        let mut case = Case::new(Sides::Shared);
+        let words = ["Cat", "Paris", "Katze"];
+        let before = words.map(|word| norm(&case.row(BOTH, word)));
+        let unchanged = case.row(BOTH, "sees");
+        // word2vec's own program leaves a space at the end of each line.
+        let text = "5 4\ncat 0 3 0 0 \nCat 2 0 0 0 \nkatze 0 0 0 6 \nParis 0 4 0 0 \nParis 9 9 9 9 \n";
+        let filled = case.fill(text).unwrap();
+        assert_eq!(filled, [Filled { table: BOTH.into(), found: 3, entries: 7 }]);
+        let rows = words.map(|word| case.row(BOTH, word));
+        // Their sizes are 2, 4 and 6, and their mean becomes that of the rows before.
+        let factor = before.iter().sum::<f32>() / 12.0;
+        let expected = [[2.0, 0.0, 0.0, 0.0], [0.0, 4.0, 0.0, 0.0], [0.0, 0.0, 0.0, 6.0]];
+        for (row, expected) in rows.iter().zip(expected) {
+            assert!(row.iter().zip(expected).all(|(x, y)| (x - y * factor).abs() < 1e-6), "{row:?}");
+        }
+        assert_eq!(case.row(BOTH, "sees"), unchanged);
+    }
+
+    #[test]
+    fn each_side_has_its_own_table_and_gzip_is_read() {
+        let mut case = Case::new(Sides::Separate);
+        let path = case.folder.path().join("vectors.gz");
+        let mut output = polyhead_text::output::Output::create(&path).unwrap();
+        // GloVe's form has no first line, and some of its words have spaces.
+        output.write(b"sees 1 2 3 4\n. . . 1 2 3 4\nParis -1 2e-1 .3 4\n</s> 1 1 1 1\n").unwrap();
+        output.finish().unwrap();
+        let filled = fill(&mut case.parameters, &case.vocabulary, &path).unwrap();
+        let found: Vec<(&str, usize)> =
+            filled.iter().map(|filled| (filled.table.as_str(), filled.found)).collect();
+        assert_eq!(found, [(EACH[0], 2), (EACH[1], 1)]);
+        let [source, target] = EACH.map(|table| case.row(table, "Paris"));
+        let ratio = target[0] / source[0];
+        assert!(source.iter().zip(&target).all(|(x, y)| (x * ratio - y).abs() < 1e-6));
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        let mut case = Case::new(Sides::Shared);
+        let messages = [
+            ("", "vectors.txt: no vector, expected a word and its numbers on each line"),
+            ("2 3\nthe 1 2 3\n", "vectors.txt:1: vectors of 3 numbers, expected 4, the width of the model"),
+            ("the 1 2 3\n", "vectors.txt:1: vectors of 3 numbers, expected 4, the width of the model"),
+            (
+                "the 1 2 3 4\na 1 2\n",
+                "vectors.txt:2: a word and 2 numbers, expected 4 numbers as on the lines before",
+            ),
+            (
+                "x 1 2 3 4\na 1 2 3 4 5\n",
+                "vectors.txt:2: a word and 5 numbers, expected 4 numbers as on the lines before",
+            ),
+            ("x 1 2 3 4\nthe 1 2 x 4\n", "vectors.txt:2: \"x\", expected a number"),
+            ("the 1 2 NaN 4\n", "vectors.txt:1: \"NaN\", expected a number"),
+            (
+                "x 1 2 3 4\n",
+                "vectors.txt: no word in common with the vocabulary, expected vectors of its words",
+            ),
+            ("9 4\nthe 1 2 3 4\n", "vectors.txt: 1 vectors, expected 9 as its first line says"),
+        ];
+        let before = case.row(BOTH, "the");
+        for (text, expected) in messages {
+            assert_eq!(case.message(text), expected);
+        }
+        assert_eq!(case.row(BOTH, "the"), before);
+        let path = case.folder.path().join("vectors.txt");
+        std::fs::File::create(&path).unwrap().write_all(b"the\xff 1 2 3 4\n").unwrap();
+        let error = fill(&mut case.parameters, &case.vocabulary, &path).unwrap_err().to_string();
+        assert!(error.ends_with("vectors.txt:1: invalid UTF-8 at byte 4 of the line"), "{error}");
     }
 }

@@ -3,10 +3,12 @@
 
 mod bench;
 mod data;
+mod init;
 mod model;
 mod plot;
 mod program;
 mod score;
 mod tidy;
 mod tokenizer;
+mod train;
 mod translate;

@@ -52,6 +52,13 @@ impl Unit {
     }
 }
 
+/// Whether the run validates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Yes,
+    No,
+}
+
 /// Settings that go together.
 #[derive(Debug, Clone, Copy)]
 struct Size {
@@ -70,7 +77,8 @@ struct Size {
 
 const TINY: &str = "3 + 3 layers, 128 wide: a larger model would learn so little text by heart";
 const SMALL: &str = "3 + 3 layers, 256 wide: enough for some hundred thousand pairs";
-const BASE: &str = "6 + 6 layers, 512 wide, the base model of the Transformer paper; \"big\" where time is no matter";
+const BASE: &str =
+    "6 + 6 layers, 512 wide, the base model of the Transformer paper; \"big\" where time is no matter";
 
 #[rustfmt::skip]
 const SIZES: [Size; 5] = [
@@ -90,24 +98,29 @@ const SIZES: [Size; 5] = [
 pub fn choose(facts: &Facts, valid: Option<u64>) -> Vec<Setting> {
     let size = SIZES.iter().find(|size| facts.pairs < size.below).unwrap_or(&SIZES[SIZES.len() - 1]);
     let (units, vocab_size) = units(facts, size);
+    let judged = if valid.is_some() { Judged::Yes } else { Judged::No };
     let (max_length, length_setting) = max_length(facts, units);
     let max_tokens = size.max_tokens.max(max_length);
     let tokens = |side: usize| units[side].tokens(&facts.sides[side], facts.pairs);
     let steps = tokens(0).max(tokens(1)).div_ceil(max_tokens * size.accumulate);
     let mut settings = vec![length_setting];
-    settings.extend(tokenizer(facts, units, vocab_size));
+    settings.extend(tokenizer(facts, units, (vocab_size, size.vocab_size)));
     settings.extend(model(units, size));
     settings.extend(schedule(size, steps));
-    settings.extend(train(facts, size, max_tokens));
+    settings.extend(train(facts, size, max_tokens, judged));
     settings.extend(valid.into_iter().flat_map(|valid| validation(facts, units, size, (steps, valid))));
-    settings.push(if valid.is_some() {
+    settings.push(if judged == Judged::Yes {
         let reason = "the mean of the five best checkpoints is mostly better than each of them";
         setting("checkpoint.final", "\"average_best\"", reason)
     } else {
         setting("checkpoint.final", "\"average_last\"", "without validation none is known as the best")
     });
     settings.push(setting("checkpoint.average", "5", ""));
-    settings.push(setting("checkpoint.beam_size", "5", "hypotheses followed when the finished model translates"));
+    settings.push(setting(
+        "checkpoint.beam_size",
+        "5",
+        "hypotheses followed when the finished model translates",
+    ));
     settings
 }
 
@@ -136,7 +149,11 @@ fn units(facts: &Facts, size: &Size) -> ([Unit; 2], u64) {
     }
     // Half of what the text could yield at most: pieces between letters and whole words.
     let most = facts.sides.iter().map(|side| side.repeated).max().unwrap_or(0) / 200 * 100;
-    if most < FEWEST_PIECES { ([Unit::Character; 2], 0) } else { ([Unit::Subword; 2], size.vocab_size.min(most)) }
+    if most < FEWEST_PIECES {
+        ([Unit::Character; 2], 0)
+    } else {
+        ([Unit::Subword; 2], size.vocab_size.min(most))
+    }
 }
 
 /// Few different words, all seen often: phonemes, labels, digits.
@@ -157,34 +174,46 @@ fn is_exact(facts: &Facts) -> bool {
 fn max_length(facts: &Facts, units: [Unit; 2]) -> (u64, Setting) {
     let longest = facts.sides.iter().map(|side| side.longest).max().unwrap_or(0);
     let (length, reason) = if units == [Unit::Subword; 2] {
-        (256, format!("in pieces; the longest line has {longest} characters, longer pairs are skipped and counted"))
+        (
+            256,
+            format!(
+                "in pieces; the longest line has {longest} characters, longer pairs are skipped and counted"
+            ),
+        )
     } else {
         ((longest + 1).clamp(32, LONGEST), format!("the longest line has {longest} characters"))
     };
     (length, setting("data.max_length", length.to_string(), reason))
 }
 
-fn tokenizer(facts: &Facts, units: [Unit; 2], vocab_size: u64) -> Vec<Setting> {
+fn tokenizer(facts: &Facts, units: [Unit; 2], (vocab_size, usual): (u64, u64)) -> Vec<Setting> {
     let why = |unit: Unit, side: &SideFacts| match unit {
         Unit::Subword => "frequent words whole, rare ones in parts".to_owned(),
         Unit::Word => format!("there are only {} different words", side.kinds),
-        Unit::Character if is_string(facts, side) => "lines are single words, so letters are the pieces".to_owned(),
+        Unit::Character if is_string(facts, side) => {
+            "lines are single words, so letters are the pieces".to_owned()
+        }
         Unit::Character => "too little text to learn subwords from".to_owned(),
     };
     let [source, target] = &facts.sides;
     let mut settings = vec![setting("tokenizer.kind", quoted(units[0].name()), why(units[0], source))];
     if units[0] != units[1] {
         settings.push(setting("tokenizer.target_kind", quoted(units[1].name()), why(units[1], target)));
-        settings.push(setting("tokenizer.sides", "\"separate\"", "the two sides have pieces of different kinds"));
+        settings.push(setting(
+            "tokenizer.sides",
+            "\"separate\"",
+            "the two sides have pieces of different kinds",
+        ));
     } else {
         let reason = "one vocabulary for both, so that all embeddings are one table";
         settings.push(setting("tokenizer.sides", "\"shared\"", reason));
     }
-    settings.push(if vocab_size == 0 {
-        setting("tokenizer.vocab_size", "0", "all that occur")
-    } else {
-        setting("tokenizer.vocab_size", vocab_size.to_string(), format!("by the {} pairs there are", facts.pairs))
-    });
+    let reason = match vocab_size {
+        0 => "all that occur".to_owned(),
+        size if size < usual => "about half as many as there are words that occur again".to_owned(),
+        _ => format!("usual for {} pairs: each piece is seen often enough to be learned", facts.pairs),
+    };
+    settings.push(setting("tokenizer.vocab_size", vocab_size.to_string(), reason));
     settings
 }
 
@@ -195,7 +224,8 @@ fn model(units: [Unit; 2], size: &Size) -> Vec<Setting> {
         settings.push(setting("model.tie", "\"target_output\"", "two vocabularies cannot have one table"));
     }
     let reason = "the less text, the more is hidden from the model, so that it learns no pair by heart";
-    let value = format!("{{ embedding = {dropout}, residual = {dropout}, attention = 0.0, activation = 0.0 }}");
+    let value =
+        format!("{{ embedding = {dropout}, residual = {dropout}, attention = 0.0, activation = 0.0 }}");
     settings.push(setting("model.dropout", value, reason));
     settings
 }
@@ -206,24 +236,38 @@ fn schedule(size: &Size, steps: u64) -> Vec<Setting> {
     let round = if warmup >= 1000 { 500 } else { 50 };
     vec![
         setting("schedule.curve", "\"inverse_sqrt\"", "rises while it warms up, then falls with 1/√step"),
-        setting("schedule.peak", size.peak, "narrow models stand a higher rate; lower it if the loss explodes"),
+        setting(
+            "schedule.peak",
+            size.peak,
+            "narrow models stand a higher rate; lower it if the loss explodes",
+        ),
         setting("schedule.warmup_steps", (warmup / round * round).to_string(), "about a tenth of the run"),
     ]
 }
 
-fn train(facts: &Facts, size: &Size, max_tokens: u64) -> Vec<Setting> {
+fn train(facts: &Facts, size: &Size, max_tokens: u64, judged: Judged) -> Vec<Setting> {
     let Size { accumulate, epochs, .. } = size;
     let mut settings = vec![setting(
         "train.max_tokens",
         max_tokens.to_string(),
-        if facts.pairs < 5000 { "small batches, so that an epoch has enough steps" } else { "tokens of a batch" },
+        if facts.pairs < 5000 {
+            "small batches, so that an epoch has enough steps"
+        } else {
+            "tokens of a batch"
+        },
     )];
     if *accumulate > 1 {
-        let reason = format!("{accumulate} batches make a step of {} tokens, as in the paper", accumulate * max_tokens);
+        let reason = format!(
+            "{accumulate} batches make a step of {} tokens, as in the paper",
+            accumulate * max_tokens
+        );
         settings.push(setting("train.accumulate", accumulate.to_string(), reason));
     }
     settings.push(setting("train.label_smoothing", "0.1", "keeps the model from being too sure"));
-    let reason = "at most; validation.patience ends the run before, when nothing gets better";
+    let reason = match judged {
+        Judged::Yes => "at most; validation.patience ends the run before, when nothing gets better",
+        Judged::No => "nothing else ends the run",
+    };
     settings.push(setting("train.max_epochs", epochs.to_string(), reason));
     settings
 }
@@ -299,11 +343,14 @@ mod tests {
 
     #[test]
     fn spellings_and_phonemes_have_vocabularies_of_their_own() {
-        let spellings = SideFacts { words: 8000, chars: 60_000, longest: 20, kinds: 8000, once: 8000, repeated: 0 };
-        let phonemes = SideFacts { words: 50_000, chars: 110_000, longest: 50, kinds: 40, once: 0, repeated: 0 };
+        let spellings =
+            SideFacts { words: 8000, chars: 60_000, longest: 20, kinds: 8000, once: 8000, repeated: 0 };
+        let phonemes =
+            SideFacts { words: 50_000, chars: 110_000, longest: 50, kinds: 40, once: 0, repeated: 0 };
         let settings = choose(&Facts { pairs: 8000, sides: [spellings, phonemes] }, Some(1000));
-        let found = ["tokenizer.kind", "tokenizer.target_kind", "tokenizer.sides", "model.tie", "validation.metric"]
-            .map(|key| value(&settings, key).unwrap());
+        let found =
+            ["tokenizer.kind", "tokenizer.target_kind", "tokenizer.sides", "model.tie", "validation.metric"]
+                .map(|key| value(&settings, key).unwrap());
         assert_eq!(found, ["character", "word", "separate", "target_output", "errors"].map(quoted));
         assert_eq!(value(&settings, "data.max_length").unwrap(), "51");
     }

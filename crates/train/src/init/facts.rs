@@ -112,7 +112,8 @@ mod tests {
     fn a_small_corpus_by_hand() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.tsv");
-        std::fs::write(&path, "the cat.\tdie Katze.\nthe dog\tder Hund\n\tleer\nthe cat\tdie Katze\n").unwrap();
+        std::fs::write(&path, "the cat.\tdie Katze.\nthe dog\tder Hund\n\tleer\nthe cat\tdie Katze\n")
+            .unwrap();
         let corpus = Corpus::Tsv { path: path.clone(), source_column: 0, target_column: 1 };
         let Facts { pairs, sides: [source, target] } = Facts::measure(&corpus).unwrap();
         assert_eq!(pairs, 3);

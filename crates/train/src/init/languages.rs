@@ -23,10 +23,12 @@ pub fn guess(corpus: &Corpus) -> Option<[String; 2]> {
             [last_code(source).or_else(|| pair(source)?.into_iter().next())?, last_code(target)?]
         }
         Corpus::Tsv { path, .. } => pair(path)?,
-        Corpus::Jsonl { path, source_field, target_field } => match (code(source_field), code(target_field)) {
-            (Some(source), Some(target)) => [source, target],
-            _ => pair(path)?,
-        },
+        Corpus::Jsonl { path, source_field, target_field } => {
+            match (code(source_field), code(target_field)) {
+                (Some(source), Some(target)) => [source, target],
+                _ => pair(path)?,
+            }
+        }
     };
     (found[0] != found[1]).then(|| found.map(str::to_owned))
 }
@@ -64,7 +66,8 @@ mod tests {
 
     #[test]
     fn names_tell_languages_or_nothing() {
-        let lines = |source: &str, target: &str| Corpus::LineFiles { source: source.into(), target: target.into() };
+        let lines =
+            |source: &str, target: &str| Corpus::LineFiles { source: source.into(), target: target.into() };
         let tsv = |path: &str| Corpus::Tsv { path: path.into(), source_column: 0, target_column: 1 };
         let jsonl = |fields: [&str; 2]| Corpus::Jsonl {
             path: "pairs.jsonl".into(),

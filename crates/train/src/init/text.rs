@@ -44,7 +44,9 @@ pub fn render(recipe: &RecipeText, settings: &[Setting]) -> String {
             section = own;
         }
         let line = format!("{key} = {value}");
-        text += if reason.is_empty() { format!("{line}\n") } else { format!("{line:REASONS$}  # {reason}\n") }.as_str();
+        text +=
+            if reason.is_empty() { format!("{line}\n") } else { format!("{line:REASONS$}  # {reason}\n") }
+                .as_str();
     }
     text
 }
@@ -55,7 +57,9 @@ fn corpus(corpus: &Corpus) -> String {
         Corpus::LineFiles { source, target } => {
             format!("{{ source = {}, target = {} }}", path(source), path(target))
         }
-        Corpus::Tsv { path: file, source_column: 0, target_column: 1 } => format!("{{ tsv = {} }}", path(file)),
+        Corpus::Tsv { path: file, source_column: 0, target_column: 1 } => {
+            format!("{{ tsv = {} }}", path(file))
+        }
         Corpus::Tsv { path: file, source_column, target_column } => format!(
             "{{ tsv = {}, source_column = {}, target_column = {} }}",
             path(file),
@@ -90,7 +94,9 @@ fn quoted(text: &str) -> String {
 pub fn relative(folder: &Path, path: &Path) -> PathBuf {
     let plain = |path: &Path| -> Option<Vec<PathBuf>> {
         let parts = path.components().filter(|part| *part != Component::CurDir);
-        parts.map(|part| matches!(part, Component::Normal(_)).then(|| PathBuf::from(part.as_os_str()))).collect()
+        parts
+            .map(|part| matches!(part, Component::Normal(_)).then(|| PathBuf::from(part.as_os_str())))
+            .collect()
     };
     // A folder with `..` in it would have to be looked up: a link may lead elsewhere.
     let (Some(folder), Some(parts)) = (plain(folder), plain(path)) else {
@@ -114,7 +120,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_a_recipe() {
-        let side = |words| SideFacts { words, chars: 5 * words, longest: 90, kinds: 900, once: 400, repeated: 500 };
+        let side =
+            |words| SideFacts { words, chars: 5 * words, longest: 90, kinds: 900, once: 400, repeated: 500 };
         let recipe = RecipeText {
             head: vec!["A \"head\".".into()],
             out: "runs/a b".into(),
@@ -127,9 +134,13 @@ mod tests {
             for valid in [None, Some(3000)] {
                 let recipe = RecipeText { valid: valid.and(recipe.valid.clone()), ..recipe.clone() };
                 let text = render(&recipe, &choose(&facts, valid));
-                let config = config::parse(&text, "x", Path::new("f"), &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let config = config::parse(&text, "x", Path::new("f"), &[])
+                    .unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(config.out, Path::new("f/runs/a b"));
-                assert_eq!(config.data.train[0].corpus("x").unwrap().source_path(), Path::new("f/a\"\\b.tsv"));
+                assert_eq!(
+                    config.data.train[0].corpus("x").unwrap().source_path(),
+                    Path::new("f/a\"\\b.tsv")
+                );
                 assert_eq!(config.data.valid.is_some(), valid.is_some());
                 assert_eq!(config.data.target_language.as_deref(), Some("de"));
             }
