@@ -3,7 +3,7 @@
 /// So many letters of a word are looked at: comparing costs the product of both lengths.
 const MOST_LETTERS: usize = 100;
 
-/// The word of `known` that differs least from `word`, the first of several.
+/// The word of `known` that differs least from `word`, the first of several; one that holds the whole of it comes before.
 ///
 /// ```
 /// use polyhead_text::spelling::nearest;
@@ -11,7 +11,7 @@ const MOST_LETTERS: usize = 100;
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.chars().take(MOST_LETTERS).collect();
-    known.into_iter().min_by_key(|known| distance(known, &word))
+    known.into_iter().min_by_key(|known| (!known.contains(&word), distance(known, &word)))
 }
 
 /// How many letters must be put in, taken out or changed to make `b` of `a` (Levenshtein 1966).

@@ -63,19 +63,17 @@ pub(crate) fn finish(
 /// The steps whose checkpoints make the finished model, in order.
 fn chosen(run: &RunConfig, state: &State, checkpoints: &Checkpoints) -> Vec<u64> {
     let there = checkpoints.steps();
-    let last = |count: usize| there[there.len().saturating_sub(count)..].to_vec();
-    let best = |count: usize| {
-        let mut steps: Vec<u64> =
-            state.best_steps(usize::MAX).into_iter().filter(|step| there.contains(step)).collect();
-        steps.truncate(count);
+    let last = || there.last().copied().into_iter().collect::<Vec<u64>>();
+    let those = |steps: &[u64]| {
+        let mut steps: Vec<u64> = steps.iter().copied().filter(|step| there.contains(step)).collect();
         steps.sort_unstable();
-        if steps.is_empty() { last(1) } else { steps }
+        if steps.is_empty() { last() } else { steps }
     };
     match run.checkpoint.r#final {
-        Final::Best => best(1),
-        Final::AverageBest => best(run.checkpoint.average),
-        Final::AverageLast => last(run.checkpoint.average),
-        Final::Last => last(1),
+        Final::Best => those(&state.best_steps(1)),
+        Final::AverageBest => those(&state.best_steps(run.checkpoint.average)),
+        Final::AverageLast => those(state.last_milestones(run.checkpoint.average)),
+        Final::Last => last(),
     }
 }
 

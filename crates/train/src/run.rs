@@ -357,6 +357,9 @@ impl<'a> Run<'a> {
         };
         let card = format!("A checkpoint after {} steps.\n", self.state.step);
         folder.write(unfinished.folder(), self.learner.kept(), Dtype::F32, &card)?;
+        if judging == Judging::Now {
+            self.state.milestones.push(self.state.step);
+        }
         if let (Judging::Now, Some(valid)) = (judging, &self.preparation.valid) {
             let turn = self.state.validations.len() as u64;
             let found = valid.judge((&self.learner.model, self.learner.kept()), unfinished.folder(), turn)?;
@@ -378,9 +381,12 @@ impl<'a> Run<'a> {
         }
         let path = unfinished.finish(&self.learner, &self.state)?;
         let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
-        let last = if r#final == Final::AverageLast { keep_last.max(average) } else { keep_last };
         let best = if r#final == Final::AverageBest { keep_best.max(average) } else { keep_best };
-        self.checkpoints.prune(last, &self.state.best_steps(best))?;
+        let mut wanted = self.state.best_steps(best);
+        if r#final == Final::AverageLast {
+            wanted.extend(self.state.last_milestones(average));
+        }
+        self.checkpoints.prune(keep_last, &wanted)?;
         self.saved = Instant::now();
         self.tick();
         (self.tell)(&Event::Saved(path));
@@ -397,11 +403,11 @@ impl<'a> Run<'a> {
     /// The last checkpoint, and the finished model unless the run is only interrupted.
     fn close(&mut self, ending: Ending) -> Result<()> {
         let is_saved = self.checkpoints.steps().last() == Some(&self.state.step);
-        let is_judged = self.state.validations.last().is_some_and(|judged| judged.step == self.state.step);
+        let is_milestone = self.state.milestones.last() == Some(&self.state.step);
         if ending == Ending::Stopped {
             return if is_saved { Ok(()) } else { self.save(Judging::Later) };
         }
-        if !is_saved || (!is_judged && self.preparation.valid.is_some()) {
+        if !is_saved || !is_milestone {
             self.save(Judging::Now)?;
         }
         self.finish()

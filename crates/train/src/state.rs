@@ -18,6 +18,9 @@ pub struct State {
     pub setbacks: u32,
     /// All validations so far, in order.
     pub validations: Vec<Judged>,
+    /// Steps at which a validation was due, whether or not there was text for one: what averages are made of. Checkpoints
+    /// that an interrupt or the clock asked for are not among them, so the finished model does not hang on either.
+    pub milestones: Vec<u64>,
     /// Validations since the best.
     pub waiting: u64,
     /// Target tokens seen.
@@ -92,6 +95,13 @@ impl State {
         let mut sorted: Vec<&Judged> = self.validations.iter().collect();
         sorted.sort_by(|a, b| b.merit.total_cmp(&a.merit).then(a.step.cmp(&b.step)));
         sorted.iter().take(count).map(|judged| judged.step).collect()
+    }
+}
+
+impl State {
+    /// The last `count` milestones, in order.
+    pub fn last_milestones(&self, count: usize) -> &[u64] {
+        &self.milestones[self.milestones.len().saturating_sub(count)..]
     }
 }
 

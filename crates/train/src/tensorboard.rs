@@ -2,7 +2,7 @@
 //!
 //! A file is a row of records, each framed as in TFRecord: the length as u64, its checksum, the bytes, their checksum. A
 //! checksum is a CRC-32C, turned right by 15 bits plus a constant ("masked"). The bytes are one `Event` message of
-//! TensorFlow's `event.proto`, encoded here by hand, since six fields are all that curves need. The first event names the
+//! TensorFlow's `event.proto`, encoded here by hand, since curves and texts need few fields. The first event names the
 //! version, the second is a start of a session: TensorBoard drops what earlier files hold at its step and later, so a
 //! run that is resumed from an older checkpoint shows one line.
 

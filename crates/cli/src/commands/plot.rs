@@ -21,7 +21,8 @@ const EXAMPLES: &str = "Examples:
 
 Read is metrics.jsonl in each folder, also while the run goes on. Drawn are, unless --metric says otherwise, the loss, every
 score of the validations (or the perplexity where none was taken) and the learning rate. A light line is training, a
-strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.";
+strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.
+Loss, perplexity and gradient norm stand on logarithmic axes.";
 
 /// Pixels for each unit of the picture in a PNG.
 const PNG_SCALE: f32 = 2.0;
@@ -77,8 +78,8 @@ impl Plot {
             Form::Svg => Output::save(&out, svg.as_bytes())?,
             Form::Png => Output::save(&out, &pixels(&svg)?)?,
         }
-        let titles: Vec<String> = charts.iter().map(|chart| chart.title.to_lowercase()).collect();
-        note(&format!("wrote {} ({})", out.display(), titles.join(", ")));
+        let count = charts.len();
+        note(&format!("wrote {} ({count} chart{})", out.display(), if count == 1 { "" } else { "s" }));
         Ok(())
     }
 }

@@ -19,10 +19,12 @@ pub(super) struct Tick {
     pub(super) label: String,
 }
 
-/// Whether room is left beyond the outermost values.
+/// What lies at the ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
+    /// The outermost values, or zero where the lowest value is near it.
     Tight,
+    /// Some room beyond the outermost values.
     Roomy,
 }
 
@@ -87,7 +89,7 @@ fn widened(low: f64, high: f64, ends: Ends) -> (f64, f64) {
         return (under, high + room);
     }
     if ends == Ends::Tight || !span.is_finite() {
-        return (low, high);
+        return (if low > 0.0 && low <= high * 0.1 { 0.0 } else { low }, high);
     }
     let room = span * 0.05;
     let under = if low >= 0.0 { (low - room).max(0.0) } else { low - room };

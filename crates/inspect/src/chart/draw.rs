@@ -1,7 +1,7 @@
 //! A chart put together: title, legend, grid, axes, lines.
 
 use super::axis::{Axis, Ends, Tick};
-use super::{COLOURS, Chart, PictureOptions, Scale, Series, Weight, line};
+use super::{COLOURS, Chart, PictureOptions, Scale, Series, Weight, line, mark};
 use crate::font;
 use crate::svg::{escaped, short};
 
@@ -14,7 +14,7 @@ pub(super) const HEADING: f64 = 18.0;
 /// Font size of a chart's title.
 const TITLE: f64 = 14.0;
 /// Font size of labels.
-const LABEL: f64 = 11.0;
+pub(super) const LABEL: f64 = 11.0;
 /// Height of a row of the legend.
 const ROW: f64 = 18.0;
 /// Length of the line beside a name in the legend.
@@ -32,8 +32,12 @@ const AXIS: &str = "#a8b0b9";
 pub(super) struct Frame {
     pub(super) width: f64,
     plot_height: f64,
-    left: f64,
+    pub(super) left: f64,
     plot_width: f64,
+    /// One for each chart; charts that count the same from left to right share it.
+    x_axes: Vec<Axis>,
+    /// Whether the same is counted below each chart as below the next one, where it is named once.
+    is_named_below: Vec<bool>,
 }
 
 impl Frame {
@@ -43,8 +47,22 @@ impl Frame {
         let widest = labels.map(|tick| font::width(&tick.label, LABEL)).fold(0.0, f64::max);
         let named = charts.iter().any(|chart| !chart.y_label.is_empty());
         let left = MARGIN + widest.min(width / 4.0) + 8.0 + if named { LABEL + 10.0 } else { 0.0 };
-        Self { width, plot_height, left, plot_width: width - left - MARGIN }
+        let plot_width = width - left - MARGIN;
+        let x_axes = charts.iter().map(|chart| x_axis(charts, &chart.x_label, plot_width)).collect();
+        let next = charts.iter().skip(1).map(Some).chain([None]);
+        let is_named_below = charts
+            .iter()
+            .zip(next)
+            .map(|(chart, next)| next.is_some_and(|next| next.x_label == chart.x_label));
+        Self { width, plot_height, left, plot_width, x_axes, is_named_below: is_named_below.collect() }
     }
+}
+
+/// The axis of all charts with this label. Only what is drawn counts: a point without a height must not stretch it.
+fn x_axis(charts: &[Chart], label: &str, length: f64) -> Axis {
+    let series = charts.iter().filter(|chart| chart.x_label == label).flat_map(|chart| &chart.series);
+    let points = series.flat_map(|series| &series.points).filter(|point| point[1].is_finite());
+    Axis::new(points.map(|point| point[0]), length, Scale::Linear, Ends::Tight)
 }
 
 /// SVG of the `index`-th chart from `top` down; `top` moves to its lower end.
@@ -57,35 +75,10 @@ pub(super) fn chart(chart: &Chart, frame: &Frame, index: usize, top: &mut f64) -
     }
     out += &legend(chart, frame, top);
     *top += 6.0;
-    let xs = chart.series.iter().flat_map(|series| &series.points);
-    // Only what is drawn counts: a point without a height must not stretch the axis below it.
-    let xs = xs.filter(|point| point[1].is_finite()).map(|point| point[0]);
-    let x_axis = Axis::new(xs, frame.plot_width, Scale::Linear, Ends::Tight);
+    let x_axis = frame.x_axes[index];
     let y_axis = y_axis(chart, frame.plot_height);
     out += &grid(&x_axis, &y_axis, [frame.left, *top]);
-    let clip = format!("plot{index}");
-    out += &format!(
-        "<clipPath id=\"{clip}\"><rect x=\"-4\" y=\"-4\" width=\"{}\" height=\"{}\"/></clipPath>\n\
-         <g transform=\"translate({} {})\" clip-path=\"url(#{clip})\" fill=\"none\" stroke-linejoin=\"round\" \
-         stroke-linecap=\"round\">\n",
-        short(frame.plot_width + 8.0),
-        short(frame.plot_height + 8.0),
-        short(frame.left),
-        short(*top)
-    );
-    for (place, series) in chart.series.iter().enumerate() {
-        out += &lines(series, place, &x_axis, &y_axis);
-    }
-    out += "</g>\n";
-    let drawn =
-        chart.series.iter().any(|series| !line::stretches(&series.points, &x_axis, &y_axis).is_empty());
-    if !drawn {
-        let middle = [frame.left + frame.plot_width / 2.0, *top + frame.plot_height / 2.0];
-        out += &text(middle, &attributes(LABEL, MUTED, "middle"), "no values");
-    }
-    for (place, series) in chart.series.iter().enumerate() {
-        out += &mark(series, place, [&x_axis, &y_axis], [frame.left, *top]);
-    }
+    out += &plot(chart, [&x_axis, &y_axis], [frame.left, *top], index);
     if !chart.y_label.is_empty() {
         let at = [MARGIN + LABEL - 2.0, *top + frame.plot_height / 2.0].map(short);
         let label = font::fitted(&chart.y_label, LABEL, frame.plot_height);
@@ -98,7 +91,7 @@ pub(super) fn chart(chart: &Chart, frame: &Frame, index: usize, top: &mut f64) -
         out += &format!("<text {turned}>{}</text>\n", escaped(&label));
     }
     *top += frame.plot_height + LABEL + 8.0;
-    if !chart.x_label.is_empty() {
+    if !chart.x_label.is_empty() && !frame.is_named_below[index] {
         *top += LABEL + 6.0;
         let label = font::fitted(&chart.x_label, LABEL, frame.plot_width);
         let at = [frame.left + frame.plot_width / 2.0, *top];
@@ -107,13 +100,39 @@ pub(super) fn chart(chart: &Chart, frame: &Frame, index: usize, top: &mut f64) -
     out + "</g>\n"
 }
 
+/// What stands between the axes.
+fn plot(chart: &Chart, [x_axis, y_axis]: [&Axis; 2], [left, top]: [f64; 2], index: usize) -> String {
+    let clip = format!("plot{index}");
+    let mut out = format!(
+        "<clipPath id=\"{clip}\"><rect x=\"-4\" y=\"-4\" width=\"{}\" height=\"{}\"/></clipPath>\n\
+         <g transform=\"translate({} {})\">\n<g clip-path=\"url(#{clip})\" fill=\"none\" stroke-linejoin=\"round\" \
+         stroke-linecap=\"round\">\n",
+        short(x_axis.length + 8.0),
+        short(y_axis.length + 8.0),
+        short(left),
+        short(top)
+    );
+    let mut is_empty = true;
+    for (place, series) in chart.series.iter().enumerate() {
+        let stretches = line::stretches(&series.points, x_axis, y_axis);
+        is_empty &= stretches.is_empty();
+        out += &lines(series, place, &stretches);
+    }
+    out += "</g>\n";
+    if is_empty {
+        let middle = [x_axis.length / 2.0, y_axis.length / 2.0];
+        out += &text(middle, &attributes(LABEL, MUTED, "middle"), "no values");
+    }
+    out + &mark::marks(chart, [x_axis, y_axis]) + "</g>\n"
+}
+
 /// A line of text from `at`, the left (or middle, or right) end of its base line.
 pub(super) fn text(at: [f64; 2], attributes: &str, text: &str) -> String {
     let [x, y] = at.map(short);
     format!("<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>\n", escaped(text))
 }
 
-fn attributes(size: f64, fill: &str, anchor: &str) -> String {
+pub(super) fn attributes(size: f64, fill: &str, anchor: &str) -> String {
     let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
     format!("font-size=\"{}\" fill=\"{fill}\"{anchor}", short(size))
 }
@@ -179,7 +198,7 @@ fn grid(x_axis: &Axis, y_axis: &Axis, [left, top]: [f64; 2]) -> String {
     )
 }
 
-fn colour(series: &Series, place: usize) -> &'static str {
+pub(super) fn colour(series: &Series, place: usize) -> &'static str {
     COLOURS[series.colour.unwrap_or(place) % COLOURS.len()]
 }
 
@@ -194,8 +213,7 @@ fn stroke(series: &Series, place: usize) -> String {
 }
 
 /// The line of a series, and dots where a line would not show its points.
-fn lines(series: &Series, place: usize, x_axis: &Axis, y_axis: &Axis) -> String {
-    let stretches = line::stretches(&series.points, x_axis, y_axis);
+fn lines(series: &Series, place: usize, stretches: &[Vec<[f64; 2]>]) -> String {
     let path: String =
         stretches.iter().filter(|stretch| stretch.len() > 1).map(|stretch| path(stretch)).collect();
     let mut out = String::new();
@@ -219,32 +237,4 @@ fn lines(series: &Series, place: usize, x_axis: &Axis, y_axis: &Axis) -> String 
 fn path(points: &[[f64; 2]]) -> String {
     let points: Vec<String> = points.iter().map(|point| format!("{:.1} {:.1}", point[0], point[1])).collect();
     format!("M{}", points.join("L"))
-}
-
-/// The ringed point of a series with its text, on that side of the point where there is room.
-fn mark(series: &Series, place: usize, axes: [&Axis; 2], [left, top]: [f64; 2]) -> String {
-    let [x_axis, y_axis] = axes;
-    let Some(mark) = &series.mark else { return String::new() };
-    let (Some(x), Some(y)) = (x_axis.place(mark.point[0]), y_axis.place(mark.point[1])) else {
-        return String::new();
-    };
-    let (y, width) = (y_axis.length - y, font::width(&mark.text, LABEL));
-    let anchor = if x - width / 2.0 < 0.0 {
-        "start"
-    } else if x + width / 2.0 > x_axis.length {
-        "end"
-    } else {
-        "middle"
-    };
-    let base = if y < 24.0 { y + LABEL + 9.0 } else { y - 9.0 };
-    let ring = format!(
-        "<circle cx=\"{}\" cy=\"{}\" r=\"4.5\" fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"2\"/>\n",
-        short(left + x),
-        short(top + y),
-        colour(series, place)
-    );
-    // White around the letters keeps them legible on top of lines.
-    let halo = "stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\"";
-    let attributes = format!("{} {halo}", attributes(LABEL, INK, anchor));
-    ring + &text([left + x, top + base], &attributes, &mark.text)
 }

@@ -7,13 +7,10 @@ const UNITS: [(f64, f64, &str); 3] = [(1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e
 pub(super) fn even(numbers: &[f64]) -> Vec<String> {
     let largest = numbers.iter().fold(0.0, |largest: f64, number| largest.max(number.abs()));
     let step = if let [first, second, ..] = numbers { second - first } else { largest };
-    let (unit, letter) = match unit(largest) {
-        Some(unit) => unit,
-        None => {
-            let power = largest.log10().floor();
-            (10f64.powf(power), format!("×10{}", raised(power as i32)))
-        }
-    };
+    let (unit, letter) = unit(largest).unwrap_or_else(|| {
+        let power = largest.log10().floor();
+        (10f64.powf(power), format!("×10{}", raised(power as i32)))
+    });
     let decimals = decimals(step / unit);
     let label = |&number: &f64| {
         if number == 0.0 { "0".to_owned() } else { signed(&format!("{:.decimals$}{letter}", number / unit)) }

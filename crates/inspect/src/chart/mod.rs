@@ -1,18 +1,19 @@
 //! Line charts as SVG, one below the other in one picture.
 //!
 //! Points become pixels in `line.rs`, numbers become round ticks in `axis.rs` and words in
-//! `label.rs`, and `draw.rs` puts a chart together.
+//! `label.rs`, `mark.rs` names single points, and `draw.rs` puts a chart together.
 
 mod axis;
 mod draw;
 mod label;
 mod line;
+mod mark;
 
 pub use label::alone as number_label;
 
 use crate::{font, svg};
 
-/// Colours of series, in order; told apart by most colour-blind readers, and dark enough on white.
+/// Colours of series, in order.
 pub const COLOURS: [&str; 8] =
     ["#2563eb", "#ea580c", "#0f9d76", "#c026d3", "#a16207", "#0891b2", "#dc2626", "#6b7280"];
 
@@ -94,15 +95,16 @@ impl Default for PictureOptions {
     }
 }
 
-/// A picture (SVG) of the charts, one below the other, their plots in line.
+/// A picture (SVG) of the charts, one below the other. Their plots are in line, and those with the same
+/// label from left to right have the same numbers there.
 pub fn stacked(charts: &[Chart], options: &PictureOptions) -> String {
     let frame = draw::Frame::new(charts, options);
     let mut top = draw::MARGIN;
     let mut body = String::new();
     if !options.title.is_empty() {
-        let title = font::fitted(&options.title, draw::HEADING, frame.width - 2.0 * draw::MARGIN);
-        body += &draw::text([draw::MARGIN, top + draw::HEADING], "font-size=\"18\" fill=\"#1f2328\"", &title);
-        top += draw::HEADING + 14.0;
+        let title = font::fitted(&options.title, draw::HEADING, frame.width - frame.left - draw::MARGIN);
+        body += &draw::text([frame.left, top + draw::HEADING], "font-size=\"18\" fill=\"#1f2328\"", &title);
+        top += draw::HEADING + 20.0;
     }
     for (index, chart) in charts.iter().enumerate() {
         body += &draw::chart(chart, &frame, index, &mut top);

@@ -63,7 +63,7 @@ fn gaps_dots_and_emptiness() {
 
 #[test]
 fn a_million_points_make_a_small_picture() {
-    let points: Vec<[f64; 2]> = (0..1_000_000).map(|x| f64::from(x)).map(|x| [x, (x * 0.7).sin()]).collect();
+    let points: Vec<[f64; 2]> = (0..1_000_000).map(f64::from).map(|x| [x, (x * 0.7).sin()]).collect();
     let svg = picture(&[chart("", vec![series("many", &points)])]);
     assert!(svg.len() < 60_000, "{} bytes", svg.len());
 }

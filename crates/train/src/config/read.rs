@@ -177,7 +177,7 @@ fn insert(table: &mut Table, path: &[String], value: Value) -> Result<()> {
 
 /// An error of the parser with its line.
 fn explain(name: &str, text: &str, error: &toml::de::Error) -> Error {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+    let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let place = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
     unknown_or(error.message(), &place, "the file")
 }

@@ -364,7 +364,7 @@ pub enum Final {
     Best,
     /// The mean of the `average` best checkpoints.
     AverageBest,
-    /// The mean of the `average` last checkpoints.
+    /// The mean of the `average` last checkpoints at which a validation was due.
     AverageLast,
     /// The last checkpoint.
     Last,

@@ -3,3 +3,6 @@
 
 mod embeddings;
 mod events;
+mod repeat;
+mod toy;
+mod trouble;

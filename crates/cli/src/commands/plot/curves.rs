@@ -65,6 +65,16 @@ struct Metric<'a> {
     train: Option<fn(&TrainLine) -> f64>,
     valid: Option<fn(&ValidLine) -> f64>,
     scale: Scale,
+    nature: Nature,
+}
+
+/// Where numbers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nature {
+    /// Measured on samples, so smoothing helps.
+    Measured,
+    /// Set beforehand, so it is shown as it is.
+    Set,
 }
 
 /// Metrics that every run has. What is not listed here is a score of the validations.
@@ -74,7 +84,8 @@ const METRICS: [Metric<'static>; 6] = [
         title: "Loss",
         train: Some(|line| line.loss),
         valid: Some(|line| line.loss),
-        scale: Scale::Linear,
+        scale: Scale::Log,
+        nature: Nature::Measured,
     },
     Metric {
         name: "perplexity",
@@ -82,6 +93,7 @@ const METRICS: [Metric<'static>; 6] = [
         train: Some(|line| line.perplexity),
         valid: Some(|line| line.perplexity),
         scale: Scale::Log,
+        nature: Nature::Measured,
     },
     Metric {
         name: "learning_rate",
@@ -89,6 +101,7 @@ const METRICS: [Metric<'static>; 6] = [
         train: Some(|line| line.learning_rate),
         valid: None,
         scale: Scale::Linear,
+        nature: Nature::Set,
     },
     Metric {
         name: "gradient_norm",
@@ -96,6 +109,7 @@ const METRICS: [Metric<'static>; 6] = [
         train: Some(|line| line.gradient_norm),
         valid: None,
         scale: Scale::Log,
+        nature: Nature::Measured,
     },
     Metric {
         name: "tokens_per_s",
@@ -103,6 +117,7 @@ const METRICS: [Metric<'static>; 6] = [
         train: Some(|line| line.tokens_per_s),
         valid: None,
         scale: Scale::Linear,
+        nature: Nature::Measured,
     },
     Metric {
         name: "padding",
@@ -110,6 +125,7 @@ const METRICS: [Metric<'static>; 6] = [
         train: Some(|line| line.padding),
         valid: None,
         scale: Scale::Linear,
+        nature: Nature::Measured,
     },
 ];
 
@@ -158,8 +174,9 @@ impl Curves<'_> {
                 hint: "scores are there once a validation has taken them".into(),
             });
         };
+        let light = series.iter().any(|series| series.weight == Weight::Light && series.name.is_empty());
         Ok(Chart {
-            title: title.into(),
+            title: if light { format!("{title} (light: training)") } else { title.into() },
             x_label: self.across.label().into(),
             series,
             y_scale: scale,
@@ -174,31 +191,31 @@ impl Curves<'_> {
             let valid =
                 metric.valid.map_or(Vec::new(), |value| self.valid_points(run, |line| Some(value(line))));
             let train = metric.train.map_or(Vec::new(), |value| self.train_points(run, value));
-            if metric.valid.is_none() {
-                let name = if self.runs.len() > 1 { run.name.clone() } else { String::new() };
-                // What is set, not measured, is shown as it is.
-                above.push(Series { name, points: train, colour: Some(index), ..Series::default() });
-                continue;
+            let smoothed = if metric.nature == Nature::Set { train.clone() } else { self.smoothed(&train) };
+            let colour = Some(index);
+            if self.is_alone() && smoothed != train {
+                below.push(Series { points: train, colour, weight: Weight::Faint, ..Series::default() });
             }
-            let has_valid = !valid.is_empty();
-            let smoothed = self.smoothed(&train);
-            if self.runs.len() == 1 && smoothed != train {
-                below.push(Series {
-                    points: train,
-                    colour: Some(0),
-                    weight: Weight::Faint,
-                    ..Series::default()
-                });
-            }
-            let weight = if has_valid { Weight::Light } else { Weight::Strong };
-            let name = self.name(run, "train");
-            below.push(Series { name, points: smoothed, colour: Some(index), weight, ..Series::default() });
+            let weight = if valid.is_empty() { Weight::Strong } else { Weight::Light };
+            let name = match (self.is_alone(), valid.is_empty()) {
+                (true, _) if metric.valid.is_none() => "",
+                (true, _) => "train",
+                (false, true) => &run.name,
+                // The strong line has the name; the title says what the light one is.
+                (false, false) => "",
+            };
+            below.push(Series { name: name.into(), points: smoothed, colour, weight, ..Series::default() });
+            let name = if self.is_alone() { "valid" } else { &run.name };
+            let colour = Some(if self.is_alone() { 1 } else { index });
             let mark = best(&valid, f64::lt);
-            let colour = if self.runs.len() == 1 { 1 } else { index };
-            let name = if has_valid { self.name(run, "valid") } else { String::new() };
-            above.push(Series { name, points: valid, colour: Some(colour), mark, ..Series::default() });
+            above.push(Series { name: name.into(), points: valid, colour, mark, ..Series::default() });
         }
         below.into_iter().chain(above).filter(|series| !series.points.is_empty()).collect()
+    }
+
+    /// Whether a single run is drawn, whose parts may have colours of their own.
+    fn is_alone(&self) -> bool {
+        self.runs.len() == 1
     }
 
     fn of_score(&self, score: &str) -> Vec<Series> {
@@ -207,15 +224,10 @@ impl Curves<'_> {
         let better = if is_error { f64::lt } else { f64::gt };
         let series = self.runs.iter().enumerate().map(|(index, run)| {
             let points = self.valid_points(run, |line| line.scores.get(score).copied());
-            let (name, colour) =
-                if self.runs.len() == 1 { (String::new(), 1) } else { (run.name.clone(), index) };
+            let (name, colour) = if self.is_alone() { (String::new(), 1) } else { (run.name.clone(), index) };
             Series { name, mark: best(&points, better), points, colour: Some(colour), ..Series::default() }
         });
         series.filter(|series| !series.points.is_empty()).collect()
-    }
-
-    fn name(&self, run: &Run, part: &str) -> String {
-        if self.runs.len() == 1 { part.into() } else { format!("{} {part}", run.name) }
     }
 
     fn train_points(&self, run: &Run, value: fn(&TrainLine) -> f64) -> Vec<[f64; 2]> {

@@ -1,0 +1,78 @@
+//! Text and settings that cannot work, and losses that explode.
+
+use polyhead_train::event::Ending;
+use polyhead_train::{Error, RunOptions};
+
+use crate::toy;
+
+#[test]
+fn a_loss_that_is_no_number_ends_the_run_at_the_last_good_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let extreme = ["schedule.peak=1e30", "schedule.warmup_steps=1", "checkpoint.every_steps=1"];
+    let config = toy::config(folder.path(), &extreme);
+    let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
+    assert!(matches!(error, Error::Diverged { .. }), "{error}");
+    assert!(error.to_string().contains("the last good checkpoint: "), "{error}");
+    assert!(error.hint().contains("schedule.peak"), "{}", error.hint());
+}
+
+#[test]
+fn a_run_that_is_told_to_goes_back_and_halves_its_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let extreme = [
+        "schedule.peak=1e38",
+        "schedule.warmup_steps=1",
+        "train.divergence=halve",
+        "checkpoint.every_steps=1",
+    ];
+    let config = toy::config(folder.path(), &extreme);
+    let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
+    let went_back: Vec<&String> = events.iter().filter(|event| event.starts_with("WentBack")).collect();
+    assert_eq!(went_back.len(), 5, "{events:?}");
+    assert!(went_back[1].contains("factor: 0.25"), "{went_back:?}");
+    assert!(outcome.unwrap_err().to_string().contains("after the rate was halved 5 times"));
+}
+
+#[test]
+fn what_does_not_fit_is_counted_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    toy::write_pairs(folder.path(), "train", 50, 1);
+    toy::write_pairs(folder.path(), "valid", 9, 2);
+    let long = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        let lines = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, format!("{lines}{text}\n\n")).unwrap();
+    };
+    long("train.source", &"1 ".repeat(60));
+    long("train.target", &"1 ".repeat(60));
+    let config = toy::changed(folder.path(), &["train.max_steps=2", "train.max_tokens=50"]);
+    let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
+    assert_eq!(outcome.unwrap().ending, Ending::Steps);
+    let read = events.iter().find(|event| event.starts_with("Read")).unwrap();
+    assert!(read.contains("empty: 1, too_long: 1, first_too_long: Some((0, 51, 61))"), "{read}");
+}
+
+#[test]
+fn text_without_a_usable_pair_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = toy::config(folder.path(), &["data.max_length=1"]);
+    let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
+    assert!(
+        error.to_string().contains("no pair to learn from (0 with an empty side, 150 too long)"),
+        "{error}"
+    );
+    std::fs::write(folder.path().join("train.source"), "").unwrap();
+    std::fs::write(folder.path().join("train.target"), "").unwrap();
+    let config = toy::changed(folder.path(), &["out=other"]);
+    assert!(toy::run(&config, RunOptions::default(), 1).0.is_err());
+}
+
+#[test]
+fn what_cannot_fit_into_memory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        toy::config(folder.path(), &["model.d_model=60000", "model.d_ff=400000", "model.n_layers=99"]);
+    let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
+    assert!(error.to_string().contains("GB are free"), "{error}");
+}
