@@ -197,16 +197,13 @@ fn tokenizer(facts: &Facts, units: [Unit; 2], (vocab_size, usual): (u64, u64)) -
     };
     let [source, target] = &facts.sides;
     let mut settings = vec![setting("tokenizer.kind", quoted(units[0].name()), why(units[0], source))];
-    if units[0] != units[1] {
-        settings.push(setting("tokenizer.target_kind", quoted(units[1].name()), why(units[1], target)));
-        settings.push(setting(
-            "tokenizer.sides",
-            "\"separate\"",
-            "the two sides have pieces of different kinds",
-        ));
-    } else {
+    if units[0] == units[1] {
         let reason = "one vocabulary for both, so that all embeddings are one table";
         settings.push(setting("tokenizer.sides", "\"shared\"", reason));
+    } else {
+        let reason = "the two sides have pieces of different kinds";
+        settings.push(setting("tokenizer.target_kind", quoted(units[1].name()), why(units[1], target)));
+        settings.push(setting("tokenizer.sides", "\"separate\"", reason));
     }
     let reason = match vocab_size {
         0 => "all that occur".to_owned(),
