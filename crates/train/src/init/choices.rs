@@ -6,7 +6,7 @@ use super::facts::{Facts, SideFacts};
 /// Below so many pairs a model mostly learns by heart.
 pub const FEW_PAIRS: u64 = 1000;
 /// Fewest pieces for which subwords are worth their while.
-const FEWEST_PIECES: u64 = 300;
+const FEWEST_PIECES: u64 = 500;
 /// A side with at most so many different words, each seen again and again, has a closed set of them.
 const CLOSED: u64 = 1000;
 /// Most tokens that a model is made for by default, with one to spare for the end.
@@ -147,8 +147,9 @@ fn units(facts: &Facts, size: &Size) -> ([Unit; 2], u64) {
     if !units.contains(&Unit::Subword) {
         return (units, 0);
     }
-    // Half of what the text could yield at most: pieces between letters and whole words.
-    let most = facts.sides.iter().map(|side| side.repeated).max().unwrap_or(0) / 200 * 100;
+    // Every word that occurs again could become a piece, and one side has at least so many; a tenth less, since a
+    // tokeniser may see some of them as the same.
+    let most = facts.sides.iter().map(|side| side.repeated).max().unwrap_or(0) * 9 / 1000 * 100;
     if most < FEWEST_PIECES {
         ([Unit::Character; 2], 0)
     } else {
@@ -207,7 +208,9 @@ fn tokenizer(facts: &Facts, units: [Unit; 2], (vocab_size, usual): (u64, u64)) -
     }
     let reason = match vocab_size {
         0 => "all that occur".to_owned(),
-        size if size < usual => "about half as many as there are words that occur again".to_owned(),
+        size if size < usual => {
+            "about as many as there are words that occur again; the text yields few more".to_owned()
+        }
         _ => format!("usual for {} pairs: each piece is seen often enough to be learned", facts.pairs),
     };
     settings.push(setting("tokenizer.vocab_size", vocab_size.to_string(), reason));
@@ -217,6 +220,11 @@ fn tokenizer(facts: &Facts, units: [Unit; 2], (vocab_size, usual): (u64, u64)) -
 fn model(units: [Unit; 2], size: &Size) -> Vec<Setting> {
     let Size { preset, why_preset, dropout, .. } = size;
     let mut settings = vec![setting("model.preset", quoted(preset), *why_preset)];
+    if *preset != "base" {
+        let reason = "norms before each layer: steady at a high rate; \"post\", the default, is what Marian's models have";
+        settings.push(setting("model.norm_order", "\"pre\"", reason));
+        settings.push(setting("model.final_norm", "true", "goes with it"));
+    }
     if units[0] != units[1] {
         settings.push(setting("model.tie", "\"target_output\"", "two vocabularies cannot have one table"));
     }
@@ -330,7 +338,7 @@ mod tests {
                 .map(|pairs| value(&choose(&sentences(pairs), Some(100)), key).unwrap())
         };
         assert_eq!(found("model.preset"), ["tiny", "tiny", "tiny", "small", "base", "base"].map(quoted));
-        assert_eq!(found("tokenizer.vocab_size"), ["0", "500", "3700", "16000", "32000", "32000"]);
+        assert_eq!(found("tokenizer.vocab_size"), ["0", "900", "6700", "16000", "32000", "32000"]);
         let [few, .., many] = found("tokenizer.kind");
         assert_eq!([few, many], ["character", "bpe"].map(quoted));
         let [few, second, .., many] = found("validation.metric");
