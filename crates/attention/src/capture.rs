@@ -127,6 +127,11 @@ impl Capture {
         Self { keeps_activations: true, ..Self::on(Filter::default()) }
     }
 
+    /// Whether outputs of layers are wanted.
+    pub fn wants_activations(&self) -> bool {
+        self.keeps_activations
+    }
+
     /// Whether the weights of `site` are wanted.
     pub fn wants(&self, site: Site) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter.accepts(site))

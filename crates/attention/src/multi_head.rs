@@ -69,6 +69,12 @@ impl HeadShape {
         CacheShape { n_heads: self.n_key_heads, d_key: self.d_key, d_value: self.d_value }
     }
 
+    /// A layer that makes queries, keys or values, or several of them side by side. It starts as part of one matrix that
+    /// makes all three, as in other programs: post-norm models stay blind to their source with larger numbers.
+    fn projection(self, builder: &mut Builder<'_>, widths: &[usize]) -> Linear {
+        Linear::part_of(builder, self.d_model, widths, self.widths().iter().sum())
+    }
+
     fn context(self) -> usize {
         self.n_heads * self.d_value
     }
@@ -126,11 +132,7 @@ impl SelfAttention {
             }
         };
         Self {
-            query_key_value: Linear::stacked(
-                &mut builder.at("query_key_value"),
-                shape.d_model,
-                &shape.widths(),
-            ),
+            query_key_value: shape.projection(&mut builder.at("query_key_value"), &shape.widths()),
             output: Linear::new(&mut builder.at("output"), shape.context(), shape.d_model),
             shape,
             rotary,
@@ -245,7 +247,7 @@ impl KeyValueProjection {
     /// Declares a stacked layer here: rows of keys, then rows of values.
     pub fn new(builder: &mut Builder<'_>, shape: HeadShape) -> Self {
         let [_, key, value] = shape.widths();
-        Self { project: Linear::stacked(builder, shape.d_model, &[key, value]), shape }
+        Self { project: shape.projection(builder, &[key, value]), shape }
     }
 
     /// memory, batch × length × d_model → keys and values side by side.
@@ -279,7 +281,7 @@ impl CrossAttention {
     /// Declares `query` and `output`.
     pub fn new(builder: &mut Builder<'_>, shape: HeadShape, dropout: f32) -> Self {
         Self {
-            query: Linear::new(&mut builder.at("query"), shape.d_model, shape.widths()[0]),
+            query: shape.projection(&mut builder.at("query"), &shape.widths()[..1]),
             output: Linear::new(&mut builder.at("output"), shape.context(), shape.d_model),
             shape,
             dropout,

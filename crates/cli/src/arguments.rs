@@ -24,6 +24,10 @@ pub(crate) enum Command {
     Init(Box<commands::init::Init>),
     /// Train a model by a recipe, or go on with a run
     Train(Box<commands::train::Train>),
+    /// Make one model of the mean of several checkpoints
+    Average(commands::average::Average),
+    /// Make the first steps of a run again and compare them to the bit
+    VerifyRun(commands::verify_run::VerifyRun),
     /// Translate texts or lines with a model
     Translate(commands::translate::Translate),
     /// Translate a test set and score the result

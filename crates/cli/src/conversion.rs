@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_models::checkpoint::{Layout, SaveOptions, Saved, save};
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
 use crate::model_folder::{GENERATION, Model, check_folder, companions, file_name, generation};
@@ -40,7 +41,7 @@ pub(crate) struct Folders {
     pub(crate) to: PathBuf,
     /// Replace the model, tokeniser and README that are in TO
     #[arg(long)]
-    overwrite: bool,
+    pub(crate) overwrite: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -63,19 +64,25 @@ impl ConversionOptions {
         let model = Model::load(&self.folders.from)?;
         let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
         let layout = choose(model.translator.config());
-        self.folders.write(&model, &SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size })
+        let options = SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size };
+        self.folders.write(&model.translator, &model.parameters, &options)
     }
 }
 
 impl Folders {
     /// Writes the model with the files that go along, and says so.
-    pub(crate) fn write(&self, model: &Model, options: &SaveOptions) -> Result<()> {
+    pub(crate) fn write(
+        &self,
+        model: &Translator,
+        parameters: &Parameters,
+        options: &SaveOptions,
+    ) -> Result<()> {
         let Self { from, to, .. } = self;
         let companions = read_companions(from)?;
-        let config = model.translator.config();
+        let config = model.config();
         let made = !to.exists();
         let saved = write(to, &companions, || {
-            save(to, config, &model.parameters, options).map_err(|error| unsaved(to, error))
+            save(to, config, parameters, options).map_err(|error| unsaved(to, error))
         });
         if saved.is_err() && made {
             // Only a folder that is still empty goes; what is in it is not ours.
@@ -87,7 +94,7 @@ impl Folders {
             "wrote {} ({} layout, {}, {} files, {})",
             to.display(),
             options.layout,
-            if model.parameters.are_prepared() { "I8".to_owned() } else { options.dtype.to_string() },
+            if parameters.are_prepared() { "I8".to_owned() } else { options.dtype.to_string() },
             saved.files.len(),
             bytes(saved.bytes)
         );

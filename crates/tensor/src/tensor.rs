@@ -18,29 +18,36 @@ pub struct Tensor {
 /// The numbers and where their memory goes when nobody needs them any more.
 #[derive(Debug)]
 enum Buffer {
-    /// From the pool and back to it.
-    Pooled(Vec<f32>),
+    /// The first so many numbers of a buffer from the pool, and back to it.
+    Pooled(Vec<f32>, usize),
     /// From the caller, and freed.
     Given(Vec<f32>),
 }
 
 impl Buffer {
+    /// `len` numbers of the pool, whatever they are.
+    fn pooled(len: usize) -> Self {
+        Self::Pooled(pool::take(len), len)
+    }
+
     fn data(&self) -> &[f32] {
         match self {
-            Self::Pooled(data) | Self::Given(data) => data,
+            Self::Pooled(data, len) => &data[..*len],
+            Self::Given(data) => data,
         }
     }
 
     fn data_mut(&mut self) -> &mut [f32] {
         match self {
-            Self::Pooled(data) | Self::Given(data) => data,
+            Self::Pooled(data, len) => &mut data[..*len],
+            Self::Given(data) => data,
         }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Self::Pooled(data) = self {
+        if let Self::Pooled(data, _) = self {
             pool::give(std::mem::take(data));
         }
     }
@@ -65,7 +72,7 @@ impl Tensor {
 
     /// An array with whatever numbers a used buffer holds, to be written over.
     pub(crate) fn uninit(shape: &[usize]) -> Self {
-        Self { buffer: Arc::new(Buffer::Pooled(pool::take(shape.iter().product()))), shape: shape.to_vec() }
+        Self { buffer: Arc::new(Buffer::pooled(shape.iter().product())), shape: shape.to_vec() }
     }
 
     /// An array with one number.
@@ -78,7 +85,7 @@ impl Tensor {
     /// Where the numbers live.
     pub fn device(&self) -> Device {
         match &*self.buffer {
-            Buffer::Pooled(_) | Buffer::Given(_) => Device::Cpu,
+            Buffer::Pooled(..) | Buffer::Given(_) => Device::Cpu,
         }
     }
 
@@ -105,9 +112,9 @@ impl Tensor {
     /// The numbers to write; copied first if somebody else shares them.
     pub fn data_mut(&mut self) -> &mut [f32] {
         if Arc::get_mut(&mut self.buffer).is_none() {
-            let mut copy = pool::take(self.len());
-            copy.copy_from_slice(self.data());
-            self.buffer = Arc::new(Buffer::Pooled(copy));
+            let mut copy = Buffer::pooled(self.len());
+            copy.data_mut().copy_from_slice(self.data());
+            self.buffer = Arc::new(copy);
         }
         Arc::get_mut(&mut self.buffer).expect("just made").data_mut()
     }

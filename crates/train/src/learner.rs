@@ -7,9 +7,9 @@ use std::path::Path;
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::transformer::{TransformerConfig, Translator};
-use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::elementwise::scale;
-use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
+use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
 use polyhead_tensor::{Gradients, Parameters, Tape};
 
@@ -161,15 +161,16 @@ impl Learner {
         let (tape, capture) = (Tape::training(self.options.seed, number), Capture::off());
         let pass = Pass { tape: &tape, parameters: &self.parameters, capture: &capture };
         let options = self.loss_options();
-        let logits = self.model.forward(&pass, &batch.source, &batch.target)?;
+        let Batch { source, target, expected, .. } = batch;
         let (loss, value) = if self.options.r_drop > 0.0 {
             // The two passes of a batch stand below each other, and their targets are the same.
-            let expected = &batch.expected[..batch.expected.len() / 2];
             let options = RDropOptions { weight: self.options.r_drop, cross_entropy: options };
-            let RDrop { loss, cross_entropy, .. } = r_drop(&tape, &logits, expected, options)?;
+            let once = &expected[..expected.len() / 2];
+            let RDrop { loss, cross_entropy, .. } =
+                self.model.r_drop_loss(&pass, source, target, once, options)?;
             (loss, cross_entropy)
         } else {
-            let loss = cross_entropy(&tape, &logits, &batch.expected, options)?;
+            let loss = self.model.loss(&pass, source, target, expected, options)?;
             let value = loss.value().data()[0];
             (loss, value)
         };

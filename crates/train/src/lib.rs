@@ -31,6 +31,7 @@ mod sentences;
 pub mod state;
 pub mod tensorboard;
 pub mod validation;
+pub mod verify;
 pub mod vocabulary;
 
 pub use error::{Error, Result};

@@ -80,6 +80,9 @@ pub struct ValidLine {
     /// Whether this was the best validation so far.
     #[serde(default)]
     pub is_best: bool,
+    /// SHA-256 of the weights file that was judged, where it is one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// Seconds of training since the run began.
     #[serde(default = "missing", deserialize_with = "number")]
     pub seconds: f64,

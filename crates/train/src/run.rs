@@ -13,6 +13,7 @@ use crate::checkpoint::Checkpoints;
 use crate::config::{CheckpointConfig, Divergence, Final, RunConfig};
 use crate::dataset::EpochData;
 use crate::event::{Ending, Event, Plan, Progress};
+use crate::fingerprint::Fingerprint;
 use crate::finish::finish;
 use crate::learner::{Learner, LearnerOptions, StepReport};
 use crate::log::Log;
@@ -373,6 +374,7 @@ impl<'a> Run<'a> {
                 perplexity: found.loss.exp(),
                 scores: found.scores,
                 is_best,
+                sha256: weights_sum(unfinished.folder()),
                 seconds: self.state.seconds,
             };
             self.log.valid(&line, found.sample.as_ref())?;
@@ -422,6 +424,7 @@ impl<'a> Run<'a> {
             perplexity: judged.loss.exp(),
             scores: judged.scores,
             is_best: false,
+            sha256: weights_sum(&found.path),
             seconds: self.state.seconds,
         });
         (self.tell)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
@@ -464,6 +467,11 @@ fn embed(
         tell(&Event::Embedded { path: path.clone(), tables });
     }
     Ok(())
+}
+
+/// The sum of a folder's weights, where they are one file.
+fn weights_sum(folder: &Path) -> Option<String> {
+    Fingerprint::of(&folder.join("model.safetensors")).ok().map(|found| found.sha256)
 }
 
 /// Tells what the run is going to be; refuses what cannot fit.

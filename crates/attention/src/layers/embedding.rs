@@ -67,4 +67,11 @@ impl Embedding {
     pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
         product(pass, h, self.weight, bias, LinearOptions::default())
     }
+
+    /// The layer of [`Embedding::logits`] for an operation that takes its loss at once, without keeping logits: table and
+    /// bias. `None` if the table was prepared and has no gradient.
+    pub fn output(&self, pass: &Pass<'_>, bias: Option<ParameterId>) -> Option<(Var, Option<Var>)> {
+        let plain = pass.parameters.prepared(self.weight).is_none();
+        plain.then(|| (pass.parameter(self.weight), bias.map(|bias| pass.parameter(bias))))
+    }
 }

@@ -36,7 +36,16 @@ impl Linear {
         }
     }
 
-    /// The same without a bias.
+    /// As [`Linear::stacked`], starting as part of one matrix with `fan_out` rows: with smaller numbers than alone.
+    pub fn part_of(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize], fan_out: usize) -> Self {
+        let (d_out, init) = (d_outs.iter().sum(), Init::Xavier { d_out: fan_out });
+        Self {
+            bias: Some(builder.declare("bias", &[d_out], Init::Zeros)),
+            weight: builder.declare_product("weight", &[d_out, d_in], init),
+        }
+    }
+
+    /// As [`Linear::stacked`] without a bias.
     pub fn plain(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
         let init = Init::Xavier { d_out: d_outs.first().copied().unwrap_or(0) };
         Self { weight: builder.declare_product("weight", &[d_outs.iter().sum(), d_in], init), bias: None }

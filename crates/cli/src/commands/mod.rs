@@ -1,5 +1,6 @@
 //! One file per command; each holds its options, its help text and its run.
 
+pub(crate) mod average;
 pub(crate) mod bench;
 pub(crate) mod data;
 pub(crate) mod evaluate;
@@ -14,6 +15,7 @@ pub(crate) mod score;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
+pub(crate) mod verify_run;
 
 use anyhow::Result;
 
@@ -22,6 +24,8 @@ use crate::arguments::{Arguments, Command};
 /// Runs the command that was asked for.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
+        Command::Average(average) => average.run(),
+        Command::VerifyRun(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),

@@ -57,7 +57,7 @@ impl Quantize {
             .collect();
         errors.sort_by(|a, b| b.0.total_cmp(&a.0));
         let options = SaveOptions { layout: Layout::Polyhead, ..SaveOptions::default() };
-        self.folders.write(&model, &options)?;
+        self.folders.write(&model.translator, &model.parameters, &options)?;
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / errors.len().max(1) as f64;
         let mut text = format!(
             "{} matrices became bytes: {} → {} of weights, error {:.2} % on average\n",

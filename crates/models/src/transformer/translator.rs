@@ -12,6 +12,8 @@
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Capture, Filter, Kind, Pass};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
+use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Init, ParameterId, Parameters, Tape, Tensor, Var};
 
 use super::config::{Tie, TransformerConfig};
@@ -80,9 +82,14 @@ impl Translator {
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
-        let memory = self.encode(pass, source)?;
-        let x = self.decoder.forward(pass, &memory, source.lengths(), target)?;
+        let x = self.decode_all(pass, source, target)?;
         self.logits(pass, &x)
+    }
+
+    /// What goes into the output layer: rows × target length × d_model.
+    fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
+        let memory = self.encode(pass, source)?;
+        Ok(self.decoder.forward(pass, &memory, source.lengths(), target)?)
     }
 
     /// The mean cross-entropy of `expected` after `target` (teacher forcing), one number.
@@ -97,8 +104,37 @@ impl Translator {
         expected: &[u32],
         options: CrossEntropyOptions,
     ) -> Result<Var> {
-        let logits = self.forward(pass, source, target)?;
-        Ok(cross_entropy(pass.tape, &logits, expected, options)?)
+        let x = self.decode_all(pass, source, target)?;
+        match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
+            Some((weight, bias)) => {
+                let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
+                Ok(output_cross_entropy(pass.tape, layer, expected, options)?)
+            }
+            None => Ok(cross_entropy(pass.tape, &self.logits(pass, &x)?, expected, options)?),
+        }
+    }
+
+    /// The loss of two passes whose dropout differs: `source` and `target` hold every sentence twice, all of them for the
+    /// first pass and after them all for the second; `expected` has the ids of one pass.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary or the lengths differ.
+    pub fn r_drop_loss(
+        &self,
+        pass: &Pass<'_>,
+        source: &Ids,
+        target: &Ids,
+        expected: &[u32],
+        options: RDropOptions,
+    ) -> Result<RDrop> {
+        let x = self.decode_all(pass, source, target)?;
+        match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
+            Some((weight, bias)) => {
+                let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
+                Ok(output_r_drop(pass.tape, layer, expected, options)?)
+            }
+            None => Ok(r_drop(pass.tape, &self.logits(pass, &x)?, expected, options)?),
+        }
     }
 
     /// The rows of the output layer and what is added to its logits.

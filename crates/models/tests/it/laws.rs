@@ -13,6 +13,7 @@ use polyhead_models::transformer::config::{
 use polyhead_models::transformer::{Decoding, Shortlist, Shortlisted, TransformerConfig, Translator};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::ops::r_drop::RDropOptions;
 use polyhead_tensor::{Parameters, Precision, Tape, Tensor};
 
 fn tiny() -> TransformerConfig {
@@ -318,6 +319,37 @@ fn gradients_are_slopes() {
         }
         let slope = (sides[0] - sides[1]) / (2.0 * step);
         assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
+    }
+}
+
+/// The loss that keeps no logits has the bits of the one that does, and two passes without dropout agree.
+#[test]
+fn losses_are_those_of_the_logits() {
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let expected = [5, 6, 0, 9, 9, 7, 8, 9, 10, 0, 2, 0, 9, 9, 9];
+        let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(9) };
+        let [source, target] = [&SOURCES, &TARGETS].map(|rows| Ids::padded(rows, config.pad_id));
+        let losses = [Capture::off(), Capture::everything()].map(|capture| {
+            let tape = Tape::training(1, 1);
+            let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+            let loss = model.loss(&pass, &source, &target, &expected, options).unwrap();
+            let gradients = tape.backward(&loss);
+            let bits = |tensor: &Tensor| tensor.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            (
+                bits(loss.value()),
+                gradients.parameters().map(|(_, gradient)| bits(gradient)).collect::<Vec<_>>(),
+            )
+        });
+        assert!(losses[0] == losses[1], "{name}");
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let one = model.loss(&pass, &source, &target, &expected, options).unwrap().value().data()[0];
+        let [source, target] =
+            [&SOURCES, &TARGETS].map(|rows| Ids::padded(&[&rows[..], &rows[..]].concat(), config.pad_id));
+        let both = RDropOptions { cross_entropy: options, ..RDropOptions::default() };
+        let two = model.r_drop_loss(&pass, &source, &target, &expected, both).unwrap();
+        assert_eq!((two.divergence, two.cross_entropy), (0.0, one), "{name}");
     }
 }
 

@@ -32,7 +32,8 @@ pub(super) unsafe fn multiply(tile: &Tile<'_>) {
 /// As [`multiply`], with `ROWS` = `tile.rows`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
-    // SAFETY: partial rows of C go through a buffer; a and b hold depth × TILE_ROWS and depth × PANEL_COLS.
+    // SAFETY: partial rows of C go through a buffer; a holds ROWS numbers
+    // every a_stride for each depth, b depth × PANEL_COLS.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
         if tile.continues {
@@ -49,7 +50,7 @@ unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
                 sums[0] = _mm256_fmadd_ps(a, left, sums[0]);
                 sums[1] = _mm256_fmadd_ps(a, right, sums[1]);
             }
-            a = a.add(TILE_ROWS);
+            a = a.wrapping_add(tile.a_stride);
             b = b.add(PANEL_COLS);
         }
         for (row, sums) in sums.iter().enumerate() {

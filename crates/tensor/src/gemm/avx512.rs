@@ -18,59 +18,71 @@ const LANES: usize = 16;
 /// The machine has AVX-512F; `tile.c` points to rows × cols writable numbers that nobody else touches.
 pub(super) unsafe fn multiply(tile: &Tile<'_>) {
     // SAFETY: promised by the caller.
+    unsafe { if tile.cols > LANES { multiply_wide::<2>(tile) } else { multiply_wide::<1>(tile) } }
+}
+
+/// # Safety
+/// As [`multiply`], with `VECTORS` · `LANES` ≥ `tile.cols`.
+unsafe fn multiply_wide<const VECTORS: usize>(tile: &Tile<'_>) {
+    // SAFETY: promised by the caller.
     unsafe {
         match tile.rows {
-            1 => rows::<1>(tile),
-            2 => rows::<2>(tile),
-            3 => rows::<3>(tile),
-            4 => rows::<4>(tile),
-            5 => rows::<5>(tile),
-            6 => rows::<6>(tile),
-            7 => rows::<7>(tile),
-            8 => rows::<8>(tile),
-            9 => rows::<9>(tile),
-            10 => rows::<10>(tile),
-            11 => rows::<11>(tile),
-            12 => rows::<12>(tile),
-            13 => rows::<13>(tile),
-            _ => rows::<14>(tile),
+            1 => rows::<1, VECTORS>(tile),
+            2 => rows::<2, VECTORS>(tile),
+            3 => rows::<3, VECTORS>(tile),
+            4 => rows::<4, VECTORS>(tile),
+            5 => rows::<5, VECTORS>(tile),
+            6 => rows::<6, VECTORS>(tile),
+            7 => rows::<7, VECTORS>(tile),
+            8 => rows::<8, VECTORS>(tile),
+            9 => rows::<9, VECTORS>(tile),
+            10 => rows::<10, VECTORS>(tile),
+            11 => rows::<11, VECTORS>(tile),
+            12 => rows::<12, VECTORS>(tile),
+            13 => rows::<13, VECTORS>(tile),
+            _ => rows::<14, VECTORS>(tile),
         }
     }
 }
 
 /// # Safety
-/// As [`multiply`], with `ROWS` = `tile.rows`.
+/// As [`multiply_wide`], with `ROWS` = `tile.rows`.
 #[target_feature(enable = "avx512f")]
-unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
+unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     let masks = masks(tile.cols);
-    // SAFETY: the masks keep loads and stores inside the tile; a and b hold depth × TILE_ROWS and depth × PANEL_COLS.
+    // SAFETY: the masks keep loads and stores inside the tile; a holds ROWS numbers
+    // every a_stride for each depth, b depth × PANEL_COLS.
     unsafe {
-        let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+        let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
         if tile.continues {
             for (row, sums) in sums.iter_mut().enumerate() {
                 let c = tile.c.add(row * tile.row_stride);
-                *sums = [
-                    _mm512_maskz_loadu_ps(masks[0], c),
-                    _mm512_maskz_loadu_ps(masks[1], c.wrapping_add(LANES)),
-                ];
+                for (vector, sum) in sums.iter_mut().enumerate() {
+                    *sum = _mm512_maskz_loadu_ps(masks[vector], c.wrapping_add(vector * LANES));
+                }
             }
         }
         let depth = tile.b.len() / PANEL_COLS;
         let (mut a, mut b) = (tile.a.as_ptr(), tile.b.as_ptr());
         for _ in 0..depth {
-            let (left, right) = (_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(LANES)));
+            let mut across = [_mm512_setzero_ps(); VECTORS];
+            for (vector, across) in across.iter_mut().enumerate() {
+                *across = _mm512_loadu_ps(b.add(vector * LANES));
+            }
             for (row, sums) in sums.iter_mut().enumerate() {
                 let a = _mm512_set1_ps(*a.add(row));
-                sums[0] = _mm512_fmadd_ps(a, left, sums[0]);
-                sums[1] = _mm512_fmadd_ps(a, right, sums[1]);
+                for (sum, across) in sums.iter_mut().zip(across) {
+                    *sum = _mm512_fmadd_ps(a, across, *sum);
+                }
             }
-            a = a.add(TILE_ROWS);
+            a = a.wrapping_add(tile.a_stride);
             b = b.add(PANEL_COLS);
         }
         for (row, sums) in sums.iter().enumerate() {
             let c = tile.c.add(row * tile.row_stride);
-            _mm512_mask_storeu_ps(c, masks[0], sums[0]);
-            _mm512_mask_storeu_ps(c.wrapping_add(LANES), masks[1], sums[1]);
+            for (vector, &sum) in sums.iter().enumerate() {
+                _mm512_mask_storeu_ps(c.wrapping_add(vector * LANES), masks[vector], sum);
+            }
         }
     }
 }
@@ -81,12 +93,13 @@ fn masks(cols: usize) -> [__mmask16; 2] {
     [mask(cols), mask(cols.saturating_sub(LANES))]
 }
 
-/// Packs a full tile of A whose rows lie side by side: `rows[i][depth]` goes to `out[depth][i]`.
+/// Packs a tile of A whose rows lie side by side: `rows[i][depth]` goes to `out[depth][i]`; zeros for rows that are not
+/// there.
 ///
 /// # Safety
 /// The machine has AVX-512F; every row is as long as `out`.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn transpose(rows: [&[f32]; TILE_ROWS], out: &mut [[f32; TILE_ROWS]]) {
+pub(super) unsafe fn transpose(rows: &[&[f32]], out: &mut [[f32; TILE_ROWS]]) {
     for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
         let depths = masks(out.len())[0];
         let mut block = [_mm512_setzero_ps(); LANES];
@@ -101,17 +114,18 @@ pub(super) unsafe fn transpose(rows: [&[f32]; TILE_ROWS], out: &mut [[f32; TILE_
     }
 }
 
-/// Packs a full panel of B whose columns lie side by side: `cols[j][depth]` goes to `out[depth][j]`.
+/// Packs a panel of B whose columns lie side by side: `cols[j][depth]` goes to `out[depth][j]`; zeros for columns that
+/// are not there.
 ///
 /// # Safety
 /// The machine has AVX-512F; every column is as long as `out`.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn transpose_panel(cols: &[&[f32]; PANEL_COLS], out: &mut [[f32; PANEL_COLS]]) {
+pub(super) unsafe fn transpose_panel(cols: &[&[f32]], out: &mut [[f32; PANEL_COLS]]) {
     for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
         let depths = masks(out.len())[0];
         for first in [0, LANES] {
             let mut block = [_mm512_setzero_ps(); LANES];
-            for (vector, col) in block.iter_mut().zip(&cols[first..]) {
+            for (vector, col) in block.iter_mut().zip(cols.iter().skip(first)) {
                 // SAFETY: the mask keeps the load inside the column.
                 *vector = unsafe { _mm512_maskz_loadu_ps(depths, col.as_ptr().add(start)) };
             }

@@ -4,8 +4,10 @@ use crate::isa::Isa;
 
 /// One tile: rows × cols of C, and the slices of A and B that it needs.
 pub(super) struct Tile<'a> {
-    /// Packed: for each depth, `tile_rows` numbers.
+    /// For each depth, the numbers of the rows side by side.
     pub(super) a: &'a [f32],
+    /// Distance between depths of A: `tile_rows` if it was packed.
+    pub(super) a_stride: usize,
     /// Packed: for each depth, `panel_cols` numbers.
     pub(super) b: &'a [f32],
     /// First element of the tile in C.

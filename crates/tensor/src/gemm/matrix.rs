@@ -55,6 +55,12 @@ impl<'a> Matrix<'a> {
         self.data[row * self.row_stride + col * self.col_stride]
     }
 
+    /// The elements from (`row`, `col`) on and the distance between columns, if rows lie side by side in each column.
+    pub(super) fn columns_from(self, row: usize, col: usize) -> Option<(&'a [f32], usize)> {
+        let start = row + col * self.col_stride;
+        (self.row_stride == 1 && self.col_stride > 0).then(|| (&self.data[start..], self.col_stride))
+    }
+
     /// `len` elements of `row` from `col` on, if they lie side by side.
     pub(super) fn row_slice(self, row: usize, col: usize, len: usize) -> Option<&'a [f32]> {
         let start = row * self.row_stride + col;

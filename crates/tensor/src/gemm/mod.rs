@@ -9,7 +9,8 @@
 //!
 //! The blocking follows Goto & van de Geijn 2008 (*Anatomy of high-performance matrix multiplication*): B is packed once
 //! into panels of 16 or 32 columns; each task takes a block of rows of A, packs a slice of it as deep as
-//! 256 numbers so that it stays in the second-level cache, and multiplies tile by tile in registers.
+//! 256 numbers so that it stays in the second-level cache, and multiplies tile by tile in registers. A transposed A that
+//! meets few panels is read where it stands.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -34,6 +35,8 @@ use crate::isa::Isa;
 const DEPTH: usize = 256;
 /// Most rows of A that a task packs at once.
 const MAX_BLOCK_ROWS: usize = 168;
+/// A whose columns lie side by side is packed only for more panels of B than these.
+const MAX_UNPACKED_PANELS: usize = 8;
 /// Fewest multiply-adds worth a task of their own.
 const MIN_TASK_WORK: usize = 1 << 18;
 /// Tasks for each thread, so that a late thread does not hold up the rest.
@@ -205,19 +208,30 @@ impl Task<'_> {
         for start in (0..depth).step_by(DEPTH) {
             let deep = DEPTH.min(depth - start);
             let continues = start > 0 || self.output == Output::Accumulate;
-            pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
+            let columns = self.a.columns_from(rows.start, start);
+            let few = panels.len() <= MAX_UNPACKED_PANELS;
+            // (numbers, from tile to tile, from depth to depth)
+            let (a, step, a_stride) = if let Some((numbers, stride)) = columns.filter(|_| few) {
+                (numbers, tile_rows, stride)
+            } else {
+                let tiles = pack_rows(self.a, rows.clone(), start..start + deep, tile_rows, scratch);
+                (tiles, tile_rows * deep, tile_rows)
+            };
             for panel in panels.clone() {
                 let b = self.b.panel(panel, start, deep);
                 let cols = panel_cols.min(n - panel * panel_cols);
-                for (tile, a) in scratch.chunks_exact(tile_rows * deep).enumerate() {
-                    let row = rows.start + tile * tile_rows;
+                for (tile, row) in rows.clone().step_by(tile_rows).enumerate() {
+                    let a = &a[tile * step..];
+                    let count = tile_rows.min(rows.end - row);
+                    assert!(a.len() >= (deep - 1) * a_stride + count, "the kernel reads A without checks");
                     let tile = Tile {
                         a,
+                        a_stride,
                         b,
                         // SAFETY: row < M and the panel's first column < N.
                         c: unsafe { self.target.at(row, panel * panel_cols) },
                         row_stride: self.target.row_stride,
-                        rows: tile_rows.min(rows.end - row),
+                        rows: count,
                         cols,
                         continues,
                     };

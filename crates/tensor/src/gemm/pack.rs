@@ -6,6 +6,7 @@ use super::DEPTH;
 use super::kernel::Kernel;
 use super::matrix::Matrix;
 use crate::isa::Isa;
+use crate::pool;
 
 /// A slab with fewer numbers is packed by one thread.
 const PARALLEL_NUMBERS: usize = 1 << 15;
@@ -34,14 +35,31 @@ impl Packed {
         Self::into_buffer(isa, b, Vec::new(), rayon::current_num_threads())
     }
 
+    /// As [`Packed::new`] with memory of the pool; [`Packed::recycle`] gives it back.
+    pub(crate) fn pooled(b: Matrix<'_>) -> Self {
+        let isa = Isa::best();
+        let panel_cols = Kernel::of(isa).panel_cols;
+        let data = pool::take(b.rows * b.cols.next_multiple_of(panel_cols));
+        Self::into_buffer(isa, b, data, rayon::current_num_threads())
+    }
+
+    /// Gives the memory to the pool.
+    pub(crate) fn recycle(self) {
+        pool::give(self.data);
+    }
+
     /// As [`Packed::on`], into a buffer that was used before, on so many threads. On one thread nothing else can run in
     /// between, which callers that hold a scratch buffer rely on.
     pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>, threads: usize) -> Self {
         let panel_cols = Kernel::of(isa).panel_cols;
         let (depth, cols) = (b.rows, b.cols);
         let panels = cols.div_ceil(panel_cols);
-        data.resize(depth * panels * panel_cols, 0.0);
-        for (block, slab) in data.chunks_mut((DEPTH * panels * panel_cols).max(1)).enumerate() {
+        let len = depth * panels * panel_cols;
+        // A buffer that is too long stays so: cutting it would mean clearing it when it is needed again.
+        if data.len() < len {
+            data.resize(len, 0.0);
+        }
+        for (block, slab) in data[..len].chunks_mut((DEPTH * panels * panel_cols).max(1)).enumerate() {
             let start = block * DEPTH;
             let deep = DEPTH.min(depth - start);
             let pack = |(panel, out): (usize, &mut [f32])| {
@@ -64,7 +82,7 @@ impl Packed {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.data.len() * size_of::<f32>()
+        self.depth * self.cols.next_multiple_of(self.panel_cols) * size_of::<f32>()
     }
 
     /// One column of B.
@@ -95,15 +113,12 @@ impl Packed {
 
 fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f32], panel_cols: usize) {
     let deep = out.len() / panel_cols;
-    if cols < panel_cols {
-        out.fill(0.0);
-    }
     for (depth, row) in out.chunks_exact_mut(panel_cols).enumerate() {
         match b.row_slice(start + depth, col, cols) {
             Some(slice) => match (row.first_chunk_mut::<32>(), slice.first_chunk::<32>()) {
                 // A whole panel is copied in registers; a call for so few numbers would cost more than the copy.
                 (Some(row), Some(slice)) => *row = *slice,
-                _ => row[..cols].copy_from_slice(slice),
+                _ => copy_and_clear(row, slice),
             },
             None => break,
         }
@@ -112,13 +127,17 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     let transposed = b.t();
     if b.row_slice(start, col, 1).is_none() {
         #[cfg(target_arch = "x86_64")]
-        if cols == super::avx512::PANEL_COLS && transposed.row_slice(col, start, deep).is_some() {
-            let columns = std::array::from_fn(|j| {
-                transposed.row_slice(col + j, start, deep).expect("as the first column")
-            });
+        if panel_cols == super::avx512::PANEL_COLS && transposed.row_slice(col, start, deep).is_some() {
+            let mut columns = [&[][..]; super::avx512::PANEL_COLS];
+            for (j, column) in columns[..cols].iter_mut().enumerate() {
+                *column = transposed.row_slice(col + j, start, deep).expect("as the first column");
+            }
             let (out, _) = out.as_chunks_mut();
             // SAFETY: only the kernel for AVX-512 has panels of this width, and it is used only where the machine has it.
-            return unsafe { super::avx512::transpose_panel(&columns, out) };
+            return unsafe { super::avx512::transpose_panel(&columns[..cols], out) };
+        }
+        if cols < panel_cols {
+            out.fill(0.0);
         }
         for j in 0..cols {
             match transposed.row_slice(col + j, start, deep) {
@@ -137,35 +156,42 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     }
 }
 
-/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row.
-pub(super) fn pack_rows(
+/// `to` begins with `from` and goes on with zeros.
+fn copy_and_clear(to: &mut [f32], from: &[f32]) {
+    let (head, tail) = to.split_at_mut(from.len());
+    head.copy_from_slice(from);
+    tail.fill(0.0);
+}
+
+/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row. The tiles stand
+/// at the beginning of `buffer`, which grows if it must.
+pub(super) fn pack_rows<'a>(
     a: Matrix<'_>,
     rows: std::ops::Range<usize>,
     depths: std::ops::Range<usize>,
     tile_rows: usize,
-    out: &mut Vec<f32>,
-) {
-    let tiles = rows.len().div_ceil(tile_rows);
-    out.resize(tiles * tile_rows * depths.len(), 0.0);
+    buffer: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let len = rows.len().next_multiple_of(tile_rows) * depths.len();
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    let out = &mut buffer[..len];
     for (tile, out) in out.chunks_exact_mut(tile_rows * depths.len()).enumerate() {
         let first = rows.start + tile * tile_rows;
-        let count = tile_rows.min(rows.end - first);
-        if count < tile_rows {
-            out.fill(0.0);
-            pack_edge(a, [first, count], depths.clone(), tile_rows, out);
-            continue;
-        }
+        let place = [first, tile_rows.min(rows.end - first)];
         // The size of a tile is known when compiling, so that its rows stay in registers.
         match tile_rows {
-            14 => pack_tile::<14>(a, first, depths.clone(), out),
-            6 => pack_tile::<6>(a, first, depths.clone(), out),
-            _ => pack_edge(a, [first, count], depths.clone(), tile_rows, out),
+            14 => pack_tile::<14>(a, place, depths.clone(), out),
+            6 => pack_tile::<6>(a, place, depths.clone(), out),
+            _ => pack_numbers(a, place, depths.clone(), tile_rows, out),
         }
     }
+    out
 }
 
-/// A tile that does not fill its rows, number by number.
-fn pack_edge(
+/// A tile number by number: the plain way, for every layout.
+fn pack_numbers(
     a: Matrix<'_>,
     [first, count]: [usize; 2],
     depths: std::ops::Range<usize>,
@@ -173,45 +199,77 @@ fn pack_edge(
     out: &mut [f32],
 ) {
     for (depth, out) in depths.zip(out.chunks_exact_mut(tile_rows)) {
-        for (row, out) in out[..count].iter_mut().enumerate() {
-            *out = a.get(first + row, depth);
+        for (row, out) in out.iter_mut().enumerate() {
+            *out = if row < count { a.get(first + row, depth) } else { 0.0 };
         }
     }
 }
 
-/// A whole tile: rows side by side become columns, or columns are copied as they are.
+/// A tile of `count` rows from `first` on: rows side by side become columns, or columns are copied as they are.
 fn pack_tile<const ROWS: usize>(
     a: Matrix<'_>,
-    first: usize,
+    [first, count]: [usize; 2],
     depths: std::ops::Range<usize>,
     out: &mut [f32],
 ) {
-    let (out, _) = out.as_chunks_mut::<ROWS>();
-    if a.t().row_slice(depths.start, first, ROWS).is_some() {
+    let deep = depths.len();
+    if a.t().row_slice(depths.start, first, count).is_some() {
+        let (out, _) = out.as_chunks_mut::<ROWS>();
         for (depth, out) in depths.zip(out) {
-            let column = a.t().row_slice(depth, first, ROWS).and_then(|column| column.first_chunk::<ROWS>());
-            *out = *column.expect("columns lie side by side");
+            let column = a.t().row_slice(depth, first, count).expect("columns lie side by side");
+            match column.first_chunk::<ROWS>() {
+                Some(column) => *out = *column,
+                None => copy_and_clear(out, column),
+            }
         }
         return;
     }
-    let deep = depths.len();
-    let rows: [Option<&[f32]>; ROWS] =
-        std::array::from_fn(|row| a.row_slice(first + row, depths.start, deep));
-    if rows.iter().any(Option::is_none) {
-        return pack_edge(a, [first, ROWS], depths, ROWS, out.as_flattened_mut());
+    if a.row_slice(first, depths.start, deep).is_none() {
+        return pack_numbers(a, [first, count], depths, ROWS, out);
     }
-    let rows = rows.map(|row| row.expect("just checked"));
+    let mut rows = [&[][..]; ROWS];
+    for (row, slice) in rows[..count].iter_mut().enumerate() {
+        *slice = a.row_slice(first + row, depths.start, deep).expect("as the first row");
+    }
     #[cfg(target_arch = "x86_64")]
-    if let (Some(&rows), true) =
-        (rows.first_chunk::<{ super::avx512::TILE_ROWS }>(), ROWS == super::avx512::TILE_ROWS)
-    {
-        let (out, _) = out.as_flattened_mut().as_chunks_mut();
+    if ROWS == super::avx512::TILE_ROWS {
+        let (out, _) = out.as_chunks_mut();
         // SAFETY: only the kernel for AVX-512 has tiles of this height, and it is used only where the machine has it.
-        return unsafe { super::avx512::transpose(rows, out) };
+        return unsafe { super::avx512::transpose(&rows[..count], out) };
     }
-    for (depth, out) in out.iter_mut().enumerate() {
-        for row in 0..ROWS {
-            out[row] = rows[row][depth];
+    for (depth, out) in out.chunks_exact_mut(ROWS).enumerate() {
+        for (out, row) in out.iter_mut().zip(rows) {
+            *out = row.get(depth).copied().unwrap_or(0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_of_any_layout_and_height_are_those_packed_number_by_number() {
+        let data: Vec<f32> = (0..40 * 40).map(|number| number as f32).collect();
+        let layouts = [[40, 1], [1, 40], [40, 2]].map(|strides| Matrix::strided(&data, [20, 19], strides));
+        for a in layouts {
+            for (rows, depths) in [(0..20, 0..19), (3..4, 2..19), (0..14, 1..18), (5..13, 0..1)] {
+                for tile_rows in [4, 6, 14] {
+                    if tile_rows == 14 && !Isa::ALL[Isa::ALL.len() - 1].is_usable() {
+                        continue;
+                    }
+                    let mut buffer = vec![f32::NAN; 1000];
+                    let found = pack_rows(a, rows.clone(), depths.clone(), tile_rows, &mut buffer);
+                    let mut expected = vec![f32::NAN; found.len()];
+                    let tile = (tile_rows * depths.len()).max(1);
+                    for (index, out) in expected.chunks_exact_mut(tile).enumerate() {
+                        let first = rows.start + index * tile_rows;
+                        let place = [first, tile_rows.min(rows.end - first)];
+                        pack_numbers(a, place, depths.clone(), tile_rows, out);
+                    }
+                    assert_eq!(found, expected, "{rows:?} {depths:?} {tile_rows}");
+                }
+            }
         }
     }
 }

@@ -17,9 +17,10 @@ pub(super) unsafe fn multiply(tile: &Tile<'_>) {
         if tile.continues {
             sums[..tile.cols].copy_from_slice(c);
         }
-        for (a, b) in tile.a.chunks_exact(TILE_ROWS).zip(tile.b.chunks_exact(PANEL_COLS)) {
+        for (depth, b) in tile.b.chunks_exact(PANEL_COLS).enumerate() {
+            let a = tile.a[depth * tile.a_stride + row];
             for (sum, &b) in sums.iter_mut().zip(b) {
-                *sum = a[row].mul_add(b, *sum);
+                *sum = a.mul_add(b, *sum);
             }
         }
         c.copy_from_slice(&sums[..tile.cols]);

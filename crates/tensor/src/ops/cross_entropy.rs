@@ -23,12 +23,12 @@ pub struct CrossEntropyOptions {
 
 impl CrossEntropyOptions {
     /// Whether a row with this right id counts.
-    pub(crate) fn counts(&self, id: u32) -> bool {
+    pub(super) fn counts(&self, id: u32) -> bool {
         Some(id) != self.ignored_id
     }
 
     /// How many rows count, if every id that does is in the vocabulary and ε is a share.
-    pub(crate) fn rows_that_count(
+    pub(super) fn rows_that_count(
         &self,
         operation: &'static str,
         targets: &[u32],
@@ -87,11 +87,8 @@ pub fn cross_entropy(
                 block.copy_from_slice(&source.data()[start..start + block.len()]);
             }
             for (offset, out) in block.chunks_exact_mut(vocab_size).enumerate() {
-                let (row, logsumexp) = (first + offset, each[first + offset].1);
-                row_gradient(out, logsumexp, [weight, smoothing]);
-                if logsumexp.is_finite() {
-                    out[targets[row] as usize] -= weight * (1.0 - smoothing);
-                }
+                let row = first + offset;
+                go_back(out, targets[row], each[row].1, [weight, smoothing]);
             }
         });
         gradients.add(&place, &out);
@@ -100,12 +97,20 @@ pub fn cross_entropy(
 
 vectorised! {
     /// The loss of one row and the logarithm of its Σ eᶻ.
-    pub(crate) fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
+    pub(super) fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
         let largest = max(logits);
         let total = sum(logits, |logit| exp(logit - largest));
         let logsumexp = largest + ln(total);
         let mean = if smoothing == 0.0 { 0.0 } else { sum(logits, |logit| logit) / logits.len() as f32 };
         (logsumexp - (1.0 - smoothing) * logits[target] - smoothing * mean, logsumexp)
+    }
+}
+
+/// Turns a row of logits into its gradient; `weights` = [1 / count, ε].
+pub(super) fn go_back(row: &mut [f32], target: u32, logsumexp: f32, weights: [f32; 2]) {
+    row_gradient(row, logsumexp, weights);
+    if logsumexp.is_finite() {
+        row[target as usize] -= weights[0] * (1.0 - weights[1]);
     }
 }
 

@@ -54,6 +54,39 @@ impl Mask {
             at += len;
         }
     }
+
+    /// The same for rows of `width` numbers that follow each other in `data`; the first number of the first row has
+    /// `index`, that of the next row `index + stride`.
+    pub(crate) fn apply_rows(self, index: usize, stride: usize, data: &mut [f32], width: usize) {
+        if width == stride || width >= BLOCK {
+            let rows = data.chunks_mut(if width == stride { data.len() } else { width }.max(1));
+            return rows.enumerate().for_each(|(row, data)| self.apply(index + row * stride, data));
+        }
+        apply_short_rows(self, [index, stride], data, width);
+    }
+}
+
+vectorised! {
+    /// Rows shorter than a block, of which several fall into the same: it is drawn once.
+    fn apply_short_rows(mask: Mask, place: [usize; 2], data: &mut [f32], width: usize) {
+        let [index, stride] = place;
+        let (mut drawn, mut factors_drawn) = (usize::MAX, [0.0; BLOCK]);
+        for (row, mut data) in data.chunks_mut(width.max(1)).enumerate() {
+            let mut at = index + row * stride;
+            while !data.is_empty() {
+                let (block, skip) = (at / BLOCK, at % BLOCK);
+                if block != drawn {
+                    (drawn, factors_drawn) = (block, factors(mask, block as u64));
+                }
+                let (now, later) = data.split_at_mut((BLOCK - skip).min(data.len()));
+                for (number, factor) in now.iter_mut().zip(&factors_drawn[skip..]) {
+                    *number *= factor;
+                }
+                at += now.len();
+                data = later;
+            }
+        }
+    }
 }
 
 vectorised! {
@@ -172,6 +205,14 @@ mod tests {
             mask.apply(index * 37, part);
         }
         assert_eq!(whole, parts);
+        for (width, stride) in [(5, 5), (5, 9), (40, 41), (130, 140), (1, 1), (16, 17)] {
+            let rows = (1000 - width - 3) / stride;
+            let mut found = vec![1.0; rows * width];
+            mask.apply_rows(3, stride, &mut found, width);
+            let expected: Vec<f32> =
+                (0..rows).flat_map(|row| &whole[3 + row * stride..][..width]).copied().collect();
+            assert_eq!(found, expected, "{width} of {stride}");
+        }
         let dropped = whole.iter().filter(|&&number| number == 0.0).count();
         assert!((60..140).contains(&dropped), "{dropped} of 1000 dropped at 10 %");
     }

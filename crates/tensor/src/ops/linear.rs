@@ -29,24 +29,7 @@ pub struct LinearOptions {
 /// # Errors
 /// If the shapes do not fit together.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
-    if x.shape().is_empty() {
-        return shape("linear", "x", x.shape(), "at least one axis");
-    }
-    let [rows, d_in] = x.value().rows();
-    let &[d_out, weight_in] = weight.shape() else {
-        return shape("linear", "weight", weight.shape(), "two axes");
-    };
-    if weight_in != d_in {
-        return shape(
-            "linear",
-            "weight",
-            weight.shape(),
-            format!("[…, {d_in}] for an input of {:?}", x.shape()),
-        );
-    }
-    if let Some(bias) = bias.filter(|bias| bias.shape() != [d_out]) {
-        return shape("linear", "bias", bias.shape(), format!("[{d_out}]"));
-    }
+    let [rows, d_in, d_out] = check(x, weight, bias)?;
     let mask = Mask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;
@@ -76,13 +59,36 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
         x: x.clone(),
         weight: weight.clone(),
         bias: bias.cloned(),
-        y: y.clone(),
+        y: (options.activation == Activation::Relu).then(|| y.clone()),
         before,
         mask,
         activation: options.activation,
     };
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
     Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// Rows of x, and how wide x and y are.
+pub(super) fn check(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<[usize; 3]> {
+    if x.shape().is_empty() {
+        return shape("linear", "x", x.shape(), "at least one axis");
+    }
+    let [rows, d_in] = x.value().rows();
+    let &[d_out, weight_in] = weight.shape() else {
+        return shape("linear", "weight", weight.shape(), "two axes");
+    };
+    if weight_in != d_in {
+        return shape(
+            "linear",
+            "weight",
+            weight.shape(),
+            format!("[…, {d_in}] for an input of {:?}", x.shape()),
+        );
+    }
+    if let Some(bias) = bias.filter(|bias| bias.shape() != [d_out]) {
+        return shape("linear", "bias", bias.shape(), format!("[{d_out}]"));
+    }
+    Ok([rows, d_in, d_out])
 }
 
 /// The same with weights that were prepared, without gradients and dropout.
@@ -117,7 +123,9 @@ struct Saved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
-    y: Tensor,
+    /// The output, which after ReLU says where gradients go.
+    y: Option<Tensor>,
+    /// What went into the other activations.
     before: Option<Tensor>,
     mask: Option<Mask>,
     activation: Activation,
@@ -149,7 +157,7 @@ impl Saved {
         }
         let [_, d_out] = gradient.rows();
         let mut out = Tensor::uninit(gradient.shape());
-        let (from, y) = (gradient.data(), self.y.data());
+        let from = gradient.data();
         let bias = self.bias.as_ref().map(|bias| bias.value().data());
         parallel::rows(out.data_mut(), d_out, |first, block| {
             let start = first * d_out;
@@ -157,13 +165,11 @@ impl Saved {
             if let Some(mask) = self.mask {
                 mask.apply(start, block);
             }
-            match (&self.before, self.activation) {
-                (Some(before), activation) => {
-                    let before = &before.data()[start..start + block.len()];
-                    differentiate(block, before, bias, activation);
-                }
-                (None, Activation::Relu) => zero_where_zero(block, &y[start..start + block.len()]),
-                _ => {}
+            let range = start..start + block.len();
+            match (&self.before, &self.y) {
+                (Some(before), _) => differentiate(block, &before.data()[range], bias, self.activation),
+                (None, Some(y)) => zero_where_zero(block, &y.data()[range]),
+                (None, None) => {}
             }
         });
         out

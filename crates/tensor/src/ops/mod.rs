@@ -10,6 +10,7 @@ pub mod embedding;
 pub mod linear;
 pub mod matmul;
 pub mod norm;
+pub mod output;
 pub mod r_drop;
 pub mod reduce;
 pub mod rms_norm;

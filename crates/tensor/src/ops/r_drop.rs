@@ -42,21 +42,23 @@ pub struct RDrop {
     pub divergence: f32,
 }
 
-/// What the way back needs of one position.
+/// What is known of one position after the way forward.
 #[derive(Clone, Copy)]
-struct Position {
+pub(super) struct Position {
+    /// The cross-entropy of each pass.
+    losses: [f32; 2],
     /// Logarithm of Σ eᶻ in each pass; infinite where nothing counts.
     logsumexp: [f32; 2],
     /// KL(p‖q) and KL(q‖p).
     divergence: [f32; 2],
 }
 
-/// What a position's gradient is made of: dloss/d(cross-entropy), dloss/d(KL) and ε.
+/// What a position's gradient is made of: dloss/d(cross-entropy) of one pass, dloss/d(KL) and ε.
 #[derive(Clone, Copy)]
-struct Weights {
-    cross_entropy: f32,
-    divergence: f32,
-    smoothing: f32,
+pub(super) struct Weights {
+    pub(super) cross_entropy: f32,
+    pub(super) divergence: f32,
+    pub(super) smoothing: f32,
 }
 
 /// The loss of `logits` (… × vocab_size), the rows of the first pass and after them those of the second, against one id a
@@ -65,67 +67,90 @@ struct Weights {
 /// # Errors
 /// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
 pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions) -> Result<RDrop> {
-    let [rows, vocab_size] = logits.value().rows();
-    if rows != 2 * targets.len() {
-        return shape("r_drop", "targets", &[targets.len()], format!("[{}], one for two rows", rows / 2));
-    }
+    let count = options.check(logits.value().rows(), targets)?;
+    let [_, vocab_size] = logits.value().rows();
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
-    if !(alpha >= 0.0 && alpha.is_finite()) {
-        let found = f64::from(alpha);
-        return Err(Error::Value { operation: "r_drop", name: "weight", found, expected: "0 or more" });
-    }
-    let count = options.rows_that_count("r_drop", targets, vocab_size)?;
-    let smoothing = options.label_smoothing;
     let (first, second) = logits.value().data().split_at(targets.len() * vocab_size);
-    let each: Vec<([f32; 2], Position)> = targets
+    let each: Vec<Position> = targets
         .par_iter()
         .enumerate()
         .with_min_len(4)
         .map(|(index, &id)| {
             let range = index * vocab_size..(index + 1) * vocab_size;
-            let counts = options.counts(id).then_some(id as usize);
-            position(&first[range.clone()], &second[range], counts, smoothing)
+            let id = options.counts(id).then_some(id as usize);
+            Position::new([&first[range.clone()], &second[range]], id, options.label_smoothing)
         })
         .collect();
-    // In f64 and in the order of the rows, as the cross-entropy of all of them is taken.
-    let mean = |values: &mut dyn Iterator<Item = f32>, count: usize| {
-        values.map(f64::from).sum::<f64>() / count.max(1) as f64
-    };
-    let losses = [0, 1].map(|pass| each.iter().map(move |(losses, _)| losses[pass]));
-    let cross_entropy = mean(&mut losses.into_iter().flatten(), 2 * count);
-    let halves = |(_, Position { divergence: [p, q], .. }): &_| 0.5 * (p + q);
-    let divergence = mean(&mut each.iter().map(halves), count);
-    // An infinite disagreement that weighs nothing is nothing.
-    let penalty = if alpha == 0.0 { 0.0 } else { f64::from(alpha) * divergence };
-    let loss = Tensor::scalar((cross_entropy + penalty) as f32);
+    let [loss, cross_entropy, divergence] = means(&each, alpha, count);
     let (input, targets) = (logits.clone(), targets.to_vec());
-    let loss = tape.record(loss, &[logits], move |gradient, gradients| {
+    let loss = tape.record(Tensor::scalar(loss), &[logits], move |gradient, gradients| {
         let share = gradient.data()[0] / (2 * count).max(1) as f32;
+        let smoothing = options.label_smoothing;
         let weights = Weights { cross_entropy: share, divergence: alpha * share, smoothing };
         let place = input.place();
         let (mut out, source) = input.into_value().into_writable();
-        go_back(&mut out, source.as_ref(), &targets, |index| (each[index].1, weights));
+        go_back(&mut out, source.as_ref(), |index, logits| {
+            each[index].go_back(logits, targets[index], weights);
+        });
         gradients.add(&place, &out);
     });
-    Ok(RDrop { loss, cross_entropy: cross_entropy as f32, divergence: divergence as f32 })
+    Ok(RDrop { loss, cross_entropy, divergence })
 }
 
-/// The losses of a position in both passes and what its way back needs; zeros without a right id.
-fn position(y: &[f32], z: &[f32], id: Option<usize>, smoothing: f32) -> ([f32; 2], Position) {
-    let Some(id) = id else {
-        return ([0.0; 2], Position { logsumexp: [f32::INFINITY; 2], divergence: [0.0; 2] });
-    };
-    let [(first, a), (second, b)] = [row_loss(y, id, smoothing), row_loss(z, id, smoothing)];
-    ([first, second], Position { logsumexp: [a, b], divergence: divergences(y, z, [a, b]) })
+impl RDropOptions {
+    /// How many positions count, if there are two of `rows` an id and every option makes sense.
+    pub(super) fn check(&self, [rows, vocab_size]: [usize; 2], targets: &[u32]) -> Result<usize> {
+        if rows != 2 * targets.len() {
+            return shape("r_drop", "targets", &[targets.len()], format!("[{}], one for two rows", rows / 2));
+        }
+        if !(self.weight >= 0.0 && self.weight.is_finite()) {
+            let found = f64::from(self.weight);
+            return Err(Error::Value { operation: "r_drop", name: "weight", found, expected: "0 or more" });
+        }
+        self.cross_entropy.rows_that_count("r_drop", targets, vocab_size)
+    }
 }
 
-/// Turns logits into gradients, one position of both passes at a time; they stand in `out`, or are read from `source`.
-fn go_back(
-    out: &mut Tensor,
-    source: Option<&Tensor>,
-    targets: &[u32],
-    what: impl Fn(usize) -> (Position, Weights) + Sync,
-) {
+/// The loss, its cross-entropy and its divergence.
+pub(super) fn means(each: &[Position], alpha: f32, count: usize) -> [f32; 3] {
+    // In f64 and in the order of the rows, as the cross-entropy of all of them is taken.
+    let losses = [0, 1].map(|pass| each.iter().map(move |position| f64::from(position.losses[pass])));
+    let cross_entropy =
+        losses.into_iter().flatten().fold(0.0, |sum, loss| sum + loss) / (2 * count).max(1) as f64;
+    let halves = each.iter().map(|Position { divergence: [p, q], .. }| f64::from(0.5 * (p + q)));
+    let divergence = halves.fold(0.0, |sum, half| sum + half) / count.max(1) as f64;
+    // An infinite disagreement that weighs nothing is nothing.
+    let penalty = if alpha == 0.0 { 0.0 } else { f64::from(alpha) * divergence };
+    [cross_entropy + penalty, cross_entropy, divergence].map(|number| number as f32)
+}
+
+impl Position {
+    /// From the logits of both passes; zeros without a right id.
+    pub(super) fn new([y, z]: [&[f32]; 2], id: Option<usize>, smoothing: f32) -> Self {
+        let Some(id) = id else {
+            return Self { losses: [0.0; 2], logsumexp: [f32::INFINITY; 2], divergence: [0.0; 2] };
+        };
+        let [(first, a), (second, b)] = [row_loss(y, id, smoothing), row_loss(z, id, smoothing)];
+        Self { losses: [first, second], logsumexp: [a, b], divergence: divergences(y, z, [a, b]) }
+    }
+
+    /// Turns the logits of both passes into their gradients.
+    pub(super) fn go_back(self, [y, z]: [&mut [f32]; 2], target: u32, weights: Weights) {
+        if self.logsumexp == [f32::INFINITY; 2] {
+            y.fill(0.0);
+            return z.fill(0.0);
+        }
+        position_gradient(y, z, self, weights);
+        for (row, logsumexp) in [y, z].into_iter().zip(self.logsumexp) {
+            if logsumexp.is_finite() {
+                row[target as usize] -= weights.cross_entropy * (1.0 - weights.smoothing);
+            }
+        }
+    }
+}
+
+/// Lets `work` write over the logits of each position in both passes; they stand in `out`, or are read from `source`.
+fn go_back(out: &mut Tensor, source: Option<&Tensor>, work: impl Fn(usize, [&mut [f32]; 2]) + Sync) {
     let [rows, vocab_size] = out.rows();
     if out.is_empty() {
         return;
@@ -139,17 +164,7 @@ fn go_back(
             y.copy_from_slice(&source.data()[start..start + vocab_size]);
             z.copy_from_slice(&source.data()[half + start..half + start + vocab_size]);
         }
-        let (position, weights) = what(index);
-        if position.logsumexp == [f32::INFINITY; 2] {
-            y.fill(0.0);
-            return z.fill(0.0);
-        }
-        position_gradient(y, z, position, weights);
-        for (row, logsumexp) in [y, z].into_iter().zip(position.logsumexp) {
-            if logsumexp.is_finite() {
-                row[targets[index] as usize] -= weights.cross_entropy * (1.0 - weights.smoothing);
-            }
-        }
+        work(index, [y, z]);
     });
 }
 
@@ -174,7 +189,7 @@ vectorised! {
 vectorised! {
     /// Logits of both passes become their gradients, but for the right id.
     fn position_gradient(y: &mut [f32], z: &mut [f32], position: Position, weights: Weights) {
-        let Position { logsumexp: [a, b], divergence: [forth, back] } = position;
+        let Position { logsumexp: [a, b], divergence: [forth, back], .. } = position;
         let shift = a - b;
         let (share, kl) = (weights.cross_entropy, weights.divergence);
         let floor = share * weights.smoothing / y.len() as f32;

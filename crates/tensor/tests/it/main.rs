@@ -15,6 +15,7 @@ mod instructions;
 mod layer_norm;
 mod linear;
 mod matmul;
+mod output;
 mod r_drop;
 mod reduce;
 mod rms_norm;

@@ -220,7 +220,8 @@ impl Curves<'_> {
 
     fn of_score(&self, score: &str) -> Vec<Series> {
         // Of TER and other error rates the least is best.
-        let is_error = ["TER", "WER", "CER"].iter().any(|error| score.to_uppercase().starts_with(error));
+        let is_error =
+            ["TER", "WER", "CER", "SER"].iter().any(|error| score.to_uppercase().starts_with(error));
         let better = if is_error { f64::lt } else { f64::gt };
         let series = self.runs.iter().enumerate().map(|(index, run)| {
             let points = self.valid_points(run, |line| line.scores.get(score).copied());

@@ -64,6 +64,14 @@ impl Block<'_> {
         })
     }
 
+    /// The first query and the first key, where neither queries nor keys have gaps.
+    pub(super) fn corner(&self) -> Option<[usize; 2]> {
+        match &*self.keys {
+            &[Run { first, step: 1, .. }] if self.queries.step == 1 => Some([self.queries.first, first]),
+            _ => None,
+        }
+    }
+
     /// Every column with its key.
     pub(super) fn keys_by_column(&self) -> impl Iterator<Item = (usize, usize)> {
         self.keys.iter().flat_map(|run| run.positions()).enumerate()

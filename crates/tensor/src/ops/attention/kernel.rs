@@ -97,6 +97,10 @@ impl Plan {
     /// Drops weights of a block as their place in batch × head × query × key says.
     fn drop_weights(&self, index: usize, block: &Block<'_>, weights: &mut [f32]) {
         let Some(mask) = self.mask else { return };
+        if let Some([query, key]) = block.corner() {
+            let start = (index * self.q_len + query) * self.k_len + key;
+            return mask.apply_rows(start, self.k_len, weights, block.n_keys);
+        }
         for (query, weights) in block.queries().zip(weights.chunks_exact_mut(block.n_keys)) {
             let start = (index * self.q_len + query) * self.k_len;
             for (column, run) in block.runs() {

@@ -1,0 +1,125 @@
+//! `polyhead average`: one model from the mean of several checkpoints.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible};
+use polyhead_train::average::{Averaged, average};
+use polyhead_train::checkpoint::Checkpoints;
+use polyhead_train::metrics_file::{FILE_NAME, Line, ValidLine, read};
+
+use crate::conversion::Folders;
+use crate::model_folder::file_name;
+use crate::report::{Failure, Misuse, note};
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead average runs/en-de --last 5 --out en-de-averaged
+  polyhead average runs/en-de --best 3 --metric BLEU --out en-de-best
+  polyhead average runs/en-de/checkpoints/step-00004000 runs/en-de/checkpoints/step-00005000 --out mean
+
+Named with one run folder, its checkpoints are taken: those that it kept (checkpoint.keep_last and keep_best of its
+config). Numbers are added in double precision.";
+
+/// Options of `polyhead average`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Average {
+    /// The folder of a run, or folders of checkpoints
+    #[arg(value_name = "FOLDER", required = true)]
+    folders: Vec<PathBuf>,
+    /// Take the newest N checkpoints of the run
+    #[arg(long, value_name = "N", conflicts_with = "best")]
+    last: Option<usize>,
+    /// Take the N checkpoints of the run that validated best
+    #[arg(long, value_name = "N")]
+    best: Option<usize>,
+    /// What is best: a score by its name in metrics.jsonl, or loss [default: the first score, else loss]
+    #[arg(long, value_name = "NAME", requires = "best")]
+    metric: Option<String>,
+    /// The folder to write
+    #[arg(long, short, value_name = "DIR")]
+    out: PathBuf,
+    /// Replace the model, tokeniser and README that are in --out
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Average {
+    pub(crate) fn run(self) -> Result<()> {
+        let folders = self.checkpoints()?;
+        let target = Folders { from: folders[0].clone(), to: self.out.clone(), overwrite: self.overwrite };
+        target.check()?;
+        let Averaged { model, parameters, .. } = average(&folders)?;
+        let layout =
+            if marian_compatible(model.config()).is_ok() { Layout::Marian } else { Layout::Polyhead };
+        target.write(&model, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
+        let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
+        note(&format!("the mean of {}", names.join(", ")));
+        Ok(())
+    }
+
+    /// The folders that are meant.
+    fn checkpoints(&self) -> Result<Vec<PathBuf>> {
+        let [run] = self.folders.as_slice() else { return self.several() };
+        let checkpoints = Checkpoints::of_run(run);
+        let steps = checkpoints.steps();
+        if steps.is_empty() {
+            return self.several();
+        }
+        let chosen = match (self.last, self.best) {
+            (Some(last), _) => steps[steps.len().saturating_sub(last)..].to_vec(),
+            (_, Some(best)) => best_steps(run, &steps, best, self.metric.as_deref())?,
+            _ => steps,
+        };
+        if chosen.is_empty() {
+            let message = format!("{}: no checkpoint that was validated is left", run.display());
+            return Err(Failure { message, hint: "take the newest ones with --last".into() }.into());
+        }
+        Ok(chosen.into_iter().map(|step| checkpoints.path(step)).collect())
+    }
+
+    fn several(&self) -> Result<Vec<PathBuf>> {
+        if self.last.is_some() || self.best.is_some() {
+            return Err(Misuse {
+                message: "--last and --best choose among the checkpoints of a run, expected one run folder"
+                    .into(),
+                hint: "name the folder that train wrote to".into(),
+            }
+            .into());
+        }
+        Ok(self.folders.clone())
+    }
+}
+
+/// Those of `steps` with the best validations, in order.
+fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> Result<Vec<u64>> {
+    let lines = read(&run.join(FILE_NAME))?;
+    let valid: Vec<&ValidLine> = lines
+        .iter()
+        .filter_map(|line| if let Line::Valid(line) = line { Some(line) } else { None })
+        .filter(|line| steps.contains(&line.step))
+        .collect();
+    let first = valid.iter().find_map(|line| line.scores.keys().next().cloned());
+    let metric = metric.map(str::to_owned).or(first).unwrap_or_else(|| "loss".into());
+    // Losses and error rates are better when smaller.
+    let merit = |line: &ValidLine| -> Option<f64> {
+        match line.scores.get(&metric) {
+            Some(score) if metric.ends_with("ER") => Some(-score),
+            Some(score) => Some(*score),
+            None => (metric == "loss").then_some(-line.loss),
+        }
+    };
+    if valid.iter().any(|line| merit(line).is_none()) {
+        let known: Vec<String> = valid.iter().flat_map(|line| line.scores.keys().cloned()).collect();
+        let message = format!("--metric {metric}, expected loss or one of {}", known.join(", "));
+        return Err(Misuse { message, hint: "metrics.jsonl of the run shows the names".into() }.into());
+    }
+    let mut sorted: Vec<(f64, u64)> =
+        valid.iter().filter_map(|line| Some((merit(line)?, line.step))).collect();
+    sorted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut chosen: Vec<u64> = sorted.into_iter().take(count).map(|(_, step)| step).collect();
+    chosen.sort_unstable();
+    Ok(chosen)
+}
