@@ -20,6 +20,8 @@ pub(crate) enum Command {
     /// Train tokenisers and use them: text to ids and back
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Look a corpus through and write a recipe for it
+    Init(Box<commands::init::Init>),
     /// Train a model by a recipe, or go on with a run
     Train(Box<commands::train::Train>),
     /// Make one model of the mean of several checkpoints

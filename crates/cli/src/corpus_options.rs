@@ -49,8 +49,7 @@ impl CorpusOptions {
             return Ok(self.tsv(path.clone()));
         }
         if let Some(path) = jsonl {
-            let [source_field, target_field] = self.fields.clone();
-            return Ok(Corpus::Jsonl { path: path.clone(), source_field, target_field });
+            return Ok(self.jsonl(path.clone()));
         }
         Err(Misuse {
             message: "no corpus given, expected --source and --target, --tsv or --jsonl".into(),
@@ -63,6 +62,12 @@ impl CorpusOptions {
     pub(crate) fn tsv(&self, path: PathBuf) -> Corpus {
         let [source_column, target_column] = self.columns;
         Corpus::Tsv { path, source_column, target_column }
+    }
+
+    /// A JSONL file with these fields.
+    pub(crate) fn jsonl(&self, path: PathBuf) -> Corpus {
+        let [source_field, target_field] = self.fields.clone();
+        Corpus::Jsonl { path, source_field, target_field }
     }
 }
 

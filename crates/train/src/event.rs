@@ -7,6 +7,7 @@ use polyhead_text::doctor::Report;
 
 use crate::checkpoint::Damaged;
 use crate::dataset::Skipped;
+use crate::embeddings::Filled;
 use crate::memory::Forecast;
 use crate::metrics_file::{TrainLine, ValidLine};
 use crate::validation::Sample;
@@ -31,6 +32,13 @@ pub enum Event {
     },
     /// What the run is going to be.
     Planned(Plan),
+    /// Embeddings of a new model start from a file of vectors.
+    Embedded {
+        /// The file.
+        path: PathBuf,
+        /// What was found in it for each table.
+        tables: Vec<Filled>,
+    },
     /// It goes on from a checkpoint.
     Resumed {
         /// The step after which it goes on.

@@ -3,6 +3,8 @@
 //! Teacher forcing: the decoder is given the target shifted by one and shall say the target. The loss is the mean
 //! cross-entropy over all target tokens of a step, however many batches it has.
 
+use std::path::Path;
+
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
@@ -11,8 +13,10 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
 use polyhead_tensor::{Gradients, Parameters, Tape};
 
-use crate::config::{OptimizerConfig, TrainConfig};
+use crate::config::{OptimizerConfig, RunConfig};
 use crate::dataset::{Batch, EpochData};
+use crate::embeddings::{self, Filled};
+use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// A model that learns.
@@ -36,17 +40,27 @@ pub(crate) struct LearnerOptions {
     pub(crate) ema: f32,
     pub(crate) clip_norm: f32,
     pub(crate) accumulate: usize,
+    pub(crate) embeddings: Embeddings,
+}
+
+/// Whether embeddings are trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Embeddings {
+    Trained,
+    Frozen,
 }
 
 impl LearnerOptions {
-    pub(crate) fn new(train: &TrainConfig, optimizer: &OptimizerConfig, seed: u64) -> Self {
+    pub(crate) fn new(config: &RunConfig) -> Self {
+        let RunConfig { seed, train, optimizer, .. } = config;
         Self {
-            seed,
+            seed: *seed,
             label_smoothing: train.label_smoothing,
             r_drop: train.r_drop,
             ema: train.ema,
             clip_norm: if optimizer.clip_norm > 0.0 { optimizer.clip_norm } else { f32::INFINITY },
             accumulate: train.accumulate,
+            embeddings: if config.embeddings.frozen { Embeddings::Frozen } else { Embeddings::Trained },
         }
     }
 
@@ -79,10 +93,20 @@ impl Learner {
         let mut parameters = Parameters::default();
         let model = Translator::new(config, &mut parameters)?;
         parameters.initialise(options.seed);
+        if options.embeddings == Embeddings::Frozen {
+            embeddings::freeze(&mut parameters);
+        }
         let OptimizerConfig { beta1, beta2, epsilon, weight_decay, .. } = *optimizer;
         let adam = Adam::new(AdamOptions { learning_rate: 0.0, beta1, beta2, epsilon, weight_decay });
         let average = (options.ema > 0.0).then(|| parameters.clone());
         Ok(Self { model, parameters, adam, average, options })
+    }
+
+    /// Lets the embeddings of a new model start from the vectors in a file.
+    pub(crate) fn embed(&mut self, vocabulary: &Vocabulary, path: &Path) -> Result<Vec<Filled>> {
+        let filled = embeddings::fill(&mut self.parameters, vocabulary, path)?;
+        self.average = self.average.take().map(|_| self.parameters.clone());
+        Ok(filled)
     }
 
     /// The parameters that are validated and kept.

@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         folder: &'a Path,
         tell: &'a mut dyn FnMut(&Event),
     ) -> Result<Self> {
-        let learner_options = LearnerOptions::new(&config.train, &config.optimizer, config.seed);
+        let learner_options = LearnerOptions::new(config);
         plan(config, preparation, learner_options, tell)?;
         let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         let checkpoints = Checkpoints::of_run(folder);
@@ -137,6 +137,9 @@ impl<'a> Run<'a> {
         if found.is_none() && !damaged.is_empty() {
             // A damaged one may have given the learner some of its numbers.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
+        }
+        if found.is_none() {
+            embed(&mut learner, config, preparation, tell)?;
         }
         let state = found.unwrap_or_else(State::new);
         if options.start == Start::Resume {
@@ -237,6 +240,7 @@ impl<'a> Run<'a> {
             None => {
                 let options = self.learner.options;
                 self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
+                embed(&mut self.learner, self.config, self.preparation, self.tell)?;
                 State::new()
             }
         };
@@ -449,6 +453,20 @@ impl<'a> Run<'a> {
             None
         }
     }
+}
+
+/// Lets the embeddings of a new learner start from vectors, where the config names some.
+fn embed(
+    learner: &mut Learner,
+    config: &RunConfig,
+    preparation: &Preparation,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<()> {
+    if let Some(path) = &config.embeddings.init {
+        let tables = learner.embed(&preparation.vocabulary, path)?;
+        tell(&Event::Embedded { path: path.clone(), tables });
+    }
+    Ok(())
 }
 
 /// The sum of a folder's weights, where they are one file.

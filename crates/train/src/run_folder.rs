@@ -97,7 +97,8 @@ impl RunFolder {
     /// Refuses to go on with another config or other text than the run began with; says what differs.
     pub(crate) fn check(&self, config: &RunConfig, was: &Origin, now: &Origin) -> Result<()> {
         let stored = config::load(&self.path.join(CONFIG), &[])?;
-        let differences = differences(&stored, config);
+        // The run's own config holds absolute paths.
+        let differences = differences(&stored, &config.with_absolute_paths());
         if !differences.is_empty() {
             return Err(Error::run(
                 &self.path,

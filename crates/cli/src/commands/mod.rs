@@ -7,6 +7,7 @@ pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod init;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -28,6 +29,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
+        Command::Init(init) => init.run(),
         Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),
         Command::Evaluate(evaluate) => evaluate.run(),

@@ -4,10 +4,12 @@
 mod bench;
 mod data;
 mod killed;
+mod init;
 mod model;
 mod plot;
 mod program;
 mod score;
 mod tidy;
 mod tokenizer;
+mod train;
 mod translate;

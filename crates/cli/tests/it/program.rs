@@ -71,7 +71,9 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 fn help_names_every_command() {
     let folder = folder(&[]);
     let out = polyhead(folder.path(), &["--help"], "").ok();
-    for command in ["data", "tokenizer", "score", "info", "parity", "import", "export", "plot"] {
+    for command in
+        ["data", "tokenizer", "init", "train", "score", "info", "parity", "import", "export", "plot"]
+    {
         assert!(out.contains(command), "{out}");
     }
     for command in [
@@ -82,6 +84,8 @@ fn help_names_every_command() {
         &["data", "check"],
         &["data", "clean"],
         &["data", "stats"],
+        &["init"],
+        &["train"],
         &["score"],
         &["info"],
         &["parity"],
@@ -125,6 +129,9 @@ fn misuse_exits_with_2() {
         &["export", "x", "y"],
         &["export", "x", "y", "--layout", "onnx"],
         &["export", "x", "y", "--layout", "marian", "--max-shard-size", "0"],
+        &["init"],
+        &["init", "--tsv", "x", "--from", "en"],
+        &["init", "--tsv", "x", "--valid-tsv", "y", "--hold-out", "5"],
         &["data", "check"],
         &["data", "check", "--tsv", "x", "--columns", "0,1"],
         &["data", "check", "--tsv", "x", "--max-ratio", "0.5"],

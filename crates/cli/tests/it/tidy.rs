@@ -34,8 +34,9 @@ fn files() -> Vec<(String, String)> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let fuzzed =
                 ["corpus", "artifacts", "coverage"].iter().any(|left| path == root.join("fuzz").join(left));
-            // In a second working tree `.git` is a file.
-            if fuzzed || [".git", "target", "proptest-regressions"].contains(&name.as_str()) {
+            // In a second working tree `.git` is a file. A link leads out of the repository, as to data that lie elsewhere.
+            let left = [".git", "target", "proptest-regressions"].contains(&name.as_str());
+            if fuzzed || left || path == root.join("runs") || path.is_symlink() {
                 continue;
             }
             if path.is_dir() {

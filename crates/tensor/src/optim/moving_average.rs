@@ -10,9 +10,9 @@ use crate::parameters::Parameters;
 /// Numbers of one task.
 const TASK: usize = 1 << 15;
 
-/// Moves `average` towards `parameters`, which must be the parameters of the same model.
+/// Moves `average` towards `parameters`, which must be the parameters of the same model. What is frozen keeps its bits.
 pub fn moving_average(average: &mut Parameters, parameters: &Parameters, decay: f32) {
-    for (id, _, value) in parameters.iter() {
+    for (id, _, value) in parameters.iter().filter(|(id, _, _)| !parameters.is_frozen(*id)) {
         let average = average.value_mut(id).data_mut().par_chunks_mut(TASK);
         average
             .zip(value.data().par_chunks(TASK))
@@ -44,5 +44,16 @@ mod tests {
         }
         // ((1/2 + 2/2)/2 + 4/2)/2 + 8/2, and the same with -2 at the start.
         assert_eq!(average.value(id).data(), [5.375, -5.5]);
+    }
+
+    #[test]
+    fn what_is_frozen_keeps_its_bits() {
+        let mut parameters = Parameters::default();
+        let values: Vec<f32> = (1..100).map(|number| 1.0 / number as f32).collect();
+        let id = parameters.add("x", Tensor::new(&[99], values.clone()));
+        let mut average = parameters.clone();
+        parameters.freeze(id);
+        (0..50).for_each(|_| moving_average(&mut average, &parameters, 0.97));
+        assert_eq!(average.value(id).data(), values);
     }
 }

@@ -84,12 +84,8 @@ fn check(config: &RunConfig) -> Result<()> {
     if !(0.0..1.0).contains(&train.label_smoothing) {
         return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
     }
-    if tokenizer.target_kind.is_some() && tokenizer.sides == Sides::Shared {
-        return wrong(
-            "tokenizer.target_kind",
-            "a kind of its own".into(),
-            "tokenizer.sides = \"separate\" beside it",
-        );
+    if let Some((key, found, expected)) = alone(config) {
+        return wrong(key, found.into(), expected);
     }
     if train.r_drop < 0.0 || !train.r_drop.is_finite() {
         return wrong("train.r_drop", train.r_drop.to_string(), "0 or more");
@@ -116,6 +112,20 @@ fn check(config: &RunConfig) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// A key without another that it needs: what it says, and what should stand beside it.
+fn alone(config: &RunConfig) -> Option<(&'static str, &'static str, &'static str)> {
+    let RunConfig { tokenizer, embeddings, .. } = config;
+    if tokenizer.target_kind.is_some() && tokenizer.sides == Sides::Shared {
+        return Some((
+            "tokenizer.target_kind",
+            "a kind of its own",
+            "tokenizer.sides = \"separate\" beside it",
+        ));
+    }
+    let is_alone = embeddings.frozen && embeddings.init.is_none();
+    is_alone.then_some(("embeddings.frozen", "true", "embeddings.init beside it"))
 }
 
 /// Makes the paths of a file relative to its folder.

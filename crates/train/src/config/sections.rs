@@ -212,9 +212,11 @@ impl TokenizerConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingsConfig {
-    /// Vectors in word2vec's or GloVe's text form, as wide as the model; none.
+    /// Vectors in word2vec's or GloVe's text form, plain or gzip, as wide as the model; none. They are brought to the size
+    /// that the model expects.
     pub init: Option<PathBuf>,
-    /// Whether rows that came from the file stay as they are; no, they are trained on. The whole table is frozen.
+    /// Whether the tables stay as they are, rows without a vector too, and the output layer where it is tied to them; no,
+    /// they are trained on.
     pub frozen: bool,
 }
 

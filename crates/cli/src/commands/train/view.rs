@@ -4,7 +4,10 @@ mod live;
 
 use std::sync::atomic::Ordering;
 
+use std::path::Path;
+
 use polyhead_train::dataset::Skipped;
+use polyhead_train::embeddings::Filled;
 use polyhead_train::event::{Event, Plan};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
@@ -65,6 +68,7 @@ fn text(event: &Event) -> Option<String> {
             text + &skips(skipped)
         }
         Event::Planned(plan) => planned(plan),
+        Event::Embedded { path, tables } => embedded(path, tables),
         Event::Resumed { step, damaged } => {
             let mut text = String::new();
             for damaged in damaged {
@@ -136,6 +140,16 @@ fn skips(skipped: &Skipped) -> String {
             grouped(skipped.too_long as u64),
             corpus + 1
         );
+    }
+    text
+}
+
+fn embedded(path: &Path, tables: &[Filled]) -> String {
+    let mut text = format!("{}: vectors to start from", path.display());
+    for Filled { table, found, entries } in tables {
+        let share = 100.0 * *found as f64 / (*entries).max(1) as f64;
+        let (found, entries) = (grouped(*found as u64), grouped(*entries as u64));
+        text += &format!("\n    {table}: {found} of {entries} entries found ({share:.1} %)");
     }
     text
 }
