@@ -3,8 +3,8 @@
 
 mod bench;
 mod data;
-mod killed;
 mod init;
+mod killed;
 mod model;
 mod plot;
 mod program;

@@ -6,15 +6,16 @@
 //!
 //! Paths in a file are relative to its folder. An unknown key is an error that names the nearest known one.
 
+mod data;
 mod model;
 mod read;
 mod sections;
 
+pub use data::{CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfig};
 pub use model::{PRESETS, resolve_model};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
-    CheckpointConfig, CorpusConfig, DataConfig, Divergence, EmbeddingsConfig, Final, Metric, OptimizerConfig,
-    Precision, Sides, TokenizerConfig, TrainConfig, ValidationConfig,
+    CheckpointConfig, Divergence, Final, Metric, OptimizerConfig, Precision, TrainConfig, ValidationConfig,
 };
 
 use std::path::PathBuf;

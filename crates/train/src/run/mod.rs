@@ -1,0 +1,281 @@
+//! A training run from its beginning, or from where it stopped, to its finished model.
+
+mod pace;
+mod plan;
+mod saving;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use polyhead_text::batch::Position;
+
+use self::plan::plan;
+use crate::Result;
+use crate::checkpoint::Checkpoints;
+use crate::config::RunConfig;
+use crate::dataset::EpochData;
+use crate::event::{Ending, Event, Progress};
+use crate::learner::{Learner, LearnerOptions, StepReport};
+use crate::log::Log;
+use crate::metrics_file::TrainLine;
+use crate::preparation::{Corpora, Preparation};
+use crate::run_folder::RunFolder;
+use crate::schedule::Schedule;
+use crate::state::{State, Window};
+
+/// Whether a run begins or goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// It begins; a run that is in the folder already is an error.
+    #[default]
+    New,
+    /// It goes on from the newest checkpoint, or begins where there is none.
+    Resume,
+}
+
+/// How a run is started.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunOptions<'a> {
+    /// Whether it begins or goes on; it begins.
+    pub start: Start,
+    /// Minutes after which it stops to be resumed later, from now; no limit.
+    pub max_minutes: Option<f64>,
+    /// When this becomes true, the present step is finished, a checkpoint written and the run left; never.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// How it ended.
+    pub ending: Ending,
+    /// Steps made in all.
+    pub step: u64,
+    /// Seconds of training in all.
+    pub seconds: f64,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// Steps after which the time of an epoch is told.
+const TIMED_STEPS: u64 = 20;
+
+/// Trains as `config` says and tells what happens.
+pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+    let corpora = Corpora::new(config)?;
+    Schedule::new(&config.schedule, 1, config.train.max_steps)?;
+    let known = if options.start == Start::Resume { RunFolder::open(&config.out)? } else { None };
+    if known.is_none() {
+        RunFolder::create(&config.out)?;
+        corpora.examine(tell)?;
+    }
+    let preparation = Preparation::new(config, &corpora, &config.out, tell)?;
+    let folder = match known {
+        Some((folder, origin)) => {
+            folder.check(config, &origin, &preparation.origin)?;
+            folder
+        }
+        None => {
+            let folder = RunFolder::create(&config.out)?;
+            folder.begin(config, &preparation.origin)?;
+            folder
+        }
+    };
+    Run::new(config, options, &preparation, &folder.path, tell)?.run()
+}
+
+/// A run at work.
+struct Run<'a> {
+    config: &'a RunConfig,
+    options: RunOptions<'a>,
+    preparation: &'a Preparation,
+    folder: &'a Path,
+    tell: &'a mut dyn FnMut(&Event),
+    learner: Learner,
+    schedule: Schedule,
+    checkpoints: Checkpoints,
+    log: Log,
+    state: State,
+    /// When this process began to train, when it last wrote a checkpoint and when it last validated.
+    began: Instant,
+    saved: Instant,
+    judged: Instant,
+    /// Up to when the run's time is counted.
+    marked: Instant,
+    /// Batches of the present epoch.
+    batches_of_epoch: usize,
+    /// Steps made and seconds spent by this process.
+    own_steps: u64,
+    own_seconds: f64,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        config: &'a RunConfig,
+        options: RunOptions<'a>,
+        preparation: &'a Preparation,
+        folder: &'a Path,
+        tell: &'a mut dyn FnMut(&Event),
+    ) -> Result<Self> {
+        let learner_options = LearnerOptions::new(config);
+        plan(config, preparation, learner_options, tell)?;
+        let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
+        let checkpoints = Checkpoints::of_run(folder);
+        let (found, damaged) = checkpoints.restore(&mut learner)?;
+        if found.is_none() && !damaged.is_empty() {
+            // A damaged one may have given the learner some of its numbers.
+            learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
+        }
+        if found.is_none() {
+            embed(&mut learner, config, preparation, tell)?;
+        }
+        let state = found.unwrap_or_else(State::new);
+        if options.start == Start::Resume {
+            tell(&Event::Resumed { step: state.step, damaged });
+        }
+        let schedule = Schedule::new(&config.schedule, preparation.model.d_model, config.train.max_steps)?;
+        let log = Log::open(folder, state.step)?;
+        let now = Instant::now();
+        Ok(Self {
+            config,
+            options,
+            preparation,
+            folder,
+            tell,
+            learner,
+            schedule,
+            checkpoints,
+            log,
+            state,
+            began: now,
+            saved: now,
+            judged: now,
+            marked: now,
+            batches_of_epoch: 0,
+            own_steps: 0,
+            own_seconds: 0.0,
+        })
+    }
+
+    fn run(mut self) -> Result<Outcome> {
+        let ending = loop {
+            let epoch = self.epoch()?;
+            self.batches_of_epoch = epoch.len();
+            if let Some(ending) = self.train_epoch(&epoch)? {
+                break ending;
+            }
+        };
+        self.close(ending)?;
+        let State { step, seconds, .. } = self.state;
+        Ok(Outcome { ending, step, seconds, folder: self.folder.to_owned() })
+    }
+
+    fn epoch(&self) -> Result<EpochData> {
+        self.preparation.data.epoch(Preparation::batches(self.config), self.state.position.epoch)
+    }
+
+    /// Trains until the next batch is of another epoch, or the run ends.
+    fn train_epoch(&mut self, epoch: &EpochData) -> Result<Option<Ending>> {
+        let number = self.state.position.epoch;
+        while self.state.position.epoch == number {
+            if let Some(ending) = self.limit() {
+                return Ok(Some(ending));
+            }
+            let started = Instant::now();
+            let rate = self.schedule.rate(self.state.step + 1) * self.state.rate_factor;
+            let report = self.learner.step(epoch, self.state.position.batch, self.state.step + 1, rate)?;
+            let seconds = started.elapsed().as_secs_f64();
+            if let Some(what) = self.trouble(&report) {
+                self.go_back(&what)?;
+            } else {
+                self.advance(epoch, &report, (rate, seconds))?;
+                self.after_step()?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong with a step, if anything.
+    fn trouble(&mut self, report: &StepReport) -> Option<String> {
+        if !report.is_finite() {
+            let StepReport { loss, gradient_norm, .. } = report;
+            return Some(format!("loss {loss}, gradient norm {gradient_norm}: no numbers any more"));
+        }
+        let usual = self.state.usual_loss;
+        self.state
+            .explodes(report.loss)
+            .then(|| format!("loss {:.2}, usually {usual:.2}: it exploded", report.loss))
+    }
+
+    /// Counts a step and logs it.
+    fn advance(&mut self, epoch: &EpochData, report: &StepReport, (rate, seconds): (f64, f64)) -> Result<()> {
+        let state = &mut self.state;
+        state.step += 1;
+        state.target_tokens += report.tokens as u64;
+        state.position.batch += report.batches;
+        let epochs = state.position.epoch as f64 + state.position.batch as f64 / epoch.len() as f64;
+        if state.position.batch >= epoch.len() {
+            state.position = Position { epoch: state.position.epoch + 1, batch: 0 };
+        }
+        state.window.add(report, seconds);
+        self.own_steps += 1;
+        self.own_seconds += seconds;
+        self.tick();
+        let tokens_per_s = self.state.window.tokens as f64 / self.state.window.seconds.max(1e-9);
+        let padding = epoch.padding().waste();
+        let progress = Progress {
+            step: self.state.step,
+            epoch: epochs,
+            loss: report.loss,
+            learning_rate: rate,
+            tokens_per_s,
+            done: self.done(epochs),
+            padding,
+        };
+        (self.tell)(&Event::Stepped(progress));
+        if self.own_steps == TIMED_STEPS {
+            self.tell_time(epoch, epochs);
+        }
+        if self.state.step.is_multiple_of(self.config.train.log_every) {
+            let Window { loss, gradient_norm, steps, tokens, .. } = std::mem::take(&mut self.state.window);
+            let loss = loss / tokens as f64;
+            let line = TrainLine {
+                step: self.state.step,
+                epoch: epochs,
+                loss,
+                perplexity: loss.exp(),
+                learning_rate: rate,
+                gradient_norm: gradient_norm / steps as f64,
+                target_tokens: self.state.target_tokens,
+                tokens_per_s,
+                padding,
+                seconds: self.state.seconds,
+            };
+            self.log.train(&line)?;
+            (self.tell)(&Event::Logged(line));
+        }
+        Ok(())
+    }
+
+    /// Adds the time since the last call to the run's.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        self.state.seconds += now.duration_since(self.marked).as_secs_f64();
+        self.marked = now;
+    }
+}
+
+/// Lets the embeddings of a new learner start from vectors, where the config names some.
+fn embed(
+    learner: &mut Learner,
+    config: &RunConfig,
+    preparation: &Preparation,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<()> {
+    if let Some(path) = &config.embeddings.init {
+        let tables = learner.embed(&preparation.vocabulary, path)?;
+        tell(&Event::Embedded { path: path.clone(), tables });
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! How far a run has come, how long it will take, and whether it has reached a limit.
+
+use std::sync::atomic::Ordering;
+
+use super::Run;
+use crate::dataset::EpochData;
+use crate::event::{Ending, Event};
+use crate::memory::peak;
+
+impl Run<'_> {
+    /// Whether the run has reached a limit before its next step.
+    pub(super) fn limit(&self) -> Option<Ending> {
+        let train = &self.config.train;
+        let minutes = self.state.seconds / 60.0;
+        let own_minutes = self.began.elapsed().as_secs_f64() / 60.0;
+        if train.max_steps > 0 && self.state.step >= train.max_steps {
+            Some(Ending::Steps)
+        } else if train.max_epochs > 0 && self.state.position.epoch >= train.max_epochs {
+            Some(Ending::Epochs)
+        } else if train.max_minutes > 0.0 && minutes >= train.max_minutes {
+            Some(Ending::Time)
+        } else if self.config.validation.patience > 0 && self.state.waiting >= self.config.validation.patience
+        {
+            Some(Ending::Patience)
+        } else if self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+            || self.options.max_minutes.is_some_and(|most| own_minutes >= most)
+        {
+            Some(Ending::Stopped)
+        } else {
+            None
+        }
+    }
+
+    /// How long an epoch and the rest of the run will take.
+    pub(super) fn tell_time(&mut self, epoch: &EpochData, epochs: f64) {
+        let batches = self.own_steps as f64 * self.config.train.accumulate as f64;
+        let seconds = self.own_seconds / batches * epoch.len() as f64;
+        let train = &self.config.train;
+        let by_epochs = (train.max_epochs > 0).then(|| (train.max_epochs as f64 - epochs) * seconds);
+        let step = self.own_seconds / self.own_steps as f64;
+        let by_steps =
+            (train.max_steps > 0).then(|| train.max_steps.saturating_sub(self.state.step) as f64 * step);
+        let by_time = (train.max_minutes > 0.0).then(|| train.max_minutes * 60.0 - self.state.seconds);
+        let rest = [by_epochs, by_steps, by_time].into_iter().flatten().reduce(f64::min);
+        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: peak() });
+    }
+
+    /// Share of the way to the nearest limit.
+    pub(super) fn done(&self, epochs: f64) -> Option<f64> {
+        let train = &self.config.train;
+        let by_steps = (train.max_steps > 0).then(|| self.state.step as f64 / train.max_steps as f64);
+        let by_epochs = (train.max_epochs > 0).then(|| epochs / train.max_epochs as f64);
+        let by_time = (train.max_minutes > 0.0).then(|| self.state.seconds / 60.0 / train.max_minutes);
+        [by_steps, by_epochs, by_time].into_iter().flatten().reduce(f64::max).map(|done| done.min(1.0))
+    }
+}

@@ -1,0 +1,163 @@
+//! When a run saves and is judged, how it goes back after a divergence, and how it ends.
+
+use std::path::Path;
+use std::time::Instant;
+
+use polyhead_models::checkpoint::safetensors::Dtype;
+
+use super::{Run, embed};
+use crate::config::{CheckpointConfig, Divergence, Final};
+use crate::event::{Ending, Event};
+use crate::fingerprint::Fingerprint;
+use crate::finish::finish;
+use crate::learner::Learner;
+use crate::log::Log;
+use crate::metrics_file::ValidLine;
+use crate::model_folder::ModelFolder;
+use crate::state::{Judged, State};
+use crate::validation::Validation;
+use crate::{Error, Result};
+
+/// Whether a checkpoint is judged as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judging {
+    Now,
+    Later,
+}
+
+/// Most times that a run goes back and halves its rate.
+const MOST_SETBACKS: u32 = 5;
+impl Run<'_> {
+    /// Validates or saves where that is due.
+    pub(super) fn after_step(&mut self) -> Result<()> {
+        let minutes = |since: Instant| since.elapsed().as_secs_f64() / 60.0;
+        let (validation, checkpoint) = (&self.config.validation, &self.config.checkpoint);
+        let State { step, position, .. } = self.state;
+        let by_steps = validation.every_steps > 0 && step.is_multiple_of(validation.every_steps);
+        let by_epochs = validation.every_steps == 0
+            && position.batch == 0
+            && position.epoch.is_multiple_of(validation.every_epochs.max(1));
+        let by_minutes = validation.every_minutes > 0.0 && minutes(self.judged) >= validation.every_minutes;
+        if by_steps || by_epochs || by_minutes {
+            return self.save(Judging::Now);
+        }
+        let by_steps = checkpoint.every_steps > 0 && step.is_multiple_of(checkpoint.every_steps);
+        let by_minutes = checkpoint.every_minutes > 0.0 && minutes(self.saved) >= checkpoint.every_minutes;
+        if by_steps || by_minutes { self.save(Judging::Later) } else { Ok(()) }
+    }
+
+    /// Writes a checkpoint, judged if asked; one that was not judged yet at this step.
+    fn save(&mut self, judging: Judging) -> Result<()> {
+        let unfinished = self.checkpoints.begin(self.state.step)?;
+        let folder = ModelFolder {
+            run: self.config,
+            config: &self.preparation.model,
+            vocabulary: &self.preparation.vocabulary,
+        };
+        let card = format!("A checkpoint after {} steps.\n", self.state.step);
+        folder.write(unfinished.folder(), self.learner.kept(), Dtype::F32, &card)?;
+        if judging == Judging::Now {
+            self.state.milestones.push(self.state.step);
+        }
+        if let (Judging::Now, Some(valid)) = (judging, &self.preparation.valid) {
+            let turn = self.state.validations.len() as u64;
+            let found = valid.judge((&self.learner.model, self.learner.kept()), unfinished.folder(), turn)?;
+            self.tick();
+            let is_best =
+                self.state.judge(Judged { step: self.state.step, merit: found.merit, loss: found.loss });
+            let line = ValidLine { is_best, ..self.line(&found, unfinished.folder()) };
+            self.log.valid(&line, found.sample.as_ref())?;
+            self.judged = Instant::now();
+            (self.tell)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
+        }
+        let path = unfinished.finish(&self.learner, &self.state)?;
+        let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
+        let best = if r#final == Final::AverageBest { keep_best.max(average) } else { keep_best };
+        let mut wanted = self.state.best_steps(best);
+        if r#final == Final::AverageLast {
+            wanted.extend(self.state.last_milestones(average));
+        }
+        self.checkpoints.prune(keep_last, &wanted)?;
+        self.saved = Instant::now();
+        self.tick();
+        (self.tell)(&Event::Saved(path));
+        Ok(())
+    }
+
+    /// The line of the record for what was found about the model in `folder`.
+    fn line(&self, found: &Validation, folder: &Path) -> ValidLine {
+        ValidLine {
+            step: self.state.step,
+            epoch: self.epochs(),
+            loss: found.loss,
+            perplexity: found.loss.exp(),
+            scores: found.scores.clone(),
+            is_best: false,
+            sha256: weights_sum(folder),
+            seconds: self.state.seconds,
+        }
+    }
+
+    /// Epochs made, by the position alone.
+    fn epochs(&self) -> f64 {
+        let State { position, .. } = &self.state;
+        let batches = self.batches_of_epoch.max(1) as f64;
+        position.epoch as f64 + position.batch as f64 / batches
+    }
+
+    /// The last checkpoint, and the finished model unless the run is only interrupted.
+    pub(super) fn close(&mut self, ending: Ending) -> Result<()> {
+        let is_saved = self.checkpoints.steps().last() == Some(&self.state.step);
+        let is_milestone = self.state.milestones.last() == Some(&self.state.step);
+        if ending == Ending::Stopped {
+            return if is_saved { Ok(()) } else { self.save(Judging::Later) };
+        }
+        if !is_saved || !is_milestone {
+            self.save(Judging::Now)?;
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let found = finish(self.config, self.preparation, &self.state, self.folder)?;
+        let scores = found.validation.map(|judged| self.line(&judged, &found.path));
+        (self.tell)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
+        Ok(())
+    }
+
+    /// The last checkpoint with half the rate, or the end of the run.
+    pub(super) fn go_back(&mut self, what: &str) -> Result<()> {
+        let step = self.state.step + 1;
+        let diverged = |what: String| Err(Error::Diverged { step, what });
+        let last = self.checkpoints.steps().last().map(|&step| self.checkpoints.path(step));
+        let place = last.map_or("none was written yet".into(), |path| path.display().to_string());
+        if self.config.train.divergence == Divergence::Stop {
+            return diverged(format!("{what}; the last good checkpoint: {place}"));
+        }
+        if self.state.setbacks >= MOST_SETBACKS {
+            return diverged(format!(
+                "{what}, after the rate was halved {MOST_SETBACKS} times; the last good checkpoint: {place}"
+            ));
+        }
+        let (factor, setbacks) = (self.state.rate_factor / 2.0, self.state.setbacks + 1);
+        let (found, _) = self.checkpoints.restore(&mut self.learner)?;
+        self.state = match found {
+            Some(state) => state,
+            None => {
+                let options = self.learner.options;
+                self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
+                embed(&mut self.learner, self.config, self.preparation, self.tell)?;
+                State::new()
+            }
+        };
+        (self.state.rate_factor, self.state.setbacks) = (factor, setbacks);
+        self.log = Log::open(self.folder, self.state.step)?;
+        (self.tell)(&Event::WentBack { step, to: self.state.step, what: what.into(), factor });
+        Ok(())
+    }
+}
+
+/// The sum of a folder's weights, where they are one file.
+fn weights_sum(folder: &Path) -> Option<String> {
+    Fingerprint::of(&folder.join("model.safetensors")).ok().map(|found| found.sha256)
+}
