@@ -79,16 +79,17 @@ impl Checkpoints {
     /// Removes what a killed run left behind.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(".tmp")) {
+            let path = entry.path();
+            let is_hidden = entry.file_name().to_str().is_some_and(|name| name.starts_with('.'));
+            if is_hidden && path.extension().is_some_and(|extension| extension == "tmp") {
                 // What cannot be removed now only takes space.
-                let _ = fs::remove_dir_all(entry.path());
+                let _ = fs::remove_dir_all(path);
             }
         }
     }
 
     /// Gives the newest whole checkpoint to the learner, and names those that were damaged.
-    pub(crate) fn restore(&self, learner: &mut Learner) -> Result<(Option<State>, Vec<Damaged>)> {
+    pub(crate) fn restore(&self, learner: &mut Learner) -> (Option<State>, Vec<Damaged>) {
         let mut damaged = Vec::new();
         for step in self.steps().into_iter().rev() {
             let path = self.path(step);
@@ -97,11 +98,11 @@ impl Checkpoints {
                 continue;
             }
             match read(&path, learner) {
-                Ok(state) => return Ok((Some(state), damaged)),
+                Ok(state) => return (Some(state), damaged),
                 Err(error) => damaged.push(Damaged { path, reason: error.to_string() }),
             }
         }
-        Ok((None, damaged))
+        (None, damaged)
     }
 
     /// Removes what is neither among the newest nor `wanted`.

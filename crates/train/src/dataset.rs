@@ -193,7 +193,9 @@ impl Dataset {
             .collect::<Result<Vec<_>>>()?;
         let mut encoded = Encoded::default();
         let [_, end_id] = self.vocabulary.special_ids();
-        ids.iter().for_each(|ids| encoded.push(ids, end_id));
+        for ids in &ids {
+            encoded.push(ids, end_id);
+        }
         Ok(encoded)
     }
 }

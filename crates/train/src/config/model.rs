@@ -29,7 +29,7 @@ pub(super) fn complete(given: &Table) -> Result<Table> {
     let config = TransformerConfig::named(preset, 0).ok_or_else(|| unknown_preset(preset))?;
     let mut table = Table::try_from(&config)
         .map_err(|error| Error::config("model", error.to_string(), "correct the section [model]"))?;
-    DERIVED.iter().for_each(|key| drop(table.remove(*key)));
+    table.retain(|key, _| !DERIVED.contains(&key));
     for (key, value) in given.iter().filter(|(key, _)| *key != "preset") {
         if BOTH_STACKS.contains(&key.as_str()) {
             for stack in ["encoder", "decoder"] {

@@ -136,11 +136,11 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     };
     let within = |table: &mut Table, keys: &[&str]| {
-        keys.iter().for_each(|key| {
+        for key in keys {
             if let Some(value) = table.get_mut(*key) {
                 anchor(value);
             }
-        });
+        }
     };
     within(table, &["out"]);
     for (section, key) in [("tokenizer", "file"), ("embeddings", "init")] {

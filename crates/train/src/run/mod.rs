@@ -71,16 +71,13 @@ pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&
         corpora.examine(tell)?;
     }
     let preparation = Preparation::new(config, &corpora, &config.out, tell)?;
-    let folder = match known {
-        Some((folder, origin)) => {
-            folder.check(config, &origin, &preparation.origin)?;
-            folder
-        }
-        None => {
-            let folder = RunFolder::create(&config.out)?;
-            folder.begin(config, &preparation.origin)?;
-            folder
-        }
+    let folder = if let Some((folder, origin)) = known {
+        folder.check(config, &origin, &preparation.origin)?;
+        folder
+    } else {
+        let folder = RunFolder::create(&config.out)?;
+        folder.begin(config, &preparation.origin)?;
+        folder
     };
     Run::new(config, options, &preparation, &folder.path, tell)?.run()
 }
@@ -122,7 +119,7 @@ impl<'a> Run<'a> {
         plan(config, preparation, learner_options, tell)?;
         let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         let checkpoints = Checkpoints::of_run(folder);
-        let (found, damaged) = checkpoints.restore(&mut learner)?;
+        let (found, damaged) = checkpoints.restore(&mut learner);
         if found.is_none() && !damaged.is_empty() {
             // A damaged one may have given the learner some of its numbers.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;

@@ -36,11 +36,11 @@ impl Run<'_> {
         let batches = self.own_steps as f64 * self.config.train.accumulate as f64;
         let seconds = self.own_seconds / batches * epoch.len() as f64;
         let train = &self.config.train;
-        let by_epochs = (train.max_epochs > 0).then(|| (train.max_epochs as f64 - epochs) * seconds);
+        let by_epochs = (train.max_epochs > 0).then_some((train.max_epochs as f64 - epochs) * seconds);
         let step = self.own_seconds / self.own_steps as f64;
         let by_steps =
             (train.max_steps > 0).then(|| train.max_steps.saturating_sub(self.state.step) as f64 * step);
-        let by_time = (train.max_minutes > 0.0).then(|| train.max_minutes * 60.0 - self.state.seconds);
+        let by_time = (train.max_minutes > 0.0).then_some(train.max_minutes * 60.0 - self.state.seconds);
         let rest = [by_epochs, by_steps, by_time].into_iter().flatten().reduce(f64::min);
         (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: peak() });
     }

@@ -140,15 +140,14 @@ impl Run<'_> {
             ));
         }
         let (factor, setbacks) = (self.state.rate_factor / 2.0, self.state.setbacks + 1);
-        let (found, _) = self.checkpoints.restore(&mut self.learner)?;
-        self.state = match found {
-            Some(state) => state,
-            None => {
-                let options = self.learner.options;
-                self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
-                embed(&mut self.learner, self.config, self.preparation, self.tell)?;
-                State::new()
-            }
+        let (found, _) = self.checkpoints.restore(&mut self.learner);
+        self.state = if let Some(state) = found {
+            state
+        } else {
+            let options = self.learner.options;
+            self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
+            embed(&mut self.learner, self.config, self.preparation, self.tell)?;
+            State::new()
         };
         (self.state.rate_factor, self.state.setbacks) = (factor, setbacks);
         self.log = Log::open(self.folder, self.state.step)?;
