@@ -114,7 +114,7 @@ impl Live {
         let text = format!(
             "{}  step {}  epoch {:.2}{}\n  loss {loss:.4} {}  perplexity {:.2}  rate {:.2e}\n  {} target tokens/s  {:.1} % \
              padding  {}{}",
-            self.bar_text(progress.done),
+            bar_text(progress.done),
             grouped(progress.step),
             progress.epoch,
             self.left(progress.done),
@@ -129,12 +129,6 @@ impl Live {
         text.lines().map(|line| line.chars().take(width).collect::<String>()).collect::<Vec<_>>().join("\n")
     }
 
-    fn bar_text(&self, done: Option<f64>) -> String {
-        let Some(done) = done else { return "training".into() };
-        let full = ((done * BAR as f64) as usize).min(BAR);
-        format!("{}{}  {:>2.0} %", "━".repeat(full), "─".repeat(BAR - full), 100.0 * done)
-    }
-
     /// The time that is left, judged by this process's own pace.
     fn left(&mut self, done: Option<f64>) -> String {
         let Some(done) = done else { return String::new() };
@@ -146,6 +140,13 @@ impl Live {
         let seconds = self.started.elapsed().as_secs_f64() / own * (1.0 - done);
         format!("  {} left", time(seconds))
     }
+}
+
+/// How far the run is, as a line that fills up.
+fn bar_text(done: Option<f64>) -> String {
+    let Some(done) = done else { return "training".into() };
+    let full = ((done * BAR as f64) as usize).min(BAR);
+    format!("{}{}  {:>2.0} %", "━".repeat(full), "─".repeat(BAR - full), 100.0 * done)
 }
 
 /// Losses as heights, the largest as high as can be.
