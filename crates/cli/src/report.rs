@@ -80,6 +80,9 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// What is said of a first interrupt.
+pub(crate) const STOPPING: &str = "finishing the step and saving; once more to leave at once";
+
 /// What is told of a first interrupt instead of ending the program.
 static STOPPED: OnceLock<&'static AtomicBool> = OnceLock::new();
 
@@ -93,7 +96,10 @@ pub(crate) fn stop_when_interrupted(stop: &'static AtomicBool) {
 pub(crate) fn clean_up_when_interrupted() {
     let handler = ctrlc::set_handler(|| {
         if STOPPED.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed)) {
-            note("finishing the step and saving; once more to leave at once");
+            // A terminal has a live view, which says it by itself.
+            if !std::io::stderr().is_terminal() {
+                note(STOPPING);
+            }
             return;
         }
         polyhead_text::output::remove_unfinished();

@@ -4,6 +4,7 @@
 mod bench;
 mod data;
 mod init;
+mod killed;
 mod model;
 mod plot;
 mod program;

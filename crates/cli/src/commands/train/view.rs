@@ -1,4 +1,8 @@
-//! What a run looks like: lines of text for a file or a terminal.
+//! What a run looks like: lines of text, and on a terminal a live view below them.
+
+mod live;
+
+use std::sync::atomic::Ordering;
 
 use std::path::Path;
 
@@ -7,23 +11,44 @@ use polyhead_train::embeddings::Filled;
 use polyhead_train::event::{Event, Plan};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
+use self::live::Live;
 use crate::report::{bytes, grouped, note};
 
 /// Shows the events of a run.
-pub(crate) struct View {}
+pub(crate) struct View {
+    live: Option<Live>,
+}
 
 impl View {
+    /// With a live view where standard error is a terminal.
     pub(crate) fn new() -> Self {
-        Self {}
+        Self { live: Live::on_terminal() }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
-        if let Some(text) = text(event) {
-            note(&text);
+        let Some(live) = &mut self.live else {
+            if let Some(text) = text(event) {
+                note(&text);
+            }
+            return;
+        };
+        if super::STOP.load(Ordering::Relaxed) {
+            live.stopping();
+        }
+        live.update(event);
+        // The live view shows what lines of the log, and samples, would repeat.
+        match (event, text(event)) {
+            (Event::Logged(_), _) | (_, None) => {}
+            (Event::Validated { .. }, Some(text)) => live.print(text.lines().next().unwrap_or_default()),
+            (_, Some(text)) => live.print(&text),
         }
     }
 
-    pub(crate) fn close(&mut self) {}
+    pub(crate) fn close(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.close();
+        }
+    }
 }
 
 /// The event in words; none for what only a live view shows.
@@ -158,7 +183,7 @@ fn logged(line: &TrainLine) -> String {
     )
 }
 
-fn judged(line: &ValidLine) -> String {
+pub(super) fn judged(line: &ValidLine) -> String {
     let mut text = format!("loss {:.4}, perplexity {:.2}", line.loss, line.perplexity);
     for (name, score) in &line.scores {
         text += &format!(", {name} {score:.2}");
@@ -167,7 +192,7 @@ fn judged(line: &ValidLine) -> String {
 }
 
 /// `3725` seconds as `1 h 2 min`.
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),

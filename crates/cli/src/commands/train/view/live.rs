@@ -1,0 +1,173 @@
+//! The live view: how far the run is, how fast and how well it learns, and its last validation.
+//!
+//! ```text
+//! ━━━━━━━━━━━━━╸──────────────  46 %  step 2,714  epoch 21.89  12 min 3 s left
+//!   loss 2.1034 ▇▆▅▄▃▃▂▂▂▁▁▁  perplexity 8.19  rate 4.29e-3
+//!   8,541 target tokens/s  6.9 % padding  3 min 12 s
+//!   validation at step 2,604: loss 1.6402, perplexity 5.16, BLEU 37.10
+//!   a man in an orange hat … → ein mann mit einem orangefarbenen hut …
+//! ```
+
+use std::collections::VecDeque;
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use console::Term;
+use indicatif::{ProgressBar, ProgressStyle};
+use polyhead_train::event::{Event, Progress};
+
+use super::{judged, time};
+use crate::report::{STOPPING, grouped};
+
+/// Columns of the curve of losses.
+const CURVE: usize = 24;
+/// Steps that make one column.
+const STEPS_A_COLUMN: u64 = 20;
+/// Columns of the bar.
+const BAR: usize = 28;
+const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A few lines that are drawn over themselves.
+pub(super) struct Live {
+    bar: ProgressBar,
+    started: Instant,
+    /// Share of the way that was done when this process began.
+    first_done: Option<f64>,
+    losses: VecDeque<f64>,
+    column: (f64, u64),
+    /// Mean loss of late.
+    loss: Option<f64>,
+    validation: String,
+}
+
+impl Live {
+    /// A view where standard error is a terminal.
+    pub(super) fn on_terminal() -> Option<Self> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = ProgressBar::no_length();
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("a valid template"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Some(Self {
+            bar,
+            started: Instant::now(),
+            first_done: None,
+            losses: VecDeque::new(),
+            column: (0.0, 0),
+            loss: None,
+            validation: String::new(),
+        })
+    }
+
+    /// Writes lines above the view.
+    pub(super) fn print(&self, text: &str) {
+        self.bar.suspend(|| crate::report::note(text));
+    }
+
+    pub(super) fn update(&mut self, event: &Event) {
+        match event {
+            Event::Stepped(progress) => {
+                self.count(progress.loss);
+                let lines = self.lines(progress);
+                self.bar.set_message(lines);
+            }
+            Event::Validated { line, sample, .. } => {
+                self.validation = format!("\n  validation at step {}: {}", grouped(line.step), judged(line));
+                if let Some(sample) = sample {
+                    self.validation += &format!("\n  {} → {}", sample.source, sample.translation);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says from now on that the run is about to end.
+    pub(super) fn stopping(&mut self) {
+        if !self.validation.ends_with(STOPPING) {
+            self.validation += &format!("\n  {STOPPING}");
+        }
+    }
+
+    pub(super) fn close(self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn count(&mut self, loss: f64) {
+        let follow = 0.05;
+        self.loss = Some(self.loss.map_or(loss, |mean| mean + follow * (loss - mean)));
+        self.column = (self.column.0 + loss, self.column.1 + 1);
+        if self.column.1 == STEPS_A_COLUMN {
+            self.losses.push_back(self.column.0 / STEPS_A_COLUMN as f64);
+            self.column = (0.0, 0);
+            if self.losses.len() > CURVE {
+                self.losses.pop_front();
+            }
+        }
+    }
+
+    fn lines(&mut self, progress: &Progress) -> String {
+        let loss = self.loss.unwrap_or(progress.loss);
+        // A line that wraps would not be drawn over.
+        let (_, columns) = Term::stderr().size();
+        let width = usize::from(columns.saturating_sub(1)).max(20);
+        let text = format!(
+            "{}  step {}  epoch {:.2}{}\n  loss {loss:.4} {}  perplexity {:.2}  rate {:.2e}\n  {} target tokens/s  {:.1} % \
+             padding  {}{}",
+            self.bar_text(progress.done),
+            grouped(progress.step),
+            progress.epoch,
+            self.left(progress.done),
+            curve(&self.losses),
+            loss.exp(),
+            progress.learning_rate,
+            grouped(progress.tokens_per_s as u64),
+            100.0 * progress.padding,
+            time(self.started.elapsed().as_secs_f64()),
+            self.validation
+        );
+        text.lines().map(|line| line.chars().take(width).collect::<String>()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn bar_text(&self, done: Option<f64>) -> String {
+        let Some(done) = done else { return "training".into() };
+        let full = ((done * BAR as f64) as usize).min(BAR);
+        format!("{}{}  {:>2.0} %", "━".repeat(full), "─".repeat(BAR - full), 100.0 * done)
+    }
+
+    /// The time that is left, judged by this process's own pace.
+    fn left(&mut self, done: Option<f64>) -> String {
+        let Some(done) = done else { return String::new() };
+        let first = *self.first_done.get_or_insert(done);
+        let own = done - first;
+        if own <= 0.0 {
+            return String::new();
+        }
+        let seconds = self.started.elapsed().as_secs_f64() / own * (1.0 - done);
+        format!("  {} left", time(seconds))
+    }
+}
+
+/// Losses as heights, the largest as high as can be.
+fn curve(losses: &VecDeque<f64>) -> String {
+    let finite = losses.iter().copied().filter(|loss| loss.is_finite());
+    let (least, most) =
+        finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), loss| (a.min(loss), b.max(loss)));
+    let height = |loss: f64| {
+        let share = if most > least { (loss - least) / (most - least) } else { 0.0 };
+        EIGHTHS[((share * 7.0).round() as usize).min(7)]
+    };
+    losses.iter().map(|&loss| height(loss)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_has_its_largest_loss_highest() {
+        assert_eq!(curve(&VecDeque::from([8.0, 4.5, 1.0])), "█▅▁");
+        assert_eq!(curve(&VecDeque::from([2.0, 2.0])), "▁▁");
+        assert_eq!(curve(&VecDeque::new()), "");
+    }
+}
