@@ -221,7 +221,7 @@ fn model(units: [Unit; 2], size: &Size) -> Vec<Setting> {
     let Size { preset, why_preset, dropout, .. } = size;
     let mut settings = vec![setting("model.preset", quoted(preset), *why_preset)];
     if *preset != "base" {
-        let reason = "norms before each layer: steady at a high rate; \"post\", the default, is what Marian's models have";
+        let reason = "before each layer they bear high rates (Xiong et al. 2020); \"post\", the default, is what Marian's models have";
         settings.push(setting("model.norm_order", "\"pre\"", reason));
         settings.push(setting("model.final_norm", "true", "goes with it"));
     }
