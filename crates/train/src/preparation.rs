@@ -27,6 +27,13 @@ pub(crate) struct Preparation {
     pub(crate) origin: Origin,
 }
 
+/// Whether a run has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Fresh,
+    Begun,
+}
+
 /// The corpora of a config.
 pub(crate) struct Corpora {
     train: Vec<Corpus>,
@@ -68,14 +75,17 @@ impl Corpora {
 }
 
 impl Preparation {
-    /// Reads everything; the tokeniser is the one in `folder`, or comes to lie there.
+    /// Reads everything; the tokeniser comes to lie in `folder`, and is the one there if the run has begun before.
     pub(crate) fn new(
         config: &RunConfig,
         corpora: &Corpora,
-        folder: &Path,
+        (folder, stage): (&Path, Stage),
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Self> {
-        let vocabulary = find_vocabulary(config, corpora, folder, tell)?;
+        let vocabulary = match (stage, Vocabulary::find(folder)?) {
+            (Stage::Begun, Some(found)) => found,
+            _ => new_vocabulary(config, corpora, folder, tell)?,
+        };
         let model = resolve_model(&config.model, vocabulary.sizes(), vocabulary.special_ids())?;
         if !vocabulary.is_shared() && matches!(model.tie, Tie::All | Tie::SourceTarget) {
             return Err(Error::config(
@@ -97,7 +107,7 @@ impl Preparation {
             skipped: data.skipped().clone(),
             valid: valid.as_ref().map(|valid| (valid.len(), valid.skipped())),
         });
-        let tokenizer_files = ["tokenizer.json", "source.json", "target.json"].map(|name| folder.join(name));
+        let tokenizer_files = Vocabulary::FILES.map(|name| folder.join(name));
         let origin = Origin {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: config.seed,
@@ -124,14 +134,15 @@ impl Preparation {
     }
 }
 
-fn find_vocabulary(
+/// The tokeniser of a run that has not begun: what an attempt before may have left is none of its own.
+fn new_vocabulary(
     config: &RunConfig,
     corpora: &Corpora,
     folder: &Path,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Vocabulary> {
-    if let Some(found) = Vocabulary::find(folder)? {
-        return Ok(found);
+    for path in Vocabulary::FILES.map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
+        std::fs::remove_file(path).map_err(|error| Error::io(path, "remove", error))?;
     }
     if let Some(file) = &config.tokenizer.file {
         let vocabulary = Vocabulary::of_file(file)?;

@@ -1,7 +1,7 @@
 //! The folder of a run: its config, what it was made from, and whether it can go on with what there is now.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use polyhead_text::output::Output;
@@ -10,12 +10,15 @@ use toml::Value;
 
 use crate::config::{self, RunConfig};
 use crate::fingerprint::Fingerprint;
+use crate::preparation::Stage;
 use crate::schedule::Curve;
 use crate::{Error, Result};
 
 /// The resolved config.
 pub(crate) const CONFIG: &str = "config.toml";
 const ORIGIN: &str = "run.json";
+/// Held by the process that trains.
+const LOCK: &str = ".lock";
 /// The finished model.
 pub(crate) const MODEL: &str = "model";
 
@@ -59,9 +62,9 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        if path.join(ORIGIN).exists() {
+    /// Makes the folder of a run, which a run that has not begun must have for itself.
+    pub(crate) fn create(path: &Path, stage: Stage) -> Result<Self> {
+        if stage == Stage::Fresh && path.join(ORIGIN).exists() {
             return Err(Error::run(
                 path,
                 "a run is there already, expected a new folder",
@@ -73,6 +76,21 @@ impl RunFolder {
         }
         fs::create_dir_all(path).map_err(|error| Error::io(path, "create the folder", error))?;
         Ok(Self { path: path.to_owned() })
+    }
+
+    /// Keeps other processes from training here until the file is dropped.
+    pub(crate) fn lock(&self) -> Result<File> {
+        let path = self.path.join(LOCK);
+        let file = File::create(&path).map_err(|error| Error::io(&path, "write", error))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(Error::run(
+                &self.path,
+                "another process trains here, expected a folder of its own for each",
+                "wait for it, or name another folder: --out",
+            )),
+            // A file system without locks does not keep anybody from training.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        }
     }
 
     /// Writes what the run is and what it is made from. The run has begun when this is there.

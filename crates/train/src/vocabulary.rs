@@ -24,6 +24,9 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
+    /// The names that its files may have.
+    pub(crate) const FILES: [&str; 3] = [BOTH, EACH[0], EACH[1]];
+
     /// The one in a run folder or model folder, if there is one.
     pub fn find(folder: &Path) -> Result<Option<Self>> {
         let [source, target] = EACH.map(|name| folder.join(name));

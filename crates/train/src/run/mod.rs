@@ -19,7 +19,7 @@ use crate::event::{Ending, Event, Progress};
 use crate::learner::{Learner, LearnerOptions, StepReport};
 use crate::log::Log;
 use crate::metrics_file::TrainLine;
-use crate::preparation::{Corpora, Preparation};
+use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::state::{State, Window};
@@ -66,19 +66,21 @@ pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&
     let corpora = Corpora::new(config)?;
     Schedule::new(&config.schedule, 1, config.train.max_steps)?;
     let known = if options.start == Start::Resume { RunFolder::open(&config.out)? } else { None };
-    if known.is_none() {
-        RunFolder::create(&config.out)?;
+    let stage = if known.is_some() { Stage::Begun } else { Stage::Fresh };
+    let folder = RunFolder::create(&config.out, stage)?;
+    let _lock = folder.lock()?;
+    if stage == Stage::Fresh {
         corpora.examine(tell)?;
     }
-    let preparation = Preparation::new(config, &corpora, &config.out, tell)?;
-    let folder = if let Some((folder, origin)) = known {
+    let preparation = Preparation::new(config, &corpora, (&config.out, stage), tell)?;
+    if let Some((folder, origin)) = known {
         folder.check(config, &origin, &preparation.origin)?;
-        folder
-    } else {
-        let folder = RunFolder::create(&config.out)?;
+    }
+    plan(config, &preparation, LearnerOptions::new(config), tell)?;
+    if stage == Stage::Fresh {
+        // From here on the run is there: what cannot work was refused before.
         folder.begin(config, &preparation.origin)?;
-        folder
-    };
+    }
     Run::new(config, options, &preparation, &folder.path, tell)?.run()
 }
 
@@ -116,7 +118,6 @@ impl<'a> Run<'a> {
         tell: &'a mut dyn FnMut(&Event),
     ) -> Result<Self> {
         let learner_options = LearnerOptions::new(config);
-        plan(config, preparation, learner_options, tell)?;
         let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         let checkpoints = Checkpoints::of_run(folder);
         let (found, damaged) = checkpoints.restore(&mut learner);

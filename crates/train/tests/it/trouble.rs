@@ -75,4 +75,23 @@ fn what_cannot_fit_into_memory_is_refused() {
     let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
     assert!(error.to_string().contains("GB are free"), "{error}");
+    // What was refused did not begin: the same folder takes a config that works, with another vocabulary.
+    let smaller = ["train.max_steps=2", "tokenizer.kind=character", "tokenizer.vocab_size=0"];
+    let config = toy::changed(folder.path(), &smaller);
+    toy::run(&config, RunOptions::default(), 1).0.unwrap();
+    let tokenizer = std::fs::read_to_string(config.out.join("tokenizer.json")).unwrap();
+    assert!(tokenizer.contains("\"▁\""), "the tokeniser of the first attempt was taken");
+}
+
+#[test]
+fn two_processes_do_not_train_in_one_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = toy::config(folder.path(), &["train.max_steps=2"]);
+    std::fs::create_dir_all(&config.out).unwrap();
+    let other = std::fs::File::create(config.out.join(".lock")).unwrap();
+    other.lock().unwrap();
+    let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
+    assert!(error.to_string().contains("another process trains here"), "{error}");
+    drop(other);
+    toy::run(&config, RunOptions::default(), 1).0.unwrap();
 }
