@@ -109,8 +109,9 @@ impl Dataset {
                 corpora.iter().map(|corpus| corpus.source_path().display().to_string()).collect();
             return Err(Error::config(
                 names.join(", "),
-                format!("no pair to learn from ({empty} with an empty side, {too_long} too long)"),
-                "polyhead data check tells more; data.max_length is the limit of tokens",
+                format!("no pair that can be used ({empty} with an empty side, {too_long} too long)"),
+                "polyhead data check tells more; data.max_length, train.max_tokens and model.max_len limit the tokens of a \
+                 side",
             ));
         }
         dataset.pairs = Arc::new(encoded);

@@ -39,10 +39,10 @@ pub enum Event {
         /// What was found in it for each table.
         tables: Vec<Filled>,
     },
-    /// It goes on from a checkpoint.
+    /// It was to go on from a checkpoint.
     Resumed {
-        /// The step after which it goes on.
-        step: u64,
+        /// The step after which it goes on; none where it begins, for want of a run or of a whole checkpoint.
+        step: Option<u64>,
         /// Newer checkpoints that could not be used.
         damaged: Vec<Damaged>,
     },
@@ -145,4 +145,6 @@ pub enum Ending {
     Patience,
     /// It was asked to stop, and can be resumed.
     Stopped,
+    /// The minutes of this sitting are over, and it can be resumed.
+    Paused,
 }

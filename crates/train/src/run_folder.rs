@@ -12,6 +12,7 @@ use crate::config::{self, RunConfig};
 use crate::fingerprint::Fingerprint;
 use crate::preparation::Stage;
 use crate::schedule::Curve;
+use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// The resolved config.
@@ -23,14 +24,15 @@ const LOCK: &str = ".lock";
 pub(crate) const MODEL: &str = "model";
 
 /// Keys that may differ when a run goes on: they do not change what a step does.
-const FREE: [&str; 13] = [
+const FREE: [&str; 14] = [
     "out",
     "train.max_steps",
     "train.max_epochs",
     "train.max_minutes",
     "train.log_every",
     "train.divergence",
-    "validation",
+    "validation.patience",
+    "validation.every_minutes",
     "checkpoint",
     "data.source_language",
     "data.target_language",
@@ -74,7 +76,17 @@ impl RunFolder {
                 ),
             ));
         }
+        if path.is_file() {
+            return Err(Error::run(path, "a file, expected a folder for the run", "name another with --out"));
+        }
         fs::create_dir_all(path).map_err(|error| Error::io(path, "create the folder", error))?;
+        if let (Stage::Fresh, Some(name)) = (stage, foreign(path)) {
+            return Err(Error::run(
+                path,
+                format!("holds {name}, expected an empty folder for a new run"),
+                "name another with --out, or with `out` in the recipe",
+            ));
+        }
         Ok(Self { path: path.to_owned() })
     }
 
@@ -124,9 +136,12 @@ impl RunFolder {
                 "go on with the run's own config, or begin another run with --out",
             ));
         }
-        for (what, was, now) in
-            [("training text", &was.train, &now.train), ("tokeniser", &was.tokenizer, &now.tokenizer)]
-        {
+        let all = [
+            ("training text", &was.train, &now.train),
+            ("validation text", &was.valid, &now.valid),
+            ("tokeniser", &was.tokenizer, &now.tokenizer),
+        ];
+        for (what, was, now) in all {
             if was.len() != now.len() {
                 let message = format!("{} files of {what} now, {} when the run began", now.len(), was.len());
                 return Err(Error::run(
@@ -154,6 +169,21 @@ impl RunFolder {
         }
         Ok(())
     }
+}
+
+/// A file that no run has left here, if there is one.
+fn foreign(folder: &Path) -> Option<String> {
+    let names =
+        fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // An attempt that was refused leaves these behind.
+    let is_own = |name: &String| {
+        name == LOCK
+            || Vocabulary::FILES.contains(&name.as_str())
+            || Path::new(name).extension().is_some_and(|e| e == "tmp")
+    };
+    let mut foreign: Vec<String> = names.filter(|name| !is_own(name)).collect();
+    foreign.sort();
+    foreign.into_iter().next()
 }
 
 /// Keys that differ and matter, each with both values.

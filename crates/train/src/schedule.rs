@@ -83,7 +83,8 @@ impl Schedule {
         let warmup = warmup_steps.max(1) as f64;
         let peak = if curve == Curve::Noam { factor / (d_model as f64 * warmup).sqrt() } else { peak };
         if !(peak > 0.0 && peak.is_finite()) {
-            return wrong("schedule.peak", peak.to_string(), "a rate above 0");
+            let key = if curve == Curve::Noam { "schedule.factor" } else { "schedule.peak" };
+            return wrong(key, peak.to_string(), "a rate above 0");
         }
         if !(0.0..=peak).contains(&floor) {
             return wrong("schedule.floor", floor.to_string(), "0 to the peak");

@@ -1,5 +1,7 @@
 //! Where a run stands: everything besides weights that decides what comes next.
 
+use std::cmp::Ordering;
+
 use polyhead_text::batch::Position;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,9 @@ pub struct State {
     /// Steps at which a validation was due, whether or not there was text for one: what averages are made of. Checkpoints
     /// that an interrupt or the clock asked for are not among them, so the finished model does not hang on either.
     pub milestones: Vec<u64>,
+    /// Whether a validation was due and left, for the run was asked to stop: it comes first when the run goes on.
+    #[serde(default)]
+    pub owes_validation: bool,
     /// Validations since the best.
     pub waiting: u64,
     /// Target tokens seen.
@@ -44,6 +49,17 @@ pub struct Judged {
     pub merit: f64,
     /// Cross-entropy of a target token.
     pub loss: f64,
+}
+
+impl Judged {
+    /// By score, then by loss: early scores may all be 0 while the loss falls.
+    fn rank(&self, other: &Self) -> Ordering {
+        self.merit.total_cmp(&other.merit).then(other.loss.total_cmp(&self.loss))
+    }
+
+    fn is_better_than(&self, other: &Self) -> bool {
+        self.rank(other) == Ordering::Greater
+    }
 }
 
 /// Sums since the last line of the log.
@@ -77,14 +93,14 @@ impl State {
         Self { rate_factor: 1.0, ..Self::default() }
     }
 
-    /// The best validation, the earliest of equal ones.
+    /// The best validation: of equal scores the one with the least loss, and of those the earliest.
     pub fn best(&self) -> Option<&Judged> {
-        self.validations.iter().reduce(|best, next| if next.merit > best.merit { next } else { best })
+        self.validations.iter().reduce(|best, next| if next.is_better_than(best) { next } else { best })
     }
 
     /// Adds a validation; true if it is the best so far.
     pub fn judge(&mut self, judged: Judged) -> bool {
-        let is_best = self.best().is_none_or(|best| judged.merit > best.merit);
+        let is_best = self.best().is_none_or(|best| judged.is_better_than(best));
         self.waiting = if is_best { 0 } else { self.waiting + 1 };
         self.validations.push(judged);
         is_best
@@ -93,7 +109,7 @@ impl State {
     /// The steps of the `count` best validations, the best first.
     pub fn best_steps(&self, count: usize) -> Vec<u64> {
         let mut sorted: Vec<&Judged> = self.validations.iter().collect();
-        sorted.sort_by(|a, b| b.merit.total_cmp(&a.merit).then(a.step.cmp(&b.step)));
+        sorted.sort_by(|a, b| b.rank(a).then(a.step.cmp(&b.step)));
         sorted.iter().take(count).map(|judged| judged.step).collect()
     }
 }
@@ -109,15 +125,21 @@ impl State {
 const FOLLOW: f64 = 0.02;
 /// Steps before an explosion can be told.
 const SETTLED: u64 = 100;
+/// A loss far beyond that of guessing, which is ln of the vocabulary, is an explosion at any step.
+fn hopeless(vocab_size: usize) -> f64 {
+    10.0 * (vocab_size as f64).ln() + 10.0
+}
+
 /// A loss so many times the usual one, and so many nats above it, is an explosion.
 const EXPLOSION: (f64, f64) = (2.0, 2.0);
 
 impl State {
     /// Whether this loss is an explosion; if not, the usual loss follows it.
-    pub(crate) fn explodes(&mut self, loss: f64) -> bool {
+    pub(crate) fn explodes(&mut self, loss: f64, vocab_size: usize) -> bool {
         let (times, nats) = EXPLOSION;
         let usual = self.usual_loss;
-        if self.usual_steps >= SETTLED && loss > usual * times && loss > usual + nats {
+        let is_settled = self.usual_steps >= SETTLED;
+        if (is_settled && loss > usual * times && loss > usual + nats) || loss > hopeless(vocab_size) {
             return true;
         }
         self.usual_loss = if self.usual_steps == 0 { loss } else { usual + FOLLOW * (loss - usual) };
@@ -139,13 +161,17 @@ mod tests {
         assert_eq!(news, [true, true, false, false]);
         assert_eq!((state.best().unwrap().step, state.waiting), (20, 2));
         assert_eq!(state.best_steps(3), [20, 30, 40]);
+        // The same score with a smaller loss is better.
+        assert!(state.judge(Judged { step: 50, merit: 3.0, loss: -1.0 }));
+        assert_eq!(state.best_steps(2), [50, 20]);
     }
 
     #[test]
     fn an_explosion_is_told_from_noise() {
         let mut state = State::new();
-        assert!((0..200).all(|step| !state.explodes(5.0 + f64::from(step % 2))));
-        assert!(!state.explodes(7.4));
-        assert!(state.explodes(11.5));
+        assert!((0..200).all(|step| !state.explodes(5.0 + f64::from(step % 2), 9000)));
+        assert!(!state.explodes(7.4, 9000));
+        assert!(state.explodes(11.5, 9000));
+        assert!(State::new().explodes(2000.0, 9000));
     }
 }

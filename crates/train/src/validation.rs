@@ -44,6 +44,9 @@ pub struct Sample {
     pub translation: String,
 }
 
+/// Sentences translated between two looks at whether the run is to stop.
+const PART: usize = 256;
+
 /// The pairs that a run validates on.
 #[derive(Debug)]
 pub(crate) struct ValidationSet {
@@ -92,18 +95,24 @@ impl ValidationSet {
         self.sources.len()
     }
 
-    /// Judges a model, which lies in `folder` too; `turn` chooses the sample.
+    /// Judges a model, which lies in `folder` too; `turn` chooses the sample. None where `is_stopping` became true.
     pub(crate) fn judge(
         &self,
         (model, parameters): (&Translator, &Parameters),
         folder: &Path,
         turn: u64,
-    ) -> Result<Validation> {
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Option<Validation>> {
         let loss = self.cross_entropy(model, parameters)?;
-        if self.config.metric == Metric::Loss {
-            return Ok(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None });
+        if is_stopping() {
+            return Ok(None);
         }
-        let translations = self.translate(folder, self.config.beam_size)?;
+        if self.config.metric == Metric::Loss {
+            return Ok(Some(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None }));
+        }
+        let Some(translations) = self.translate(folder, self.config.beam_size, is_stopping)? else {
+            return Ok(None);
+        };
         let (scores, merit) = self.scores(&translations)?;
         let at = (turn as usize * 7) % self.len();
         let sample = Sample {
@@ -111,7 +120,7 @@ impl ValidationSet {
             reference: self.references[at].clone(),
             translation: translations[at].clone(),
         };
-        Ok(Validation { loss, scores, merit, sample: Some(sample) })
+        Ok(Some(Validation { loss, scores, merit, sample: Some(sample) }))
     }
 
     /// Judges a finished model as it will be used.
@@ -122,7 +131,8 @@ impl ValidationSet {
         beam_size: usize,
     ) -> Result<Validation> {
         let loss = self.cross_entropy(model, parameters)?;
-        let (scores, merit) = self.scores(&self.translate(folder, beam_size)?)?;
+        let translations = self.translate(folder, beam_size, &|| false)?.unwrap_or_default();
+        let (scores, merit) = self.scores(&translations)?;
         Ok(Validation { loss, scores, merit, sample: None })
     }
 
@@ -141,8 +151,13 @@ impl ValidationSet {
         Ok(sum / tokens as f64)
     }
 
-    /// The translations of the model in `folder`.
-    fn translate(&self, folder: &Path, beam_size: usize) -> Result<Vec<String>> {
+    /// The translations of the model in `folder`; none where `is_stopping` became true.
+    fn translate(
+        &self,
+        folder: &Path,
+        beam_size: usize,
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<String>>> {
         let engine = Engine::load(folder, &LoadOptions::default())?;
         let most = engine.generation().max_length;
         let options = TranslateOptions {
@@ -152,8 +167,16 @@ impl ValidationSet {
             ..TranslateOptions::default()
         };
         let texts: Vec<&str> = self.sources.iter().map(String::as_str).collect();
-        let found = engine.translate(&texts, &options)?;
-        Ok(found.iter().map(|translation| translation.best().text.clone()).collect())
+        let mut found = Vec::with_capacity(texts.len());
+        // In parts, so that a run can be stopped between them; a text's translation hangs on nothing but the text.
+        for part in texts.chunks(PART) {
+            if is_stopping() {
+                return Ok(None);
+            }
+            let translations = engine.translate(part, &options)?;
+            found.extend(translations.iter().map(|translation| translation.best().text.clone()));
+        }
+        Ok(Some(found))
     }
 
     fn scores(&self, translations: &[String]) -> Result<(BTreeMap<String, f64>, f64)> {

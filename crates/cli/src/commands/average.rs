@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible};
+use polyhead_text::output::Output;
 use polyhead_train::average::{Averaged, average};
 use polyhead_train::checkpoint::Checkpoints;
 use polyhead_train::metrics_file::{FILE_NAME, Line, ValidLine, read};
 
 use crate::conversion::Folders;
+use crate::decode_options::positive;
 use crate::model_folder::file_name;
 use crate::report::{Failure, Misuse, note};
 
@@ -30,10 +32,10 @@ pub(crate) struct Average {
     #[arg(value_name = "FOLDER", required = true)]
     folders: Vec<PathBuf>,
     /// Take the newest N checkpoints of the run
-    #[arg(long, value_name = "N", conflicts_with = "best")]
+    #[arg(long, value_name = "N", conflicts_with = "best", value_parser = positive)]
     last: Option<usize>,
     /// Take the N checkpoints of the run that validated best
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = positive)]
     best: Option<usize>,
     /// What is best: a score by its name in metrics.jsonl, or loss [default: the first score, else loss]
     #[arg(long, value_name = "NAME", requires = "best")]
@@ -56,7 +58,10 @@ impl Average {
             if marian_compatible(model.config()).is_ok() { Layout::Marian } else { Layout::Polyhead };
         target.write(&model, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
         let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
-        note(&format!("the mean of {}", names.join(", ")));
+        let text = format!("the mean of {}", names.join(", "));
+        let card = format!("# A model made of several checkpoints\n\nIts weights are {text}.\n");
+        Output::save(self.out.join("README.md"), card.as_bytes())?;
+        note(&text);
         Ok(())
     }
 
@@ -113,7 +118,10 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
     };
     if valid.iter().any(|line| merit(line).is_none()) {
         let known: Vec<String> = valid.iter().flat_map(|line| line.scores.keys().cloned()).collect();
-        let message = format!("--metric {metric}, expected loss or one of {}", known.join(", "));
+        let known =
+            std::iter::once("loss".to_owned()).chain(known).collect::<std::collections::BTreeSet<_>>();
+        let known: Vec<String> = known.into_iter().collect();
+        let message = format!("--metric {metric}, expected one of {}", known.join(", "));
         return Err(Misuse { message, hint: "metrics.jsonl of the run shows the names".into() }.into());
     }
     let mut sorted: Vec<(f64, u64)> =

@@ -8,10 +8,11 @@ use clap::Args;
 use polyhead_text::Error;
 use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::tokenize::trim_end;
-use polyhead_text::metrics::{Bleu, Chrf, Metric, Statistics, Ter, signature};
+use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, Metric, Statistics, Ter, signature};
 use polyhead_text::output::Output;
 use serde::Serialize;
 
+use crate::commands::score::TokenizeName;
 use crate::decode_options::DecodeOptions;
 use crate::report::{Format, Misuse, note, print_json, print_text, progress, thread_pool};
 
@@ -40,6 +41,9 @@ pub(crate) struct Evaluate {
     /// Sources and references in a tab-separated file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "reference"])]
     tsv: Option<PathBuf>,
+    /// How BLEU splits lines into words; none for text that is tokenised already
+    #[arg(long, value_enum, default_value_t = TokenizeName::V13a)]
+    tokenize: TokenizeName,
     /// Keep the translations in this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -100,7 +104,7 @@ impl Evaluate {
             hypotheses.iter().try_for_each(|line| out.write_line(line))?;
             out.finish()?;
         }
-        report.metrics = pool.install(|| metrics(&hypotheses, references))?;
+        report.metrics = pool.install(|| self.metrics(&hypotheses, references))?;
         self.print(&report)
     }
 
@@ -162,19 +166,21 @@ impl Evaluate {
         }
         print_text(&scores.chain([speed]).chain(signatures).collect::<String>())
     }
-}
 
-fn metrics(hypotheses: &[String], references: Vec<String>) -> Result<Vec<MetricJson>> {
-    let metrics: [Box<dyn Metric>; 3] =
-        [Box::new(Bleu::default()), Box::new(Chrf::default()), Box::new(Ter::default())];
-    let references = [references];
-    let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
-    metrics
-        .iter()
-        .map(|metric| {
-            let score =
-                Statistics::collect(metric.as_ref(), &hypotheses, &references)?.score(metric.as_ref());
-            Ok(MetricJson { name: metric.name(), score, signature: signature(metric.as_ref(), 1, None) })
-        })
-        .collect()
+    fn metrics(&self, hypotheses: &[String], references: Vec<String>) -> Result<Vec<MetricJson>> {
+        let tokenization = self.tokenize.tokenization();
+        let bleu = Bleu::new(BleuOptions { tokenization, ..BleuOptions::default() });
+        let metrics: [Box<dyn Metric>; 3] =
+            [Box::new(bleu), Box::new(Chrf::default()), Box::new(Ter::default())];
+        let references = [references];
+        let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
+        metrics
+            .iter()
+            .map(|metric| {
+                let score =
+                    Statistics::collect(metric.as_ref(), &hypotheses, &references)?.score(metric.as_ref());
+                Ok(MetricJson { name: metric.name(), score, signature: signature(metric.as_ref(), 1, None) })
+            })
+            .collect()
+    }
 }

@@ -111,6 +111,14 @@ impl Init {
         }
     }
 
+    /// Every file that is read.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let corpora = self.corpus.corpus().into_iter().chain(self.valid());
+        corpora
+            .flat_map(|corpus| [corpus.source_path().to_owned(), corpus.target_path().to_owned()])
+            .collect()
+    }
+
     /// The folder of the recipe.
     fn folder(&self) -> &Path {
         self.out.parent().unwrap_or(Path::new(""))
@@ -123,6 +131,13 @@ impl Init {
 
     /// Refuses to replace a file unless that was asked for.
     fn may_write(&self, path: &Path) -> Result<()> {
+        if let Some(input) = self.inputs().into_iter().find(|input| is_same_file(input, path)) {
+            return Err(Failure {
+                message: format!("{}: would be replaced, expected a file that is not read", input.display()),
+                hint: "name another recipe with --out: parts of the corpus are written beside it".into(),
+            }
+            .into());
+        }
         if self.force || !path.exists() {
             return Ok(());
         }
@@ -191,6 +206,11 @@ impl Init {
         config::parse(&text, &self.out.display().to_string(), self.folder(), &[])?;
         Ok(Output::save(&self.out, text.as_bytes())?)
     }
+}
+
+/// Whether two names stand for one file that is there.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 /// Files are read several times.

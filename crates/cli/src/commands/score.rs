@@ -3,6 +3,8 @@
 mod metrics;
 mod output;
 
+pub(crate) use self::metrics::TokenizeName;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;

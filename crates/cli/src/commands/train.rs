@@ -61,8 +61,10 @@ impl Train {
     pub(crate) fn run(self) -> Result<()> {
         let file = if self.config.is_dir() { self.config.join("config.toml") } else { self.config.clone() };
         let mut config = config::load(&file, &self.set)?;
-        if let Some(out) = &self.out {
-            config.out.clone_from(out);
+        // A run folder that was moved or copied still says in its config where it was.
+        let named = self.config.is_dir().then(|| self.config.clone());
+        if let Some(out) = self.out.clone().or(named) {
+            config.out = out;
         }
         if self.dump_config {
             return print_text(&config::dump(&config));
@@ -88,9 +90,10 @@ fn tell(outcome: &Outcome, out: &Path) {
         Ending::Time => "train.max_minutes is reached",
         Ending::Patience => "no validation was better for validation.patience times",
         Ending::Stopped => "asked to stop",
+        Ending::Paused => "--max-minutes is over",
     };
-    note(&format!("ended after {step} steps and {minutes:.1} minutes: {why}"));
-    if *ending == Ending::Stopped {
+    note(&format!("ended at step {step} after {minutes:.1} minutes of training: {why}"));
+    if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("go on with: polyhead train {} --resume", out.display()));
     } else {
         note(&format!("use it with: polyhead translate --model {} < TEXT", out.join("model").display()));

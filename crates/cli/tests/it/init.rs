@@ -116,3 +116,14 @@ fn bad_input_is_told_and_nothing_written() {
         assert_eq!(names(files.path()), before, "{expected}");
     }
 }
+
+#[test]
+fn the_corpus_is_never_replaced_not_even_by_force() {
+    let [source, target] = sentences(400);
+    let files = folder(&[("train.en", &source), ("train.de", &target)]);
+    let arguments = ["init", "--source", "train.en", "--target", "train.de", "--out", "train.en", "--force"];
+    let refused = polyhead(files.path(), &arguments, "");
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("train.en: would be replaced"), "{}", refused.err);
+    assert_eq!(fs::read_to_string(files.path().join("train.en")).unwrap(), source);
+}

@@ -135,6 +135,24 @@ fn an_interrupt_saves_and_prints_how_to_go_on() {
 }
 
 #[test]
+fn a_run_that_was_moved_goes_on_where_it_is_and_takes_no_folder_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    write_digits(folder.path());
+    std::fs::write(folder.path().join("toy.toml"), CONFIG.replace("max_steps = 200", "max_steps = 3"))
+        .unwrap();
+    polyhead(folder.path(), &["train", "toy.toml", "--out", "run"], "").ok();
+    std::fs::rename(folder.path().join("run"), folder.path().join("moved")).unwrap();
+    polyhead(folder.path(), &["train", "moved", "--resume", "--set", "train.max_steps=6"], "").ok();
+    assert!(!folder.path().join("run").exists());
+    assert!(folder.path().join("moved/checkpoints/step-00000006").exists());
+    let refused = polyhead(folder.path(), &["train", "toy.toml", "--out", "."], "");
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("expected an empty folder for a new run"), "{}", refused.err);
+    let refused = polyhead(folder.path(), &["translate", "--model", "moved", "1 2"], "");
+    assert!(refused.err.contains("this is the folder of a run: its model is moved/model"), "{}", refused.err);
+}
+
+#[test]
 fn a_run_is_verified_and_an_altered_record_is_found() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());

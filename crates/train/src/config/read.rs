@@ -46,9 +46,13 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
     paths_from(&mut table, folder);
     for Override { path, value } in overrides {
         insert(&mut table, path, value.clone())?;
+        // One after the other, so that a message can name the one that is wrong.
+        let place = format!("--set {}", path.join("."));
+        let checked: std::result::Result<RunConfig, toml::de::Error> = table.clone().try_into();
+        checked.map_err(|error| unknown_or(error.message(), &place, "--set"))?;
     }
     let mut config: RunConfig =
-        table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), "--set", "--set"))?;
+        table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
     config.model = model::complete(&config.model)?;
     check(&config)?;
     Ok(config)
@@ -81,6 +85,7 @@ fn check(config: &RunConfig) -> Result<()> {
             return wrong(key, number.to_string(), "0 to below 1");
         }
     }
+    check_numbers(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
         return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
     }
@@ -126,6 +131,37 @@ fn alone(config: &RunConfig) -> Option<(&'static str, &'static str, &'static str
     }
     let is_alone = embeddings.frozen && embeddings.init.is_none();
     is_alone.then_some(("embeddings.frozen", "true", "embeddings.init beside it"))
+}
+
+/// Numbers that would train nonsense.
+fn check_numbers(config: &RunConfig) -> Result<()> {
+    let (optimizer, train, validation) = (&config.optimizer, &config.train, &config.validation);
+    let shares = [("optimizer.beta1", optimizer.beta1), ("optimizer.beta2", optimizer.beta2)];
+    let shares =
+        shares.map(|(key, number)| (key, f64::from(number), (0.0..1.0).contains(&number), "0 to below 1"));
+    let from_zero = [
+        ("optimizer.weight_decay", f64::from(optimizer.weight_decay)),
+        ("optimizer.clip_norm", f64::from(optimizer.clip_norm)),
+        ("train.max_minutes", train.max_minutes),
+        ("validation.every_minutes", validation.every_minutes),
+        ("checkpoint.every_minutes", config.checkpoint.every_minutes),
+    ];
+    let from_zero =
+        from_zero.map(|(key, number)| (key, number, number >= 0.0 && number.is_finite(), "0 or more"));
+    let epsilon = f64::from(optimizer.epsilon);
+    let penalty = config.checkpoint.length_penalty;
+    let others = [
+        ("optimizer.epsilon", epsilon, epsilon > 0.0 && epsilon.is_finite(), "a small number above 0"),
+        ("train.length_bucket", train.length_bucket as f64, train.length_bucket > 0, "1 or more"),
+        ("checkpoint.length_penalty", penalty, penalty.is_finite(), "a number"),
+    ];
+    match shares.into_iter().chain(from_zero).chain(others).find(|(_, _, fits, _)| !fits) {
+        None => Ok(()),
+        Some((key, number, _, expected)) => {
+            let message = format!("{number}, expected {expected}");
+            Err(Error::config(key, message, "leave it out for the usual value"))
+        }
+    }
 }
 
 /// Makes the paths of a file relative to its folder.
@@ -248,7 +284,7 @@ mod tests {
         let error = read(SMALLEST, &["schedule.warmup=3"]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--set: unknown key \"warmup\"; the nearest known one is \"warmup_steps\""
+            "--set schedule.warmup: unknown key \"warmup\"; the nearest known one is \"warmup_steps\""
         );
         let error = read(SMALLEST, &["model.d_modle=3"]).unwrap_err();
         assert!(error.to_string().contains("the nearest known one is \"d_model\""), "{error}");
@@ -271,6 +307,10 @@ mod tests {
         assert!(error.to_string().contains("data.train: no corpus"), "{error}");
         let error = read(SMALLEST, &["train.max_steps=0"]).unwrap_err();
         assert!(error.to_string().contains("train: no end"), "{error}");
+        let error = read(SMALLEST, &["optimizer.beta2=1.5"]).unwrap_err();
+        assert!(error.to_string().starts_with("optimizer.beta2: 1.5, expected 0 to below 1"), "{error}");
+        let error = read(SMALLEST, &["train.max_steps=8", "schedule.peak=fast"]).unwrap_err();
+        assert!(error.to_string().starts_with("--set schedule.peak: "), "{error}");
         let error = read(SMALLEST, &["model.n_heads=3"]).unwrap_err();
         assert!(error.to_string().starts_with("model: "), "{error}");
     }

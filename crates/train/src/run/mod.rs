@@ -11,6 +11,7 @@ use std::time::Instant;
 use polyhead_text::batch::Position;
 
 use self::plan::plan;
+use self::saving::Judging;
 use crate::Result;
 use crate::checkpoint::Checkpoints;
 use crate::config::RunConfig;
@@ -130,7 +131,7 @@ impl<'a> Run<'a> {
         }
         let state = found.unwrap_or_else(State::new);
         if options.start == Start::Resume {
-            tell(&Event::Resumed { step: state.step, damaged });
+            tell(&Event::Resumed { step: (state.step > 0).then_some(state.step), damaged });
         }
         let schedule = Schedule::new(&config.schedule, preparation.model.d_model, config.train.max_steps)?;
         let log = Log::open(folder, state.step)?;
@@ -157,6 +158,10 @@ impl<'a> Run<'a> {
     }
 
     fn run(mut self) -> Result<Outcome> {
+        if std::mem::take(&mut self.state.owes_validation) {
+            self.batches_of_epoch = self.epoch()?.len();
+            self.save(Judging::Now)?;
+        }
         let ending = loop {
             let epoch = self.epoch()?;
             self.batches_of_epoch = epoch.len();
@@ -164,7 +169,7 @@ impl<'a> Run<'a> {
                 break ending;
             }
         };
-        self.close(ending)?;
+        let ending = self.close(ending)?;
         let State { step, seconds, .. } = self.state;
         Ok(Outcome { ending, step, seconds, folder: self.folder.to_owned() })
     }
@@ -202,7 +207,7 @@ impl<'a> Run<'a> {
         }
         let usual = self.state.usual_loss;
         self.state
-            .explodes(report.loss)
+            .explodes(report.loss, self.preparation.model.target_vocab_size)
             .then(|| format!("loss {:.2}, usually {usual:.2}: it exploded", report.loss))
     }
 

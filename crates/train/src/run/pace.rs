@@ -22,13 +22,18 @@ impl Run<'_> {
         } else if self.config.validation.patience > 0 && self.state.waiting >= self.config.validation.patience
         {
             Some(Ending::Patience)
-        } else if self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
-            || self.options.max_minutes.is_some_and(|most| own_minutes >= most)
-        {
+        } else if self.is_stopping() {
             Some(Ending::Stopped)
+        } else if self.options.max_minutes.is_some_and(|most| own_minutes >= most) {
+            Some(Ending::Paused)
         } else {
             None
         }
+    }
+
+    /// Whether it was asked to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// How long an epoch and the rest of the run will take.

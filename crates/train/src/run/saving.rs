@@ -20,13 +20,14 @@ use crate::{Error, Result};
 
 /// Whether a checkpoint is judged as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Judging {
+pub(super) enum Judging {
     Now,
     Later,
 }
 
 /// Most times that a run goes back and halves its rate.
 const MOST_SETBACKS: u32 = 5;
+
 impl Run<'_> {
     /// Validates or saves where that is due.
     pub(super) fn after_step(&mut self) -> Result<()> {
@@ -47,7 +48,7 @@ impl Run<'_> {
     }
 
     /// Writes a checkpoint, judged if asked; one that was not judged yet at this step.
-    fn save(&mut self, judging: Judging) -> Result<()> {
+    pub(super) fn save(&mut self, judging: Judging) -> Result<()> {
         let unfinished = self.checkpoints.begin(self.state.step)?;
         let folder = ModelFolder {
             run: self.config,
@@ -57,18 +58,7 @@ impl Run<'_> {
         let card = format!("A checkpoint after {} steps.\n", self.state.step);
         folder.write(unfinished.folder(), self.learner.kept(), Dtype::F32, &card)?;
         if judging == Judging::Now {
-            self.state.milestones.push(self.state.step);
-        }
-        if let (Judging::Now, Some(valid)) = (judging, &self.preparation.valid) {
-            let turn = self.state.validations.len() as u64;
-            let found = valid.judge((&self.learner.model, self.learner.kept()), unfinished.folder(), turn)?;
-            self.tick();
-            let is_best =
-                self.state.judge(Judged { step: self.state.step, merit: found.merit, loss: found.loss });
-            let line = ValidLine { is_best, ..self.line(&found, unfinished.folder()) };
-            self.log.valid(&line, found.sample.as_ref())?;
-            self.judged = Instant::now();
-            (self.tell)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
+            self.judge(unfinished.folder())?;
         }
         let path = unfinished.finish(&self.learner, &self.state)?;
         let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
@@ -81,6 +71,27 @@ impl Run<'_> {
         self.saved = Instant::now();
         self.tick();
         (self.tell)(&Event::Saved(path));
+        Ok(())
+    }
+
+    /// Judges the model in `folder`; left where the run is asked to stop meanwhile, and owed then.
+    fn judge(&mut self, folder: &Path) -> Result<()> {
+        if let Some(valid) = &self.preparation.valid {
+            let turn = self.state.validations.len() as u64;
+            let model = (&self.learner.model, self.learner.kept());
+            let Some(found) = valid.judge(model, folder, turn, &|| self.is_stopping())? else {
+                self.state.owes_validation = true;
+                return Ok(());
+            };
+            self.tick();
+            let is_best =
+                self.state.judge(Judged { step: self.state.step, merit: found.merit, loss: found.loss });
+            let line = ValidLine { is_best, ..self.line(&found, folder) };
+            self.log.valid(&line, found.sample.as_ref())?;
+            self.judged = Instant::now();
+            (self.tell)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
+        }
+        self.state.milestones.push(self.state.step);
         Ok(())
     }
 
@@ -105,17 +116,23 @@ impl Run<'_> {
         position.epoch as f64 + position.batch as f64 / batches
     }
 
-    /// The last checkpoint, and the finished model unless the run is only interrupted.
-    pub(super) fn close(&mut self, ending: Ending) -> Result<()> {
+    /// The last checkpoint, and the finished model unless the run is only interrupted; how it ended after all.
+    pub(super) fn close(&mut self, ending: Ending) -> Result<Ending> {
         let is_saved = self.checkpoints.steps().last() == Some(&self.state.step);
-        let is_milestone = self.state.milestones.last() == Some(&self.state.step);
-        if ending == Ending::Stopped {
-            return if is_saved { Ok(()) } else { self.save(Judging::Later) };
+        if matches!(ending, Ending::Stopped | Ending::Paused) {
+            if !is_saved {
+                self.save(Judging::Later)?;
+            }
+            return Ok(ending);
         }
-        if !is_saved || !is_milestone {
+        if !is_saved || self.state.milestones.last() != Some(&self.state.step) {
             self.save(Judging::Now)?;
         }
-        self.finish()
+        if self.state.owes_validation {
+            return Ok(Ending::Stopped);
+        }
+        self.finish()?;
+        Ok(ending)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -58,7 +58,7 @@ fn text_without_a_usable_pair_is_refused() {
     let config = toy::config(folder.path(), &["data.max_length=1"]);
     let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
     assert!(
-        error.to_string().contains("no pair to learn from (0 with an empty side, 150 too long)"),
+        error.to_string().contains("no pair that can be used (0 with an empty side, 150 too long)"),
         "{error}"
     );
     std::fs::write(folder.path().join("train.source"), "").unwrap();

@@ -35,13 +35,25 @@ pub(super) enum MetricName {
     Ser,
 }
 
+/// How BLEU splits lines into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TokenizeName {
+pub(crate) enum TokenizeName {
     #[value(name = "13a")]
     V13a,
     Intl,
     Char,
     None,
+}
+
+impl TokenizeName {
+    pub(crate) fn tokenization(self) -> Tokenization {
+        match self {
+            Self::V13a => Tokenization::V13a,
+            Self::Intl => Tokenization::International,
+            Self::Char => Tokenization::Characters,
+            Self::None => Tokenization::None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -163,12 +175,7 @@ impl MetricOptions {
 
     fn bleu(&self, per_sentence: bool) -> Result<Bleu> {
         Ok(Bleu::new(BleuOptions {
-            tokenization: match self.tokenize {
-                TokenizeName::V13a => Tokenization::V13a,
-                TokenizeName::Intl => Tokenization::International,
-                TokenizeName::Char => Tokenization::Characters,
-                TokenizeName::None => Tokenization::None,
-            },
+            tokenization: self.tokenize.tokenization(),
             smoothing: self.smoothing()?,
             lowercase: self.lowercase,
             max_order: self.max_order.into(),

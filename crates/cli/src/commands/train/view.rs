@@ -57,8 +57,9 @@ fn text(event: &Event) -> Option<String> {
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], skipped, valid } => {
-            let valid = valid
-                .map_or(String::new(), |(pairs, _)| format!(", {} to validate on", grouped(pairs as u64)));
+            let valid = valid.map_or(", none to validate on".into(), |(pairs, _)| {
+                format!(", {} to validate on", grouped(pairs as u64))
+            });
             let text = format!(
                 "{} pairs to learn from, {} source and {} target tokens{valid}",
                 grouped(*pairs as u64),
@@ -74,7 +75,12 @@ fn text(event: &Event) -> Option<String> {
             for damaged in damaged {
                 text += &format!("damaged, not used: {}: {}\n", damaged.path.display(), damaged.reason);
             }
-            text + &format!("goes on after step {step}; steps are counted from the beginning of the run")
+            text + &match step {
+                Some(step) => {
+                    format!("goes on after step {step}; steps are counted from the beginning of the run")
+                }
+                None => "no checkpoint to go on from: the run begins".into(),
+            }
         }
         Event::Stepped(_) | Event::Saved(_) => return None,
         Event::Logged(line) => logged(line),
@@ -95,7 +101,9 @@ fn text(event: &Event) -> Option<String> {
             if let Some(sample) = sample {
                 text += &format!(
                     "\n    source       {}\n    reference    {}\n    translation  {}",
-                    sample.source, sample.reference, sample.translation
+                    cut(&sample.source),
+                    cut(&sample.reference),
+                    cut(&sample.translation)
                 );
             }
             text
@@ -168,6 +176,14 @@ fn planned(plan: &Plan) -> String {
         plan.threads,
         plan.out.display()
     )
+}
+
+/// As much of a sample as is read.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
 }
 
 fn logged(line: &TrainLine) -> String {

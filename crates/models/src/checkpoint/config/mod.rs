@@ -42,7 +42,13 @@ fn read_beside(
     let paths = [CONFIG, ARGS].map(|name| folder.join(name));
     let Some(path) = paths.iter().find(|path| path.exists()) else {
         let message = format!("neither {CONFIG} nor {ARGS} is there");
-        return Err(Error::file(folder, message, "is this the folder of a model?"));
+        let model = folder.join("model");
+        let hint = if model.join(CONFIG).exists() {
+            format!("this is the folder of a run: its model is {}", model.display())
+        } else {
+            "is this the folder of a model?".into()
+        };
+        return Err(Error::file(folder, message, hint));
     };
     let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
     parse(path, &text, weights)
