@@ -48,6 +48,8 @@ fn free([x, y]: [f64; 2], width: f64, taken: &[Rectangle], [right, bottom]: [f64
     let around = |apart: f64| {
         [
             from(x - width / 2.0, y - apart - LABEL),
+            // At the right edge: above and to the left, off the line that comes from there.
+            from(x - width, y - apart - LABEL),
             from(x + apart, y - apart - LABEL / 2.0),
             from(x + apart, y - LABEL / 2.0),
             from(x - width / 2.0, y + apart),
