@@ -92,7 +92,10 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_taken() {
     let (outcome, events) = toy::run(&longer, RESUME, 1);
     assert_eq!(outcome.unwrap().step, 40);
     let resumed = events.iter().find(|event| event.starts_with("Resumed")).unwrap();
-    assert!(resumed.contains("step: Some(28)") && resumed.contains("not those that were written"), "{resumed}");
+    assert!(
+        resumed.contains("step: Some(28)") && resumed.contains("not those that were written"),
+        "{resumed}"
+    );
     let undisturbed = toy::changed(folder.path(), &["out=whole"]);
     let undisturbed = polyhead_train::config::RunConfig { out: folder.path().join("whole"), ..undisturbed };
     toy::run(&undisturbed, RunOptions::default(), 1).0.unwrap();
