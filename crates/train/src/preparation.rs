@@ -82,9 +82,10 @@ impl Preparation {
         (folder, stage): (&Path, Stage),
         tell: &mut dyn FnMut(&Event),
     ) -> Result<Self> {
-        let vocabulary = match (stage, Vocabulary::find(folder)?) {
-            (Stage::Begun, Some(found)) => found,
-            _ => new_vocabulary(config, corpora, folder, tell)?,
+        let known = if stage == Stage::Begun { Vocabulary::find(folder)? } else { None };
+        let vocabulary = match known {
+            Some(known) => known,
+            None => new_vocabulary(config, corpora, folder, tell)?,
         };
         let model = resolve_model(&config.model, vocabulary.sizes(), vocabulary.special_ids())?;
         if !vocabulary.is_shared() && matches!(model.tie, Tie::All | Tie::SourceTarget) {
@@ -128,7 +129,7 @@ impl Preparation {
         BatchOptions {
             max_tokens: train.max_tokens,
             max_rows: if train.max_rows == 0 { usize::MAX } else { train.max_rows },
-            bucket: train.length_bucket.max(1),
+            bucket: train.length_bucket,
             seed: config.seed,
         }
     }

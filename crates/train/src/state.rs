@@ -87,6 +87,13 @@ impl Window {
     }
 }
 
+/// How fast the usual loss follows.
+const FOLLOW: f64 = 0.02;
+/// Steps before an explosion can be told.
+const SETTLED: u64 = 100;
+/// A loss so many times the usual one, and so many nats above it, is an explosion.
+const EXPLOSION: (f64, f64) = (2.0, 2.0);
+
 impl State {
     /// The beginning of a run.
     pub fn new() -> Self {
@@ -112,28 +119,12 @@ impl State {
         sorted.sort_by(|a, b| b.rank(a).then(a.step.cmp(&b.step)));
         sorted.iter().take(count).map(|judged| judged.step).collect()
     }
-}
 
-impl State {
     /// The last `count` milestones, in order.
     pub fn last_milestones(&self, count: usize) -> &[u64] {
         &self.milestones[self.milestones.len().saturating_sub(count)..]
     }
-}
 
-/// How fast the usual loss follows.
-const FOLLOW: f64 = 0.02;
-/// Steps before an explosion can be told.
-const SETTLED: u64 = 100;
-/// A loss far beyond that of guessing, which is ln of the vocabulary, is an explosion at any step.
-fn hopeless(vocab_size: usize) -> f64 {
-    10.0 * (vocab_size as f64).ln() + 10.0
-}
-
-/// A loss so many times the usual one, and so many nats above it, is an explosion.
-const EXPLOSION: (f64, f64) = (2.0, 2.0);
-
-impl State {
     /// Whether this loss is an explosion; if not, the usual loss follows it.
     pub(crate) fn explodes(&mut self, loss: f64, vocab_size: usize) -> bool {
         let (times, nats) = EXPLOSION;
@@ -146,6 +137,11 @@ impl State {
         self.usual_steps += 1;
         false
     }
+}
+
+/// A loss far beyond that of guessing, which is ln of the vocabulary, is an explosion at any step.
+fn hopeless(vocab_size: usize) -> f64 {
+    10.0 * (vocab_size as f64).ln() + 10.0
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub struct Verified {
     pub differences: Vec<[String; 3]>,
 }
 
-/// Makes the first steps of a run again, in a folder beside its own that is removed afterwards.
+/// Makes the first steps of a run again, in a folder inside its own that is removed afterwards.
 pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Verified> {
     let Some((_, origin)) = RunFolder::open(run)? else {
         return Err(Error::run(
@@ -57,9 +57,10 @@ pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Even
     config.schedule.total_steps = config.schedule.total_steps.or(Some(config.train.max_steps));
     config.train.max_steps = steps;
     (config.train.max_epochs, config.train.max_minutes) = (0, 0.0);
-    let scratch = Scratch::beside(run)?;
+    let scratch = Scratch::inside(run)?;
     config.out.clone_from(&scratch.path);
-    train(&config, RunOptions { stop: options.stop, ..RunOptions::default() }, tell)?;
+    // Asked to stop, it has made fewer.
+    let steps = train(&config, RunOptions { stop: options.stop, ..RunOptions::default() }, tell)?.step;
     let again = read(&scratch.path.join(FILE_NAME))?;
     let mut verified = compare(&recorded, &again, steps);
     if let Some((_, now)) = RunFolder::open(&scratch.path)? {
@@ -116,7 +117,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn beside(run: &Path) -> Result<Self> {
+    fn inside(run: &Path) -> Result<Self> {
         let path = run.join(format!(".verify.{}.tmp", std::process::id()));
         if path.exists() {
             std::fs::remove_dir_all(&path).map_err(|error| Error::io(&path, "remove", error))?;

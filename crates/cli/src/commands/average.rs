@@ -117,10 +117,11 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
         }
     };
     if valid.iter().any(|line| merit(line).is_none()) {
-        let known: Vec<String> = valid.iter().flat_map(|line| line.scores.keys().cloned()).collect();
-        let known =
-            std::iter::once("loss".to_owned()).chain(known).collect::<std::collections::BTreeSet<_>>();
-        let known: Vec<String> = known.into_iter().collect();
+        let mut known: Vec<&str> =
+            valid.iter().flat_map(|line| line.scores.keys().map(String::as_str)).collect();
+        known.push("loss");
+        known.sort_unstable();
+        known.dedup();
         let message = format!("--metric {metric}, expected one of {}", known.join(", "));
         return Err(Misuse { message, hint: "metrics.jsonl of the run shows the names".into() }.into());
     }

@@ -15,7 +15,7 @@ Examples:
   polyhead verify-run runs/en-de
   polyhead verify-run runs/en-de --steps 500 --threads 1
 
-The run's own config is trained again in a folder beside it, tokeniser included, and removed afterwards. Losses, gradient
+The run's own config is trained again in a folder inside the run's, tokeniser included, which is removed afterwards. Losses, gradient
 norms, scores and the sums of the weights at each validation are compared, not rounded. Exit code 1 where they differ.";
 
 /// Options of `polyhead verify-run`.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use polyhead_train::config::RunConfig;
 use polyhead_train::event::{Ending, Event};
 use polyhead_train::{RunOptions, Start, train};
 
@@ -96,8 +97,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_taken() {
         resumed.contains("step: Some(28)") && resumed.contains("not those that were written"),
         "{resumed}"
     );
-    let undisturbed = toy::changed(folder.path(), &["out=whole"]);
-    let undisturbed = polyhead_train::config::RunConfig { out: folder.path().join("whole"), ..undisturbed };
+    let undisturbed = RunConfig { out: folder.path().join("whole"), ..toy::changed(folder.path(), &[]) };
     toy::run(&undisturbed, RunOptions::default(), 1).0.unwrap();
     assert!(toy::weights(&longer.out) == toy::weights(&undisturbed.out));
 }

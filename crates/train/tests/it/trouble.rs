@@ -1,5 +1,6 @@
 //! Text and settings that cannot work, and losses that explode.
 
+use polyhead_train::config::RunConfig;
 use polyhead_train::event::Ending;
 use polyhead_train::{Error, RunOptions};
 
@@ -63,7 +64,7 @@ fn text_without_a_usable_pair_is_refused() {
     );
     std::fs::write(folder.path().join("train.source"), "").unwrap();
     std::fs::write(folder.path().join("train.target"), "").unwrap();
-    let config = toy::changed(folder.path(), &["out=other"]);
+    let config = RunConfig { out: folder.path().join("other"), ..config };
     assert!(toy::run(&config, RunOptions::default(), 1).0.is_err());
 }
 

@@ -2,9 +2,8 @@
 
 mod live;
 
-use std::sync::atomic::Ordering;
-
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use polyhead_train::dataset::Skipped;
 use polyhead_train::embeddings::Filled;
