@@ -101,10 +101,14 @@ pub struct StepKey {
 impl StepKey {
     /// A place on `device` for the key of each step.
     pub fn new(device: &Device) -> Self {
-        Self {
-            random: Random::new(0),
+        match device {
+            Device::Cpu => Self {
+                random: Random::new(0),
+                #[cfg(feature = "cuda")]
+                card: None,
+            },
             #[cfg(feature = "cuda")]
-            card: crate::cuda::step_key(device),
+            Device::Cuda(cuda) => Self { random: Random::new(0), card: Some(crate::cuda::step_key(cuda)) },
         }
     }
 
@@ -130,6 +134,7 @@ pub struct Tape {
     random: Random,
     sites: Cell<u64>,
     /// Whether gradients of parameters on a card go on from those of the tape before.
+    #[cfg(feature = "cuda")]
     is_continuing: bool,
     #[cfg(feature = "cuda")]
     key: Option<crate::cuda::Array>,
@@ -159,7 +164,11 @@ impl Tape {
     /// The same tape, whose gradients of parameters on a card are added to those of the tape before.
     #[must_use]
     pub fn continuing(self) -> Self {
-        Self { is_continuing: true, ..self }
+        Self {
+            #[cfg(feature = "cuda")]
+            is_continuing: true,
+            ..self
+        }
     }
 
     /// A tape beside this one for work on the processor: it draws the same numbers.
@@ -192,6 +201,7 @@ impl Tape {
             leaves: RefCell::default(),
             random,
             sites: Cell::new(0),
+            #[cfg(feature = "cuda")]
             is_continuing: false,
             #[cfg(feature = "cuda")]
             key: None,
