@@ -159,7 +159,8 @@ impl Learner {
 
     /// Learns on `device` from here on, with the weights as they are now.
     pub(crate) fn move_to(&mut self, device: &Device) -> Result<()> {
-        self.card = if device.is_cpu() { None } else { Some(Card::new(device, &self.weights, self.options)?) };
+        self.card =
+            if device.is_cpu() { None } else { Some(Card::new(device, &self.weights, self.options)?) };
         Ok(())
     }
 
@@ -185,7 +186,9 @@ impl Learner {
         for plan in planned {
             let batches = self.batches(epoch, plan.first)?;
             match &mut self.card {
-                Some(card) => card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?,
+                Some(card) => {
+                    card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?
+                }
                 None => reports.push(self.step(&batches, plan)?),
             }
         }
