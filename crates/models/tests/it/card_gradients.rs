@@ -4,7 +4,9 @@
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
-use polyhead_models::transformer::{Dropout, NormOrder, PositionConfig, StackConfig, TransformerConfig, Translator};
+use polyhead_models::transformer::{
+    Dropout, NormOrder, PositionConfig, StackConfig, TransformerConfig, Translator,
+};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::r_drop::RDropOptions;
@@ -59,10 +61,10 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(pad_id) };
     let loss = if r_drop {
         let options = RDropOptions { weight: 1.0, cross_entropy: options };
-        let once = expected.indices().first(expected.indices().len() / 2);
+        let once = expected.ids().first(expected.ids().len() / 2);
         model.r_drop_loss(&pass, &source, &target, &once, options).unwrap().loss
     } else {
-        model.loss(&pass, &source, &target, expected.indices(), options).unwrap()
+        model.loss(&pass, &source, &target, expected.ids(), options).unwrap()
     };
     let value = loss.value().to_host().unwrap().data()[0];
     let found = tape.backward(&loss);
@@ -107,7 +109,10 @@ fn a_whole_transformer_has_the_same_gradients_on_a_card() {
                 worst.0
             );
             assert!(error <= allowed, "{math:?} {name}: {error}");
-            assert!((loss - expected_loss).abs() <= allowed as f32 * expected_loss, "{math:?} {name}: {loss}");
+            assert!(
+                (loss - expected_loss).abs() <= allowed as f32 * expected_loss,
+                "{math:?} {name}: {loss}"
+            );
         }
     }
 }

@@ -228,13 +228,17 @@ fn attentions(table: &mut Table) {
     table.check("attention of columns, one row empty", &inputs, &|tape, vars, device| {
         let lengths = Some(ids(&[6, 0, 2], device)?);
         let options = AttentionOptions { n_heads: 2, key_lengths: lengths, ..AttentionOptions::default() };
-        let [query, key, value] = [0, 1, 2].map(|part| Columns { var: &vars[0], start: part * 32, width: 32 });
+        let [query, key, value] =
+            [0, 1, 2].map(|part| Columns { var: &vars[0], start: part * 32, width: 32 });
         attention(tape, query, key, value, &options)
     });
     table.check("attention of some columns", &[activation(&[2, 5, 80], 15)], &|tape, vars, _| {
         let options = AttentionOptions { n_heads: 2, ..AttentionOptions::default() };
-        let [query, key, value] =
-            [0, 24, 56].map(|start| Columns { var: &vars[0], start, width: if start == 56 { 24 } else { 16 } });
+        let [query, key, value] = [0, 24, 56].map(|start| Columns {
+            var: &vars[0],
+            start,
+            width: if start == 56 { 24 } else { 16 },
+        });
         attention(tape, query, key, value, &options)
     });
 }
@@ -315,11 +319,15 @@ fn tables(table: &mut Table) {
     for (name, list, length, d_model) in
         [("few", &[3, 0, 3, 5, 3, 1][..], 3, 20), ("many", &many[..], 30, 64), ("odd", &[1, 2, 3], 1, 7)]
     {
-        table.check(&format!("embedding, {name}"), &[parameter(&[100, d_model], 41)], &|tape, vars, device| {
-            let positions = Some(rounded(&numbers(&[40, d_model], 42, [-1.0, 1.0])));
-            let options = EmbeddingOptions { scale: 4.0, positions };
-            embedding(tape, &ids(list, device)?, length, &vars[0], &options)
-        });
+        table.check(
+            &format!("embedding, {name}"),
+            &[parameter(&[100, d_model], 41)],
+            &|tape, vars, device| {
+                let positions = Some(rounded(&numbers(&[40, d_model], 42, [-1.0, 1.0])));
+                let options = EmbeddingOptions { scale: 4.0, positions };
+                embedding(tape, &ids(list, device)?, length, &vars[0], &options)
+            },
+        );
     }
     table.check("embedding, used twice", &[parameter(&[50, 16], 43)], &|tape, vars, device| {
         let options = EmbeddingOptions::default();
@@ -341,7 +349,8 @@ fn losses(table: &mut Table) {
             let options = RDropOptions { weight: 1.5, cross_entropy: smooth };
             Ok(r_drop(tape, &vars[0], &ids(&targets[..6], device)?, options)?.loss)
         });
-        let layer = || [activation(&[12, 16], 52), parameter(&[vocab_size, 16], 53), parameter(&[vocab_size], 54)];
+        let layer =
+            || [activation(&[12, 16], 52), parameter(&[vocab_size, 16], 53), parameter(&[vocab_size], 54)];
         table.check(&format!("output_cross_entropy {vocab_size}"), &layer(), &|tape, vars, device| {
             let layer = OutputLayer { x: &vars[0], weight: &vars[1], bias: Some(&vars[2]) };
             let loss = output_cross_entropy(tape, layer, &ids(&targets, device)?, smooth)?;
@@ -377,9 +386,8 @@ fn shapes(table: &mut Table) {
     let two = [activation(&[4, 6, 8], 62), activation(&[4, 2, 8], 63)];
     table.check("concat", &two, &|tape, vars, _| concat(tape, &[&vars[0], &vars[1]], 1));
     let sides = [activation(&[3, 5, 7], 64), activation(&[3, 7, 6], 65)];
-    table.check("matmul", &sides, &|tape, vars, _| {
-        matmul(tape, &vars[0], &vars[1], MatmulOptions::default())
-    });
+    table
+        .check("matmul", &sides, &|tape, vars, _| matmul(tape, &vars[0], &vars[1], MatmulOptions::default()));
 }
 
 #[test]
@@ -409,7 +417,13 @@ fn a_replayed_graph_has_the_bits_of_the_work_it_recorded() {
         let step = |key: &StepKey| -> Result<Tensor> {
             let tape = Tape::training_with(key);
             let var = tape.parameter(&parameters, weight);
-            let x = embedding(&tape, &list, 2, &tape.parameter(&parameters, table), &EmbeddingOptions::default())?;
+            let x = embedding(
+                &tape,
+                &list,
+                2,
+                &tape.parameter(&parameters, table),
+                &EmbeddingOptions::default(),
+            )?;
             let options = LinearOptions { activation: Activation::Relu, dropout: 0.5 };
             let y = linear(&tape, &x, &var, None, options)?;
             let layer = OutputLayer { x: &y, weight: &var, bias: None };
