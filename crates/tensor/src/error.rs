@@ -42,6 +42,14 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
+    /// A device cannot be used, or failed.
+    #[error("{what}")]
+    Device {
+        /// What is wrong.
+        what: String,
+        /// What the reader can do.
+        hint: &'static str,
+    },
 }
 
 impl Error {
@@ -51,6 +59,7 @@ impl Error {
             Self::Shape { .. } => "do the sizes in the config belong together?",
             Self::Id { .. } => "are tokeniser and model from the same folder?",
             Self::Value { .. } => "correct the option",
+            Self::Device { hint, .. } => hint,
         }
     }
 }

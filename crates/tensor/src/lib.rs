@@ -8,6 +8,8 @@
 //! 3. [`parameters`] have names; [`optim`] changes them; [`prepared`] ones are fast and change no more.
 
 pub mod bf16;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod elementary;
 pub mod error;
@@ -24,9 +26,9 @@ pub mod prepared;
 pub mod tape;
 pub mod tensor;
 
-pub use device::Device;
+pub use device::{Device, Graph, Math};
 pub use error::{Error, Result};
 pub use parameters::{Init, ParameterId, Parameters};
 pub use prepared::{Precision, Prepared};
-pub use tape::{Gradients, Tape, Var};
+pub use tape::{Gradients, StepKey, Tape, Var};
 pub use tensor::Tensor;
