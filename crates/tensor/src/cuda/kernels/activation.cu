@@ -44,7 +44,7 @@ __device__ __forceinline__ float2 activate(u32 kind, float x) {
 
 // y = dropout(act(x + bias)), rows × columns; y may be x, bias may be null. A warp takes 256 numbers of a row at a time.
 template <typename T>
-__device__ __forceinline__ void forward(const T *x, T *y, const float *bias, u32 rows, u32 columns, u32 kind,
+__device__ __forceinline__ void forward(const T *x, T *y, const T *bias, u32 rows, u32 columns, u32 kind,
                                         const Dropout &dropout) {
     const u32 lane = threadIdx.x % WARP, spans = (columns + 255) / 256;
     const u64 tasks = u64(rows) * spans, warps = u64(gridDim.x) * (blockDim.x / WARP);
@@ -77,7 +77,7 @@ __device__ __forceinline__ void forward(const T *x, T *y, const float *bias, u32
 // dx = mask∘dy·act′; `kept` is y after ReLU, else x (bias added here), null without an activation. Block (x, y) walks rows
 // of 256 columns as `column_sum` does; `partials` (null if nobody asks) gets the sums of its share of dx.
 template <typename T>
-__device__ __forceinline__ void backward(const T *dy, const T *kept, const float *bias, T *dx, float *partials,
+__device__ __forceinline__ void backward(const T *dy, const T *kept, const T *bias, T *dx, float *partials,
                                          u32 rows, u32 columns, u32 kind, const Dropout &dropout) {
     __shared__ __align__(16) float sums[8][256];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, first = blockIdx.x * 256;
@@ -165,11 +165,11 @@ __device__ __forceinline__ void backward_relu(const T *dy, const T *y, T *dx, fl
 
 #define BOTH(DTYPE, T)                                                                                                 \
     extern "C" __global__ void __launch_bounds__(256) activation_forward_##DTYPE(                                      \
-        const T *x, T *y, const float *bias, u32 rows, u32 columns, u32 kind, Dropout dropout) {                       \
+        const T *x, T *y, const T *bias, u32 rows, u32 columns, u32 kind, Dropout dropout) {                       \
         forward(x, y, bias, rows, columns, kind, dropout);                                                             \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(256)                                                                  \
-        activation_backward_##DTYPE(const T *dy, const T *kept, const float *bias, T *dx, float *partials, u32 rows,   \
+        activation_backward_##DTYPE(const T *dy, const T *kept, const T *bias, T *dx, float *partials, u32 rows,   \
                                     u32 columns, u32 kind, Dropout dropout) {                                          \
         backward(dy, kept, bias, dx, partials, rows, columns, kind, dropout);                                          \
     }                                                                                                                  \

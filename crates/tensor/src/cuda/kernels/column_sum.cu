@@ -46,10 +46,10 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Column c of `partials` (parts × columns) is summed into first[c], or from `split` on into second[c − split], times
-// `factor` (null: 1); added to what is there if asked. 32 columns a block, 32 threads a column. Either may be null.
+// `factor` (null: 1), plus what stands in `before_…` if not null. 32 columns a block, 32 threads a column.
 extern "C" __global__ void __launch_bounds__(1024)
     column_sum_finish(const float *partials, u32 parts, u32 columns, u32 split, float *first, float *second,
-                      u32 add_to_first, u32 add_to_second, const float *factor) {
+                      const float *before_first, const float *before_second, const float *factor) {
     __shared__ float sums[WARP][WARP + 1];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane;
     float sum = 0;
@@ -63,6 +63,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (lane != 0 || mine >= columns) return;
     float *to = mine < split ? first : second;
     if (!to) return;
-    to += mine < split ? mine : mine - split;
-    *to = (mine < split ? add_to_first : add_to_second) ? *to + total : total;
+    const float *before = mine < split ? before_first : before_second;
+    const u32 at = mine < split ? mine : mine - split;
+    to[at] = before ? before[at] + total : total;
 }

@@ -1,5 +1,4 @@
-// Operations on single numbers: two tensors of one shape, functions of one and their ways back, sums into what is there,
-// copies between f32 and bf16, fills.
+// Operations on single numbers: two tensors of one shape, functions of one and their ways back.
 
 enum { ADD, SUB, MUL, DIV };
 
@@ -106,27 +105,18 @@ __device__ __forceinline__ void map_back(const T *dy, const T *kept, T *dx, u64 
     }
 }
 
-// to = or += factor·from; `factor` (null: 1) stands in memory.
-template <typename A, typename B>
-__device__ __forceinline__ void move(const A *from, B *to, u64 len, u32 add, const float *factor) {
+// to = or += factor·from; `factor` stands in memory.
+template <typename T> __device__ __forceinline__ void scaled(const T *from, T *to, u64 len, u32 add, const float *factor) {
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
-    const float by = factor ? *factor : 1.0f;
+    const float by = *factor;
     for (u64 at = (u64(blockIdx.x) * blockDim.x + threadIdx.x) * 8; at < len; at += step) {
         const u32 count = some(at, len);
         Eight v = load_some(from + at, count), before = Eight{{0}};
-        if (add) before = load_some(static_cast<const B *>(to) + at, count);
+        if (add) before = load_some(static_cast<const T *>(to) + at, count);
 #pragma unroll
         for (int i = 0; i < 8; i++) v.x[i] = by * v.x[i] + before.x[i];
         store_some(to + at, v, count);
     }
-}
-
-template <typename T> __device__ __forceinline__ void fill(T *to, u64 len, float number) {
-    const u64 step = u64(gridDim.x) * blockDim.x * 8;
-    Eight v;
-#pragma unroll
-    for (int i = 0; i < 8; i++) v.x[i] = number;
-    for (u64 at = (u64(blockIdx.x) * blockDim.x + threadIdx.x) * 8; at < len; at += step) store_some(to + at, v, some(at, len));
 }
 
 #define KERNEL(NAME, ...) extern "C" __global__ void __launch_bounds__(256) NAME(__VA_ARGS__)
@@ -136,11 +126,9 @@ template <typename T> __device__ __forceinline__ void fill(T *to, u64 len, float
     KERNEL(map_back_##DTYPE, const T *dy, const T *kept, T *dx, u64 len, u32 kind, float factor, u32 add) {             \
         map_back(dy, kept, dx, len, kind, factor, add);                                                                \
     }                                                                                                                  \
-    KERNEL(fill_##DTYPE, T *to, u64 len, float number) { fill(to, len, number); }
+    KERNEL(scaled_##DTYPE, const T *from, T *to, u64 len, u32 add, const float *factor) {                               \
+        scaled(from, to, len, add, factor);                                                                            \
+    }
 
 EACH(f32, float)
 EACH(bf16, bf16)
-KERNEL(move_f32_f32, const float *from, float *to, u64 len, u32 add, const float *factor) { move(from, to, len, add, factor); }
-KERNEL(move_bf16_f32, const bf16 *from, float *to, u64 len, u32 add, const float *factor) { move(from, to, len, add, factor); }
-KERNEL(move_f32_bf16, const float *from, bf16 *to, u64 len, u32 add, const float *factor) { move(from, to, len, add, factor); }
-KERNEL(move_bf16_bf16, const bf16 *from, bf16 *to, u64 len, u32 add, const float *factor) { move(from, to, len, add, factor); }

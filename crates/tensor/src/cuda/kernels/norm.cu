@@ -128,25 +128,27 @@ template <typename T, bool RMS> __device__ __forceinline__ void forward_by_block
     }
 }
 
-// `to_residual` gets dh, `to_x` gets mask∘dh; either may be null, and either may already hold something to add to.
+// `to_residual` gets dh, `to_x` gets mask∘dh; either may be null. What `before_…` points to, null or the place that is written
+// or another, is added.
 // `partials` (null if nobody asks): for each block dγ and, of layer norms, dβ behind it.
 struct NormBackward {
     const void *dy, *h;
     const float *gamma, *mean, *inverse;
     void *to_residual, *to_x;
-    u32 add_to_residual, add_to_x;
+    const void *before_residual, *before_x;
     float *partials;
     u32 rows, width;
     Dropout dropout;
 };
 
-template <typename T> __device__ __forceinline__ void put(T *to, Eight v, u32 add) {
-    if (add) {
-        const Eight before = load8(to);
+// At `at`: to = v + before.
+template <typename T> __device__ __forceinline__ void put(void *to, const void *before, u64 at, Eight v) {
+    if (before) {
+        const Eight more = load8(static_cast<const T *>(before) + at);
 #pragma unroll
-        for (int i = 0; i < 8; i++) v.x[i] += before.x[i];
+        for (int i = 0; i < 8; i++) v.x[i] += more.x[i];
     }
-    store8(to, v);
+    store8(static_cast<T *>(to) + at, v);
 }
 
 template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void backward_by_warps(const NormBackward &p) {
@@ -194,14 +196,14 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void back
 #pragma unroll
             for (int i = 0; i < 8; i++) dy[c].x[i] = (dy[c].x[i] - mean_g - n[c].x[i] * mean_gn) * inverse;
             if (p.to_residual && column < p.width)
-                put(static_cast<T *>(p.to_residual) + start + column, dy[c], p.add_to_residual);
+                put<T>(p.to_residual, p.before_residual, start + column, dy[c]);
             if (!p.to_x) continue;
             if (p.dropout.threshold) {
                 const u32 bits = warp_keep_bits_from(p.dropout, key, start + c * CHUNK);
 #pragma unroll
                 for (int i = 0; i < 8; i++) dy[c].x[i] = bits >> i & 1 ? dy[c].x[i] * p.dropout.scale : 0.0f;
             }
-            if (column < p.width) put(static_cast<T *>(p.to_x) + start + column, dy[c], p.add_to_x);
+            if (column < p.width) put<T>(p.to_x, p.before_x, start + column, dy[c]);
         }
     }
     if (!p.partials) return;
@@ -212,8 +214,8 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void back
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
                 const u32 column = c * CHUNK + lane * 8;
-                put(all + column, to_gamma[c], turn);
-                if (!RMS) put(all + CHUNKS * CHUNK + column, to_beta[c], turn);
+                put<float>(all, turn ? all : nullptr, column, to_gamma[c]);
+                if (!RMS) put<float>(all, turn ? all : nullptr, CHUNKS * CHUNK + column, to_beta[c]);
             }
         }
         __syncthreads();
@@ -248,13 +250,13 @@ template <typename T, bool RMS> __device__ __forceinline__ void backward_by_bloc
             const float n = (to_float(h[i]) - mean) * inverse;
             float dh = (to_float(dy[i]) * p.gamma[i] - mean_g - n * mean_gn) * inverse;
             if (p.to_residual) {
-                T *to = static_cast<T *>(p.to_residual) + start + i;
-                *to = from_float<T>(p.add_to_residual ? to_float(*to) + dh : dh);
+                const float more = p.before_residual ? to_float(static_cast<const T *>(p.before_residual)[start + i]) : 0.0f;
+                static_cast<T *>(p.to_residual)[start + i] = from_float<T>(dh + more);
             }
             if (p.to_x) {
-                T *to = static_cast<T *>(p.to_x) + start + i;
                 if (p.dropout.threshold) dh = keeps(p.dropout, key, start + i) ? dh * p.dropout.scale : 0.0f;
-                *to = from_float<T>(p.add_to_x ? to_float(*to) + dh : dh);
+                const float more = p.before_x ? to_float(static_cast<const T *>(p.before_x)[start + i]) : 0.0f;
+                static_cast<T *>(p.to_x)[start + i] = from_float<T>(dh + more);
             }
         }
     }
@@ -269,9 +271,9 @@ template <typename T, bool RMS> __device__ __forceinline__ void backward_by_bloc
 #define BACKWARD(NAME, BODY)                                                                                           \
     extern "C" __global__ void __launch_bounds__(256)                                                                  \
         NAME(const void *dy, const void *h, const float *gamma, const float *mean, const float *inverse,               \
-             void *to_residual, void *to_x, u32 add_to_residual, u32 add_to_x, float *partials, u32 rows, u32 width,   \
-             Dropout dropout) {                                                                                        \
-        BODY(NormBackward{dy, h, gamma, mean, inverse, to_residual, to_x, add_to_residual, add_to_x, partials, rows,   \
+             void *to_residual, const void *before_residual, void *to_x, const void *before_x, float *partials,        \
+             u32 rows, u32 width, Dropout dropout) {                                                                   \
+        BODY(NormBackward{dy, h, gamma, mean, inverse, to_residual, to_x, before_residual, before_x, partials, rows,   \
                           width, dropout});                                                                            \
     }
 #define BOTH(KIND, RMS, DTYPE, T)                                                                                      \
