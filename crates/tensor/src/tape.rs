@@ -9,6 +9,7 @@ use polyhead_random::Random;
 
 use crate::device::Device;
 use crate::gemm::Output;
+use crate::journal::Number;
 use crate::lanes::add_assign;
 use crate::parallel;
 use crate::parameters::{ParameterId, Parameters};
@@ -101,10 +102,14 @@ pub struct StepKey {
 impl StepKey {
     /// A place on `device` for the key of each step.
     pub fn new(device: &Device) -> Self {
-        Self {
-            random: Random::new(0),
+        match device {
+            Device::Cpu => Self {
+                random: Random::new(0),
+                #[cfg(feature = "cuda")]
+                card: None,
+            },
             #[cfg(feature = "cuda")]
-            card: crate::cuda::step_key(device),
+            Device::Cuda(cuda) => Self { random: Random::new(0), card: Some(crate::cuda::step_key(cuda)) },
         }
     }
 
@@ -130,6 +135,7 @@ pub struct Tape {
     random: Random,
     sites: Cell<u64>,
     /// Whether gradients of parameters on a card go on from those of the tape before.
+    #[cfg(feature = "cuda")]
     is_continuing: bool,
     #[cfg(feature = "cuda")]
     key: Option<crate::cuda::Array>,
@@ -159,7 +165,11 @@ impl Tape {
     /// The same tape, whose gradients of parameters on a card are added to those of the tape before.
     #[must_use]
     pub fn continuing(self) -> Self {
-        Self { is_continuing: true, ..self }
+        Self {
+            #[cfg(feature = "cuda")]
+            is_continuing: true,
+            ..self
+        }
     }
 
     /// A tape beside this one for work on the processor: it draws the same numbers.
@@ -192,6 +202,7 @@ impl Tape {
             leaves: RefCell::default(),
             random,
             sites: Cell::new(0),
+            #[cfg(feature = "cuda")]
             is_continuing: false,
             #[cfg(feature = "cuda")]
             key: None,
@@ -269,6 +280,15 @@ impl Tape {
             return self.backward_from(loss, &crate::cuda::one_like(loss.shape(), array));
         }
         self.backward_from(loss, &Tensor::scalar(1.0))
+    }
+
+    /// The same of `factor` times the loss; `factor` is one number and stands where the loss does.
+    ///
+    /// # Panics
+    /// If `loss` or `factor` is not one number.
+    pub fn backward_times(self, loss: &Var, factor: &Number) -> Gradients {
+        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        self.backward_from(loss, factor.tensor())
     }
 
     /// Gradients of something whose own gradient with respect to `value` is `gradient`.

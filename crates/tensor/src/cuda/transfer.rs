@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::array::{Array, Dtype};
 use super::device::Cuda;
 use crate::bf16::Bf16Tensor;
-use crate::device::{Device, Math};
+use crate::device::Math;
 use crate::{Result, Tensor};
 
 /// The numbers of a tensor for the operations of a card.
@@ -40,9 +40,6 @@ pub(crate) fn one_like(shape: &[usize], array: &Array) -> Tensor {
 }
 
 /// Room for the key of a step.
-pub(crate) fn step_key(device: &Device) -> Option<Array> {
-    match device {
-        Device::Cpu => None,
-        Device::Cuda(cuda) => Some(Array::zeros(cuda, Dtype::U32, 2)),
-    }
+pub(crate) fn step_key(cuda: &Arc<Cuda>) -> Array {
+    Array::zeros(cuda, Dtype::U32, 2)
 }
