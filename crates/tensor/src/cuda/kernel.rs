@@ -27,7 +27,13 @@ macro_rules! sources {
 }
 
 /// All kernel files.
-const SOURCES: &[(&str, &str)] = sources!["arrays"];
+const SOURCES: &[(&str, &str)] = sources![
+    "arrays",
+    "attention_backward",
+    "attention_backward_long",
+    "attention_f32",
+    "attention_forward",
+];
 
 /// Compiled files and their functions.
 #[derive(Debug)]
