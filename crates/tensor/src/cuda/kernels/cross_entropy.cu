@@ -67,13 +67,13 @@ struct Online {
 #pragma unroll
         for (int i = 1; i < N; i++) largest = fmaxf(largest, v[i]);
         if (largest > m) {
-            s *= exp2_fast((m - largest) * LOG2_E);
+            s *= power_of_two((m - largest) * LOG2_E);
             m = largest;
         }
         const float shift = m == -INFINITY_F ? 0.0f : m * LOG2_E;
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            s += exp2_fast(fmaf(v[i], LOG2_E, -shift));
+            s += power_of_two(fmaf(v[i], LOG2_E, -shift));
             total += v[i];
         }
     }
@@ -81,7 +81,7 @@ struct Online {
     __device__ __forceinline__ float finish(float *scratch) {
         const float largest = block_max(m, scratch);
         const float shift = largest == -INFINITY_F ? 0.0f : largest;
-        const float sum = block_sum(s * exp2_fast((m - shift) * LOG2_E), scratch);
+        const float sum = block_sum(s * power_of_two((m - shift) * LOG2_E), scratch);
         total = block_sum(total, scratch);
         return largest + logf(sum);
     }
@@ -143,7 +143,7 @@ __device__ __forceinline__ void visit(const T *logits, T *gradient, const u32 *t
         P::open(keep ? kept[at] : from[at], v);
 #pragma unroll
         for (int i = 0; i < P::N; i++)
-            v[i] = infinite ? 0.0f : exp2_fast(fmaf(v[i], LOG2_E, -shift)) - floor;
+            v[i] = infinite ? 0.0f : power_of_two(fmaf(v[i], LOG2_E, -shift)) - floor;
         if (at == target / P::N && !infinite) {
 #pragma unroll
             for (int i = 0; i < P::N; i++)

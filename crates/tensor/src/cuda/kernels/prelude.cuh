@@ -183,9 +183,6 @@ template <typename T> __device__ __forceinline__ void store_some(T *to, const Ei
 // How many of eight numbers from `at` on lie before `end`.
 __device__ __forceinline__ u32 some(u64 at, u64 end) { return at >= end ? 0u : end - at < 8 ? u32(end - at) : 8u; }
 
-// 2^x to about two units in the last place; 0 far below.
-__device__ __forceinline__ float exp2_fast(float x) {
-
 // ---- Tiles for tensor cores: bf16 in shared memory, products of 16 × 8 × 16 with sums in f32 (sm_80 and later). ----
 //
 // A tile is a matrix in shared memory whose rows have 8 numbers of padding: then the eight rows that one ldmatrix reads
@@ -363,8 +360,6 @@ __device__ __forceinline__ float power_of_two(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-#define LOG2_E 1.44269504088896341f
-
 
 // ---- What the kernels of attention share. ----
 

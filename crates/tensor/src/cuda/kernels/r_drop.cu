@@ -12,21 +12,21 @@ struct Online {
         for (u32 i = 0; i < 8; i++)
             if (i < count) largest = fmaxf(largest, v.x[i]);
         if (largest > m) {
-            s *= exp2_fast((m - largest) * LOG2_E);
+            s *= power_of_two((m - largest) * LOG2_E);
             m = largest;
         }
         const float shift = m == -INFINITY_F ? 0.0f : m * LOG2_E;
 #pragma unroll
         for (u32 i = 0; i < 8; i++)
             if (i < count) {
-                s += exp2_fast(fmaf(v.x[i], LOG2_E, -shift));
+                s += power_of_two(fmaf(v.x[i], LOG2_E, -shift));
                 total += v.x[i];
             }
     }
     __device__ __forceinline__ float finish(float *scratch) {
         const float largest = block_max(m, scratch);
         const float shift = largest == -INFINITY_F ? 0.0f : largest;
-        const float sum = block_sum(s * exp2_fast((m - shift) * LOG2_E), scratch);
+        const float sum = block_sum(s * power_of_two((m - shift) * LOG2_E), scratch);
         total = block_sum(total, scratch);
         return largest + logf(sum);
     }
@@ -88,8 +88,8 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
         for (u32 i = 0; i < 8; i++)
             if (i < count) {
                 const float d = (y.x[i] - z.x[i]) - shift;
-                forth += weighed(exp2_fast((y.x[i] - a) * LOG2_E), d);
-                back += weighed(exp2_fast((z.x[i] - b) * LOG2_E), -d);
+                forth += weighed(power_of_two((y.x[i] - a) * LOG2_E), d);
+                back += weighed(power_of_two((z.x[i] - b) * LOG2_E), -d);
             }
     }
     forth = block_sum(forth, scratch);
@@ -108,7 +108,7 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
         Eight y = load_some(rows[0] + at, count), z = load_some(rows[1] + at, count);
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
-            const float p_ = exp2_fast((y.x[i] - a) * LOG2_E), q = exp2_fast((z.x[i] - b) * LOG2_E);
+            const float p_ = power_of_two((y.x[i] - a) * LOG2_E), q = power_of_two((z.x[i] - b) * LOG2_E);
             const float d = (y.x[i] - z.x[i]) - shift;
             const float take = at + i == target ? whole : 0.0f;
             y.x[i] = infinite ? 0.0f : (share * p_ - floor) + kl * (weighed(p_, d - forth) + (p_ - q)) - take;
