@@ -33,6 +33,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "attention_backward_long",
     "attention_f32",
     "attention_forward",
+    "optim",
 ];
 
 /// Compiled files and their functions.
