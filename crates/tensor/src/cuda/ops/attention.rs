@@ -22,7 +22,7 @@ pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &Attentio
     let dtype = sides[0].var.value().array().dtype();
     let inputs = sides.map(|side| side.var.value().array().matching(dtype));
     let cuda = inputs[0].cuda();
-    let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.card().clone());
+    let lengths = plan.options.key_lengths.as_ref().map(|lengths| Array::constant(cuda, &lengths.iter().map(|&n| n as u32).collect::<Vec<_>>()));
     let out = Array::new(cuda, dtype, plan.batch * plan.q_len * plan.out.width());
     let logsumexp = Array::new(cuda, Dtype::F32, plan.batch * plan.n_heads * plan.q_len);
     let call = Call { shape: Shape::new(&plan, dtype), plan, inputs, lengths };
@@ -71,7 +71,7 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
         values: tables.get(1).cloned(),
     });
     let bias = options.bias.as_ref().map(Tensor::to_host).transpose()?;
-    Ok(AttentionOptions { relative, bias, ..options.clone() })
+    Ok(AttentionOptions { bias, relative, ..options.clone() })
 }
 
 /// What all launches of one attention are given.
@@ -114,14 +114,14 @@ impl Call {
 
     /// Whether all rows of all heads begin at multiples of 16 bytes and end there.
     fn is_wide(&self, whole: &[&Array]) -> bool {
-        let heads = self.plan.sides.iter().all(|side| side.d_head % 8 == 0);
+        let heads = self.plan.sides.iter().all(|side| side.d_head.is_multiple_of(8));
         let aligned = |array: &Array, side: Side| {
             let bytes = array.dtype().bytes();
-            first_column(array, side) % 16 == 0 && (side.stride * bytes).is_multiple_of(16)
+            first_column(array, side).is_multiple_of(16) && (side.stride * bytes).is_multiple_of(16)
         };
         heads
             && self.inputs.iter().zip(self.plan.sides).all(|(array, side)| aligned(array, side))
-            && whole.iter().all(|array| array.pointer() % 16 == 0)
+            && whole.iter().all(|array| array.pointer().is_multiple_of(16))
     }
 }
 
