@@ -9,6 +9,7 @@ use polyhead_random::Random;
 
 use crate::device::Device;
 use crate::gemm::Output;
+use crate::journal::Number;
 use crate::lanes::add_assign;
 use crate::parallel;
 use crate::parameters::{ParameterId, Parameters};
@@ -279,6 +280,15 @@ impl Tape {
             return self.backward_from(loss, &crate::cuda::one_like(loss.shape(), array));
         }
         self.backward_from(loss, &Tensor::scalar(1.0))
+    }
+
+    /// The same of `factor` times the loss; `factor` is one number and stands where the loss does.
+    ///
+    /// # Panics
+    /// If `loss` or `factor` is not one number.
+    pub fn backward_times(self, loss: &Var, factor: &Number) -> Gradients {
+        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        self.backward_from(loss, factor.tensor())
     }
 
     /// Gradients of something whose own gradient with respect to `value` is `gradient`.
