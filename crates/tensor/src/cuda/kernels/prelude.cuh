@@ -367,8 +367,8 @@ struct Attention {
         const u32 *key_lengths, Dropout dropout
 #define ATTENTION                                                                                                          \
     Attention {                                                                                                            \
-        int(q_len), int(k_len), int(n_heads), int(n_key_heads), int(key_size), int(value_size), causal != 0, wide != 0, scale, \
-            key_lengths, dropout                                                                                           \
+        int(q_len), int(k_len), int(n_heads), int(n_key_heads), int(key_size), int(value_size), causal != 0, wide != 0,    \
+            scale, key_lengths, dropout                                                                                    \
     }
 
 // Draws the 256 numbers from 128·block on by one warp, a bit each in the order of their index: one Philox a lane.

@@ -22,7 +22,7 @@ pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &Attentio
     let dtype = sides[0].var.value().array().dtype();
     let inputs = sides.map(|side| side.var.value().array().matching(dtype));
     let cuda = inputs[0].cuda();
-    let lengths = plan.options.key_lengths.as_ref().map(|lengths| Array::constant(cuda, &lengths.iter().map(|&n| n as u32).collect::<Vec<_>>()));
+    let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.card().clone());
     let out = Array::new(cuda, dtype, plan.batch * plan.q_len * plan.out.width());
     let logsumexp = Array::new(cuda, Dtype::F32, plan.batch * plan.n_heads * plan.q_len);
     let call = Call { shape: Shape::new(&plan, dtype), plan, inputs, lengths };
