@@ -7,6 +7,7 @@
 use super::attention_shape::{Kernel, MAX_HEAD, Shape};
 use crate::Result;
 use crate::cuda::{Argument, Array, Dtype, Family, Launch, args, through_host};
+use crate::indices::Indices;
 use crate::ops::attention::{
     self as host, AttentionOptions, Columns, Direction, Plan, Relative, Side, gradient_tensors,
 };
@@ -71,7 +72,8 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
         values: tables.get(1).cloned(),
     });
     let bias = options.bias.as_ref().map(Tensor::to_host).transpose()?;
-    Ok(AttentionOptions { bias, relative, ..options.clone() })
+    let key_lengths = options.key_lengths.as_ref().map(Indices::to_host).transpose()?;
+    Ok(AttentionOptions { key_lengths, bias, relative, ..options.clone() })
 }
 
 /// What all launches of one attention are given.
