@@ -44,9 +44,8 @@ impl CardAdam {
         let flat = parameters.shared_flat().expect("the parameters are on a card");
         let cuda = Arc::clone(flat.values.cuda());
         let trained = flat.spans.iter().filter(|(_, span)| span.end <= flat.trained);
-        let places: Vec<_> = trained
-            .map(|(id, span)| (*id, span.clone(), parameters.value(*id).shape().to_vec()))
-            .collect();
+        let places: Vec<_> =
+            trained.map(|(id, span)| (*id, span.clone(), parameters.value(*id).shape().to_vec())).collect();
         let average = average.map(|average| {
             let mut numbers = vec![0.0_f32; flat.trained];
             for (id, span, _) in &places {

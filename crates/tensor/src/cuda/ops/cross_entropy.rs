@@ -26,13 +26,13 @@ pub(super) fn ignored(options: CrossEntropyOptions) -> (u32, u32) {
 pub(super) fn count(targets: &Array, options: CrossEntropyOptions) -> Array {
     let count = Array::new(targets.cuda(), Dtype::U32, 1);
     let (has_ignored, ignored) = ignored(options);
-    one_block("cross_entropy", "cross_entropy_count", 1024, args![
-        targets,
-        targets.len(),
-        has_ignored,
-        ignored,
-        &count
-    ], &count);
+    one_block(
+        "cross_entropy",
+        "cross_entropy_count",
+        1024,
+        args![targets, targets.len(), has_ignored, ignored, &count],
+        &count,
+    );
     count
 }
 
@@ -74,9 +74,7 @@ pub(super) fn mean_loss(
     let smoothing = options.label_smoothing;
     cuda.launch(
         launch,
-        args![
-            logits, gradient, targets, &count, &losses, width, has_ignored, ignored, smoothing, keep
-        ],
+        args![logits, gradient, targets, &count, &losses, width, has_ignored, ignored, smoothing, keep],
     );
     one_block("cross_entropy", "cross_entropy_mean", 1024, args![&losses, rows, &count, &mean], &mean);
     mean

@@ -42,11 +42,5 @@ fn go_back(out: &Array, gradient: &Array, output: Output, mask: Option<Mask>) {
 
 fn drop_into(y: &Array, x: &Array, residual: Option<&Array>, mask: Option<Mask>) {
     let tasks = y.len().div_ceil(8);
-    walk(
-        ("dropout", "dropout"),
-        tasks,
-        Family::Elementwise,
-        y,
-        args![x, residual, y, y.len() as u64, mask],
-    );
+    walk(("dropout", "dropout"), tasks, Family::Elementwise, y, args![x, residual, y, y.len() as u64, mask]);
 }

@@ -24,17 +24,8 @@ pub(crate) fn embedding(
         None => Array::constant(cuda, &positions.data()[..length * width]),
     });
     let y = Array::new(cuda, rows.dtype(), ids.len() * width);
-    let arguments = args![
-        &ids,
-        rows,
-        positions.as_ref(),
-        &y,
-        ids.len(),
-        length,
-        vocab_size,
-        width,
-        options.scale
-    ];
+    let arguments =
+        args![&ids, rows, positions.as_ref(), &y, ids.len(), length, vocab_size, width, options.scale];
     let tasks = ids.len() * width.div_ceil(8);
     walk(("embedding", "embedding"), tasks, Family::Embedding, &y, arguments);
     let (place, scale) = (table.place(), options.scale);

@@ -114,7 +114,8 @@ impl LinearGradient<'_> {
             cuda.multiply(&Product { output: output(before), before, factor, ..product });
         });
         let x = self.x.value().array().matching(g.dtype());
-        let reads = [Some(g), Some(&x), factor, sums.map(Partials::array)].into_iter().flatten().collect::<Vec<_>>();
+        let reads =
+            [Some(g), Some(&x), factor, sums.map(Partials::array)].into_iter().flatten().collect::<Vec<_>>();
         let on_branch = |can_wait: bool, work: &dyn Fn()| {
             if can_wait { cuda.aside(&reads, work) } else { work() }
         };

@@ -18,7 +18,13 @@ pub(crate) mod softmax;
 use super::{Argument, Array, Family, Launch};
 
 /// Launches a kernel that walks `tasks` pieces of work, one a thread, with as many threads as the card likes.
-fn walk((file, name): (&'static str, &str), tasks: usize, family: Family, of: &Array, arguments: &[Argument]) {
+fn walk(
+    (file, name): (&'static str, &str),
+    tasks: usize,
+    family: Family,
+    of: &Array,
+    arguments: &[Argument],
+) {
     let blocks = tasks.div_ceil(256).min(16 * of.cuda().multiprocessors() as usize);
     let name = &format!("{name}_{}", of.suffix());
     of.cuda().launch(Launch { file, name, grid: [blocks, 1, 1], block: 256, shared: 0, family }, arguments);

@@ -18,8 +18,7 @@ pub(super) fn means(
     let (cuda, positions) = (logits.cuda(), targets.len());
     let width = logits.len() / (2 * positions).max(1);
     let count = count(targets, options);
-    let [losses, halves, means] =
-        [2 * positions, positions, 3].map(|len| Array::new(cuda, Dtype::F32, len));
+    let [losses, halves, means] = [2 * positions, positions, 3].map(|len| Array::new(cuda, Dtype::F32, len));
     let (keep, shared) = kept(logits, 2 * width.next_multiple_of(8));
     let (has_ignored, ignored) = ignored(options);
     let launch = Launch {

@@ -26,18 +26,8 @@ fn turned(x: &Tensor, turns: &Array, pairing: Pairing, (offset, sign): (usize, f
     let &[_, length, n_heads, d_head] = x.shape() else { unreachable!("checked before") };
     let pairs = x.len() / 2;
     let halves = u32::from(pairing == Pairing::Halves);
-    let arguments = args![
-        x.array(),
-        y.array(),
-        turns,
-        pairs as u64,
-        length,
-        n_heads,
-        d_head / 2,
-        offset,
-        halves,
-        sign
-    ];
+    let arguments =
+        args![x.array(), y.array(), turns, pairs as u64, length, n_heads, d_head / 2, offset, halves, sign];
     walk(("rotary", "rotary"), pairs, Family::Attention, y.array(), arguments);
     y
 }
