@@ -28,12 +28,22 @@ macro_rules! sources {
 
 /// All kernel files.
 const SOURCES: &[(&str, &str)] = sources![
+    "activation",
     "arrays",
     "attention_backward",
     "attention_backward_long",
     "attention_f32",
     "attention_forward",
+    "column_sum",
+    "cross_entropy",
+    "dropout",
+    "elementwise",
+    "embedding",
+    "norm",
     "optim",
+    "r_drop",
+    "rotary",
+    "softmax",
 ];
 
 /// Compiled files and their functions.
