@@ -10,7 +10,6 @@
 
 pub mod alternatives;
 pub mod beam;
-mod candidates;
 pub mod constrained;
 pub mod coverage;
 pub mod ensemble;

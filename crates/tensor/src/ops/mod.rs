@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub mod attention;
+pub mod best_tokens;
 mod broadcast;
 pub mod cross_entropy;
 pub mod dropout;
