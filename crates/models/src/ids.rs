@@ -1,10 +1,12 @@
 //! Token ids of several sentences, filled up to one length.
 
-/// rows × length ids; a row's tokens come first, padding after them.
+use polyhead_tensor::Indices;
+
+/// rows × length ids; a row's tokens come first, padding after them. Cloning shares the ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
-    ids: Vec<u32>,
-    lengths: Vec<usize>,
+    ids: Indices,
+    lengths: Indices,
     length: usize,
 }
 
@@ -14,25 +16,36 @@ impl Ids {
     /// ```
     /// use polyhead_models::Ids;
     /// let ids = Ids::padded(&[&[5, 6, 2], &[7, 2]], 0);
-    /// assert_eq!((ids.ids(), ids.lengths(), ids.length()), (&[5, 6, 2, 7, 2, 0][..], &[3, 2][..], 3));
+    /// assert_eq!((ids.ids().host(), ids.lengths().host()), (&[5, 6, 2, 7, 2, 0][..], &[3, 2][..]));
+    /// assert_eq!((ids.rows(), ids.length()), (2, 3));
     /// ```
     pub fn padded(rows: &[&[u32]], pad_id: u32) -> Self {
         let length = rows.iter().map(|row| row.len()).max().unwrap_or(0).max(1);
-        let mut ids = Vec::with_capacity(rows.len() * length);
-        for row in rows {
+        Self::filled(rows.iter().map(|&row| Some(row)), length, pad_id)
+    }
+
+    /// The same with room for `length` tokens; a row that is none has no tokens.
+    ///
+    /// # Panics
+    /// If a row has more tokens.
+    pub fn filled<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, length: usize, pad_id: u32) -> Self {
+        let (mut ids, mut lengths) = (Vec::with_capacity(rows.size_hint().0 * length), Vec::new());
+        for row in rows.map(Option::unwrap_or_default) {
+            assert!(row.len() <= length, "{} tokens for a row of {length}", row.len());
             ids.extend_from_slice(row);
             ids.resize(ids.len() + length - row.len(), pad_id);
+            lengths.push(row.len() as u32);
         }
-        Self { ids, lengths: rows.iter().map(|row| row.len()).collect(), length }
+        Self { ids: ids.into(), lengths: lengths.into(), length }
     }
 
     /// Row after row.
-    pub fn ids(&self) -> &[u32] {
+    pub fn ids(&self) -> &Indices {
         &self.ids
     }
 
     /// Tokens of each row.
-    pub fn lengths(&self) -> &[usize] {
+    pub fn lengths(&self) -> &Indices {
         &self.lengths
     }
 

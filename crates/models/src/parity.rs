@@ -91,7 +91,7 @@ pub fn compare(
         match place.get(name) {
             None => unknown.push(name.to_owned()),
             Some(&at) => {
-                let rows = Rows { source: source.lengths(), target: target.lengths() };
+                let rows = Rows { source: source.lengths().host(), target: target.lengths().host() };
                 let comparison = compare_array(name, &ours[at].1, reference, &rows, tolerance)?;
                 found.push((order_of(name, &place), comparison));
             }
@@ -142,13 +142,13 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
 
 /// Lengths of the rows of a batch.
 struct Rows<'a> {
-    source: &'a [usize],
-    target: &'a [usize],
+    source: &'a [u32],
+    target: &'a [u32],
 }
 
 impl Rows<'_> {
     /// The lengths that the positions of an array have: those of the stack that computed it.
-    fn lengths(&self, name: &str) -> &[usize] {
+    fn lengths(&self, name: &str) -> &[u32] {
         if name.starts_with("encoder") { self.source } else { self.target }
     }
 }
@@ -179,7 +179,7 @@ fn compare_array(
     for (index, (ours, theirs)) in
         ours.data().chunks_exact(width).zip(theirs.data().chunks_exact(width)).enumerate()
     {
-        if index % positions >= lengths[index / per_row] {
+        if index % positions >= lengths[index / per_row] as usize {
             continue;
         }
         for (&ours, &theirs) in ours.iter().zip(theirs) {

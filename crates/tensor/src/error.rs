@@ -42,6 +42,14 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
+    /// A device that is not there, cannot be used, or failed.
+    #[error("{what}")]
+    Device {
+        /// What was found and what was expected.
+        what: String,
+        /// What the reader can do.
+        hint: &'static str,
+    },
 }
 
 impl Error {
@@ -51,8 +59,14 @@ impl Error {
             Self::Shape { .. } => "do the sizes in the config belong together?",
             Self::Id { .. } => "are tokeniser and model from the same folder?",
             Self::Value { .. } => "correct the option",
+            Self::Device { hint, .. } => hint,
         }
     }
+}
+
+/// The error that a device cannot be used.
+pub(crate) fn device<T>(what: impl Into<String>, hint: &'static str) -> Result<T> {
+    Err(Error::Device { what: what.into(), hint })
 }
 
 /// The error that the input `name` of `operation` has the shape `found`.

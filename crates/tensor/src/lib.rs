@@ -3,7 +3,7 @@
 //! The law of this crate: the same inputs give the same bits, for any number of threads, any vector instructions, and
 //! whatever other rows stand in the batch. See [`gemm`] and `lanes.rs` for how.
 //!
-//! 1. [`tensor`] holds numbers, [`pool`] lends their memory.
+//! 1. [`tensor`] holds numbers, [`pool`] lends their memory; [`indices`] are ids and lengths.
 //! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
 //! 3. [`parameters`] have names; [`optim`] changes them; [`prepared`] ones are fast and change no more.
 
@@ -12,6 +12,7 @@ pub mod device;
 pub mod elementary;
 pub mod error;
 pub mod gemm;
+pub mod indices;
 pub mod isa;
 mod lanes;
 pub mod ops;
@@ -24,8 +25,9 @@ pub mod prepared;
 pub mod tape;
 pub mod tensor;
 
-pub use device::Device;
+pub use device::{Device, Math};
 pub use error::{Error, Result};
+pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};
 pub use prepared::{Precision, Prepared};
 pub use tape::{Gradients, Tape, Var};

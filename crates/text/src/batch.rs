@@ -180,6 +180,39 @@ impl BatchOptions {
     }
 }
 
+/// Whether the sizes of batches are rounded up. A graphics card records a step once for each size and plays it again, so
+/// few sizes are worth some padding: the 124 batches of an epoch of Multi30k with 4096 tokens have 30 sizes, and padding
+/// goes from 7 to 12 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rounding {
+    /// Every batch is as large as its pairs ask for.
+    #[default]
+    Exact,
+    /// Rows and lengths take few values: sixteen rows and eight lengths between a power of two and the next. Rows are
+    /// multiples of 8 and lengths of 2.
+    Few,
+}
+
+impl Rounding {
+    /// Rows of a batch that has `count` pairs.
+    pub fn rows(self, count: usize) -> usize {
+        self.up(count, 16, 8)
+    }
+
+    /// Room for tokens in a batch whose longest row has `length`.
+    pub fn length(self, length: usize) -> usize {
+        self.up(length, 8, 2)
+    }
+
+    fn up(self, number: usize, parts: usize, least: usize) -> usize {
+        match self {
+            Self::Exact => number,
+            Self::Few if number == 0 => least,
+            Self::Few => number.next_multiple_of(least.max((1 << number.ilog2()) / parts)),
+        }
+    }
+}
+
 /// Rows of ids, each filled up with padding to the longest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
@@ -258,6 +291,20 @@ mod tests {
             Epoch::plan(&lengths, BatchOptions { max_tokens: 32, ..BatchOptions::default() }, 3).unwrap();
         assert_eq!(epoch.padding().waste(), 0.0);
         assert_eq!(epoch.len(), 4 + 8);
+    }
+
+    #[test]
+    fn rounded_sizes_are_few_and_near() {
+        for number in 1..5000 {
+            assert_eq!((Rounding::Exact.rows(number), Rounding::Exact.length(number)), (number, number));
+            let (rows, length) = (Rounding::Few.rows(number), Rounding::Few.length(number));
+            assert!(rows >= number && rows.is_multiple_of(8) && rows < number + (number / 16).max(8));
+            assert!(length >= number && length.is_multiple_of(2) && length < number + (number / 8).max(2));
+            // A size that was rounded is its own: recording it again would change nothing.
+            assert_eq!((Rounding::Few.rows(rows), Rounding::Few.length(length)), (rows, length));
+        }
+        let sizes: std::collections::BTreeSet<_> = (256..512).map(|n| Rounding::Few.rows(n)).collect();
+        assert_eq!(sizes.len(), 17);
     }
 
     fn any_lengths() -> impl Strategy<Value = Vec<PairLengths>> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use polyhead_models::Ids;
 use polyhead_random::Random;
-use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths};
+use polyhead_tensor::Indices;
+use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
 use polyhead_text::corpus::Corpus;
 use polyhead_text::tokenizer::Dropout;
 use rayon::prelude::*;
@@ -217,7 +218,7 @@ pub struct Batch {
     /// What the decoder is given: the start token, then all of the target but its end.
     pub target: Ids,
     /// What it shall say: the target with its end, padding where a row has ended.
-    pub expected: Vec<u32>,
+    pub expected: Indices,
     /// Tokens of `expected` that are no padding.
     pub tokens: usize,
 }
@@ -250,21 +251,88 @@ impl EpochData {
         all.max_by_key(|[rows, source, target]| rows * (source + 4 * target)).unwrap_or([0; 3])
     }
 
-    /// The batch at a place; `copies` puts all rows in so many times, one copy after the other.
-    pub fn batch(&self, index: usize, copies: usize) -> Option<Batch> {
+    /// The batch at a place; `copies` puts all rows in so many times, one copy after the other. Where rounding asks for
+    /// more rows than there are pairs, each copy is filled up with rows without tokens.
+    pub fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<Batch> {
         let indices = self.plan.batches_from(index).next()?;
-        let rows: Vec<usize> = (0..copies).flat_map(|_| indices.iter().map(|&pair| pair as usize)).collect();
-        let source: Vec<&[u32]> = rows.iter().map(|&pair| self.pairs.source.get(pair)).collect();
-        let targets: Vec<&[u32]> = rows.iter().map(|&pair| self.pairs.target.get(pair)).collect();
-        let given: Vec<Vec<u32>> =
-            targets.iter().map(|ids| [&[self.pad_id], &ids[..ids.len() - 1]].concat()).collect();
-        let given: Vec<&[u32]> = given.iter().map(Vec::as_slice).collect();
-        let tokens = targets[..indices.len()].iter().map(|ids| ids.len()).sum();
-        Some(Batch {
-            source: Ids::padded(&source, self.pad_id),
-            target: Ids::padded(&given, self.pad_id),
-            expected: Ids::padded(&targets, self.pad_id).ids().to_vec(),
-            tokens,
-        })
+        let [source, target] = [&self.pairs.source, &self.pairs.target].map(|side| {
+            let rows = indices.iter().map(|&pair| Some(side.get(pair as usize)));
+            rows.chain(std::iter::repeat(None)).take(rounding.rows(indices.len())).collect::<Vec<_>>()
+        });
+        let given: Vec<Option<Vec<u32>>> = target
+            .iter()
+            .map(|row| row.map(|ids| [&[self.pad_id], &ids[..ids.len() - 1]].concat()))
+            .collect();
+        let given: Vec<Option<&[u32]>> = given.iter().map(Option::as_deref).collect();
+        let ids = |rows: &[Option<&[u32]>]| {
+            let longest = rows.iter().flatten().map(|row| row.len()).max().unwrap_or(0);
+            let all = (0..copies).flat_map(|_| rows.iter().copied());
+            Ids::filled(all, rounding.length(longest).max(1), self.pad_id)
+        };
+        let tokens = target.iter().flatten().map(|ids| ids.len()).sum();
+        let (source, expected, target) = (ids(&source), ids(&target).ids().clone(), ids(&given));
+        Some(Batch { source, target, expected, tokens })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyhead_attention::{Capture, Pass};
+    use polyhead_models::transformer::{TransformerConfig, Translator};
+    use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+    use polyhead_tensor::{Parameters, Tape};
+
+    use super::*;
+
+    /// Five pairs in one batch, ids 3 to 10.
+    fn epoch() -> EpochData {
+        let mut pairs = Encoded::default();
+        for pair in 0..5 {
+            let ids = |length: u32| (0..length).map(|at| 3 + (pair * 5 + at) % 8).collect::<Vec<u32>>();
+            pairs.push(&[ids(1 + pair), ids(6 - pair)], 2);
+        }
+        let plan = Epoch::plan(&pairs.lengths, BatchOptions::default(), 0).unwrap();
+        EpochData { pairs: Arc::new(pairs), plan, pad_id: 0 }
+    }
+
+    #[test]
+    fn a_batch_is_what_the_decoder_is_given_and_shall_say() {
+        let batch = epoch().batch(0, 1, Rounding::Exact).unwrap();
+        assert_eq!((batch.source.rows(), batch.source.length(), batch.target.length()), (5, 6, 7));
+        assert_eq!(batch.tokens, (2..=6).map(|length| length + 1).sum::<usize>());
+        for (given, expected) in batch.target.ids().host().chunks(7).zip(batch.expected.host().chunks(7)) {
+            let end = expected.iter().position(|&id| id == 2).unwrap();
+            assert_eq!((given[0], &given[1..=end]), (0, &expected[..end]));
+            assert!(given[end + 1..].iter().chain(&expected[end + 1..]).all(|&id| id == 0));
+        }
+    }
+
+    #[test]
+    fn rows_that_fill_up_a_batch_have_no_tokens_and_do_not_count() {
+        let [exact, few] =
+            [Rounding::Exact, Rounding::Few].map(|rounding| epoch().batch(0, 1, rounding).unwrap());
+        assert_eq!((few.source.rows(), few.source.length(), few.target.length()), (8, 6, 8));
+        assert_eq!((&few.source.lengths().host()[5..], few.tokens), (&[0; 3][..], exact.tokens));
+        let mut parameters = Parameters::default();
+        let model = Translator::new(&TransformerConfig::tiny(11), &mut parameters).unwrap();
+        parameters.initialise(3);
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(0) };
+        let [exact, few] = [exact, few].map(|batch| {
+            let loss = model.loss(&pass, &batch.source, &batch.target, &batch.expected, options).unwrap();
+            loss.value().data()[0].to_bits()
+        });
+        assert_eq!(exact, few);
+    }
+
+    #[test]
+    fn copies_are_filled_up_alike() {
+        let batch = epoch().batch(0, 2, Rounding::Few).unwrap();
+        for rows in [batch.source.ids(), batch.source.lengths(), batch.target.ids(), &batch.expected] {
+            let (first, second) = rows.host().split_at(rows.len() / 2);
+            assert_eq!(first, second);
+        }
+        assert_eq!((batch.source.rows(), batch.tokens), (16, 25));
     }
 }

@@ -13,6 +13,8 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
 use polyhead_tensor::{Gradients, Parameters, Tape};
 
+use polyhead_text::batch::Rounding;
+
 use crate::config::{OptimizerConfig, RunConfig};
 use crate::dataset::{Batch, EpochData};
 use crate::embeddings::{self, Filled};
@@ -124,7 +126,7 @@ impl Learner {
         rate: f64,
     ) -> Result<StepReport> {
         let batches: Vec<Batch> = (first..first + self.options.accumulate)
-            .map_while(|index| epoch.batch(index, self.options.copies()))
+            .map_while(|index| epoch.batch(index, self.options.copies(), Rounding::Exact))
             .collect();
         let tokens: usize = batches.iter().map(|batch| batch.tokens).sum();
         let mut all: Option<Gradients> = None;
@@ -165,10 +167,10 @@ impl Learner {
         let (loss, value) = if self.options.r_drop > 0.0 {
             // The two passes of a batch stand below each other, and their targets are the same.
             let options = RDropOptions { weight: self.options.r_drop, cross_entropy: options };
-            let once = &expected[..expected.len() / 2];
+            let once = expected.first(expected.len() / 2);
             let RDrop { loss, cross_entropy, .. } =
-                self.model.r_drop_loss(&pass, source, target, once, options)?;
-            (loss, cross_entropy)
+                self.model.r_drop_loss(&pass, source, target, &once, options)?;
+            (loss, cross_entropy.data()[0])
         } else {
             let loss = self.model.loss(&pass, source, target, expected, options)?;
             let value = loss.value().data()[0];

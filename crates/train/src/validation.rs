@@ -10,7 +10,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::transformer::Translator;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Tape};
-use polyhead_text::batch::BatchOptions;
+use polyhead_text::batch::{BatchOptions, Rounding};
 use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, SequenceErrorRate, Statistics, Tokenization};
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
@@ -143,7 +143,7 @@ impl ValidationSet {
         let pass = Pass { tape: &tape, parameters, capture: &capture };
         let (mut sum, mut tokens) = (0.0, 0);
         for index in 0..self.batches.len() {
-            let Some(batch) = self.batches.batch(index, 1) else { break };
+            let Some(batch) = self.batches.batch(index, 1, Rounding::Exact) else { break };
             let loss = model.loss(&pass, &batch.source, &batch.target, &batch.expected, options)?;
             sum += f64::from(loss.value().data()[0]) * batch.tokens as f64;
             tokens += batch.tokens;

@@ -11,7 +11,7 @@
 //! parameters.initialise(0);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
 //! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
-//! let x = table.forward(&pass, &[5, 1, 0, 2], 2, &EmbeddingOptions::default())?;
+//! let x = table.forward(&pass, &[5, 1, 0, 2].into(), 2, &EmbeddingOptions::default())?;
 //! assert_eq!(x.shape(), [2, 2, 4]);
 //! assert_eq!(table.logits(&pass, &x, None)?.shape(), [2, 2, 6]);
 //! # Ok::<(), polyhead_attention::Error>(())
@@ -19,7 +19,7 @@
 
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding, embedding_prepared};
 use polyhead_tensor::ops::linear::LinearOptions;
-use polyhead_tensor::{Init, ParameterId, Result, Var};
+use polyhead_tensor::{Indices, Init, ParameterId, Result, Var};
 
 use super::linear::product;
 use crate::builder::Builder;
@@ -50,7 +50,7 @@ impl Embedding {
     pub fn forward(
         &self,
         pass: &Pass<'_>,
-        ids: &[u32],
+        ids: &Indices,
         length: usize,
         options: &EmbeddingOptions,
     ) -> Result<Var> {

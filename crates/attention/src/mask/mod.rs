@@ -26,6 +26,7 @@ mod window;
 use std::ops::Range;
 use std::sync::Arc;
 
+use polyhead_tensor::Indices;
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, Pattern, join};
 
 pub use causal::Causal;
@@ -60,8 +61,8 @@ impl Mask {
     }
 
     /// Keys from a row's length on do not exist.
-    pub fn padding(lengths: Vec<usize>) -> Self {
-        Self { padding: Some(Padding { lengths }), rule: Rule::All }
+    pub fn padding(lengths: impl Into<Indices>) -> Self {
+        Self { padding: Some(Padding { lengths: lengths.into() }), rule: Rule::All }
     }
 
     /// Keys up to the query's own place.
@@ -136,7 +137,7 @@ impl Mask {
     pub fn materialise(&self, batch: usize, q_len: usize, k_len: usize) -> Vec<bool> {
         let mut out = vec![false; batch * q_len * k_len];
         for row in 0..batch {
-            let exists = self.padding.as_ref().map_or(k_len, |padding| padding.lengths[row]);
+            let exists = self.padding.as_ref().map_or(k_len, |padding| padding.lengths.host()[row] as usize);
             for query in 0..q_len {
                 for key in self.rule.seen_from(place(query, q_len, k_len), k_len).into_iter().flatten() {
                     out[(row * q_len + query) * k_len + key as usize] = (key as usize) < exists;
@@ -151,7 +152,7 @@ impl Mask {
 #[derive(Debug, Clone)]
 pub struct Sight {
     direction: Direction,
-    key_lengths: Option<Vec<usize>>,
+    key_lengths: Option<Indices>,
     pattern: Option<Arc<Pattern>>,
 }
 

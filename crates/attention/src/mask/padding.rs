@@ -5,11 +5,13 @@
 //! assert_eq!(Mask::padding(vec![2, 1]).materialise(2, 1, 2), [true, true, true, false]);
 //! ```
 
+use polyhead_tensor::Indices;
+
 /// key < the length of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Padding {
     /// Of each row of the batch.
-    pub lengths: Vec<usize>,
+    pub lengths: Indices,
 }
 
 impl Padding {
@@ -17,7 +19,8 @@ impl Padding {
     pub(super) fn shorter(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {
             (Some(a), Some(b)) => {
-                let lengths = a.lengths.into_iter().zip(b.lengths).map(|(a, b)| a.min(b)).collect();
+                let both = a.lengths.host().iter().zip(b.lengths.host());
+                let lengths = both.map(|(a, b)| *a.min(b)).collect();
                 Some(Self { lengths })
             }
             (a, b) => a.or(b),

@@ -75,13 +75,12 @@ fn forward(layer: &SelfAttention, parameters: &Parameters, x: &Tensor, mask: &Ma
 
 #[test]
 fn padding_and_neighbours_never_change_a_row() {
-    let lengths = vec![7, 3];
+    let lengths = [7, 3];
     let x = tensor(&[2, 7, SHAPE.d_model], 1);
     for (layer, parameters) in layers() {
         for mask in masks() {
-            let together =
-                forward(&layer, &parameters, &x, &mask.clone().and(Mask::padding(lengths.clone())));
-            for (row, &length) in lengths.iter().enumerate() {
+            let together = forward(&layer, &parameters, &x, &mask.clone().and(Mask::padding(lengths)));
+            for (row, length) in lengths.map(|length| length as usize).into_iter().enumerate() {
                 let alone = forward(&layer, &parameters, &part(&x, row, 0, length), &mask);
                 assert_eq!(bits(&alone), bits(&part(&together, row, 0, length)), "{mask:?}");
             }
@@ -143,7 +142,7 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
     let site = Site { kind: Kind::Cross, layer: 0 };
     with_pass(&parameters, &Capture::off(), |pass| {
         let key_value = projection.forward(pass, &memory).unwrap();
-        let sight = Mask::padding(lengths.clone()).resolve(3, 35);
+        let sight = Mask::padding([35, 17]).resolve(3, 35);
         let whole = layer.forward(pass, &Var::constant(x.clone()), &key_value, &sight, site).unwrap();
         let kept = projection.keep(pass, &memory).unwrap();
         // Two rows that look at the second sentence, one at the first.
@@ -287,7 +286,7 @@ proptest! {
         rule in plain_rules(), q_len in 1..70_usize, more in 0..9_usize, short in 0..9_usize,
     ) {
         let k_len = q_len + more;
-        let mask = rule.mask().and(Mask::padding(vec![k_len.saturating_sub(short)]));
+        let mask = rule.mask().and(Mask::padding([k_len.saturating_sub(short) as u32]));
         let matrix = mask.materialise(1, q_len, k_len);
         for (query, row) in matrix.chunks_exact(k_len).enumerate() {
             for (key, &seen) in row.iter().enumerate() {

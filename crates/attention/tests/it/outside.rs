@@ -63,7 +63,10 @@ fn mask(options: &Value) -> Mask {
         mask = mask.and(Mask::causal());
     }
     match integers(&options["key_lengths"]) {
-        Some(lengths) => mask.and(Mask::padding(lengths)),
+        Some(lengths) => {
+            let lengths: Vec<u32> = lengths.into_iter().map(|length| length as u32).collect();
+            mask.and(Mask::padding(lengths))
+        }
         None => mask,
     }
 }

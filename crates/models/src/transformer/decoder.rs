@@ -5,7 +5,7 @@ use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
 use polyhead_tensor::ops::attention::KeysValues;
-use polyhead_tensor::{Result, Var};
+use polyhead_tensor::{Indices, Result, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
@@ -98,14 +98,14 @@ impl Decoder {
         &self,
         pass: &Pass<'_>,
         memory: &Var,
-        source_lengths: &[usize],
+        source_lengths: &Indices,
         target: &Ids,
     ) -> Result<Var> {
         let length = target.length();
         let mut x = self.input.forward(pass, target.ids(), length, 0)?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
         let sight = self.sight.resolve(length, length);
-        let source_sight = Mask::padding(source_lengths.to_vec()).resolve(length, memory.shape()[1]);
+        let source_sight = Mask::padding(source_lengths.clone()).resolve(length, memory.shape()[1]);
         let shared = self.shared_key_value.as_ref().map(|shared| shared.forward(pass, memory)).transpose()?;
         for (index, layer) in self.layers.iter().enumerate() {
             let own = layer.key_value.as_ref().map(|own| own.forward(pass, memory)).transpose()?;
@@ -127,7 +127,7 @@ impl Decoder {
         &self,
         pass: &Pass<'_>,
         memory: &Var,
-        source_lengths: &[usize],
+        source_lengths: &Indices,
         n_rows: usize,
     ) -> Result<DecoderState> {
         let own = self.layers.iter().filter_map(|layer| layer.key_value.as_ref());
@@ -137,7 +137,8 @@ impl Decoder {
         let sentences = source_lengths.len();
         let mut cache = KvCache::new(shape, self.layers.len(), n_rows.max(sentences), 0);
         cache.reorder(&(0..sentences).collect::<Vec<_>>());
-        let source_lengths = source_lengths.to_vec();
+        let source_lengths: Vec<usize> =
+            source_lengths.host().iter().map(|&length| length as usize).collect();
         let row_lengths = source_lengths.clone();
         Ok(DecoderState { cache, memory, sentences: (0..sentences).collect(), source_lengths, row_lengths })
     }
@@ -145,7 +146,7 @@ impl Decoder {
     /// One token in each row → rows × d_model.
     pub(super) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Var> {
         let rows = tokens.len();
-        let x = self.input.forward(pass, tokens, 1, state.cache.len())?;
+        let x = self.input.forward(pass, &tokens.into(), 1, state.cache.len())?;
         let mut x = x.reshaped(&[rows, self.config.d_model]);
         pass.capture.activation(|| "decoder.embedding".into(), &x);
         let DecoderState { cache, memory, sentences, row_lengths, .. } = state;

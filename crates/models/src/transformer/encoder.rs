@@ -49,7 +49,7 @@ impl Encoder {
         let length = source.length();
         let mut x = self.input.forward(pass, source.ids(), length, 0)?;
         pass.capture.activation(|| "encoder.embedding".into(), &x);
-        let sight = self.sight.clone().and(Mask::padding(source.lengths().to_vec())).resolve(length, length);
+        let sight = self.sight.clone().and(Mask::padding(source.lengths().clone())).resolve(length, length);
         for (index, layer) in self.layers.iter().enumerate() {
             let site = Site { kind: Kind::EncoderSelf, layer: index };
             x = layer.attention_residual.around(pass, &x, |x| {

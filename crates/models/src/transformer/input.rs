@@ -7,7 +7,7 @@ use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
-use polyhead_tensor::{Result, Var};
+use polyhead_tensor::{Indices, Result, Var};
 
 use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout, StackConfig, TransformerConfig};
 
@@ -46,7 +46,7 @@ impl Input {
     }
 
     /// `ids` of rows × length, the first of each row at place `start` → rows × length × d_model.
-    pub(super) fn forward(&self, pass: &Pass<'_>, ids: &[u32], length: usize, start: usize) -> Result<Var> {
+    pub(super) fn forward(&self, pass: &Pass<'_>, ids: &Indices, length: usize, start: usize) -> Result<Var> {
         let positions = match &self.positions {
             Positions::Sinusoidal(sinusoidal) => Some(sinusoidal.rows(start, length, self.d_model)),
             Positions::None | Positions::Learned(_) => None,

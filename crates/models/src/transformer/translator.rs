@@ -14,7 +14,7 @@ use polyhead_attention::{Builder, Capture, Filter, Kind, Pass};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
-use polyhead_tensor::{Init, ParameterId, Parameters, Tape, Tensor, Var};
+use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tape, Tensor, Var};
 
 use super::config::{Tie, TransformerConfig};
 use super::decoder::{Decoder, DecoderState};
@@ -101,7 +101,7 @@ impl Translator {
         pass: &Pass<'_>,
         source: &Ids,
         target: &Ids,
-        expected: &[u32],
+        expected: &Indices,
         options: CrossEntropyOptions,
     ) -> Result<Var> {
         let x = self.decode_all(pass, source, target)?;
@@ -124,7 +124,7 @@ impl Translator {
         pass: &Pass<'_>,
         source: &Ids,
         target: &Ids,
-        expected: &[u32],
+        expected: &Indices,
         options: RDropOptions,
     ) -> Result<RDrop> {
         let x = self.decode_all(pass, source, target)?;

@@ -106,7 +106,7 @@ fn gradients_of_a_whole_transformer_are_pytorchs() {
         let (tape, capture) = (Tape::training(1, 1), Capture::off());
         let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
         let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.config().pad_id) };
-        let targets = expected.ids("expected_ids").unwrap();
+        let targets = expected.ids("expected_ids").unwrap().into();
         let loss = model.loss(&pass, &read("source"), &read("target"), &targets, options).unwrap();
         let error = (loss.value().data()[0] - expected.tensor("loss").unwrap().data()[0]).abs();
         assert!(error < 1e-5, "{name}: loss off by {error}");

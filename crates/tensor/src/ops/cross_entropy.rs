@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use crate::error::shape;
+use crate::indices::Indices;
 use crate::lanes::{exp, ln, max, sum, vectorised};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
@@ -53,18 +54,19 @@ impl CrossEntropyOptions {
 pub fn cross_entropy(
     tape: &Tape,
     logits: &Var,
-    targets: &[u32],
+    targets: &Indices,
     options: CrossEntropyOptions,
 ) -> Result<Var> {
     let [rows, vocab_size] = logits.value().rows();
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
     }
-    let count = options.rows_that_count("cross_entropy", targets, vocab_size)?;
+    let count = options.rows_that_count("cross_entropy", targets.host(), vocab_size)?;
     let smoothing = options.label_smoothing;
     let data = logits.value().data();
     // (loss, logsumexp) of each row.
     let each: Vec<(f32, f32)> = targets
+        .host()
         .par_iter()
         .enumerate()
         .with_min_len(8)
@@ -76,7 +78,7 @@ pub fn cross_entropy(
     // In f64 and in the order of the rows: exact enough, and the same for any number of threads.
     let total: f64 = each.iter().map(|&(loss, _)| f64::from(loss)).sum();
     let mean = if count == 0 { 0.0 } else { (total / count as f64) as f32 };
-    let (input, targets) = (logits.clone(), targets.to_vec());
+    let (input, targets) = (logits.clone(), targets.clone());
     Ok(tape.record(Tensor::scalar(mean), &[logits], move |gradient, gradients| {
         let weight = gradient.data()[0] / count.max(1) as f32;
         let place = input.place();
@@ -88,7 +90,7 @@ pub fn cross_entropy(
             }
             for (offset, out) in block.chunks_exact_mut(vocab_size).enumerate() {
                 let row = first + offset;
-                go_back(out, targets[row], each[row].1, [weight, smoothing]);
+                go_back(out, targets.host()[row], each[row].1, [weight, smoothing]);
             }
         });
         gradients.add(&place, &out);

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::shape;
 use crate::gemm::Output;
+use crate::indices::Indices;
 use crate::prepared::Prepared;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
@@ -32,7 +33,7 @@ impl Default for EmbeddingOptions {
 /// If an id is outside the table or the positions do not suffice.
 pub fn embedding(
     tape: &Tape,
-    ids: &[u32],
+    ids: &Indices,
     length: usize,
     table: &Var,
     options: &EmbeddingOptions,
@@ -40,14 +41,14 @@ pub fn embedding(
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
-    check(ids, length, [vocab_size, d_model], options)?;
+    check(ids.host(), length, [vocab_size, d_model], options)?;
     let (rows, scale) = (table.value().data(), options.scale);
-    let y = look_up(ids, length, d_model, options, |id, out| {
+    let y = look_up(ids.host(), length, d_model, options, |id, out| {
         out.copy_from_slice(&rows[id * d_model..(id + 1) * d_model]);
     });
-    let (input, ids) = (table.clone(), ids.to_vec());
+    let (input, ids) = (table.clone(), ids.clone());
     Ok(tape.record(y, &[table], move |gradient, gradients| {
-        gradients.update(&input, |out, output| scatter(out, gradient.data(), &ids, scale, output));
+        gradients.update(&input, |out, output| scatter(out, gradient.data(), ids.host(), scale, output));
     }))
 }
 
@@ -56,12 +57,12 @@ pub fn embedding(
 /// # Errors
 /// If an id is outside the table or the positions do not suffice.
 pub fn embedding_prepared(
-    ids: &[u32],
+    ids: &Indices,
     length: usize,
     table: &Prepared,
     options: &EmbeddingOptions,
 ) -> Result<Tensor> {
-    let [_, d_model] = table.shape();
+    let ([_, d_model], ids) = (table.shape(), ids.host());
     check(ids, length, table.shape(), options)?;
     Ok(look_up(ids, length, d_model, options, |id, out| table.row(id, out)))
 }

@@ -13,6 +13,7 @@ use super::linear::{self, finish_rows, sum_rows};
 use super::r_drop::{self, Position, RDrop, RDropOptions, Weights};
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, Packed, gemm, gemm_packed};
+use crate::indices::Indices;
 use crate::ops::linear::Activation;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
@@ -39,13 +40,14 @@ pub struct OutputLayer<'a> {
 pub fn output_cross_entropy(
     tape: &Tape,
     layer: OutputLayer<'_>,
-    targets: &[u32],
+    targets: &Indices,
     options: CrossEntropyOptions,
 ) -> Result<Var> {
     let [rows, _, vocab_size] = linear::check(layer.x, layer.weight, layer.bias)?;
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
     }
+    let targets = targets.host();
     let count = options.rows_that_count("cross_entropy", targets, vocab_size)?;
     let order: Vec<usize> = (0..rows).filter(|&row| options.counts(targets[row])).collect();
     let weights = [1.0 / count.max(1) as f32, options.label_smoothing];
@@ -69,10 +71,11 @@ pub fn output_cross_entropy(
 pub fn output_r_drop(
     tape: &Tape,
     layer: OutputLayer<'_>,
-    targets: &[u32],
+    targets: &Indices,
     options: RDropOptions,
 ) -> Result<RDrop> {
     let [rows, _, vocab_size] = linear::check(layer.x, layer.weight, layer.bias)?;
+    let targets = targets.host();
     let count = options.check([rows, vocab_size], targets)?;
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
     let positions: Vec<usize> = (0..targets.len()).filter(|&at| options.counts(targets[at])).collect();
@@ -91,6 +94,7 @@ pub fn output_r_drop(
         position
     });
     let [loss, cross_entropy, divergence] = r_drop::means(&each, alpha, count);
+    let [cross_entropy, divergence] = [cross_entropy, divergence].map(Tensor::scalar);
     Ok(RDrop { loss: parts.record(tape, layer, loss), cross_entropy, divergence })
 }
 

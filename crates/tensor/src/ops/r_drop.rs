@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::cross_entropy::{CrossEntropyOptions, row_loss};
 use crate::error::shape;
+use crate::indices::Indices;
 use crate::lanes::{exp, sum2, vectorised};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
@@ -36,10 +37,10 @@ impl Default for RDropOptions {
 pub struct RDrop {
     /// Cross-entropy + α · divergence: one number to go back from.
     pub loss: Var,
-    /// The mean cross-entropy of both passes, smoothed as the options say.
-    pub cross_entropy: f32,
-    /// The mean of ½ (KL(p‖q) + KL(q‖p)), without α.
-    pub divergence: f32,
+    /// The mean cross-entropy of both passes, smoothed as the options say; one number.
+    pub cross_entropy: Tensor,
+    /// The mean of ½ (KL(p‖q) + KL(q‖p)), without α; one number.
+    pub divergence: Tensor,
 }
 
 /// What is known of one position after the way forward.
@@ -66,12 +67,13 @@ pub(super) struct Weights {
 ///
 /// # Errors
 /// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
-pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions) -> Result<RDrop> {
-    let count = options.check(logits.value().rows(), targets)?;
+pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> Result<RDrop> {
+    let count = options.check(logits.value().rows(), targets.host())?;
     let [_, vocab_size] = logits.value().rows();
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
     let (first, second) = logits.value().data().split_at(targets.len() * vocab_size);
     let each: Vec<Position> = targets
+        .host()
         .par_iter()
         .enumerate()
         .with_min_len(4)
@@ -82,7 +84,7 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions)
         })
         .collect();
     let [loss, cross_entropy, divergence] = means(&each, alpha, count);
-    let (input, targets) = (logits.clone(), targets.to_vec());
+    let (input, targets) = (logits.clone(), targets.clone());
     let loss = tape.record(Tensor::scalar(loss), &[logits], move |gradient, gradients| {
         let share = gradient.data()[0] / (2 * count).max(1) as f32;
         let smoothing = options.label_smoothing;
@@ -90,10 +92,11 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &[u32], options: RDropOptions)
         let place = input.place();
         let (mut out, source) = input.into_value().into_writable();
         go_back(&mut out, source.as_ref(), |index, logits| {
-            each[index].go_back(logits, targets[index], weights);
+            each[index].go_back(logits, targets.host()[index], weights);
         });
         gradients.add(&place, &out);
     });
+    let [cross_entropy, divergence] = [cross_entropy, divergence].map(Tensor::scalar);
     Ok(RDrop { loss, cross_entropy, divergence })
 }
 

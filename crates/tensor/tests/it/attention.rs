@@ -1,7 +1,7 @@
 //! Attention: the equation, its gradients, and what is the same for any threads, batch and padding.
 
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention, attention_weights};
-use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
+use polyhead_tensor::{Error, Indices, Result, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 use crate::finite_difference::{
@@ -36,7 +36,7 @@ impl Sizes {
         for (b, h, q) in indices([batch, n_heads, q_len]) {
             let at = |len: usize, position: usize| (b * len + position) * d_model + h * d_head;
             let sees = |k: usize| {
-                options.key_lengths.as_ref().is_none_or(|lengths| k < lengths[b])
+                options.key_lengths.as_ref().is_none_or(|lengths| k < lengths.host()[b] as usize)
                     && (options.direction == Direction::Both || k + q_len <= q + k_len)
             };
             let keys: Vec<usize> = (0..k_len).filter(|&k| sees(k)).collect();
@@ -63,7 +63,8 @@ fn indices([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)>
     (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| (i, j, k))))
 }
 
-fn options(n_heads: usize, direction: Direction, key_lengths: Option<Vec<usize>>) -> AttentionOptions {
+fn options(n_heads: usize, direction: Direction, key_lengths: Option<Vec<u32>>) -> AttentionOptions {
+    let key_lengths = key_lengths.map(Indices::from);
     AttentionOptions { n_heads, direction, key_lengths, ..Default::default() }
 }
 
@@ -224,7 +225,7 @@ proptest! {
         causal in 0_usize..2, length in 0_usize..70,
     ) {
         let sizes = Sizes { batch, q_len, k_len, n_heads, d_head };
-        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| length + row).collect()));
+        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| (length + row) as u32).collect()));
         assert_values(&format!("{sizes:?}"), &sizes.inputs(), fused(&options), |inputs| {
             sizes.equation(inputs, &options, None)
         });
@@ -236,7 +237,7 @@ proptest! {
         causal in 0_usize..2, length in 0_usize..6,
     ) {
         let sizes = Sizes { batch, q_len, k_len, n_heads, d_head };
-        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| length + row).collect()));
+        let options = options(n_heads, DIRECTIONS[causal], Some((0..batch).map(|row| (length + row) as u32).collect()));
         assert_values_and_gradients(&format!("{sizes:?}"), &sizes.inputs(), fused(&options), |inputs| {
             sizes.equation(inputs, &options, None)
         });
@@ -274,7 +275,7 @@ fn forward(inputs: [Tensor; 3], options: &AttentionOptions) -> Tensor {
 fn a_row_alone_is_the_row_in_a_batch_whatever_the_padding() {
     let sizes = Sizes { batch: 17, q_len: 60, k_len: 60, n_heads: 2, d_head: 20 };
     let inputs = sizes.inputs();
-    let lengths: Vec<usize> = (0..17).map(|row| 1 + row * 7 % 60).collect();
+    let lengths: Vec<u32> = (0..17).map(|row| 1 + row * 7 % 60).collect();
     for direction in DIRECTIONS {
         let batch = forward(
             [inputs[0].clone(), inputs[1].clone(), inputs[2].clone()],
@@ -282,10 +283,11 @@ fn a_row_alone_is_the_row_in_a_batch_whatever_the_padding() {
         );
         // Without padding, and with more of it; queries are padded as the keys are.
         for (row, &length) in lengths.iter().enumerate() {
+            let length = length as usize;
             for padded in [length, 60, 75, 300] {
                 let alone = forward(
                     [0, 1, 2].map(|side: usize| cut(&inputs[side], row..row + 1, padded)),
-                    &options(2, direction, Some(vec![length])),
+                    &options(2, direction, Some(vec![length as u32])),
                 );
                 let expected = &batch.data()[row * 60 * 40..(row * 60 + length) * 40];
                 assert_eq!(

@@ -35,7 +35,7 @@ fn options(label_smoothing: f32, ignored_id: Option<u32>) -> CrossEntropyOptions
 }
 
 fn fused(targets: &[u32], options: CrossEntropyOptions) -> impl Fn(&Tape, &[Var]) -> Result<Var> + Sync {
-    move |tape, inputs| cross_entropy(tape, &inputs[0], targets, options)
+    move |tape, inputs| cross_entropy(tape, &inputs[0], &targets.into(), options)
 }
 
 /// Logits from −6 to 6.
@@ -169,7 +169,7 @@ fn an_impossible_right_answer_is_an_infinite_loss() {
 fn ids_outside_the_vocabulary_and_wrong_counts_are_errors() {
     let input = Var::constant(logits(&[3, 7]));
     let error = |targets: &[u32]| {
-        cross_entropy(&Tape::inference(), &input, targets, options(0.0, Some(50))).unwrap_err()
+        cross_entropy(&Tape::inference(), &input, &targets.into(), options(0.0, Some(50))).unwrap_err()
     };
     let outside = Error::Id { operation: "cross_entropy", id: 7, position: 2, vocab_size: 7 };
     assert_eq!(error(&[50, 6, 7]), outside);

@@ -38,7 +38,7 @@ fn fused(
     length: usize,
     options: &EmbeddingOptions,
 ) -> impl Fn(&Tape, &[Var]) -> Result<Var> + Sync {
-    move |tape, inputs| embedding(tape, ids, length, &inputs[0], options)
+    move |tape, inputs| embedding(tape, &ids.into(), length, &inputs[0], options)
 }
 
 fn random_ids(count: usize, vocab_size: usize) -> Vec<u32> {
@@ -70,7 +70,7 @@ fn a_table_used_twice_has_the_sum_of_both() {
         &[tensor(&[5, 7], 1)],
         |tape, inputs| {
             // x of the second lookup as a weight: the product of all pairs of rows.
-            let [x, weight] = [&ids, &other].map(|ids| embedding(tape, ids, 3, &inputs[0], &options));
+            let [x, weight] = [ids, other].map(|ids| embedding(tape, &ids.into(), 3, &inputs[0], &options));
             let (x, weight) = (x?, weight?.reshaped(&[3, 7]));
             linear(tape, &x, &weight, None, LinearOptions::default())
         },
@@ -115,10 +115,10 @@ fn an_empty_batch_gives_zero_gradients() {
 #[test]
 fn an_id_outside_the_table_is_an_error_that_says_where() {
     let table = Var::constant(tensor(&[5, 7], 1));
-    let error = embedding(&Tape::inference(), &[0, 4, 5, 9], 2, &table, &EmbeddingOptions::default());
+    let error = embedding(&Tape::inference(), &[0, 4, 5, 9].into(), 2, &table, &EmbeddingOptions::default());
     assert_eq!(error.unwrap_err(), Error::Id { operation: "embedding", id: 5, position: 2, vocab_size: 5 });
     let empty = Var::constant(Tensor::zeros(&[0, 7]));
-    let error = embedding(&Tape::inference(), &[0], 1, &empty, &EmbeddingOptions::default());
+    let error = embedding(&Tape::inference(), &[0].into(), 1, &empty, &EmbeddingOptions::default());
     assert!(matches!(error, Err(Error::Id { .. })));
 }
 
@@ -127,7 +127,7 @@ fn shapes_that_do_not_fit_are_errors_that_name_the_input() {
     let named = |table: &[usize], length: usize, positions: Option<&[usize]>, expected: &str| {
         let table = Var::constant(tensor(table, 1));
         let options = options(1.0, positions.map(|shape| tensor(shape, 2)));
-        match embedding(&Tape::inference(), &[0, 1, 2, 3], length, &table, &options).unwrap_err() {
+        match embedding(&Tape::inference(), &[0, 1, 2, 3].into(), length, &table, &options).unwrap_err() {
             Error::Shape { operation, name, .. } => assert_eq!([operation, name], ["embedding", expected]),
             other => panic!("{other}"),
         }

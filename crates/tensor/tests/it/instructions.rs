@@ -55,7 +55,7 @@ fn bits_of_this_process() {
         }
     }
     let options = CrossEntropyOptions { label_smoothing: 0.1, ..CrossEntropyOptions::default() };
-    let right = [1, 130, 7, 0, 55, 9, 128, 2, 77];
+    let right = [1, 130, 7, 0, 55, 9, 128, 2, 77].into();
     let loss = |tape: &Tape, vars: &[Var]| cross_entropy(tape, &vars[0], &right, options).unwrap();
     show("cross_entropy", fingerprint(&wide[..1], loss));
     let loss = |tape: &Tape, vars: &[Var]| {

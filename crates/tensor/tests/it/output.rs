@@ -5,7 +5,7 @@ use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
-use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
+use polyhead_tensor::{Error, Indices, Result, Tape, Tensor, Var};
 
 use crate::finite_difference::{
     GRADIENT, assert_close, assert_same_for_any_threads, bits, run, tensor, wide,
@@ -16,7 +16,7 @@ fn inputs(rows: usize, d_in: usize, vocab_size: usize) -> Vec<Tensor> {
     vec![tensor(&[rows, d_in], 1), tensor(&[vocab_size, d_in], 2), tensor(&[vocab_size], 3)]
 }
 
-fn ids(count: usize, vocab_size: usize) -> Vec<u32> {
+fn ids(count: usize, vocab_size: usize) -> Indices {
     let random = Random::new(4);
     (0..count as u64).map(|index| (random.u64(index) % vocab_size as u64) as u32).collect()
 }
@@ -47,7 +47,7 @@ fn the_bits_are_those_of_a_layer_and_a_loss() {
     // More rows than a chunk of one thread has, and fewer.
     for (rows, vocab_size) in [(1, 1), (40, 33), (700, 61)] {
         let (inputs, targets) = (inputs(rows, 19, vocab_size), ids(rows, vocab_size));
-        for (smoothing, ignored) in [(0.0, None), (0.1, Some(targets[rows / 3]))] {
+        for (smoothing, ignored) in [(0.0, None), (0.1, Some(targets.host()[rows / 3]))] {
             let options = CrossEntropyOptions { label_smoothing: smoothing, ignored_id: ignored };
             for inputs in [&inputs[..], &inputs[..2]] {
                 let found = differentiated(inputs, |tape, vars| {
@@ -65,7 +65,7 @@ fn the_bits_are_those_of_a_layer_and_a_loss() {
 #[test]
 fn two_passes_are_those_of_a_layer_and_a_loss() {
     let (inputs, targets) = (inputs(700, 19, 61), ids(350, 61));
-    let cross_entropy = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(targets[3]) };
+    let cross_entropy = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(targets.host()[3]) };
     let options = RDropOptions { cross_entropy, ..RDropOptions::default() };
     let (loss, gradients) =
         differentiated(&inputs, |tape, vars| Ok(output_r_drop(tape, layer(vars), &targets, options)?.loss));
@@ -82,8 +82,8 @@ fn two_passes_are_those_of_a_layer_and_a_loss() {
     let found = output_r_drop(&tape, layer(&vars), &targets, options).unwrap();
     let expected = r_drop(&tape, &logits(&tape, &vars).unwrap(), &targets, options).unwrap();
     assert_eq!(
-        [found.cross_entropy.to_bits(), found.divergence.to_bits()],
-        [expected.cross_entropy.to_bits(), expected.divergence.to_bits()]
+        [found.cross_entropy.data()[0].to_bits(), found.divergence.data()[0].to_bits()],
+        [expected.cross_entropy.data()[0].to_bits(), expected.divergence.data()[0].to_bits()]
     );
 }
 
@@ -110,7 +110,7 @@ fn the_same_bits_for_any_number_of_threads() {
             differentiated(&inputs, |tape, vars| output_cross_entropy(tape, layer(vars), &targets, options));
         let two = RDropOptions { cross_entropy: options, ..RDropOptions::default() };
         let two = differentiated(&inputs, |tape, vars| {
-            Ok(output_r_drop(tape, layer(vars), &targets[..550], two)?.loss)
+            Ok(output_r_drop(tape, layer(vars), &targets.first(550), two)?.loss)
         });
         (all_bits(&one), all_bits(&two))
     });
@@ -137,18 +137,18 @@ fn what_nobody_asks_for_is_not_computed() {
 fn no_row_that_counts_is_no_loss_and_wrong_sizes_are_errors() {
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(2) };
     let (loss, gradients) = differentiated(&inputs(3, 5, 7), |tape, vars| {
-        output_cross_entropy(tape, layer(vars), &[2; 3], options)
+        output_cross_entropy(tape, layer(vars), &[2; 3].into(), options)
     });
     assert_eq!(loss, [0]);
     assert!(gradients.iter().all(|gradient| gradient.data().iter().all(|&number| number == 0.0)));
     let vars: Vec<Var> = inputs(3, 5, 7).into_iter().map(Var::constant).collect();
     let tape = Tape::inference();
     for targets in [&[0, 1][..], &[0, 1, 2, 3]] {
-        let error = output_cross_entropy(&tape, layer(&vars), targets, options).unwrap_err();
+        let error = output_cross_entropy(&tape, layer(&vars), &targets.into(), options).unwrap_err();
         assert!(matches!(error, Error::Shape { name: "targets", .. }), "{error}");
     }
-    let error = output_cross_entropy(&tape, layer(&vars), &[0, 7, 1], options).unwrap_err();
+    let error = output_cross_entropy(&tape, layer(&vars), &[0, 7, 1].into(), options).unwrap_err();
     assert!(matches!(error, Error::Id { id: 7, position: 1, .. }), "{error}");
-    let error = output_r_drop(&tape, layer(&vars), &[0], RDropOptions::default()).unwrap_err();
+    let error = output_r_drop(&tape, layer(&vars), &[0].into(), RDropOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Shape { operation: "r_drop", .. }), "{error}");
 }

@@ -126,7 +126,7 @@ fn training_step(parameters: &mut Parameters, adam: &mut Adam, step: u64) {
     let tape = Tape::training(1, step);
     let get = |name: &str| tape.parameter(parameters, parameters.find(name).unwrap());
     let [table, weight, bias, gamma, beta] = ["table", "weight", "bias", "gamma", "beta"].map(get);
-    let ids = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2];
+    let ids = [1, 2, 3, 4, 5, 6, 7, 0, 1, 2].into();
     let x = embedding(&tape, &ids, 5, &table, &EmbeddingOptions::default()).unwrap();
     #[allow(clippy::needless_update, reason = "the options may grow")]
     let options = AttentionOptions { n_heads: 3, dropout: 0.1, ..Default::default() };

@@ -13,7 +13,7 @@ use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
 use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::ops::softmax::softmax;
-use polyhead_tensor::{Tape, Tensor, Var};
+use polyhead_tensor::{Indices, Tape, Tensor, Var};
 use serde::Serialize;
 
 use super::random;
@@ -76,12 +76,12 @@ const CASES: &[(&str, &[&[usize]], Operation)] = &[
         attention(tape, &x[0], &x[1], &x[2], &options)
     }),
     ("cross-entropy, label smoothing", &[&[1536, 8000]], |tape, x| {
-        let targets: Vec<u32> = (0..1536).collect();
+        let targets: Indices = (0..1536).collect();
         let options = CrossEntropyOptions { label_smoothing: 0.1, ..CrossEntropyOptions::default() };
         cross_entropy(tape, &x[0], &targets, options)
     }),
     ("embedding", &[&[8000, 256]], |tape, x| {
-        let ids: Vec<u32> = (0..1536).map(|i| i * 5 % 8000).collect();
+        let ids: Indices = (0..1536).map(|i| i * 5 % 8000).collect();
         embedding(tape, &ids, 24, &x[0], &EmbeddingOptions::default())
     }),
 ];

@@ -174,7 +174,7 @@ struct Line {
     peak_memory_bytes: Option<u64>,
     threads: usize,
     dtype: &'static str,
-    device: &'static str,
+    device: String,
     parameters: usize,
     first_loss: f32,
     last_loss: f32,
@@ -198,7 +198,7 @@ impl Train {
                     .collect()
             };
             let [source, target] = [1, 2].map(|stream| sizes.rows(&ids(stream)));
-            let expected = ids(3);
+            let expected = ids(3).into();
             let (capture, options) =
                 (Capture::off(), CrossEntropyOptions { label_smoothing: 0.1, ignored_id: None });
             let mut losses = Vec::new();

@@ -28,6 +28,7 @@ pub use self::pattern::{Pattern, join};
 use self::plan::{Address, Plan};
 pub use self::relative::Relative;
 use crate::Result;
+use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
@@ -53,7 +54,7 @@ pub struct AttentionOptions {
     /// Whether a query sees later keys; it does.
     pub direction: Direction,
     /// Keys that exist in each row of the batch, the others are padding; all for `None`.
-    pub key_lengths: Option<Vec<usize>>,
+    pub key_lengths: Option<Indices>,
     /// Which keys each query sees, the same for all rows of the batch; all for `None`.
     pub pattern: Option<Arc<Pattern>>,
     /// Added to the scaled scores, n_heads × q_len × k_len, the same for all rows of the batch; it gets no gradient.

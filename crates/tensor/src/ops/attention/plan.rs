@@ -125,7 +125,8 @@ impl Plan {
 
     /// Keys that exist in `row`.
     pub(super) fn exists(&self, row: usize) -> usize {
-        self.options.key_lengths.as_ref().map_or(self.k_len, |lengths| lengths[row].min(self.k_len))
+        let lengths = self.options.key_lengths.as_ref();
+        lengths.map_or(self.k_len, |lengths| (lengths.host()[row] as usize).min(self.k_len))
     }
 
     /// Keys that query `q` of `row` may attend to without a pattern: the first so many.
