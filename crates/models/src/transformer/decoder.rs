@@ -4,7 +4,7 @@
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
-use polyhead_tensor::ops::attention::KeysValues;
+use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::{Indices, Result, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
@@ -42,17 +42,12 @@ pub struct DecoderState {
     cache: KvCache,
     /// Keys and values of the source for each layer, or once for all.
     memory: Vec<KeysValues>,
-    /// Tokens of each source sentence.
-    source_lengths: Vec<usize>,
-    /// The source sentence of each row, and its tokens.
-    sentences: Vec<usize>,
-    row_lengths: Vec<usize>,
 }
 
 impl DecoderState {
     /// The source sentence of each row.
     pub fn sentences(&self) -> &[usize] {
-        &self.sentences
+        self.cache.rows().sources()
     }
 
     /// Tokens so far.
@@ -68,8 +63,6 @@ impl DecoderState {
     /// Row i becomes what row `rows[i]` was.
     pub fn reorder(&mut self, rows: &[usize]) {
         self.cache.reorder(rows);
-        self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
-        self.row_lengths = self.sentences.iter().map(|&sentence| self.source_lengths[sentence]).collect();
     }
 }
 
@@ -134,33 +127,28 @@ impl Decoder {
         let projections = own.chain(&self.shared_key_value);
         let memory = projections.map(|projection| projection.keep(pass, memory)).collect::<Result<_>>()?;
         let shape = self.config.decoder.heads(self.config.d_model).cache();
-        let sentences = source_lengths.len();
-        let mut cache = KvCache::new(shape, self.layers.len(), n_rows.max(sentences), 0);
-        cache.reorder(&(0..sentences).collect::<Vec<_>>());
-        let source_lengths: Vec<usize> =
-            source_lengths.host().iter().map(|&length| length as usize).collect();
-        let row_lengths = source_lengths.clone();
-        Ok(DecoderState { cache, memory, sentences: (0..sentences).collect(), source_lengths, row_lengths })
+        let rows = StepRows::of_sources(source_lengths.host(), n_rows);
+        Ok(DecoderState { cache: KvCache::new(shape, self.layers.len(), rows), memory })
     }
 
     /// One token in each row → rows × d_model.
     pub(super) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Var> {
-        let rows = tokens.len();
-        let x = self.input.forward(pass, &tokens.into(), 1, state.cache.len())?;
-        let mut x = x.reshaped(&[rows, self.config.d_model]);
+        let DecoderState { cache, memory } = state;
+        cache.begin(tokens, &self.sight);
+        let mut x = self.input.step(pass, cache.rows())?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
-        let DecoderState { cache, memory, sentences, row_lengths, .. } = state;
         for (index, layer) in self.layers.iter().enumerate() {
             let kept = memory
                 .get(index)
                 .or(memory.first())
                 .expect("each layer has keys and values, or all share them");
-            let memory = Memory { kept, slots: sentences, lengths: row_lengths };
+            let mut own = cache.layer_mut(index);
+            let memory = Memory { kept, rows: own.rows };
             x = layer.forward(
                 pass,
                 index,
                 &x,
-                |x, site| layer.attention.step(pass, x, cache, &self.sight, site),
+                |x, site| layer.attention.step(pass, x, &mut own, site),
                 |x, site| layer.cross.step(pass, x, &memory, site),
             )?;
         }

@@ -4,6 +4,7 @@ use polyhead_attention::layers::Embedding;
 use polyhead_attention::multi_head::Order;
 use polyhead_attention::position::{Layout, Learned, Rotary, Sinusoidal};
 use polyhead_attention::{Builder, Pass};
+use polyhead_tensor::ops::attention::StepRows;
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
@@ -57,6 +58,12 @@ impl Input {
             x = learned.add(pass, &x, start)?;
         }
         dropout(pass.tape, &x, self.dropout)
+    }
+
+    /// The newest token of each row → rows × d_model.
+    pub(super) fn step(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
+        let x = self.forward(pass, &rows.tokens().into(), 1, rows.len())?;
+        Ok(x.reshaped(&[rows.count(), self.d_model]))
     }
 }
 

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::relative::Relative;
 use super::rows::{Seen, scale, softmax};
-use crate::error::shape;
+use crate::error::{self, shape};
 use crate::lanes::{LANES, vectorised};
 use crate::tensor::Tensor;
 use crate::{Result, gemm};
@@ -53,6 +53,32 @@ impl KeysValues {
         let rows = n_slots * shape.n_heads;
         let [keys, values] = [shape.d_key, shape.d_value].map(|width| vec![0.0; rows * width * capacity]);
         Self { shape, n_slots, capacity, keys, values }
+    }
+
+    /// The keys and values of a product, batch × length × (keys, values): a slot for each row of the batch.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn of_product(shape: CacheShape, projected: &Tensor) -> Result<Self> {
+        let d_keys = shape.n_heads * shape.d_key;
+        let width = d_keys + shape.n_heads * shape.d_value;
+        let &[batch, length, found] = projected.shape() else {
+            return error::shape("keeping keys", "projected", projected.shape(), "three axes");
+        };
+        if found != width {
+            return error::shape("keeping keys", "projected", projected.shape(), format!("{width} columns"));
+        }
+        let mut kept = Self::new(shape, batch, length);
+        for (index, row) in projected.data().chunks_exact(width.max(1)).enumerate() {
+            let (key, value) = row.split_at(d_keys);
+            kept.write(index / length, index % length, key, value);
+        }
+        Ok(kept)
+    }
+
+    /// Sizes of what it keeps.
+    pub fn shape(&self) -> CacheShape {
+        self.shape
     }
 
     /// How many sequences there is room for.

@@ -17,6 +17,8 @@ mod pattern;
 mod plan;
 mod relative;
 mod rows;
+mod step;
+mod step_rows;
 
 use std::sync::Arc;
 
@@ -27,6 +29,8 @@ use self::kernel::{Forward, Gradient, SCRATCH};
 pub use self::pattern::{Pattern, join};
 use self::plan::{Address, Plan};
 pub use self::relative::Relative;
+pub use self::step::{Attended, StepOptions, StepSight, cross_step, self_step};
+pub use self::step_rows::StepRows;
 use crate::Result;
 use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};
