@@ -16,3 +16,24 @@ extern "C" __global__ void reorder(u32 *ancestry, u32 *sources, const u32 *place
     __syncthreads();
     for (u32 row = threadIdx.x; row < rows; row += blockDim.x) at[row] = line[row];
 }
+
+// The cache in other slots: to[p][r] = from[p][ancestry[p][r]] for every row, so that position p of row r lies in slot r. It has
+// room for more positions or other slots; `width` numbers lie in a slot. A block does one position of one row.
+template <typename T>
+__device__ __forceinline__ void regroup(const T *from, T *to, const u32 *ancestry, u32 old_slots, u32 new_slots, u32 width) {
+    const u32 row = blockIdx.x, position = blockIdx.y;
+    const bool is_newest = position + 1 == gridDim.y;
+    const u32 slot = is_newest ? row : ancestry[u64(position) * old_slots + row];
+    const T *source = from + (u64(position) * old_slots + slot) * width;
+    T *target = to + (u64(position) * new_slots + row) * width;
+    for (u32 i = threadIdx.x; i < width; i += blockDim.x) target[i] = source[i];
+}
+
+extern "C" __global__ void regroup_f32(const float *from, float *to, const u32 *ancestry, u32 old_slots, u32 new_slots,
+                                       u32 width) {
+    regroup(from, to, ancestry, old_slots, new_slots, width);
+}
+extern "C" __global__ void regroup_bf16(const bf16 *from, bf16 *to, const u32 *ancestry, u32 old_slots, u32 new_slots,
+                                        u32 width) {
+    regroup(from, to, ancestry, old_slots, new_slots, width);
+}
