@@ -1,6 +1,6 @@
 //! Token ids of several sentences, filled up to one length.
 
-use polyhead_tensor::Indices;
+use polyhead_tensor::{Device, Indices, Result};
 
 /// rows × length ids; a row's tokens come first, padding after them. Cloning shares the ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,24 @@ impl Ids {
             lengths.push(row.len() as u32);
         }
         Self { ids: ids.into(), lengths: lengths.into(), length }
+    }
+
+    /// The same on `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        let [ids, lengths] = [&self.ids, &self.lengths].map(|numbers| numbers.to_device(device));
+        Ok(Self { ids: ids?, lengths: lengths?, length: self.length })
+    }
+
+    /// Gives ids that are on a card those of others, of as many rows and the same length, in the order of its work.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    pub fn write(&self, from: &Self) {
+        self.ids.write(from.ids.host());
+        self.lengths.write(from.lengths.host());
     }
 
     /// Row after row.

@@ -42,10 +42,10 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
-    /// A device that is not there, cannot be used, or failed.
+    /// A device cannot be used, or failed.
     #[error("{what}")]
     Device {
-        /// What was found and what was expected.
+        /// What is wrong.
         what: String,
         /// What the reader can do.
         hint: &'static str,
@@ -62,11 +62,6 @@ impl Error {
             Self::Device { hint, .. } => hint,
         }
     }
-}
-
-/// The error that a device cannot be used.
-pub(crate) fn device<T>(what: impl Into<String>, hint: &'static str) -> Result<T> {
-    Err(Error::Device { what: what.into(), hint })
 }
 
 /// The error that the input `name` of `operation` has the shape `found`.

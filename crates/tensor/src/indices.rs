@@ -11,17 +11,27 @@
 
 use std::sync::Arc;
 
+use crate::Result;
+use crate::device::Device;
+
 /// Whole numbers; cloning shares them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Indices {
+    /// Empty where they are on a card.
     host: Arc<[u32]>,
     /// How many of them, from the first on.
     len: usize,
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Array>,
 }
 
 impl Indices {
     /// The numbers.
+    ///
+    /// # Panics
+    /// If they are on a card.
     pub fn host(&self) -> &[u32] {
+        assert!(self.host.len() >= self.len, "the numbers are on a card");
         &self.host[..self.len]
     }
 
@@ -42,13 +52,74 @@ impl Indices {
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         assert!(count <= self.len, "the first {count} of {}", self.len);
-        Self { host: Arc::clone(&self.host), len: count }
+        Self {
+            host: Arc::clone(&self.host),
+            len: count,
+            #[cfg(feature = "cuda")]
+            card: self.card.as_ref().map(|card| card.part(0..count)),
+        }
+    }
+
+    /// The numbers of the processor, copied to `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    ///
+    /// # Panics
+    /// If they are on a card.
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        match device {
+            Device::Cpu => Ok(self.host().into()),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => {
+                let card = crate::cuda::Array::constant(cuda, self.host());
+                cuda.check()?;
+                Ok(Self { host: Arc::from([]), len: self.len, card: Some(card) })
+            }
+        }
+    }
+
+    /// Gives numbers that are on a card new values, in the order of its work; every clone sees them. Nothing happens to
+    /// those of the processor, which are not changed.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn write(&self, numbers: &[u32]) {
+        assert!(numbers.len() == self.len, "{} numbers for {}", numbers.len(), self.len);
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            card.write(numbers);
+        }
+    }
+
+    /// The numbers on the card.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn card(&self) -> &crate::cuda::Array {
+        self.card.as_ref().expect("the numbers are on a card")
     }
 }
 
+impl PartialEq for Indices {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(feature = "cuda")]
+        if let (Some(a), Some(b)) = (&self.card, &other.card) {
+            return self.len == other.len && a.pointer() == b.pointer();
+        }
+        // Those of a card equal none of the processor.
+        self.len == other.len && self.host.get(..self.len) == other.host.get(..other.len)
+    }
+}
+
+impl Eq for Indices {}
+
 impl From<Arc<[u32]>> for Indices {
     fn from(host: Arc<[u32]>) -> Self {
-        Self { len: host.len(), host }
+        Self {
+            len: host.len(),
+            host,
+            #[cfg(feature = "cuda")]
+            card: None,
+        }
     }
 }
 

@@ -8,12 +8,15 @@
 //! 3. [`parameters`] have names; [`optim`] changes them; [`prepared`] ones are fast and change no more.
 
 pub mod bf16;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod elementary;
 pub mod error;
 pub mod gemm;
 pub mod indices;
 pub mod isa;
+pub mod journal;
 mod lanes;
 pub mod ops;
 pub mod optim;
@@ -25,10 +28,10 @@ pub mod prepared;
 pub mod tape;
 pub mod tensor;
 
-pub use device::{Device, Math};
+pub use device::{Device, Graph, Math};
 pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};
 pub use prepared::{Precision, Prepared};
-pub use tape::{Gradients, Tape, Var};
+pub use tape::{Gradients, StepKey, Tape, Var};
 pub use tensor::Tensor;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use polyhead_random::Random;
 
+use crate::Result;
+use crate::device::Device;
 use crate::elementary::{ln, sin_cos};
 use crate::prepared::{Precision, Prepared};
 use crate::tensor::Tensor;
@@ -61,6 +63,9 @@ enum Value {
 pub struct Parameters {
     entries: Vec<Entry>,
     places: HashMap<String, ParameterId>,
+    /// All values in one piece, if they are on a card.
+    #[cfg(feature = "cuda")]
+    flat: Option<Arc<crate::cuda::Flat>>,
 }
 
 impl Parameters {
@@ -93,6 +98,64 @@ impl Parameters {
         let id = self.declare(name, shape, init);
         self.entries[id.0].is_product = true;
         id
+    }
+
+    /// The same parameters with their values on `device`; on a card they share its memory with their gradients.
+    ///
+    /// # Errors
+    /// If the card fails.
+    ///
+    /// # Panics
+    /// If one has no value yet, or was prepared.
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        match device {
+            Device::Cpu => self.to_host(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => {
+                let host = self.to_host()?;
+                let flat = crate::cuda::Flat::new(cuda, &host)?;
+                let mut moved = Self { flat: None, ..host };
+                for (id, span) in &flat.spans {
+                    let shape = moved.entries[id.0].shape.clone();
+                    moved.entries[id.0].value =
+                        Value::Tensor(Tensor::on_card(&shape, flat.value(span.clone())));
+                }
+                Ok(Self { flat: Some(Arc::new(flat)), ..moved })
+            }
+        }
+    }
+
+    /// The same parameters with their values in the memory of the processor.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn to_host(&self) -> Result<Self> {
+        let mut host = self.clone();
+        for entry in &mut host.entries {
+            if let Value::Tensor(tensor) = &entry.value {
+                entry.value = Value::Tensor(tensor.to_host()?);
+            }
+        }
+        #[cfg(feature = "cuda")]
+        {
+            host.flat = None;
+        }
+        Ok(host)
+    }
+
+    /// Where the values are: where the first is.
+    pub fn device(&self) -> Device {
+        let first = self.entries.iter().find_map(|entry| match &entry.value {
+            Value::Tensor(tensor) => Some(tensor.device()),
+            Value::None | Value::Prepared(_) => None,
+        });
+        first.unwrap_or_default()
+    }
+
+    /// All values in one piece of a card.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn flat(&self) -> Option<&crate::cuda::Flat> {
+        self.flat.as_deref()
     }
 
     /// Lets training leave a parameter as it is: it gets no gradient.

@@ -7,7 +7,9 @@ use std::cell::{Cell, RefCell};
 
 use polyhead_random::Random;
 
+use crate::device::Device;
 use crate::gemm::Output;
+use crate::journal::Number;
 use crate::lanes::add_assign;
 use crate::parallel;
 use crate::parameters::{ParameterId, Parameters};
@@ -65,10 +67,64 @@ impl Var {
 
 type Backward = Box<dyn FnOnce(&Tensor, &mut Gradients)>;
 
-/// An input (no way back) or an operation, with the shape of its value: views of it may have others.
+/// An input (no way back) or an operation, and what its gradient is like.
 struct Node {
-    shape: Vec<usize>,
+    slot: Slot,
     backward: Option<Backward>,
+}
+
+/// What a gradient is like: the shape of the value, of which views may have others, and where it stands on a card.
+#[derive(Debug)]
+struct Slot {
+    shape: Vec<usize>,
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Slot>,
+}
+
+impl Slot {
+    fn new(value: &Tensor) -> Self {
+        Self {
+            shape: value.shape().to_vec(),
+            #[cfg(feature = "cuda")]
+            card: value.card().map(crate::cuda::Slot::new),
+        }
+    }
+}
+
+/// The numbers that dropout draws from in a step, at a place that recorded work finds again.
+#[derive(Debug, Clone)]
+pub struct StepKey {
+    random: Random,
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Array>,
+}
+
+impl StepKey {
+    /// A place on `device` for the key of each step.
+    pub fn new(device: &Device) -> Self {
+        match device {
+            Device::Cpu => Self {
+                random: Random::new(0),
+                #[cfg(feature = "cuda")]
+                card: None,
+            },
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => Self { random: Random::new(0), card: Some(crate::cuda::step_key(cuda)) },
+        }
+    }
+
+    /// The key of step `step`, as [`Tape::training`] has it; in the order of the device's work.
+    pub fn set(&mut self, seed: u64, step: u64) {
+        self.random = step_random(seed, step);
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            card.write(&self.random.parts().0);
+        }
+    }
+}
+
+fn step_random(seed: u64, step: u64) -> Random {
+    Random::new(Random::new(seed).stream(step).u64(0))
 }
 
 /// The record of one step.
@@ -78,6 +134,11 @@ pub struct Tape {
     leaves: RefCell<Vec<(ParameterId, Var)>>,
     random: Random,
     sites: Cell<u64>,
+    /// Whether gradients of parameters on a card go on from those of the tape before.
+    #[cfg(feature = "cuda")]
+    is_continuing: bool,
+    #[cfg(feature = "cuda")]
+    key: Option<crate::cuda::Array>,
 }
 
 impl std::fmt::Debug for Tape {
@@ -89,7 +150,44 @@ impl std::fmt::Debug for Tape {
 impl Tape {
     /// A tape for training step `step`; dropout draws from (seed, step).
     pub fn training(seed: u64, step: u64) -> Self {
-        Self::new(true, Random::new(Random::new(seed).stream(step).u64(0)))
+        Self::new(true, step_random(seed, step))
+    }
+
+    /// A tape for the step whose key was set last, also where its work is recorded and replayed for later steps.
+    pub fn training_with(key: &StepKey) -> Self {
+        Self {
+            #[cfg(feature = "cuda")]
+            key: key.card.clone(),
+            ..Self::new(true, key.random)
+        }
+    }
+
+    /// The same tape, whose gradients of parameters on a card are added to those of the tape before.
+    #[must_use]
+    pub fn continuing(self) -> Self {
+        Self {
+            #[cfg(feature = "cuda")]
+            is_continuing: true,
+            ..self
+        }
+    }
+
+    /// A tape beside this one for work on the processor: it draws the same numbers.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn beside(&self) -> Self {
+        Self { sites: self.sites.clone(), ..Self::new(self.recording, self.random) }
+    }
+
+    /// Counts the draws of a tape beside this one.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn catch_up(&self, beside: &Self) {
+        self.sites.set(beside.sites.get());
+    }
+
+    /// Where the step's key stands on a card, or 0.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn key_at(&self) -> u64 {
+        self.key.as_ref().map_or(0, crate::cuda::Array::pointer)
     }
 
     /// A tape that keeps nothing.
@@ -98,7 +196,17 @@ impl Tape {
     }
 
     fn new(recording: bool, random: Random) -> Self {
-        Self { recording, nodes: RefCell::default(), leaves: RefCell::default(), random, sites: Cell::new(0) }
+        Self {
+            recording,
+            nodes: RefCell::default(),
+            leaves: RefCell::default(),
+            random,
+            sites: Cell::new(0),
+            #[cfg(feature = "cuda")]
+            is_continuing: false,
+            #[cfg(feature = "cuda")]
+            key: None,
+        }
     }
 
     /// Whether this is a training step: only then does dropout drop.
@@ -119,15 +227,27 @@ impl Tape {
         }
         let known = self.leaves.borrow().iter().find(|(known, _)| *known == id).map(|(_, var)| var.clone());
         known.unwrap_or_else(|| {
-            let var = self.input(parameters.value(id).clone());
+            let slot = self.parameter_slot(parameters, id);
+            let value = parameters.value(id).clone();
+            let var = Var { value, node: Some(self.push(slot, None)) };
             self.leaves.borrow_mut().push((id, var.clone()));
             var
         })
     }
 
+    fn parameter_slot(&self, parameters: &Parameters, id: ParameterId) -> Slot {
+        #[cfg(feature = "cuda")]
+        if let Some(flat) = parameters.flat() {
+            let value = parameters.value(id);
+            let card = Some(flat.slot(id, value.array(), self.is_continuing));
+            return Slot { shape: value.shape().to_vec(), card };
+        }
+        Slot::new(parameters.value(id))
+    }
+
     /// An input whose gradient is wanted.
     pub fn input(&self, value: Tensor) -> Var {
-        let node = self.recording.then(|| self.push(value.shape(), None));
+        let node = self.recording.then(|| self.push(Slot::new(&value), None));
         Var { value, node }
     }
 
@@ -139,13 +259,13 @@ impl Tape {
         backward: impl FnOnce(&Tensor, &mut Gradients) + 'static,
     ) -> Var {
         let wanted = self.recording && inputs.iter().any(|input| input.needs_gradient());
-        let node = wanted.then(|| self.push(value.shape(), Some(Box::new(backward))));
+        let node = wanted.then(|| self.push(Slot::new(&value), Some(Box::new(backward))));
         Var { value, node }
     }
 
-    fn push(&self, shape: &[usize], backward: Option<Backward>) -> usize {
+    fn push(&self, slot: Slot, backward: Option<Backward>) -> usize {
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Node { shape: shape.to_vec(), backward });
+        nodes.push(Node { slot, backward });
         nodes.len() - 1
     }
 
@@ -155,11 +275,30 @@ impl Tape {
     /// If `loss` is not one number.
     pub fn backward(self, loss: &Var) -> Gradients {
         assert_eq!(loss.value.len(), 1, "backward starts from one number");
-        let (shapes, nodes): (Vec<_>, Vec<_>) =
-            self.nodes.into_inner().into_iter().map(|node| (node.shape, node.backward)).unzip();
+        #[cfg(feature = "cuda")]
+        if let Some(array) = loss.value.card() {
+            return self.backward_from(loss, &crate::cuda::one_like(loss.shape(), array));
+        }
+        self.backward_from(loss, &Tensor::scalar(1.0))
+    }
+
+    /// The same of `factor` times the loss; `factor` is one number and stands where the loss does.
+    ///
+    /// # Panics
+    /// If `loss` or `factor` is not one number.
+    pub fn backward_times(self, loss: &Var, factor: &Number) -> Gradients {
+        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        self.backward_from(loss, factor.tensor())
+    }
+
+    /// Gradients of something whose own gradient with respect to `value` is `gradient`.
+    pub(crate) fn backward_from(self, value: &Var, gradient: &Tensor) -> Gradients {
+        let (slots, nodes): (Vec<_>, Vec<_>) =
+            self.nodes.into_inner().into_iter().map(|node| (node.slot, node.backward)).unzip();
         let mut gradients =
-            Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), shapes, leaves: Vec::new() };
-        gradients.add(loss, &Tensor::scalar(1.0));
+            Gradients { by_node: (0..nodes.len()).map(|_| None).collect(), slots, leaves: Vec::new() };
+        gradients.begin();
+        gradients.add(value, gradient);
         for (node, backward) in nodes.into_iter().enumerate().rev() {
             let Some(backward) = backward else { continue };
             if let Some(gradient) = gradients.by_node[node].take() {
@@ -176,7 +315,7 @@ impl Tape {
 #[derive(Debug)]
 pub struct Gradients {
     by_node: Vec<Option<Tensor>>,
-    shapes: Vec<Vec<usize>>,
+    slots: Vec<Slot>,
     leaves: Vec<(ParameterId, usize)>,
 }
 
@@ -197,7 +336,7 @@ impl Gradients {
             let known = self.leaves.iter().find(|(known, _)| *known == id).map(|&(_, node)| node);
             let node = known.unwrap_or_else(|| {
                 self.by_node.push(None);
-                self.shapes.push(gradient.shape().to_vec());
+                self.slots.push(Slot::new(gradient));
                 self.leaves.push((id, self.by_node.len() - 1));
                 self.by_node.len() - 1
             });
@@ -220,10 +359,56 @@ impl Gradients {
         }
     }
 
+    /// Puts the gradients that are gone on from where they belong.
+    fn begin(&mut self) {
+        #[cfg(feature = "cuda")]
+        for (gradient, slot) in self.by_node.iter_mut().zip(&self.slots) {
+            *gradient = slot.card.as_ref().and_then(|card| card.before(&slot.shape));
+        }
+    }
+
+    /// As [`Gradients::update`], for a gradient on a card.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn update_array(&mut self, input: &Var, work: impl FnOnce(&crate::cuda::Array, Output)) {
+        let Some(node) = input.node else { return };
+        let slot = &self.slots[node];
+        let card = slot.card.as_ref().expect("the input is on a card");
+        let (tensor, output) = card.writable(self.by_node[node].take(), &slot.shape);
+        work(tensor.array(), output);
+        self.by_node[node] = Some(tensor);
+    }
+
+    /// The same for work that can read what is there so far in another place than it writes: it is given where to write
+    /// and what to add to.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn update_from(
+        &mut self,
+        input: &Var,
+        work: impl FnOnce(&crate::cuda::Array, Option<&crate::cuda::Array>),
+    ) {
+        let Some(node) = input.node else { return };
+        let slot = &self.slots[node];
+        let card = slot.card.as_ref().expect("the input is on a card");
+        let before = self.by_node[node].take();
+        let keeps = before.as_ref().is_some_and(|before| card.is_own(before));
+        let tensor = match &before {
+            Some(before) if keeps => before.clone(),
+            _ => card.fresh(&slot.shape),
+        };
+        work(tensor.array(), before.as_ref().map(Tensor::array));
+        self.by_node[node] = Some(tensor);
+    }
+
     fn add_to_node(&mut self, node: usize, gradient: &Tensor) {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.slots[node].card {
+            let sum = card.sum(self.by_node[node].take(), gradient, &self.slots[node].shape);
+            self.by_node[node] = Some(sum);
+            return;
+        }
         let slot = &mut self.by_node[node];
         match slot {
-            None => *slot = Some(gradient.reshaped(&self.shapes[node])),
+            None => *slot = Some(gradient.reshaped(&self.slots[node].shape)),
             Some(sum) => {
                 let more = gradient.data();
                 parallel::elements(sum.data_mut(), |start, sum| {
@@ -238,7 +423,7 @@ impl Gradients {
         let Some(node) = input.node else { return };
         let (mut tensor, output) = match self.by_node[node].take() {
             Some(tensor) => (tensor, Output::Accumulate),
-            None => (Tensor::uninit(&self.shapes[node]), Output::Overwrite),
+            None => (Tensor::uninit(&self.slots[node].shape), Output::Overwrite),
         };
         work(tensor.data_mut(), output);
         self.by_node[node] = Some(tensor);

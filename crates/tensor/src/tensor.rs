@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+use crate::cuda::Array;
 use crate::device::Device;
-use crate::pool;
+use crate::{Result, pool};
 
 /// An array; cloning shares the numbers.
 #[derive(Debug, Clone)]
@@ -22,7 +24,14 @@ enum Buffer {
     Pooled(Vec<f32>, usize),
     /// From the caller, and freed.
     Given(Vec<f32>),
+    /// On a card.
+    #[cfg(feature = "cuda")]
+    Card(Array),
 }
+
+/// What is wrong where numbers of a card are read as if they were here.
+#[cfg(feature = "cuda")]
+const ELSEWHERE: &str = "these numbers are on a card: `to_host` copies them";
 
 impl Buffer {
     /// `len` numbers of the pool, whatever they are.
@@ -34,6 +43,8 @@ impl Buffer {
         match self {
             Self::Pooled(data, len) => &data[..*len],
             Self::Given(data) => data,
+            #[cfg(feature = "cuda")]
+            Self::Card(_) => panic!("{ELSEWHERE}"),
         }
     }
 
@@ -41,6 +52,8 @@ impl Buffer {
         match self {
             Self::Pooled(data, len) => &mut data[..*len],
             Self::Given(data) => data,
+            #[cfg(feature = "cuda")]
+            Self::Card(_) => panic!("{ELSEWHERE}"),
         }
     }
 }
@@ -86,6 +99,8 @@ impl Tensor {
     pub fn device(&self) -> Device {
         match &*self.buffer {
             Buffer::Pooled(..) | Buffer::Given(_) => Device::Cpu,
+            #[cfg(feature = "cuda")]
+            Buffer::Card(array) => Device::Cuda(Arc::clone(array.cuda())),
         }
     }
 
@@ -96,15 +111,18 @@ impl Tensor {
 
     /// How many numbers.
     pub fn len(&self) -> usize {
-        self.data().len()
+        self.shape.iter().product()
     }
 
     /// True without numbers.
     pub fn is_empty(&self) -> bool {
-        self.data().is_empty()
+        self.len() == 0
     }
 
     /// The numbers, row after row.
+    ///
+    /// # Panics
+    /// If they are not in the memory of the processor.
     pub fn data(&self) -> &[f32] {
         self.buffer.data()
     }
@@ -138,9 +156,70 @@ impl Tensor {
         Self { buffer: Arc::clone(&self.buffer), shape: shape.to_vec() }
     }
 
+    /// The same numbers for the operations of `device`; those of a card that computes in bf16 are rounded to it.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        match device {
+            Device::Cpu => self.to_host(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => crate::cuda::upload(cuda, self),
+        }
+    }
+
+    /// The same numbers in the memory of the processor, as f32; waits for the card that computes them.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn to_host(&self) -> Result<Self> {
+        match &*self.buffer {
+            #[cfg(feature = "cuda")]
+            Buffer::Card(array) => Ok(Self::new(&self.shape, crate::cuda::download(array)?)),
+            Buffer::Pooled(..) | Buffer::Given(_) => Ok(self.clone()),
+        }
+    }
+
     /// Rows and their width: all axes but the last, and the last.
     pub(crate) fn rows(&self) -> [usize; 2] {
         let (width, before) = self.shape.split_last().unwrap_or((&1, &[]));
         [before.iter().product(), *width]
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl Tensor {
+    /// An array on a card.
+    pub(crate) fn on_card(shape: &[usize], array: Array) -> Self {
+        assert!(
+            shape.iter().product::<usize>() == array.len(),
+            "{} numbers for shape {shape:?}",
+            array.len()
+        );
+        Self { buffer: Arc::new(Buffer::Card(array)), shape: shape.to_vec() }
+    }
+
+    /// The numbers, if they are on a card.
+    pub(crate) fn card(&self) -> Option<&Array> {
+        match &*self.buffer {
+            Buffer::Card(array) => Some(array),
+            Buffer::Pooled(..) | Buffer::Given(_) => None,
+        }
+    }
+
+    /// The numbers on the card.
+    pub(crate) fn array(&self) -> &Array {
+        self.card().expect("the numbers are on a card")
+    }
+
+    /// Whatever numbers, on the same card, of the same shape and type.
+    pub(crate) fn uninit_like(&self) -> Self {
+        let array = self.array();
+        Self::on_card(&self.shape, Array::new(array.cuda(), array.dtype(), array.len()))
+    }
+
+    /// Whether nobody else sees the numbers on the card.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.buffer) == 1 && self.array().is_alone()
     }
 }

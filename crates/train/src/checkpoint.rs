@@ -19,7 +19,7 @@ use polyhead_tensor::{Parameters, Tensor};
 use polyhead_text::output::Output;
 
 use crate::fingerprint::Fingerprint;
-use crate::learner::Learner;
+use crate::learner::Weights;
 use crate::state::State;
 use crate::{Error, Result};
 
@@ -88,8 +88,8 @@ impl Checkpoints {
         }
     }
 
-    /// Gives the newest whole checkpoint to the learner, and names those that were damaged.
-    pub(crate) fn restore(&self, learner: &mut Learner) -> (Option<State>, Vec<Damaged>) {
+    /// Gives the newest whole checkpoint to `weights`, and names those that were damaged.
+    pub(crate) fn restore(&self, weights: &mut Weights) -> (Option<State>, Vec<Damaged>) {
         let mut damaged = Vec::new();
         for step in self.steps().into_iter().rev() {
             let path = self.path(step);
@@ -97,7 +97,7 @@ impl Checkpoints {
                 // Kept for averaging only.
                 continue;
             }
-            match read(&path, learner) {
+            match read(&path, weights) {
                 Ok(state) => return (Some(state), damaged),
                 Err(error) => damaged.push(Damaged { path, reason: error.to_string() }),
             }
@@ -144,13 +144,13 @@ impl Unfinished {
     }
 
     /// Adds the trainer's state and gives the checkpoint its name.
-    pub(crate) fn finish(self, learner: &Learner, state: &State) -> Result<PathBuf> {
+    pub(crate) fn finish(self, weights: &Weights, state: &State) -> Result<PathBuf> {
         let trainer = self.temporary.join(TRAINER);
         write_sums(&self.temporary)?;
         fs::create_dir(&trainer).map_err(|error| Error::io(&trainer, "create the folder", error))?;
         safetensors::write(
             &trainer,
-            arrays(learner),
+            arrays(weights),
             WriteOptions { max_shard_bytes: u64::MAX, ..WriteOptions::default() },
         )?
         .finish()?;
@@ -223,16 +223,16 @@ pub(crate) fn check_sums(folder: &Path) -> Result<()> {
 }
 
 /// The arrays that a run goes on from.
-fn arrays(learner: &Learner) -> Vec<Array<'_>> {
+fn arrays(weights: &Weights) -> Vec<Array<'_>> {
     let mut arrays = Vec::new();
-    for (id, name, value) in learner.parameters.iter() {
+    for (id, name, value) in weights.parameters.iter() {
         arrays.push(array_of("parameter", name, value));
-        if let Some([m, v]) = learner.adam.moments(id) {
+        if let Some([m, v]) = weights.adam.moments(id) {
             arrays.push(array_of("adam_m", name, m));
             arrays.push(array_of("adam_v", name, v));
         }
     }
-    for (_, name, value) in learner.average.iter().flat_map(Parameters::iter) {
+    for (_, name, value) in weights.average.iter().flat_map(Parameters::iter) {
         arrays.push(array_of("average", name, value));
     }
     arrays
@@ -246,7 +246,7 @@ fn array_of<'a>(kind: &str, name: &str, tensor: &'a Tensor) -> Array<'a> {
     }
 }
 
-fn read(folder: &Path, learner: &mut Learner) -> Result<State> {
+fn read(folder: &Path, weights: &mut Weights) -> Result<State> {
     let trainer = folder.join(TRAINER);
     check_sums(folder)?;
     check_sums(&trainer)?;
@@ -255,7 +255,7 @@ fn read(folder: &Path, learner: &mut Learner) -> Result<State> {
     let state: State = serde_json::from_slice(&text)
         .map_err(|error| Error::run(&path, error.to_string(), "the checkpoint is of another version"))?;
     let file = TensorFile::open(trainer.join(WEIGHTS))?;
-    let declared: Vec<_> = learner
+    let declared: Vec<_> = weights
         .parameters
         .declared()
         .map(|(id, name, shape)| (id, name.to_owned(), shape.to_vec()))
@@ -271,14 +271,14 @@ fn read(folder: &Path, learner: &mut Learner) -> Result<State> {
     };
     let mut moments = Vec::new();
     for (id, name, shape) in &declared {
-        learner.parameters.set(*id, tensor("parameter", name, shape)?);
+        weights.parameters.set(*id, tensor("parameter", name, shape)?);
         if file.shape(&format!("adam_m.{name}")).is_some() {
             moments.push((*id, [tensor("adam_m", name, shape)?, tensor("adam_v", name, shape)?]));
         }
-        if let Some(average) = &mut learner.average {
+        if let Some(average) = &mut weights.average {
             average.set(*id, tensor("average", name, shape)?);
         }
     }
-    learner.adam.restore(state.step, moments);
+    weights.adam.restore(state.step, moments);
     Ok(state)
 }

@@ -3,11 +3,12 @@
 //! The batches of epoch e are a pure function of (text, config, e): a resumed run needs only its position. With
 //! BPE-dropout every epoch cuts the text anew, by numbers that hang on the seed, the epoch and the pair.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use polyhead_models::Ids;
 use polyhead_random::Random;
-use polyhead_tensor::Indices;
+use polyhead_tensor::{Device, Indices};
 use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
 use polyhead_text::corpus::Corpus;
 use polyhead_text::tokenizer::Dropout;
@@ -223,6 +224,30 @@ pub struct Batch {
     pub tokens: usize,
 }
 
+impl Batch {
+    /// The same on `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub(crate) fn to_device(&self, device: &Device) -> Result<Self> {
+        let Self { source, target, expected, tokens } = self;
+        let (source, target) = (source.to_device(device)?, target.to_device(device)?);
+        Ok(Self { source, target, expected: expected.to_device(device)?, tokens: *tokens })
+    }
+
+    /// Gives a batch that is on a card the ids of another of the same sizes, in the order of its work.
+    pub(crate) fn write(&self, from: &Self) {
+        self.source.write(&from.source);
+        self.target.write(&from.target);
+        self.expected.write(from.expected.host());
+    }
+
+    /// Rows, and lengths of source and target.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.source.rows(), self.source.length(), self.target.length()]
+    }
+}
+
 impl EpochData {
     /// How many batches.
     pub fn len(&self) -> usize {
@@ -234,21 +259,33 @@ impl EpochData {
         self.plan.is_empty()
     }
 
-    /// Tokens that are text, and what padding adds.
-    pub fn padding(&self) -> Padding {
-        self.plan.padding()
+    /// Tokens that are text, and with what padding and rounding add.
+    pub fn padding(&self, rounding: Rounding) -> Padding {
+        let padded =
+            self.sizes(rounding).map(|[rows, source, target]| (rows * (source + target)) as u64).sum();
+        Padding { padded, ..self.plan.padding() }
     }
 
     /// Rows and lengths of source and target of the batch that needs the most memory.
-    pub fn largest(&self) -> [usize; 3] {
-        let shape = |batch: &[u32]| {
-            let longest = |side: fn(&PairLengths) -> u32| {
-                batch.iter().map(|&pair| side(&self.pairs.lengths[pair as usize])).max().unwrap_or(0) as usize
-            };
-            [batch.len(), longest(|pair| pair.source), longest(|pair| pair.target)]
-        };
-        let all = self.plan.batches().map(shape);
+    pub fn largest(&self, rounding: Rounding) -> [usize; 3] {
+        let all = self.sizes(rounding);
         all.max_by_key(|[rows, source, target]| rows * (source + 4 * target)).unwrap_or([0; 3])
+    }
+
+    /// How many sizes the batches have.
+    pub fn n_sizes(&self, rounding: Rounding) -> usize {
+        self.sizes(rounding).collect::<HashSet<_>>().len()
+    }
+
+    /// Rows and lengths of source and target of all batches.
+    fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
+        self.plan.batches().map(move |batch| {
+            let longest = |side: fn(&PairLengths) -> u32| {
+                let lengths = batch.iter().map(|&pair| side(&self.pairs.lengths[pair as usize]));
+                rounding.length(lengths.max().unwrap_or(0) as usize)
+            };
+            [rounding.rows(batch.len()), longest(|pair| pair.source), longest(|pair| pair.target)]
+        })
     }
 
     /// The batch at a place; `copies` puts all rows in so many times, one copy after the other. Where rounding asks for
@@ -334,5 +371,7 @@ mod tests {
             assert_eq!(first, second);
         }
         assert_eq!((batch.source.rows(), batch.tokens), (16, 25));
+        let padding = [Rounding::Exact, Rounding::Few].map(|rounding| epoch().padding(rounding).padded);
+        assert_eq!((padding, epoch().n_sizes(Rounding::Few)), ([5 * (6 + 7), 8 * (6 + 8)], 1));
     }
 }

@@ -15,6 +15,17 @@ use crate::validation::Sample;
 /// Something that happened.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// The device that the run is on.
+    Opened {
+        /// Its name, as in train.device.
+        device: String,
+        /// What its maker calls it; none for the processor.
+        model: Option<String>,
+        /// Numbers that it computes with.
+        dtype: &'static str,
+        /// Why it is the processor where a card would have been taken, and what can be done about it.
+        why: Option<(String, String)>,
+    },
     /// A corpus was looked through.
     Examined(Box<Report>),
     /// A tokeniser is being trained.
@@ -101,6 +112,8 @@ pub struct Plan {
     pub vocab_sizes: [usize; 2],
     /// Batches of the first epoch.
     pub batches: usize,
+    /// Sizes that they have, where a card records each.
+    pub sizes: Option<usize>,
     /// Its padding.
     pub padding: Padding,
     /// Memory that will be needed.

@@ -2,6 +2,10 @@
 //!
 //! Teacher forcing: the decoder is given the target shifted by one and shall say the target. The loss is the mean
 //! cross-entropy over all target tokens of a step, however many batches it has.
+//!
+//! A step is made on the processor, here, or on a card (`card.rs`), which is given its work some steps ahead.
+
+mod card;
 
 use std::path::Path;
 
@@ -11,25 +15,44 @@ use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::elementwise::scale;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
-use polyhead_tensor::{Gradients, Parameters, Tape};
+use polyhead_tensor::{Device, Gradients, Parameters, Tape, Tensor, Var};
 
 use polyhead_text::batch::Rounding;
 
+use self::card::Card;
 use crate::config::{OptimizerConfig, RunConfig};
 use crate::dataset::{Batch, EpochData};
 use crate::embeddings::{self, Filled};
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
+/// Steps that a card is given before their reports are read.
+const STEPS_AHEAD: usize = 32;
+
 /// A model that learns.
 #[derive(Debug)]
 pub(crate) struct Learner {
     pub(crate) model: Translator,
+    /// Its numbers; those of a learner on a card are as old as the last [`Learner::fetch`].
+    pub(crate) weights: Weights,
+    pub(crate) options: LearnerOptions,
+    card: Option<Card>,
+}
+
+/// All numbers that learning changes.
+#[derive(Debug)]
+pub(crate) struct Weights {
     pub(crate) parameters: Parameters,
     pub(crate) adam: Adam,
     /// The moving average, where one is kept.
     pub(crate) average: Option<Parameters>,
-    pub(crate) options: LearnerOptions,
+}
+
+impl Weights {
+    /// The parameters that are validated and kept.
+    pub(crate) fn kept(&self) -> &Parameters {
+        self.average.as_ref().unwrap_or(&self.parameters)
+    }
 }
 
 /// How it learns.
@@ -70,6 +93,17 @@ impl LearnerOptions {
     pub(crate) fn copies(&self) -> usize {
         if self.r_drop > 0.0 { 2 } else { 1 }
     }
+
+    /// The number of a batch, which no other of the run has: dropout draws from (seed, number).
+    fn number(&self, step: u64, index: usize) -> u64 {
+        (step - 1) * self.accumulate as u64 + index as u64
+    }
+
+    /// How much of the moving average stays after a step. A short history at first: it would otherwise long remember its
+    /// random beginning.
+    fn decay(&self, step: u64) -> f32 {
+        self.ema.min((1.0 + step as f32) / (10.0 + step as f32))
+    }
 }
 
 /// What one step was like.
@@ -85,8 +119,19 @@ pub(crate) struct StepReport {
     pub(crate) batches: usize,
 }
 
+/// A step that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Planned {
+    /// Its number; the first is 1.
+    pub(crate) step: u64,
+    /// The first of its batches.
+    pub(crate) first: usize,
+    /// The learning rate.
+    pub(crate) rate: f64,
+}
+
 impl Learner {
-    /// A model with fresh parameters.
+    /// A model with fresh parameters, on the processor.
     pub(crate) fn new(
         config: &TransformerConfig,
         optimizer: &OptimizerConfig,
@@ -101,58 +146,92 @@ impl Learner {
         let OptimizerConfig { beta1, beta2, epsilon, weight_decay, .. } = *optimizer;
         let adam = Adam::new(AdamOptions { learning_rate: 0.0, beta1, beta2, epsilon, weight_decay });
         let average = (options.ema > 0.0).then(|| parameters.clone());
-        Ok(Self { model, parameters, adam, average, options })
+        Ok(Self { model, weights: Weights { parameters, adam, average }, options, card: None })
     }
 
     /// Lets the embeddings of a new model start from the vectors in a file.
     pub(crate) fn embed(&mut self, vocabulary: &Vocabulary, path: &Path) -> Result<Vec<Filled>> {
-        let filled = embeddings::fill(&mut self.parameters, vocabulary, path)?;
-        self.average = self.average.take().map(|_| self.parameters.clone());
+        let Weights { parameters, average, .. } = &mut self.weights;
+        let filled = embeddings::fill(parameters, vocabulary, path)?;
+        *average = average.take().map(|_| parameters.clone());
         Ok(filled)
     }
 
-    /// The parameters that are validated and kept.
-    pub(crate) fn kept(&self) -> &Parameters {
-        self.average.as_ref().unwrap_or(&self.parameters)
+    /// Learns on `device` from here on, with the weights as they are now.
+    pub(crate) fn move_to(&mut self, device: &Device) -> Result<()> {
+        self.card =
+            if device.is_cpu() { None } else { Some(Card::new(device, &self.weights, self.options)?) };
+        Ok(())
     }
 
-    /// Learns from the batches of an epoch from `first` on, as many as make one step. `step` counts from 1. Where the loss
-    /// or its gradient is no number, nothing has changed and the report says so.
-    pub(crate) fn step(
-        &mut self,
-        epoch: &EpochData,
-        first: usize,
-        step: u64,
-        rate: f64,
-    ) -> Result<StepReport> {
+    /// Brings `weights` up to the last step.
+    pub(crate) fn fetch(&mut self) -> Result<()> {
+        self.card.as_mut().map_or(Ok(()), |card| card.fetch(&mut self.weights))
+    }
+
+    /// Most steps that are made before their reports are read: a card works while the next ones are prepared.
+    pub(crate) fn most_steps(&self) -> usize {
+        if self.card.is_some() { STEPS_AHEAD } else { 1 }
+    }
+
+    /// How the sizes of batches are rounded.
+    pub(crate) fn rounding(&self) -> Rounding {
+        if self.card.is_some() { Rounding::Few } else { Rounding::Exact }
+    }
+
+    /// Makes steps one after the other, each of as many batches of the epoch as make one. Where the loss of a step or its
+    /// gradient is no number, that step has changed nothing and its report says so.
+    pub(crate) fn steps(&mut self, epoch: &EpochData, planned: &[Planned]) -> Result<Vec<StepReport>> {
+        let mut reports = Vec::with_capacity(planned.len());
+        for plan in planned {
+            let batches = self.batches(epoch, plan.first)?;
+            match &mut self.card {
+                Some(card) => {
+                    card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?
+                }
+                None => reports.push(self.step(&batches, plan)?),
+            }
+        }
+        match &mut self.card {
+            Some(card) => card.reports(),
+            None => Ok(reports),
+        }
+    }
+
+    /// The batches of a step.
+    fn batches(&self, epoch: &EpochData, first: usize) -> Result<Vec<Batch>> {
         let batches: Vec<Batch> = (first..first + self.options.accumulate)
-            .map_while(|index| epoch.batch(index, self.options.copies(), Rounding::Exact))
+            .map_while(|index| epoch.batch(index, self.options.copies(), self.rounding()))
             .collect();
+        if batches.is_empty() {
+            return Err(Error::config("data", "a step without batches", "report this"));
+        }
+        Ok(batches)
+    }
+
+    /// One step on the processor.
+    fn step(&mut self, batches: &[Batch], plan: &Planned) -> Result<StepReport> {
         let tokens: usize = batches.iter().map(|batch| batch.tokens).sum();
         let mut all: Option<Gradients> = None;
         let mut loss = 0.0;
         for (index, batch) in batches.iter().enumerate() {
             let share = batch.tokens as f32 / tokens as f32;
-            // Dropout draws from (seed, the number of the batch), which no other batch of the run has.
-            let number = (step - 1) * self.options.accumulate as u64 + index as u64;
-            let (own, gradients) = self.gradients(batch, number, share)?;
+            let (own, gradients) = self.gradients(batch, self.options.number(plan.step, index), share)?;
             loss += own * f64::from(share);
             match &mut all {
                 Some(all) => all.accumulate(&gradients),
                 None => all = Some(gradients),
             }
         }
-        let mut gradients =
-            all.ok_or_else(|| Error::config("data", "a step without batches", "report this"))?;
+        let mut gradients = all.expect("a step has batches");
         let gradient_norm = f64::from(clip_global_norm(&mut gradients, self.options.clip_norm));
         let report = StepReport { loss, gradient_norm, tokens, batches: batches.len() };
         if report.is_finite() {
-            self.adam.options.learning_rate = rate as f32;
-            self.adam.step(&mut self.parameters, &gradients);
-            if let Some(average) = &mut self.average {
-                // A short history at first: the average would otherwise long remember its random beginning.
-                let early = (1.0 + step as f32) / (10.0 + step as f32);
-                moving_average(average, &self.parameters, self.options.ema.min(early));
+            let Weights { parameters, adam, average } = &mut self.weights;
+            adam.options.learning_rate = plan.rate as f32;
+            adam.step(parameters, &gradients);
+            if let Some(average) = average {
+                moving_average(average, parameters, self.options.decay(plan.step));
             }
         }
         Ok(report)
@@ -161,29 +240,39 @@ impl Learner {
     /// The loss of a batch, and the gradients of `share` times the loss.
     fn gradients(&self, batch: &Batch, number: u64, share: f32) -> Result<(f64, Gradients)> {
         let (tape, capture) = (Tape::training(self.options.seed, number), Capture::off());
-        let pass = Pass { tape: &tape, parameters: &self.parameters, capture: &capture };
-        let options = self.loss_options();
-        let Batch { source, target, expected, .. } = batch;
-        let (loss, value) = if self.options.r_drop > 0.0 {
-            // The two passes of a batch stand below each other, and their targets are the same.
-            let options = RDropOptions { weight: self.options.r_drop, cross_entropy: options };
-            let once = expected.first(expected.len() / 2);
-            let RDrop { loss, cross_entropy, .. } =
-                self.model.r_drop_loss(&pass, source, target, &once, options)?;
-            (loss, cross_entropy.data()[0])
-        } else {
-            let loss = self.model.loss(&pass, source, target, expected, options)?;
-            let value = loss.value().data()[0];
-            (loss, value)
-        };
-        let value = f64::from(value);
+        let pass = Pass { tape: &tape, parameters: &self.weights.parameters, capture: &capture };
+        let (loss, value) = Loss { model: &self.model, options: self.options }.of(&pass, batch)?;
+        let value = f64::from(value.data()[0]);
         let scaled = if share < 1.0 { scale(&tape, &loss, share) } else { loss };
         Ok((value, tape.backward(&scaled)))
     }
+}
 
-    fn loss_options(&self) -> CrossEntropyOptions {
-        let label_smoothing = self.options.label_smoothing;
-        CrossEntropyOptions { label_smoothing, ignored_id: Some(self.model.config().pad_id) }
+/// What is made small.
+#[derive(Debug, Clone, Copy)]
+struct Loss<'a> {
+    model: &'a Translator,
+    options: LearnerOptions,
+}
+
+impl Loss<'_> {
+    /// The loss of a batch to go back from, and its cross-entropy, one number each.
+    fn of(&self, pass: &Pass<'_>, batch: &Batch) -> Result<(Var, Tensor)> {
+        let LearnerOptions { label_smoothing, r_drop, .. } = self.options;
+        let ignored_id = Some(self.model.config().pad_id);
+        let options = CrossEntropyOptions { label_smoothing, ignored_id };
+        let Batch { source, target, expected, .. } = batch;
+        if r_drop > 0.0 {
+            // The two passes of a batch stand below each other, and their targets are the same.
+            let options = RDropOptions { weight: r_drop, cross_entropy: options };
+            let once = expected.first(expected.len() / 2);
+            let RDrop { loss, cross_entropy, .. } =
+                self.model.r_drop_loss(pass, source, target, &once, options)?;
+            return Ok((loss, cross_entropy));
+        }
+        let loss = self.model.loss(pass, source, target, expected, options)?;
+        let value = loss.value().clone();
+        Ok((loss, value))
     }
 }
 

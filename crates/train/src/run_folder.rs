@@ -23,9 +23,11 @@ const LOCK: &str = ".lock";
 /// The finished model.
 pub(crate) const MODEL: &str = "model";
 
-/// Keys that may differ when a run goes on: they do not change what a step does.
-const FREE: [&str; 14] = [
+/// Keys that may differ when a run goes on: they do not change what a step does, or only how it is rounded.
+const FREE: [&str; 16] = [
     "out",
+    "train.device",
+    "train.dtype",
     "train.max_steps",
     "train.max_epochs",
     "train.max_minutes",

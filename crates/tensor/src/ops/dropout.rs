@@ -22,6 +22,9 @@ pub(crate) struct Mask {
     /// A number goes if its sixteen bits are below this.
     threshold: u32,
     scale: f32,
+    /// Where the step's key stands on a card; 0 if it is in `random`.
+    #[cfg(feature = "cuda")]
+    key_at: u64,
 }
 
 impl Mask {
@@ -41,7 +44,21 @@ impl Mask {
         }
         let threshold = (probability * 65536.0).round() as u32;
         let scale = 65536.0 / (65536 - threshold) as f32;
-        Ok(Some(Self { random: tape.next_site(), threshold, scale }))
+        Ok(Some(Self {
+            random: tape.next_site(),
+            threshold,
+            scale,
+            #[cfg(feature = "cuda")]
+            key_at: tape.key_at(),
+        }))
+    }
+
+    /// As kernels of a card take it.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn argument(self) -> crate::cuda::DropoutArgument {
+        let (key, site) = self.random.parts();
+        let Self { threshold, scale, key_at, .. } = self;
+        crate::cuda::DropoutArgument { key_at, key, site, threshold, scale }
     }
 
     /// Multiplies `data`, whose first number has `index`, with the mask.
@@ -197,7 +214,13 @@ mod tests {
 
     #[test]
     fn any_cut_of_the_data_gives_the_same_mask() {
-        let mask = Mask { random: Random::new(1), threshold: 6554, scale: 1.1 };
+        let mask = Mask {
+            random: Random::new(1),
+            threshold: 6554,
+            scale: 1.1,
+            #[cfg(feature = "cuda")]
+            key_at: 0,
+        };
         let mut whole = vec![1.0; 1000];
         mask.apply(0, &mut whole);
         let mut parts = vec![1.0; 1000];

@@ -31,6 +31,10 @@ pub struct LinearOptions {
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
     let [rows, d_in, d_out] = check(x, weight, bias)?;
     let mask = Mask::draw(tape, options.dropout)?;
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return Ok(crate::cuda::ops::linear::linear(tape, x, [Some(weight), bias], options, mask));
+    }
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;
     let mut y = Tensor::uninit(&out_shape);

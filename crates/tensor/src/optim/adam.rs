@@ -61,6 +61,14 @@ impl Adam {
         self.moments.get(&id)
     }
 
+    /// m and v of all parameters that had a gradient.
+    #[cfg(feature = "cuda")]
+    pub(super) fn all_moments(&self) -> Vec<(ParameterId, [Tensor; 2])> {
+        let mut all: Vec<_> = self.moments.iter().map(|(id, moments)| (*id, moments.clone())).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
     /// Goes on from where another stopped: so many steps, and m and v of each parameter that had a gradient.
     pub fn restore(&mut self, steps: u64, moments: impl IntoIterator<Item = (ParameterId, [Tensor; 2])>) {
         self.step = i32::try_from(steps).unwrap_or(i32::MAX);

@@ -15,7 +15,8 @@ pub use data::{CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfi
 pub use model::{PRESETS, resolve_model};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
-    CheckpointConfig, Divergence, Final, Metric, OptimizerConfig, Precision, TrainConfig, ValidationConfig,
+    CheckpointConfig, Divergence, Dtype, Final, Metric, OptimizerConfig, Precision, TrainConfig,
+    ValidationConfig,
 };
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! The sections about learning, each field with its meaning and default.
 
+use polyhead_tensor::Math;
 use serde::{Deserialize, Serialize};
 
 /// `[optimizer]`: Adam with decoupled weight decay.
@@ -35,10 +36,49 @@ pub enum Divergence {
     Halve,
 }
 
+/// Numbers that products are computed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// The fastest that trains well: bf16 on a card, f32 on the processor.
+    #[default]
+    Auto,
+    /// f32 throughout.
+    F32,
+    /// f32 whose products round their factors; cards only.
+    Tf32,
+    /// Activations and factors of products in bf16, weights and sums in f32; cards only.
+    Bf16,
+}
+
+impl Dtype {
+    /// What a card is opened with.
+    pub fn math(self) -> Math {
+        match self {
+            Self::F32 => Math::F32,
+            Self::Tf32 => Math::Tf32,
+            Self::Auto | Self::Bf16 => Math::Bf16,
+        }
+    }
+
+    pub(crate) fn of(math: Math) -> Self {
+        match math {
+            Math::F32 => Self::F32,
+            Math::Tf32 => Self::Tf32,
+            Math::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 /// `[train]`: batches, loss and when to end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
+    /// Where the run is: `cpu`, `cuda:0`, or `auto`, a card where one can be used; `auto`. The run's own config names the
+    /// one that was taken.
+    pub device: String,
+    /// Numbers that products are computed with; `auto`. The run's own config names what was taken.
+    pub dtype: Dtype,
     /// Most tokens of a batch on its wider side, padding included: rows × longest; 4096.
     pub max_tokens: usize,
     /// Most pairs of a batch; 0 for no limit.
@@ -68,6 +108,8 @@ pub struct TrainConfig {
 impl Default for TrainConfig {
     fn default() -> Self {
         Self {
+            device: "auto".into(),
+            dtype: Dtype::Auto,
             max_tokens: 4096,
             max_rows: 0,
             length_bucket: 1,

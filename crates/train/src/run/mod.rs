@@ -8,22 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use polyhead_tensor::Device;
 use polyhead_text::batch::Position;
 
 use self::plan::plan;
 use self::saving::Judging;
-use crate::Result;
 use crate::checkpoint::Checkpoints;
-use crate::config::RunConfig;
+use crate::config::{Dtype, RunConfig, TrainConfig};
 use crate::dataset::EpochData;
 use crate::event::{Ending, Event, Progress};
-use crate::learner::{Learner, LearnerOptions, StepReport};
+use crate::learner::{Learner, LearnerOptions, Planned, StepReport};
 use crate::log::Log;
 use crate::metrics_file::TrainLine;
 use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::state::{State, Window};
+use crate::{Error, Result};
 
 /// Whether a run begins or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +65,7 @@ const TIMED_STEPS: u64 = 20;
 
 /// Trains as `config` says and tells what happens.
 pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+    let (device, config) = &open(config, tell)?;
     let corpora = Corpora::new(config)?;
     Schedule::new(&config.schedule, 1, config.train.max_steps)?;
     let known = if options.start == Start::Resume { RunFolder::open(&config.out)? } else { None };
@@ -77,12 +79,42 @@ pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&
     if let Some((folder, origin)) = known {
         folder.check(config, &origin, &preparation.origin)?;
     }
-    plan(config, &preparation, LearnerOptions::new(config), tell)?;
+    plan(config, &preparation, device, tell)?;
     if stage == Stage::Fresh {
         // From here on the run is there: what cannot work was refused before.
         folder.begin(config, &preparation.origin)?;
     }
-    Run::new(config, options, &preparation, &folder.path, tell)?.run()
+    let place = Place { folder: &folder.path, device: &device };
+    Run::new(config, options, &preparation, place, tell)?.run()
+}
+
+/// The device of a run, and the config that names it and what it computes with.
+fn open(config: &RunConfig, tell: &mut dyn FnMut(&Event)) -> Result<(Device, RunConfig)> {
+    let mut config = config.clone();
+    let TrainConfig { device: name, dtype, .. } = &mut config.train;
+    let (device, why) = Device::choose(name, dtype.math())?;
+    if device.is_cpu() && name == "cpu" && matches!(dtype, Dtype::Tf32 | Dtype::Bf16) {
+        return Err(Error::config(
+            "train.dtype",
+            format!("{}, but the processor computes in f32", dtype.math().name()),
+            "leave it out, or train on a card: --device cuda",
+        ));
+    }
+    (*name, *dtype) = (device.name(), Dtype::of(device.math()));
+    tell(&Event::Opened {
+        device: device.name(),
+        model: device.model().map(str::to_owned),
+        dtype: device.math().name(),
+        why: why.map(|why| (why.to_string(), why.hint().to_owned())),
+    });
+    Ok((device, config))
+}
+
+/// Where a run is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    folder: &'a Path,
+    device: &'a Device,
 }
 
 /// A run at work.
@@ -91,6 +123,7 @@ struct Run<'a> {
     options: RunOptions<'a>,
     preparation: &'a Preparation,
     folder: &'a Path,
+    device: &'a Device,
     tell: &'a mut dyn FnMut(&Event),
     learner: Learner,
     schedule: Schedule,
@@ -103,8 +136,9 @@ struct Run<'a> {
     judged: Instant,
     /// Up to when the run's time is counted.
     marked: Instant,
-    /// Batches of the present epoch.
+    /// Batches of the present epoch, and the share of them that is padding.
     batches_of_epoch: usize,
+    padding: f64,
     /// Steps made and seconds spent by this process.
     own_steps: u64,
     own_seconds: f64,
@@ -115,13 +149,13 @@ impl<'a> Run<'a> {
         config: &'a RunConfig,
         options: RunOptions<'a>,
         preparation: &'a Preparation,
-        folder: &'a Path,
+        Place { folder, device }: Place<'a>,
         tell: &'a mut dyn FnMut(&Event),
     ) -> Result<Self> {
         let learner_options = LearnerOptions::new(config);
         let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         let checkpoints = Checkpoints::of_run(folder);
-        let (found, damaged) = checkpoints.restore(&mut learner);
+        let (found, damaged) = checkpoints.restore(&mut learner.weights);
         if found.is_none() && !damaged.is_empty() {
             // A damaged one may have given the learner some of its numbers.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
@@ -129,6 +163,7 @@ impl<'a> Run<'a> {
         if found.is_none() {
             embed(&mut learner, config, preparation, tell)?;
         }
+        learner.move_to(device)?;
         let state = found.unwrap_or_else(State::new);
         if options.start == Start::Resume {
             tell(&Event::Resumed { step: (state.step > 0).then_some(state.step), damaged });
@@ -141,6 +176,7 @@ impl<'a> Run<'a> {
             options,
             preparation,
             folder,
+            device,
             tell,
             learner,
             schedule,
@@ -152,6 +188,7 @@ impl<'a> Run<'a> {
             judged: now,
             marked: now,
             batches_of_epoch: 0,
+            padding: 0.0,
             own_steps: 0,
             own_seconds: 0.0,
         })
@@ -165,6 +202,7 @@ impl<'a> Run<'a> {
         let ending = loop {
             let epoch = self.epoch()?;
             self.batches_of_epoch = epoch.len();
+            self.padding = epoch.padding(self.learner.rounding()).waste();
             if let Some(ending) = self.train_epoch(&epoch)? {
                 break ending;
             }
@@ -186,17 +224,42 @@ impl<'a> Run<'a> {
                 return Ok(Some(ending));
             }
             let started = Instant::now();
-            let rate = self.schedule.rate(self.state.step + 1) * self.state.rate_factor;
-            let report = self.learner.step(epoch, self.state.position.batch, self.state.step + 1, rate)?;
-            let seconds = started.elapsed().as_secs_f64();
-            if let Some(what) = self.trouble(&report) {
-                self.go_back(&what)?;
-            } else {
-                self.advance(epoch, &report, (rate, seconds))?;
-                self.after_step()?;
+            let planned = self.next_steps(epoch);
+            let reports = self.learner.steps(epoch, &planned)?;
+            let seconds = started.elapsed().as_secs_f64() / planned.len() as f64;
+            let mut trouble = None;
+            for (plan, report) in planned.iter().zip(&reports) {
+                trouble = self.trouble(report);
+                if trouble.is_some() {
+                    break;
+                }
+                self.advance(epoch, report, (plan.rate, seconds))?;
+            }
+            match trouble {
+                // What was made after it counts for nothing.
+                Some(what) => self.go_back(&what)?,
+                None => self.after_step()?,
             }
         }
         Ok(None)
+    }
+
+    /// The steps to make before their reports are read. None of them but the last is followed by anything besides a step.
+    fn next_steps(&self, epoch: &EpochData) -> Vec<Planned> {
+        let (most, accumulate) = (self.learner.most_steps(), self.config.train.accumulate);
+        let batches = (self.state.position.batch..epoch.len()).step_by(accumulate);
+        let steps = batches.zip(self.state.step + 1..).map(|(first, step)| {
+            let rate = self.schedule.rate(step) * self.state.rate_factor;
+            Planned { step, first, rate }
+        });
+        let mut planned = Vec::new();
+        for plan in steps.take(most) {
+            planned.push(plan);
+            if self.pauses_after(plan.step) {
+                break;
+            }
+        }
+        planned
     }
 
     /// What is wrong with a step, if anything.
@@ -226,7 +289,7 @@ impl<'a> Run<'a> {
         self.own_seconds += seconds;
         self.tick();
         let tokens_per_s = self.state.window.tokens as f64 / self.state.window.seconds.max(1e-9);
-        let padding = epoch.padding().waste();
+        let padding = self.padding;
         let progress = Progress {
             step: self.state.step,
             epoch: epochs,

@@ -31,6 +31,15 @@ impl Run<'_> {
         }
     }
 
+    /// Whether something besides the next step may follow a step: a line of the log, a validation, a checkpoint, the end.
+    pub(super) fn pauses_after(&self, step: u64) -> bool {
+        let (train, validation, checkpoint) =
+            (&self.config.train, &self.config.validation, &self.config.checkpoint);
+        [train.log_every, validation.every_steps, checkpoint.every_steps, train.max_steps]
+            .into_iter()
+            .any(|every| every > 0 && step.is_multiple_of(every))
+    }
+
     /// Whether it was asked to stop.
     pub(super) fn is_stopping(&self) -> bool {
         self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
@@ -47,7 +56,8 @@ impl Run<'_> {
             (train.max_steps > 0).then(|| train.max_steps.saturating_sub(self.state.step) as f64 * step);
         let by_time = (train.max_minutes > 0.0).then_some(train.max_minutes * 60.0 - self.state.seconds);
         let rest = [by_epochs, by_steps, by_time].into_iter().flatten().reduce(f64::min);
-        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: peak() });
+        let on_card = self.device.peak_memory().map(|bytes| bytes as u64);
+        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: on_card.or_else(peak) });
     }
 
     /// Share of the way to the nearest limit.

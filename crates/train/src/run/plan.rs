@@ -1,7 +1,8 @@
 //! What a run is going to be, told before its first step; what cannot fit is refused.
 
 use polyhead_models::transformer::Translator;
-use polyhead_tensor::Parameters;
+use polyhead_tensor::{Device, Parameters};
+use polyhead_text::batch::Rounding;
 
 use crate::config::RunConfig;
 use crate::event::{Event, Plan};
@@ -14,39 +15,47 @@ use crate::{Error, Result};
 pub(super) fn plan(
     config: &RunConfig,
     preparation: &Preparation,
-    options: LearnerOptions,
+    device: &Device,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<()> {
+    let options = LearnerOptions::new(config);
     let mut parameters = Parameters::default();
     Translator::new(&preparation.model, &mut parameters)?;
     let epoch = preparation.data.epoch(Preparation::batches(config), 0)?;
-    let [rows, source, target] = epoch.largest();
+    let rounding = if device.is_cpu() { Rounding::Exact } else { Rounding::Few };
+    let [rows, source, target] = epoch.largest(rounding);
     // A value, a gradient, two moments, and a moving average if one is kept.
     let copies = if options.ema > 0.0 { 5 } else { 4 };
     let data = preparation.data.tokens().iter().sum::<usize>() * size_of::<u32>();
     let largest = [rows * options.copies(), source, target];
-    let forecast = Forecast::new(&preparation.model, (parameters.count(), copies), largest, data);
-    let available = available();
+    let mut forecast = Forecast::new(&preparation.model, (parameters.count(), copies), largest, data);
+    let mut free = available();
+    if let Some([own, _]) = device.memory()? {
+        forecast = forecast.on_card(device.math());
+        free = Some(own);
+    }
     tell(&Event::Planned(Plan {
         parameters: parameters.count(),
         vocab_sizes: preparation.vocabulary.sizes(),
         batches: epoch.len(),
-        padding: epoch.padding(),
+        sizes: (!device.is_cpu()).then(|| epoch.n_sizes(rounding)),
+        padding: epoch.padding(rounding),
         forecast,
-        available,
+        available: free,
         threads: rayon::current_num_threads(),
         out: config.out.clone(),
     }));
-    match available {
-        Some(available) if forecast.total() > available => Err(Error::Memory {
+    match free {
+        Some(free) if forecast.total() > free => Err(Error::Memory {
             message: format!(
                 "the run needs about {:.1} GB ({:.1} for parameters, {:.1} for the largest batch of {} × ({source} + \
-                 {target}) tokens), and {:.1} GB are free",
+                 {target}) tokens), and {:.1} GB are free on {}",
                 forecast.total() as f64 / 1e9,
                 forecast.parameters as f64 / 1e9,
                 forecast.batch as f64 / 1e9,
                 largest[0],
-                available as f64 / 1e9
+                free as f64 / 1e9,
+                if device.is_cpu() { "this machine".into() } else { device.name() }
             ),
         }),
         _ => Ok(()),

@@ -49,6 +49,7 @@ impl Run<'_> {
 
     /// Writes a checkpoint, judged if asked; one that was not judged yet at this step.
     pub(super) fn save(&mut self, judging: Judging) -> Result<()> {
+        self.learner.fetch()?;
         let unfinished = self.checkpoints.begin(self.state.step)?;
         let folder = ModelFolder {
             run: self.config,
@@ -56,11 +57,11 @@ impl Run<'_> {
             vocabulary: &self.preparation.vocabulary,
         };
         let card = format!("A checkpoint after {} steps.\n", self.state.step);
-        folder.write(unfinished.folder(), self.learner.kept(), Dtype::F32, &card)?;
+        folder.write(unfinished.folder(), self.learner.weights.kept(), Dtype::F32, &card)?;
         if judging == Judging::Now {
             self.judge(unfinished.folder())?;
         }
-        let path = unfinished.finish(&self.learner, &self.state)?;
+        let path = unfinished.finish(&self.learner.weights, &self.state)?;
         let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
         let best = if r#final == Final::AverageBest { keep_best.max(average) } else { keep_best };
         let mut wanted = self.state.best_steps(best);
@@ -78,7 +79,7 @@ impl Run<'_> {
     fn judge(&mut self, folder: &Path) -> Result<()> {
         if let Some(valid) = &self.preparation.valid {
             let turn = self.state.validations.len() as u64;
-            let model = (&self.learner.model, self.learner.kept());
+            let model = (&self.learner.model, self.learner.weights.kept());
             let Some(found) = valid.judge(model, folder, turn, &|| self.is_stopping())? else {
                 self.state.owes_validation = true;
                 return Ok(());
@@ -157,7 +158,7 @@ impl Run<'_> {
             ));
         }
         let (factor, setbacks) = (self.state.rate_factor / 2.0, self.state.setbacks + 1);
-        let (found, _) = self.checkpoints.restore(&mut self.learner);
+        let (found, _) = self.checkpoints.restore(&mut self.learner.weights);
         self.state = if let Some(state) = found {
             state
         } else {
@@ -166,6 +167,7 @@ impl Run<'_> {
             embed(&mut self.learner, self.config, self.preparation, self.tell)?;
             State::new()
         };
+        self.learner.move_to(self.device)?;
         (self.state.rate_factor, self.state.setbacks) = (factor, setbacks);
         self.log = Log::open(self.folder, self.state.step)?;
         (self.tell)(&Event::WentBack { step, to: self.state.step, what: what.into(), factor });

@@ -53,6 +53,7 @@ impl View {
 /// The event in words; none for what only a live view shows.
 fn text(event: &Event) -> Option<String> {
     Some(match event {
+        Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], skipped, valid } => {
@@ -119,6 +120,15 @@ fn text(event: &Event) -> Option<String> {
     })
 }
 
+/// The device of a run, and why it is no card.
+fn opened(device: &str, model: Option<&str>, dtype: &str, why: Option<&(String, String)>) -> String {
+    match (model, why) {
+        (Some(model), _) => format!("on {device} ({model}), in {dtype}"),
+        (None, Some((why, hint))) => format!("on the processor, for no card can be used: {why} ({hint})"),
+        (None, None) => "on the processor".into(),
+    }
+}
+
 fn examined(report: &polyhead_text::doctor::Report) -> String {
     let mut text = format!(
         "{}: {} pairs, {} without fault",
@@ -165,8 +175,9 @@ fn planned(plan: &Plan) -> String {
     let [source, target] = plan.vocab_sizes;
     let vocabulary = if source == target { grouped(source as u64) } else { format!("{source} and {target}") };
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
+    let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} sizes"));
     format!(
-        "a model of {} parameters, {vocabulary} entries; {} batches an epoch, {:.1} % padding; about {} of memory{free}; {} \
+        "a model of {} parameters, {vocabulary} entries; {} batches an epoch{sizes}, {:.1} % padding; about {} of memory{free}; {} \
          threads; into {}",
         grouped(plan.parameters as u64),
         grouped(plan.batches as u64),

@@ -1,0 +1,237 @@
+//! Numbers on a card: a view of a piece of its memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cudarc::driver::result;
+
+use super::device::{Cuda, card_error};
+use super::memory::Storage;
+use crate::Result;
+
+/// What a number is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Dtype {
+    F32,
+    Bf16,
+    U32,
+}
+
+impl Dtype {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::U32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+}
+
+/// Types whose bytes are copied as they are.
+pub(crate) trait Plain: Copy {
+    const DTYPE: Dtype;
+}
+
+impl Plain for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+
+impl Plain for u32 {
+    const DTYPE: Dtype = Dtype::U32;
+}
+
+/// The bits of a bf16.
+impl Plain for u16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+}
+
+/// Numbers on a card; cloning shares them.
+#[derive(Debug, Clone)]
+pub(crate) struct Array {
+    storage: Arc<Storage>,
+    /// Bytes before the first number.
+    start: usize,
+    len: usize,
+    dtype: Dtype,
+    /// The same numbers as bf16, kept beside those of a parameter.
+    twin: Option<Arc<Array>>,
+}
+
+impl Array {
+    /// `len` numbers, whatever they are.
+    pub(crate) fn new(cuda: &Arc<Cuda>, dtype: Dtype, len: usize) -> Self {
+        let storage = Arc::new(Storage::new(cuda, len * dtype.bytes()));
+        Self { storage, start: 0, len, dtype, twin: None }
+    }
+
+    pub(crate) fn zeros(cuda: &Arc<Cuda>, dtype: Dtype, len: usize) -> Self {
+        let array = Self::new(cuda, dtype, len);
+        array.clear();
+        array
+    }
+
+    /// Numbers that last, copied to the card at once; also inside a recording, of which the copy is no part.
+    pub(crate) fn constant<T: Plain>(cuda: &Arc<Cuda>, numbers: &[T]) -> Self {
+        let array = cuda.lasting(|| Self::new(cuda, T::DTYPE, numbers.len()));
+        if array.is_usable() {
+            cuda.bind();
+            // The piece may have been somebody's before. In the order of the stream nobody reads it any more; where the
+            // stream records, everything before was waited for.
+            let is_recording = cuda.recording.load(Ordering::Relaxed);
+            let stream = if is_recording { cuda.side_stream() } else { cuda.stream() };
+            // SAFETY: the piece has room for the numbers, which are there until the stream was waited for.
+            let copied = unsafe {
+                result::memcpy_htod_async(array.pointer(), numbers, stream)
+                    .and_then(|()| result::stream::synchronize(stream))
+            };
+            cuda.keep(copied, "copying numbers to the card");
+        }
+        cuda.keep_while_recorded(&array);
+        array
+    }
+
+    /// This array with its bf16 twin.
+    pub(crate) fn with_twin(self, twin: Self) -> Self {
+        assert!(self.len == twin.len && twin.dtype == Dtype::Bf16, "a twin has as many numbers, in bf16");
+        Self { twin: Some(Arc::new(twin)), ..self }
+    }
+
+    pub(crate) fn cuda(&self) -> &Arc<Cuda> {
+        &self.storage.cuda
+    }
+
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn pointer(&self) -> u64 {
+        self.storage.pointer + self.start as u64
+    }
+
+    /// Whether nobody else sees these numbers.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.storage) == 1
+    }
+
+    /// The numbers of a range, shared.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "numbers {range:?} of {}", self.len);
+        Self {
+            storage: Arc::clone(&self.storage),
+            start: self.start + range.start * self.dtype.bytes(),
+            len: range.len(),
+            dtype: self.dtype,
+            twin: self.twin.as_ref().map(|twin| Arc::new(twin.part(range))),
+        }
+    }
+
+    /// The bf16 copy of a parameter.
+    pub(crate) fn twin(&self) -> Option<&Self> {
+        self.twin.as_deref()
+    }
+
+    /// What products and look-ups read: the twin where there is one.
+    pub(crate) fn operand(&self) -> &Self {
+        self.twin().unwrap_or(self)
+    }
+
+    /// These numbers as operands of a product with numbers of type `dtype`.
+    pub(crate) fn matching(&self, dtype: Dtype) -> Self {
+        if dtype == Dtype::Bf16 { self.operand().to_dtype(dtype) } else { self.to_dtype(dtype) }
+    }
+
+    /// A copy of its own.
+    pub(crate) fn duplicate(&self) -> Self {
+        let copy = Self::new(self.cuda(), self.dtype, self.len);
+        copy.copy_from(self);
+        copy
+    }
+
+    /// The end of the names of kernels for these numbers.
+    pub(crate) fn suffix(&self) -> &'static str {
+        match self.dtype {
+            Dtype::F32 => "f32",
+            Dtype::Bf16 => "bf16",
+            Dtype::U32 => "u32",
+        }
+    }
+
+    /// False after an error, or where there is nothing to do.
+    fn is_usable(&self) -> bool {
+        self.len > 0 && !self.cuda().has_failed()
+    }
+
+    /// Sets all bits to zero, in the order of the stream.
+    pub(crate) fn clear(&self) {
+        if self.is_usable() {
+            let cuda = self.cuda();
+            cuda.bind();
+            // SAFETY: the piece has these bytes.
+            let answer = unsafe {
+                result::memset_d8_async(self.pointer(), 0, self.len * self.dtype.bytes(), cuda.stream())
+            };
+            cuda.keep(answer, "clearing memory");
+        }
+    }
+
+    /// Copies the numbers of another array of the same length and type, in the order of the stream.
+    pub(crate) fn copy_from(&self, from: &Self) {
+        assert!(self.len == from.len && self.dtype == from.dtype, "copies have one length and type");
+        if self.is_usable() {
+            let cuda = self.cuda();
+            cuda.bind();
+            let bytes = self.len * self.dtype.bytes();
+            // SAFETY: both pieces have these bytes.
+            let answer =
+                unsafe { result::memcpy_dtod_async(self.pointer(), from.pointer(), bytes, cuda.stream()) };
+            cuda.keep(answer, "copying memory");
+        }
+    }
+
+    /// New numbers from the host, in the order of the stream; never part of a recording.
+    pub(crate) fn write<T: Plain>(&self, numbers: &[T]) {
+        assert!(
+            numbers.len() == self.len && T::DTYPE == self.dtype,
+            "{} numbers for {}",
+            numbers.len(),
+            self.len
+        );
+        if !self.is_usable() {
+            return;
+        }
+        let cuda = self.cuda();
+        assert!(!cuda.recording.load(Ordering::Relaxed), "numbers of the host are no part of a recording");
+        cuda.bind();
+        // SAFETY: plain numbers are bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) };
+        let answer = cuda.staging().copy(cuda.stream(), self.pointer(), bytes);
+        cuda.keep(answer, "copying numbers to the card");
+    }
+
+    /// The numbers; waits for all work before.
+    pub(crate) fn read<T: Plain>(&self) -> Result<Vec<T>> {
+        assert!(T::DTYPE == self.dtype, "numbers are read as what they are");
+        let cuda = self.cuda();
+        cuda.check()?;
+        let mut numbers = Vec::with_capacity(self.len);
+        if self.len > 0 {
+            cuda.bind();
+            // SAFETY: the vector has room for the numbers, every bit pattern is one, and the copy has run when it is read.
+            unsafe {
+                numbers.set_len(self.len);
+                result::memcpy_dtoh_async(&mut numbers[..], self.pointer(), cuda.stream())
+                    .and_then(|()| result::stream::synchronize(cuda.stream()))
+                    .map_err(|error| {
+                        let error = card_error("computing", &error);
+                        cuda.keep_error(error.clone());
+                        error
+                    })?;
+            }
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,74 @@
+//! All parameters of a model in one piece of a card's memory, with their gradients in another of the same layout.
+//!
+//! Each parameter begins at a multiple of 128 numbers; the gaps are zero and stay zero. Those that are trained come first.
+//! Where products read bf16, a third piece holds all values rounded: the twin.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::array::{Array, Dtype};
+use super::device::Cuda;
+use super::gradient::Slot;
+use crate::Result;
+use crate::device::Math;
+use crate::parameters::{ParameterId, Parameters};
+
+/// Where parameters begin: 256 bytes apart also as bf16.
+const STEP: usize = 128;
+
+/// Parameters and gradients of a model.
+#[derive(Debug)]
+pub(crate) struct Flat {
+    pub(crate) values: Array,
+    /// The same as bf16.
+    pub(crate) twin: Option<Array>,
+    pub(crate) gradients: Array,
+    /// Numbers of the parameters that are trained, gaps included.
+    pub(crate) trained: usize,
+    /// Where each parameter stands.
+    pub(crate) spans: Vec<(ParameterId, Range<usize>)>,
+}
+
+impl Flat {
+    /// Lays out parameters that stand in the memory of the processor.
+    pub(crate) fn new(cuda: &Arc<Cuda>, parameters: &Parameters) -> Result<Self> {
+        let mut all: Vec<_> = parameters.iter().collect();
+        all.sort_by_key(|(id, ..)| (parameters.is_frozen(*id), *id));
+        let (mut spans, mut trained, mut end) = (Vec::new(), 0, 0);
+        for (id, _, value) in &all {
+            spans.push((*id, end..end + value.len()));
+            end = (end + value.len()).next_multiple_of(STEP);
+            if !parameters.is_frozen(*id) {
+                trained = end;
+            }
+        }
+        let mut host = vec![0.0_f32; end];
+        for ((_, _, value), (_, span)) in all.iter().zip(&spans) {
+            host[span.clone()].copy_from_slice(value.data());
+        }
+        let values = Array::constant(cuda, &host);
+        let twin = (cuda.math() == Math::Bf16).then(|| values.to_dtype(Dtype::Bf16));
+        let gradients = Array::zeros(cuda, Dtype::F32, trained);
+        cuda.check()?;
+        Ok(Self { values, twin, gradients, trained, spans })
+    }
+
+    /// The values of a span, with their twin.
+    pub(crate) fn value(&self, span: Range<usize>) -> Array {
+        let value = self.values.part(span.clone());
+        match &self.twin {
+            Some(twin) => value.with_twin(twin.part(span)),
+            None => value,
+        }
+    }
+
+    /// Where the gradient of a parameter goes.
+    pub(crate) fn slot(&self, id: ParameterId, value: &Array, is_continuing: bool) -> Slot {
+        match self.spans.iter().find(|(known, _)| *known == id) {
+            Some((_, span)) if span.end <= self.trained => {
+                Slot::at(self.gradients.part(span.clone()), is_continuing)
+            }
+            _ => Slot::new(value),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Our own kernels: CUDA C++ in the program, compiled by NVRTC for the card at first use, kept on disk as machine code.
+//!
+//! A file is compiled as a whole, after `prelude.cuh`, the first time one of its kernels is launched: a tenth of a second.
+//! The result goes to the user's cache folder under a name that hangs on the text, the compiler and the card.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::{result, sys};
+use cudarc::nvrtc;
+
+use super::array::Array;
+use super::device::{Cuda, describe};
+use super::library::{self, obstacle};
+use super::profile::Family;
+use crate::ops::dropout::Mask;
+use crate::{Error, Result};
+
+const PRELUDE: &str = include_str!("kernels/prelude.cuh");
+
+/// Names of files and their text.
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("kernels/", $name, ".cu")))),*] };
+}
+
+/// All kernel files.
+const SOURCES: &[(&str, &str)] = sources!["arrays"];
+
+/// Compiled files and their functions.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    capability: (i32, i32),
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Debug, Default)]
+struct Loaded {
+    modules: HashMap<&'static str, Module>,
+    functions: HashMap<String, Function>,
+}
+
+/// A loaded file; it stays until the program ends.
+#[derive(Debug, Clone, Copy)]
+struct Module(sys::CUmodule);
+
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    handle: sys::CUfunction,
+    /// The most dynamic shared memory it may have so far.
+    shared: usize,
+}
+
+/// One launch of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch<'a> {
+    /// The file, `norm` for `kernels/norm.cu`.
+    pub(crate) file: &'static str,
+    /// The kernel.
+    pub(crate) name: &'a str,
+    /// Blocks.
+    pub(crate) grid: [usize; 3],
+    /// Threads of a block.
+    pub(crate) block: usize,
+    /// Bytes of dynamic shared memory of a block.
+    pub(crate) shared: usize,
+    /// What its time is counted under.
+    pub(crate) family: Family,
+}
+
+/// What a kernel is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Argument {
+    Pointer(u64),
+    U32(u32),
+    U64(u64),
+    F32(f32),
+    Dropout(DropoutArgument),
+}
+
+/// `struct Dropout` of the prelude.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DropoutArgument {
+    pub(crate) key_at: u64,
+    pub(crate) key: [u32; 2],
+    pub(crate) site: [u32; 2],
+    pub(crate) threshold: u32,
+    pub(crate) scale: f32,
+}
+
+impl From<&Array> for Argument {
+    fn from(array: &Array) -> Self {
+        Self::Pointer(array.pointer())
+    }
+}
+
+impl From<Option<&Array>> for Argument {
+    fn from(array: Option<&Array>) -> Self {
+        Self::Pointer(array.map_or(0, Array::pointer))
+    }
+}
+
+impl From<usize> for Argument {
+    fn from(number: usize) -> Self {
+        Self::U32(u32::try_from(number).expect("sizes on a card are below 2³²"))
+    }
+}
+
+impl From<u32> for Argument {
+    fn from(number: u32) -> Self {
+        Self::U32(number)
+    }
+}
+
+impl From<u64> for Argument {
+    fn from(number: u64) -> Self {
+        Self::U64(number)
+    }
+}
+
+impl From<f32> for Argument {
+    fn from(number: f32) -> Self {
+        Self::F32(number)
+    }
+}
+
+impl From<Option<Mask>> for Argument {
+    fn from(mask: Option<Mask>) -> Self {
+        Self::Dropout(mask.map_or(DropoutArgument { scale: 1.0, ..Default::default() }, Mask::argument))
+    }
+}
+
+impl From<Mask> for Argument {
+    fn from(mask: Mask) -> Self {
+        Self::Dropout(mask.argument())
+    }
+}
+
+/// A list of arguments from whatever can be one.
+macro_rules! args {
+    ($($argument:expr),* $(,)?) => { &[$($crate::cuda::Argument::from($argument)),*] };
+}
+pub(crate) use args;
+
+impl Cuda {
+    /// Queues a kernel. An error is kept for [`Cuda::check`].
+    pub(crate) fn launch(&self, launch: Launch<'_>, arguments: &[Argument]) {
+        if self.has_failed() || launch.grid.contains(&0) {
+            return;
+        }
+        self.bind();
+        match self.kernels.function(&launch) {
+            Ok(function) => self.timed(launch.family, || self.queue(function, &launch, arguments)),
+            Err(error) => self.keep_error(error),
+        }
+    }
+
+    fn queue(&self, function: sys::CUfunction, launch: &Launch<'_>, arguments: &[Argument]) {
+        let mut pointers: Vec<*mut c_void> = arguments.iter().map(Argument::address).collect();
+        let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
+        // SAFETY: the arguments outlive the call, which copies them; their number and types are those of the kernel.
+        let answer = unsafe {
+            let block = (launch.block as u32, 1, 1);
+            result::launch_kernel(
+                function,
+                (x, y, z),
+                block,
+                launch.shared as u32,
+                self.stream(),
+                &mut pointers,
+            )
+        };
+        self.keep(answer, launch.name);
+    }
+}
+
+impl Argument {
+    fn address(&self) -> *mut c_void {
+        match self {
+            Self::Pointer(number) | Self::U64(number) => std::ptr::from_ref(number).cast_mut().cast(),
+            Self::U32(number) => std::ptr::from_ref(number).cast_mut().cast(),
+            Self::F32(number) => std::ptr::from_ref(number).cast_mut().cast(),
+            Self::Dropout(dropout) => std::ptr::from_ref(dropout).cast_mut().cast(),
+        }
+    }
+}
+
+/// Dynamic shared memory that every kernel may have without asking.
+const FREE_SHARED: usize = 48 << 10;
+
+impl Kernels {
+    pub(super) fn new(capability: (i32, i32)) -> Self {
+        Self { capability, loaded: Mutex::default() }
+    }
+
+    /// The function of a launch, compiled and loaded if this is its first use.
+    fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !loaded.functions.contains_key(launch.name) {
+            let module = match loaded.modules.get(launch.file) {
+                Some(module) => *module,
+                None => *loaded.modules.entry(launch.file).or_insert(self.load(launch.file)?),
+            };
+            let name = CString::new(launch.name).expect("names of kernels have no zero");
+            // SAFETY: the module stays loaded.
+            let handle = unsafe { result::module::get_function(module.0, name) }.map_err(|error| {
+                failed(format!("kernel {} is not in {}.cu: {}", launch.name, launch.file, describe(&error)))
+            })?;
+            loaded.functions.insert(launch.name.into(), Function { handle, shared: FREE_SHARED });
+        }
+        let function = loaded.functions.get_mut(launch.name).expect("just made");
+        if launch.shared > function.shared {
+            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED;
+            // SAFETY: the function is loaded.
+            unsafe {
+                result::function::set_function_attribute(function.handle, SHARED, launch.shared as i32)
+            }
+            .map_err(|error| {
+                failed(format!(
+                    "kernel {} cannot have {} bytes of shared memory: {}",
+                    launch.name,
+                    launch.shared,
+                    describe(&error)
+                ))
+            })?;
+            function.shared = launch.shared;
+        }
+        Ok(function.handle)
+    }
+
+    /// A file as machine code on the card: from the cache, or compiled.
+    fn load(&self, file: &'static str) -> Result<Module> {
+        let text = source(file);
+        let (major, minor) = self.capability;
+        let mut hasher = DefaultHasher::new();
+        (&text, library::compiler_version(), env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        let path = cache_folder()
+            .map(|folder| folder.join(format!("{file}-sm{major}{minor}-{:016x}.cubin", hasher.finish())));
+        if let Some(image) = path.as_ref().and_then(|path| std::fs::read(path).ok())
+            && let Ok(module) = module(&image)
+        {
+            return Ok(module);
+        }
+        let image = compile(file, &text, self.capability)?;
+        if let Some(path) = path {
+            keep_file(&path, &image);
+        }
+        module(&image).map_err(|error| failed(format!("{file}.cu does not load: {}", describe(&error))))
+    }
+}
+
+fn module(image: &[u8]) -> std::result::Result<Module, result::DriverError> {
+    // SAFETY: the driver checks that the image is machine code for this card.
+    unsafe { result::module::load_data(image.as_ptr().cast()) }.map(Module)
+}
+
+/// The text of a file, after what all begin with.
+fn source(file: &str) -> String {
+    let (_, text) =
+        SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files that are there");
+    format!("{PRELUDE}\n#line 1 \"{file}.cu\"\n{text}")
+}
+
+/// Compiles for the card by NVRTC.
+fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
+    let text = CString::new(text).expect("kernels have no zero");
+    let name = CString::new(format!("{file}.cu")).expect("file names have no zero");
+    let options = [format!("--gpu-architecture=sm_{major}{minor}"), "--std=c++17".into()];
+    // SAFETY: the program is used between its making and its end only; buffers have the sizes that NVRTC says.
+    unsafe {
+        let program = nvrtc::result::create_program(&text, Some(&name)).map_err(compiler_failed)?;
+        if nvrtc::result::compile_program(program, &options).is_err() {
+            let log = nvrtc::result::get_program_log(program).unwrap_or_default();
+            let log: String = log.iter().map(|&byte| byte as u8 as char).collect();
+            return obstacle(format!("{file}.cu does not compile:\n{}", log.trim_end_matches('\0')), REPORT);
+        }
+        let mut size = 0;
+        nvrtc::sys::nvrtcGetCUBINSize(program, &raw mut size).result().map_err(compiler_failed)?;
+        let mut image = vec![0_u8; size];
+        nvrtc::sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()).result().map_err(compiler_failed)?;
+        nvrtc::result::destroy_program(program).map_err(compiler_failed)?;
+        Ok(image)
+    }
+}
+
+const REPORT: &str = "report this with the names of the card and of the driver";
+
+fn failed(what: String) -> Error {
+    Error::Device { what, hint: REPORT }
+}
+
+#[allow(clippy::needless_pass_by_value)] // the shape that `map_err` wants
+fn compiler_failed(error: nvrtc::result::NvrtcError) -> Error {
+    failed(format!("NVRTC fails: {error:?}"))
+}
+
+/// Where compiled kernels are kept: `$POLYHEAD_CACHE`, or `polyhead` in the user's cache folder.
+fn cache_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("POLYHEAD_CACHE").or_else(|| {
+        let user = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        Some(user.join("polyhead"))
+    })
+}
+
+/// Writes a file under another name and renames it. A cache that cannot be written costs time, nothing else.
+fn keep_file(path: &std::path::Path, image: &[u8]) {
+    let Some(folder) = path.parent() else { return };
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&temporary, image))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+}

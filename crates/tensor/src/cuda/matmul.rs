@@ -1,0 +1,353 @@
+//! Products of matrices by cuBLASLt: out = factor · op(a)·op(b) (+ out) (+ bias), and max(0, ·) if asked.
+//!
+//! Everything here is row after row; cuBLASLt counts column after column, where the same memory is the transposed matrix:
+//! outᵀ = op(b)ᵀ·op(a)ᵀ, so the sides change places. Plans (descriptors and the algorithm) are made once for each shape. The
+//! algorithm is the first that cuBLASLt proposes: the same on every run. Sums split over k are added in a workspace in a fixed
+//! order, never in place.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::cublaslt::{result, sys};
+
+use super::array::{Array, Dtype};
+use super::device::Cuda;
+use super::profile::Family;
+use crate::Error;
+use crate::device::Math;
+use crate::gemm::Output;
+
+/// A matrix in memory, row after row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) array: &'a Array,
+    /// Rows in memory.
+    pub(crate) rows: usize,
+    /// Columns in memory.
+    pub(crate) columns: usize,
+    /// Whether its transposed is meant.
+    pub(crate) transposed: bool,
+}
+
+impl<'a> Side<'a> {
+    pub(crate) fn new(array: &'a Array, rows: usize, columns: usize) -> Self {
+        assert!(array.len() == rows * columns, "{} numbers for {rows} × {columns}", array.len());
+        Self { array, rows, columns, transposed: false }
+    }
+
+    pub(crate) fn t(self) -> Self {
+        Self { transposed: !self.transposed, ..self }
+    }
+
+    /// Rows and columns as meant.
+    fn shape(&self) -> [usize; 2] {
+        if self.transposed { [self.columns, self.rows] } else { [self.rows, self.columns] }
+    }
+}
+
+/// What is done to each number of a product at last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Epilogue {
+    #[default]
+    None,
+    Relu,
+}
+
+/// A product to be computed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Product<'a> {
+    pub(crate) a: Side<'a>,
+    pub(crate) b: Side<'a>,
+    /// rows of op(a) × columns of op(b).
+    pub(crate) out: &'a Array,
+    pub(crate) output: Output,
+    /// What stands in `out` with `Accumulate`, if it is somewhere else.
+    pub(crate) before: Option<&'a Array>,
+    /// Added to every row; of the type of `out`.
+    pub(crate) bias: Option<&'a Array>,
+    pub(crate) epilogue: Epilogue,
+    /// One f32 on the card that the product is multiplied with; 1.
+    pub(crate) factor: Option<&'a Array>,
+}
+
+impl<'a> Product<'a> {
+    /// out = a·b.
+    pub(crate) fn new(a: Side<'a>, b: Side<'a>, out: &'a Array) -> Self {
+        Self {
+            a,
+            b,
+            out,
+            output: Output::Overwrite,
+            before: None,
+            bias: None,
+            epilogue: Epilogue::None,
+            factor: None,
+        }
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            sides: [self.a, self.b].map(|side| [side.rows, side.columns, usize::from(side.transposed)]),
+            dtypes: [self.a.array.dtype(), self.b.array.dtype(), self.out.dtype()],
+            accumulates: self.output == Output::Accumulate,
+            is_biased: self.bias.is_some(),
+            epilogue: self.epilogue,
+            is_scaled: self.factor.is_some(),
+        }
+    }
+}
+
+/// What a plan hangs on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    sides: [[usize; 3]; 2],
+    dtypes: [Dtype; 3],
+    accumulates: bool,
+    is_biased: bool,
+    epilogue: Epilogue,
+    is_scaled: bool,
+}
+
+/// Descriptors and the algorithm of one shape. They are kept until the program ends.
+#[derive(Clone, Copy)]
+struct Plan {
+    operation: sys::cublasLtMatmulDesc_t,
+    a: sys::cublasLtMatrixLayout_t,
+    b: sys::cublasLtMatrixLayout_t,
+    out: sys::cublasLtMatrixLayout_t,
+    algorithm: sys::cublasLtMatmulAlgo_t,
+}
+
+/// The library, its workspace and all plans of a card.
+#[derive(Default)]
+pub(super) struct Products {
+    state: Mutex<Option<State>>,
+}
+
+impl std::fmt::Debug for Products {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Products")
+    }
+}
+
+struct State {
+    handle: sys::cublasLtHandle_t,
+    workspace: u64,
+    /// 0 and 1 on the card, for products with a factor.
+    constants: u64,
+    plans: HashMap<Key, Plan>,
+}
+
+/// What the library recommends for Hopper.
+const WORKSPACE: usize = 32 << 20;
+
+type Answer<T> = Result<T, result::CublasError>;
+
+impl Cuda {
+    /// Queues a product. An error is kept for [`Cuda::check`].
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub(crate) fn multiply(self: &Arc<Self>, product: &Product<'_>) {
+        let ([rows, inner], [inner_b, columns]) = (product.a.shape(), product.b.shape());
+        assert!(inner == inner_b && product.out.len() == rows * columns, "a product of {product:?}");
+        if self.has_failed() || rows * columns == 0 {
+            return;
+        }
+        if inner == 0 {
+            // An empty sum.
+            return if product.output == Output::Overwrite {
+                product.out.clear()
+            };
+        }
+        self.bind();
+        let mut guard = self.products.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = self.lasting(|| State::new(self));
+        }
+        let Some(state) = guard.as_mut() else { return };
+        let key = product.key();
+        let plan = match state.plans.get(&key) {
+            Some(plan) => Ok(*plan),
+            None => Plan::new(state.handle, product, self.math()).inspect(|plan| {
+                state.plans.insert(key, *plan);
+            }),
+        };
+        let (state, stream) = (&*state, self.stream().cast());
+        let mut answer = Ok(());
+        match plan {
+            Ok(plan) => self.timed(Family::Gemm, || answer = plan.run(state, product, stream)),
+            Err(error) => answer = Err(error),
+        }
+        if let Err(error) = answer {
+            self.keep_error(product_error(&error, product));
+        }
+    }
+}
+
+fn product_error(error: &result::CublasError, product: &Product<'_>) -> Error {
+    let [[rows, inner], [_, columns]] = [product.a.shape(), product.b.shape()];
+    Error::Device {
+        what: format!("cuBLASLt cannot multiply {rows} × {inner} with {inner} × {columns}: {:?}", error.0),
+        hint: "report this with the names of the card and of the driver",
+    }
+}
+
+impl State {
+    fn new(cuda: &Arc<Cuda>) -> Option<Self> {
+        let handle = result::create_handle()
+            .map_err(|error| {
+                cuda.keep_error(Error::Device {
+                    what: format!("cuBLASLt does not start: {:?}", error.0),
+                    hint: "does the library belong to the driver?",
+                });
+            })
+            .ok()?;
+        // Both stay until the program ends.
+        let workspace = std::mem::ManuallyDrop::new(Array::new(cuda, Dtype::F32, WORKSPACE / 4));
+        let constants = std::mem::ManuallyDrop::new(Array::constant(cuda, &[0.0_f32, 1.0]));
+        cuda.check().ok()?;
+        let [workspace, constants] = [workspace.pointer(), constants.pointer()];
+        Some(Self { handle, workspace, constants, plans: HashMap::new() })
+    }
+}
+
+/// Sets an attribute of a descriptor to a plain value.
+unsafe fn set<T>(
+    operation: sys::cublasLtMatmulDesc_t,
+    attribute: sys::cublasLtMatmulDescAttributes_t,
+    value: &T,
+) -> Answer<()> {
+    // SAFETY: promised by the caller: the attribute has this type.
+    unsafe {
+        result::set_matmul_desc_attribute(
+            operation,
+            attribute,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>(),
+        )
+    }
+}
+
+fn cuda_type(dtype: Dtype) -> sys::cudaDataType {
+    match dtype {
+        Dtype::F32 => sys::cudaDataType::CUDA_R_32F,
+        Dtype::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+        Dtype::U32 => sys::cudaDataType::CUDA_R_32U,
+    }
+}
+
+/// A side as cuBLASLt sees it: columns × rows, without gaps.
+fn layout(array: &Array, rows: usize, columns: usize) -> Answer<sys::cublasLtMatrixLayout_t> {
+    result::create_matrix_layout(cuda_type(array.dtype()), columns as u64, rows as u64, columns as i64)
+}
+
+impl Plan {
+    fn new(handle: sys::cublasLtHandle_t, product: &Product<'_>, math: Math) -> Answer<Self> {
+        use sys::cublasLtMatmulDescAttributes_t as D;
+        let compute = match (math, product.a.array.dtype()) {
+            (Math::Tf32, Dtype::F32) => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        };
+        let operation = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)?;
+        let turn = |side: &Side<'_>| i32::from(side.transposed);
+        // SAFETY: each attribute is given the type that the library's reference names.
+        unsafe {
+            // The sides change places: see the top of the file.
+            set(operation, D::CUBLASLT_MATMUL_DESC_TRANSA, &turn(&product.b))?;
+            set(operation, D::CUBLASLT_MATMUL_DESC_TRANSB, &turn(&product.a))?;
+            set(operation, D::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(product))?;
+            if product.factor.is_some() {
+                let mode = sys::cublasLtPointerMode_t::CUBLASLT_POINTER_MODE_DEVICE;
+                set(operation, D::CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode)?;
+            }
+        }
+        let [rows, columns] = [product.a.shape()[0], product.b.shape()[1]];
+        let a = layout(product.a.array, product.a.rows, product.a.columns)?;
+        let b = layout(product.b.array, product.b.rows, product.b.columns)?;
+        let out = layout(product.out, rows, columns)?;
+        let algorithm = choose(handle, operation, [b, a, out])?;
+        Ok(Self { operation, a, b, out, algorithm })
+    }
+
+    fn run(&self, state: &State, product: &Product<'_>, stream: sys::cudaStream_t) -> Answer<()> {
+        let (zero, one) = (0.0_f32, 1.0_f32);
+        let accumulates = product.output == Output::Accumulate;
+        let beta = if accumulates { &one } else { &zero };
+        let at = |array: &Array| array.pointer() as *const c_void;
+        let (alpha, beta): (*const c_void, *const c_void) = match product.factor {
+            None => (std::ptr::from_ref(&one).cast(), std::ptr::from_ref(beta).cast()),
+            Some(factor) => {
+                (at(factor), (state.constants + if accumulates { 4 } else { 0 }) as *const c_void)
+            }
+        };
+        // SAFETY: the arrays have the sizes of the plan; the bias is set under the lock that the caller holds.
+        unsafe {
+            if let Some(bias) = product.bias {
+                let attribute = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+                set(self.operation, attribute, &bias.pointer())?;
+            }
+            result::matmul(
+                state.handle,
+                self.operation,
+                alpha,
+                beta,
+                at(product.b.array),
+                self.b,
+                at(product.a.array),
+                self.a,
+                at(product.before.unwrap_or(product.out)),
+                self.out,
+                product.out.pointer() as *mut c_void,
+                self.out,
+                &raw const self.algorithm,
+                state.workspace as *mut c_void,
+                WORKSPACE,
+                stream,
+            )
+        }
+    }
+}
+
+fn epilogue(product: &Product<'_>) -> sys::cublasLtEpilogue_t {
+    use sys::cublasLtEpilogue_t as E;
+    match (product.epilogue, product.bias.is_some()) {
+        (Epilogue::None, false) => E::CUBLASLT_EPILOGUE_DEFAULT,
+        (Epilogue::None, true) => E::CUBLASLT_EPILOGUE_BIAS,
+        (Epilogue::Relu, false) => E::CUBLASLT_EPILOGUE_RELU,
+        (Epilogue::Relu, true) => E::CUBLASLT_EPILOGUE_RELU_BIAS,
+    }
+}
+
+/// The algorithm that the library thinks best, among those that add in a fixed order.
+fn choose(
+    handle: sys::cublasLtHandle_t,
+    operation: sys::cublasLtMatmulDesc_t,
+    [a, b, out]: [sys::cublasLtMatrixLayout_t; 3],
+) -> Answer<sys::cublasLtMatmulAlgo_t> {
+    use sys::cublasLtMatmulPreferenceAttributes_t as P;
+    use sys::cublasLtReductionScheme_t as R;
+    let preference = result::create_matmul_pref()?;
+    let schemes =
+        R::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32 | R::CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE as u32;
+    // SAFETY: attributes have the types that the library's reference names; all handles are alive.
+    unsafe {
+        let workspace = std::ptr::from_ref(&WORKSPACE).cast();
+        result::set_matmul_pref_attribute(
+            preference,
+            P::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+            workspace,
+            size_of::<usize>(),
+        )?;
+        result::set_matmul_pref_attribute(
+            preference,
+            P::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            std::ptr::from_ref(&schemes).cast(),
+            size_of::<u32>(),
+        )?;
+        let found = result::get_matmul_algo_heuristic(handle, operation, a, b, out, out, preference);
+        result::destroy_matmul_pref(preference)?;
+        Ok(found?.algo)
+    }
+}

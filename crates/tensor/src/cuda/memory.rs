@@ -1,0 +1,196 @@
+//! Memory of a card that is used again: a piece goes back when its last user is gone.
+//!
+//! All work of a card goes through one stream, so a piece may be given to the next operation while the last one that used
+//! it has yet to run: the stream keeps their order. Sizes are an eighth apart. There are two stores. What lives longer than
+//! a step comes from the general one. The inside of a step comes from the scratch store, whose addresses recorded graphs
+//! use again and again: nothing there may be kept from one step to the next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudarc::driver::{result, sys};
+
+use super::device::Cuda;
+
+/// Where a piece goes back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Home {
+    General,
+    Scratch,
+}
+
+/// Free pieces by home and size, and how much there is.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    free: HashMap<(Home, usize), Vec<u64>>,
+    pub(super) held: usize,
+    in_use: usize,
+    pub(super) peak: usize,
+}
+
+/// Bytes of a piece for `bytes`: at most an eighth more, a multiple of 512.
+fn size(bytes: usize) -> usize {
+    let bytes = bytes.max(512);
+    bytes.next_multiple_of((1 << bytes.ilog2().saturating_sub(3)).max(512))
+}
+
+impl Store {
+    /// A free piece, counted as in use.
+    fn find(&mut self, home: Home, size: usize) -> Option<u64> {
+        let found = self.free.get_mut(&(home, size))?.pop()?;
+        self.count(size);
+        Some(found)
+    }
+
+    fn count(&mut self, size: usize) {
+        self.in_use += size;
+        self.peak = self.peak.max(self.in_use);
+    }
+
+    fn give(&mut self, home: Home, size: usize, pointer: u64) {
+        self.in_use -= size;
+        self.free.entry((home, size)).or_default().push(pointer);
+    }
+
+    /// Takes all free general pieces out, to be given back to the card.
+    fn take_free(&mut self) -> Vec<u64> {
+        let mut gone = Vec::new();
+        for (&(home, size), list) in &mut self.free {
+            if home == Home::General {
+                self.held -= size * list.len();
+                gone.append(list);
+            }
+        }
+        gone
+    }
+}
+
+/// A piece of memory of a card.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pub(super) cuda: Arc<Cuda>,
+    pub(super) pointer: u64,
+    size: usize,
+    home: Home,
+}
+
+impl Storage {
+    /// At least `bytes`, whatever stands there. Where the card has no more, the card keeps the error and the piece is null.
+    pub(super) fn new(cuda: &Arc<Cuda>, bytes: usize) -> Self {
+        let (home, size) = (cuda.home(), size(bytes));
+        let pointer = if bytes == 0 { 0 } else { take(cuda, home, size) };
+        Self { cuda: Arc::clone(cuda), pointer, size, home }
+    }
+}
+
+fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
+    if let Some(found) = cuda.store().find(home, size) {
+        return found;
+    }
+    cuda.bind();
+    // SAFETY: plain allocations of the bound context; free pieces are used by nobody once the stream has run dry.
+    let made = unsafe { result::malloc_sync(size) }.or_else(|_| unsafe {
+        let free = cuda.store().take_free();
+        result::stream::synchronize(cuda.stream())?;
+        free.into_iter().try_for_each(|pointer| result::free_sync(pointer))?;
+        result::malloc_sync(size)
+    });
+    match made {
+        Ok(pointer) => {
+            let mut store = cuda.store();
+            store.held += size;
+            store.count(size);
+            pointer
+        }
+        Err(error) => {
+            cuda.keep_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, &error);
+            0
+        }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if self.pointer != 0 {
+            self.cuda.store().give(self.home, self.size, self.pointer);
+        }
+    }
+}
+
+/// Pinned memory through which numbers go up: a ring of slots, each free again when its copy has run.
+#[derive(Debug)]
+pub(super) struct Staging {
+    slots: Vec<Slot>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    host: *mut u8,
+    size: usize,
+    done: sys::CUevent,
+}
+
+/// Slots of the ring.
+const SLOTS: usize = 32;
+
+impl Staging {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), next: 0 }
+    }
+
+    /// Copies `bytes` to `target` in the order of the stream.
+    pub(super) fn copy(
+        &mut self,
+        stream: sys::CUstream,
+        target: u64,
+        bytes: &[u8],
+    ) -> Result<(), result::DriverError> {
+        // SAFETY: a slot is written only after its last copy has run; `target` has room, as the caller promises.
+        unsafe {
+            if self.slots.len() < SLOTS {
+                let done = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+                self.slots.push(Slot { host: std::ptr::null_mut(), size: 0, done });
+            }
+            let index = self.next % self.slots.len().max(1);
+            self.next = (index + 1) % SLOTS;
+            let slot = &mut self.slots[index];
+            result::event::synchronize(slot.done)?;
+            if slot.size < bytes.len() {
+                if !slot.host.is_null() {
+                    result::free_host(slot.host.cast())?;
+                }
+                slot.size = bytes.len().next_power_of_two();
+                slot.host = result::malloc_host(slot.size, 0)?.cast();
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot.host, bytes.len());
+            let staged = std::slice::from_raw_parts(slot.host, bytes.len());
+            result::memcpy_htod_async(target, staged, stream)?;
+            result::event::record(slot.done, stream)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_waste_an_eighth_at_most() {
+        for bytes in (1..40_000).chain([1 << 20, (1 << 20) + 1, 123_456_789]) {
+            let size = size(bytes);
+            assert!(size >= bytes && size.is_multiple_of(512), "{bytes} became {size}");
+            assert!(size <= bytes + bytes / 8 + 512, "{bytes} became {size}");
+            assert_eq!(super::size(size), size);
+        }
+    }
+
+    #[test]
+    fn homes_do_not_mix() {
+        let mut store = Store::default();
+        store.count(512);
+        store.give(Home::Scratch, 512, 7);
+        assert_eq!(store.find(Home::General, 512), None);
+        assert_eq!(store.find(Home::Scratch, 512), Some(7));
+    }
+}

@@ -1,0 +1,35 @@
+//! NVIDIA cards: arrays in their memory, kernels, products, and whole steps recorded as graphs.
+//!
+//! 1. [`library`] finds what a card needs; [`device`] opens one: its stream, its memory ([`memory`]), its first error.
+//! 2. [`array`] is numbers on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
+//! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file an operation.
+//! 4. [`gradient`] says where gradients go; [`flat`] lays out parameters; [`optim`] changes them.
+//! 5. [`graph`] records a step once and replays it; [`profile`] says where its time goes.
+//!
+//! All work goes through one stream, and every sum is taken in a fixed order: the same input gives the same bits.
+
+mod array;
+mod arrays;
+mod device;
+mod flat;
+mod gradient;
+mod graph;
+mod kernel;
+mod library;
+mod matmul;
+mod memory;
+pub(crate) mod ops;
+mod profile;
+mod through_host;
+mod transfer;
+
+pub(crate) use array::{Array, Dtype};
+pub use device::{CardFacts, Cuda, cards};
+pub(crate) use flat::Flat;
+pub(crate) use gradient::Slot;
+pub use graph::Graph;
+pub(crate) use kernel::{Argument, DropoutArgument, Launch, args};
+pub(crate) use matmul::{Epilogue, Product, Side};
+pub use profile::Family;
+pub(crate) use through_host::through_host;
+pub(crate) use transfer::{download, one_like, step_key, upload};

@@ -1,0 +1,123 @@
+//! Linear layers on a card: one product with bias and ReLU in it; see [`crate::ops::linear`].
+
+use super::activation;
+use super::column_sum::column_sum;
+use crate::cuda::{Array, Epilogue, Product, Side};
+use crate::gemm::Output;
+use crate::ops::dropout::Mask;
+use crate::ops::linear::{Activation, LinearOptions};
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+
+/// y = act(x·Wᵀ + b), dropped out by `mask`.
+pub(crate) fn linear(
+    tape: &Tape,
+    x: &Var,
+    [weight, bias]: [Option<&Var>; 2],
+    options: LinearOptions,
+    mask: Option<Mask>,
+) -> Var {
+    let weight = weight.expect("a layer has a weight");
+    let ([rows, d_in], [d_out, _]) = (x.value().rows(), weight.value().rows());
+    let input = x.value().array();
+    let cuda = input.cuda();
+    let y = Array::new(cuda, input.dtype(), rows * d_out);
+    let operand = weight.value().array().matching(input.dtype());
+    let bias_operand = bias.map(|bias| bias.value().array().matching(input.dtype()));
+    let is_fused = matches!(options.activation, Activation::None | Activation::Relu);
+    let product = Product::new(Side::new(input, rows, d_in), Side::new(&operand, d_out, d_in).t(), &y);
+    cuda.multiply(&Product {
+        bias: bias_operand.as_ref().filter(|_| is_fused),
+        epilogue: if options.activation == Activation::Relu { Epilogue::Relu } else { Epilogue::None },
+        ..product
+    });
+    let before = (!is_fused && tape.is_training()).then(|| y.duplicate());
+    if !is_fused {
+        activation::apply(&y, bias_operand.as_ref(), options.activation);
+    }
+    if let Some(mask) = mask {
+        activation::drop_in_place(&y, mask);
+    }
+    let mut shape = x.shape().to_vec();
+    *shape.last_mut().expect("checked by the caller") = d_out;
+    let value = Tensor::on_card(&shape, y.clone());
+    let saved = Saved {
+        x: x.clone(),
+        weight: weight.clone(),
+        bias: bias.cloned(),
+        y: (options.activation == Activation::Relu).then_some(y),
+        before,
+        mask,
+        activation: options.activation,
+    };
+    let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
+    tape.record(value, &inputs, move |gradient, gradients| saved.backward(gradient, gradients))
+}
+
+struct Saved {
+    x: Var,
+    weight: Var,
+    bias: Option<Var>,
+    /// The output, which after ReLU says where gradients go.
+    y: Option<Array>,
+    /// What went into the other activations, without the bias.
+    before: Option<Array>,
+    mask: Option<Mask>,
+    activation: Activation,
+}
+
+impl Saved {
+    fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
+        let g = self.before_activation(gradient.array());
+        let [rows, d_out] = gradient.rows();
+        let layer =
+            LinearGradient { x: &self.x, weight: &self.weight, bias: self.bias.as_ref(), factor: None };
+        layer.add(&g, [rows, d_out], gradients);
+    }
+
+    /// The gradient of x·Wᵀ + b.
+    fn before_activation(&self, gradient: &Array) -> Array {
+        if self.activation == Activation::None && self.mask.is_none() {
+            return gradient.clone();
+        }
+        let bias = self.bias.as_ref().map(|bias| bias.value().array().matching(gradient.dtype()));
+        let kept = activation::Kept { y: self.y.as_ref(), before: self.before.as_ref(), bias: bias.as_ref() };
+        activation::go_back(gradient, kept, self.activation, self.mask)
+    }
+}
+
+/// The way back of a layer from the gradient of its product.
+pub(crate) struct LinearGradient<'a> {
+    pub(crate) x: &'a Var,
+    pub(crate) weight: &'a Var,
+    pub(crate) bias: Option<&'a Var>,
+    /// One number on the card that everything is multiplied with; 1.
+    pub(crate) factor: Option<&'a Array>,
+}
+
+impl LinearGradient<'_> {
+    /// dx = g·W, dW = gᵀ·x, db = Σ rows of g, with g of rows × d_out.
+    pub(crate) fn add(&self, g: &Array, [rows, d_out]: [usize; 2], gradients: &mut Gradients) {
+        let cuda = g.cuda();
+        let [_, d_in] = self.x.value().rows();
+        let side = Side::new(g, rows, d_out);
+        let factor = self.factor;
+        gradients.update_from(self.x, |out, before| {
+            let weight = self.weight.value().array().matching(g.dtype());
+            let product = Product::new(side, Side::new(&weight, d_out, d_in), out);
+            cuda.multiply(&Product { output: output(before), before, factor, ..product });
+        });
+        gradients.update_from(self.weight, |out, before| {
+            let x = self.x.value().array().matching(g.dtype());
+            let product = Product::new(side.t(), Side::new(&x, rows, d_in), out);
+            cuda.multiply(&Product { output: output(before), before, factor, ..product });
+        });
+        if let Some(bias) = self.bias {
+            gradients.update_array(bias, |out, output| column_sum(out, g, rows, output, factor));
+        }
+    }
+}
+
+fn output(before: Option<&Array>) -> Output {
+    if before.is_some() { Output::Accumulate } else { Output::Overwrite }
+}

@@ -1,0 +1,5 @@
+//! The operations on a card, each beside its file for the processor.
+
+pub(crate) mod activation;
+pub(crate) mod column_sum;
+pub(crate) mod linear;

@@ -1,0 +1,121 @@
+//! Where the time of a step goes: events around every launch, added up by family.
+//!
+//! Only what is launched one by one can be timed so; a replayed graph is one launch. The gaps are what its whole time has
+//! beyond the sum of its parts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::{result, sys};
+
+use super::device::Cuda;
+use crate::Result;
+
+/// What a launch is counted under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Products of matrices.
+    Gemm,
+    /// Attention between its products.
+    Attention,
+    /// Norms with their residuals.
+    Norm,
+    /// Softmax and loss.
+    Loss,
+    /// Clipping and the update of parameters.
+    Optimizer,
+    /// Looking up rows.
+    Embedding,
+    /// All else: dropout, activations, sums of gradients.
+    Elementwise,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Gemm,
+        Self::Attention,
+        Self::Norm,
+        Self::Loss,
+        Self::Optimizer,
+        Self::Embedding,
+        Self::Elementwise,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gemm => "gemm",
+            Self::Attention => "attention",
+            Self::Norm => "norm",
+            Self::Loss => "loss",
+            Self::Optimizer => "optimizer",
+            Self::Embedding => "embedding",
+            Self::Elementwise => "elementwise",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Profile {
+    on: AtomicBool,
+    launches: Mutex<Vec<Timed>>,
+}
+
+#[derive(Debug)]
+struct Timed {
+    family: Family,
+    begin: sys::CUevent,
+    end: sys::CUevent,
+}
+
+impl Cuda {
+    /// Does `work` with events before and after it, if somebody asked for the time.
+    pub(super) fn timed(&self, family: Family, work: impl FnOnce()) {
+        if !self.profile.on.load(Ordering::Relaxed) {
+            return work();
+        }
+        let event = || {
+            let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+            // SAFETY: the event was just made, the stream lives as long as the card.
+            let recorded =
+                made.and_then(|event| unsafe { result::event::record(event, self.stream()).map(|()| event) });
+            self.keep(recorded, "measuring time")
+        };
+        let begin = event();
+        work();
+        if let (Some(begin), Some(end)) = (begin, event()) {
+            let mut launches = self.profile.launches.lock().unwrap_or_else(PoisonError::into_inner);
+            launches.push(Timed { family, begin, end });
+        }
+    }
+
+    /// Does `work` and says how many launches of each family it had and how many milliseconds they took.
+    ///
+    /// # Errors
+    /// If something failed on the card.
+    pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(Family, usize, f64)>> {
+        self.synchronize()?;
+        self.profile.on.store(true, Ordering::Relaxed);
+        work();
+        self.profile.on.store(false, Ordering::Relaxed);
+        self.synchronize()?;
+        let timed =
+            std::mem::take(&mut *self.profile.launches.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut sums = Family::ALL.map(|family| (family, 0, 0.0));
+        for Timed { family, begin, end } in timed {
+            // SAFETY: both events have been recorded and waited for, and are used by nobody else.
+            let time = unsafe {
+                let time = result::event::elapsed(begin, end);
+                let _ = result::event::destroy(begin).and(result::event::destroy(end));
+                time
+            };
+            let (_, count, sum) =
+                sums.iter_mut().find(|(known, ..)| *known == family).expect("all families are in the list");
+            *count += 1;
+            *sum += f64::from(self.keep(time, "measuring time").unwrap_or(0.0));
+        }
+        self.check()?;
+        Ok(sums.to_vec())
+    }
+}

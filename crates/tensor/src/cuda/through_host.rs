@@ -1,0 +1,63 @@
+//! Operations that have no kernel: computed on the processor, both ways, with copies there and back.
+//!
+//! Right and slow. Nothing of it can be part of a recording.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::array::Array;
+use super::library::obstacle;
+use super::transfer::upload;
+use crate::tape::{Gradients, Tape, Var};
+use crate::{Result, Tensor};
+
+/// Lets `operation` work on copies of `inputs` on the processor.
+pub(crate) fn through_host(
+    tape: &Tape,
+    inputs: &[&Var],
+    operation: impl FnOnce(&Tape, &[Var]) -> Result<Var>,
+) -> Result<Var> {
+    let Some(like) = inputs.iter().find_map(|input| input.value().card()).cloned() else {
+        unreachable!("one input is on a card")
+    };
+    if like.cuda().recording.load(Ordering::Relaxed) {
+        return obstacle(
+            "this model has an operation that is computed on the processor, which cannot be recorded",
+            "train it with --device cpu",
+        );
+    }
+    let beside = tape.beside();
+    let copies: Vec<Var> = inputs
+        .iter()
+        .map(|input| {
+            let value = input.value().to_host()?;
+            Ok(if input.needs_gradient() { beside.input(value) } else { Var::constant(value) })
+        })
+        .collect::<Result<_>>()?;
+    let out = operation(&beside, &copies)?;
+    tape.catch_up(&beside);
+    let value = upload(like.cuda(), out.value())?;
+    let originals: Vec<Var> = inputs.iter().map(|input| input.place()).collect();
+    Ok(tape.record(value, inputs, move |gradient, gradients| {
+        let cuda = Arc::clone(like.cuda());
+        if let Err(error) = go_back(beside, &out, [&originals, &copies], (gradient, gradients), &like) {
+            cuda.keep_error(error);
+        }
+    }))
+}
+
+fn go_back(
+    beside: Tape,
+    out: &Var,
+    [originals, copies]: [&[Var]; 2],
+    (gradient, gradients): (&Tensor, &mut Gradients),
+    like: &Array,
+) -> Result<()> {
+    let found = beside.backward_from(out, &gradient.to_host()?.reshaped(out.shape()));
+    for (original, copy) in originals.iter().zip(copies) {
+        if let Some(gradient) = found.of(copy) {
+            gradients.add(original, &upload(like.cuda(), gradient)?);
+        }
+    }
+    Ok(())
+}

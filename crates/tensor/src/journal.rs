@@ -1,0 +1,114 @@
+//! Single numbers between a program and its device: a weight that changes from step to step, and results that are noted as
+//! they come and read together, so that nobody waits for a card after every step.
+//!
+//! ```
+//! use polyhead_tensor::{Device, Tensor, journal::Journal};
+//! let mut journal = Journal::new(&Device::Cpu, 8)?;
+//! journal.note(&Tensor::scalar(2.5));
+//! journal.note(&Tensor::scalar(-1.0));
+//! assert_eq!(journal.take()?, [2.5, -1.0]);
+//! assert!(journal.take()?.is_empty());
+//! # Ok::<(), polyhead_tensor::Error>(())
+//! ```
+
+use crate::Result;
+use crate::device::Device;
+use crate::tensor::Tensor;
+
+/// A number in f32 at a fixed place of a device, so that recorded work finds it again.
+#[derive(Debug)]
+pub struct Number {
+    tensor: Tensor,
+}
+
+impl Number {
+    /// Room for a number on `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn new(device: &Device, value: f32) -> Result<Self> {
+        let tensor = match device {
+            Device::Cpu => Tensor::scalar(value),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => Tensor::on_card(&[], crate::cuda::Array::constant(cuda, &[value])),
+        };
+        device.check()?;
+        Ok(Self { tensor })
+    }
+
+    /// Another value, in the order of the device's work.
+    pub fn set(&mut self, value: f32) {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = self.tensor.card() {
+            return card.write(&[value]);
+        }
+        self.tensor.data_mut()[0] = value;
+    }
+
+    /// The number.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
+/// Results of a device, one number each, in the order in which they were noted.
+#[derive(Debug)]
+pub struct Journal {
+    /// Those of the processor.
+    noted: Vec<f32>,
+    /// How many are noted.
+    len: usize,
+    capacity: usize,
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Array>,
+}
+
+impl Journal {
+    /// Room for `capacity` numbers on `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn new(device: &Device, capacity: usize) -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        let card = match device {
+            Device::Cpu => None,
+            Device::Cuda(cuda) => Some(crate::cuda::Array::zeros(cuda, crate::cuda::Dtype::F32, capacity)),
+        };
+        device.check()?;
+        Ok(Self {
+            noted: Vec::new(),
+            len: 0,
+            capacity,
+            #[cfg(feature = "cuda")]
+            card,
+        })
+    }
+
+    /// Notes a number of the device without waiting for it.
+    ///
+    /// # Panics
+    /// If the journal is full, or it is not one number.
+    pub fn note(&mut self, number: &Tensor) {
+        assert!(number.len() == 1 && self.len < self.capacity, "room for {} single numbers", self.capacity);
+        self.len += 1;
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            return card.part(self.len - 1..self.len).set_from(number.array());
+        }
+        self.noted.push(number.data()[0]);
+    }
+
+    /// All that was noted since the last time; waits for it.
+    ///
+    /// # Errors
+    /// If the card failed.
+    pub fn take(&mut self) -> Result<Vec<f32>> {
+        let len = std::mem::take(&mut self.len);
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            return card.part(0..len).read();
+        }
+        debug_assert_eq!(len, self.noted.len());
+        Ok(std::mem::take(&mut self.noted))
+    }
+}

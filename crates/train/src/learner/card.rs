@@ -1,0 +1,184 @@
+//! Steps on a card: the first of each size launch by launch, the second recorded, all others replayed.
+//!
+//! Nothing here waits for the card. What differs from step to step is written into its memory before the step: ids,
+//! lengths, the key of dropout, the weight of a batch and the learning rate. Losses and norms are noted there and read
+//! together. The same steps give the same bits, whether they are launched or replayed.
+
+use std::collections::HashMap;
+
+use polyhead_attention::{Capture, Pass};
+use polyhead_tensor::journal::{Journal, Number};
+use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
+use polyhead_tensor::{Device, Graph, Parameters, StepKey, Tape, Tensor};
+
+use super::{LearnerOptions, Loss, Planned, STEPS_AHEAD, StepReport, Weights};
+use crate::Result;
+use crate::dataset::Batch;
+
+/// What learns on a card.
+#[derive(Debug)]
+pub(super) struct Card {
+    device: Device,
+    parameters: Parameters,
+    adam: CardAdam,
+    options: LearnerOptions,
+    key: StepKey,
+    /// The weight of a batch among those of its step.
+    share: Number,
+    passes: HashMap<([usize; 3], Part), Sized>,
+    update: Work,
+    /// For each step the losses of its batches and the norm of its gradient.
+    journal: Journal,
+    /// Steps whose results are not read yet.
+    made: Vec<Made>,
+    /// The number of the last step.
+    last: u64,
+}
+
+/// Whether a batch is the first of its step, or its gradients are added to those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    First,
+    Further,
+}
+
+/// Batches of one size.
+#[derive(Debug)]
+struct Sized {
+    batch: Batch,
+    work: Work<Tensor>,
+}
+
+/// Work that is done again and again on the same memory.
+#[derive(Debug, Default)]
+enum Work<T = ()> {
+    #[default]
+    New,
+    /// Done once, so that kernels are loaded and products chosen.
+    Done,
+    Recorded(T, Graph),
+}
+
+impl<T> Work<T> {
+    /// Does the work, and lets `then` see what came of it before the next work overwrites it.
+    fn go(&mut self, device: &Device, work: impl FnOnce() -> Result<T>, then: impl FnOnce(&T)) -> Result<()> {
+        if matches!(self, Self::New) {
+            *self = Self::Done;
+            let found = device.scratch(work)?;
+            then(&found);
+            return Ok(device.check()?);
+        }
+        if matches!(self, Self::Done) {
+            let (found, graph) = device.record(work)?;
+            *self = Self::Recorded(found, graph);
+        }
+        if let Self::Recorded(found, graph) = self {
+            graph.replay();
+            then(found);
+        }
+        Ok(device.check()?)
+    }
+}
+
+/// A step whose results the card has.
+#[derive(Debug)]
+struct Made {
+    /// Target tokens of each of its batches.
+    tokens: Vec<usize>,
+}
+
+impl Card {
+    pub(super) fn new(device: &Device, weights: &Weights, options: LearnerOptions) -> Result<Self> {
+        let parameters = weights.parameters.to_device(device)?;
+        let adam = CardAdam::new(
+            &parameters,
+            CardAdamOptions { adam: weights.adam.options, max_norm: options.clip_norm },
+            weights.average.as_ref(),
+        )?;
+        adam.restore(&weights.adam)?;
+        Ok(Self {
+            parameters,
+            adam,
+            options,
+            key: StepKey::new(device),
+            share: Number::new(device, 1.0)?,
+            passes: HashMap::new(),
+            update: Work::New,
+            journal: Journal::new(device, STEPS_AHEAD * (options.accumulate + 1))?,
+            made: Vec::new(),
+            last: weights.adam.steps(),
+            device: device.clone(),
+        })
+    }
+
+    /// Queues one step.
+    pub(super) fn step(&mut self, loss: &Loss<'_>, batches: &[Batch], plan: &Planned) -> Result<()> {
+        let tokens: Vec<usize> = batches.iter().map(|batch| batch.tokens).collect();
+        let all: usize = tokens.iter().sum();
+        for (index, batch) in batches.iter().enumerate() {
+            self.key.set(self.options.seed, self.options.number(plan.step, index));
+            self.share.set(batch.tokens as f32 / all as f32);
+            self.pass(loss, batch, if index == 0 { Part::First } else { Part::Further })?;
+        }
+        self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
+        let Self { device, update, adam, journal, .. } = self;
+        update.go(
+            device,
+            || {
+                adam.step();
+                Ok(())
+            },
+            |()| journal.note(adam.norm()),
+        )?;
+        self.made.push(Made { tokens });
+        self.last = plan.step;
+        Ok(())
+    }
+
+    /// Queues the gradients of one batch.
+    fn pass(&mut self, loss: &Loss<'_>, batch: &Batch, part: Part) -> Result<()> {
+        let Self { device, parameters, key, share, passes, journal, .. } = self;
+        let size = (batch.sizes(), part);
+        if !passes.contains_key(&size) {
+            passes.insert(size, Sized { batch: batch.to_device(device)?, work: Work::New });
+        }
+        let Sized { batch: own, work } = passes.get_mut(&size).expect("it was put there just now");
+        own.write(batch);
+        let gradients = || {
+            let capture = Capture::off();
+            let tape = match part {
+                Part::First => Tape::training_with(key),
+                Part::Further => Tape::training_with(key).continuing(),
+            };
+            let pass = Pass { tape: &tape, parameters, capture: &capture };
+            let (loss, value) = loss.of(&pass, own)?;
+            drop(tape.backward_times(&loss, share));
+            Ok(value)
+        };
+        work.go(device, gradients, |value| journal.note(value))
+    }
+
+    /// What the steps since the last time were like; waits for them.
+    pub(super) fn reports(&mut self) -> Result<Vec<StepReport>> {
+        let mut numbers = self.journal.take()?.into_iter().map(f64::from);
+        let reports = std::mem::take(&mut self.made).into_iter().map(|Made { tokens }| {
+            let all: usize = tokens.iter().sum();
+            let mut loss = 0.0;
+            for &own in &tokens {
+                loss += numbers.next().unwrap_or(f64::NAN) * f64::from(own as f32 / all as f32);
+            }
+            let gradient_norm = numbers.next().unwrap_or(f64::NAN);
+            StepReport { loss, gradient_norm, tokens: all, batches: tokens.len() }
+        });
+        Ok(reports.collect())
+    }
+
+    /// Copies the numbers of the card to the processor.
+    pub(super) fn fetch(&mut self, weights: &mut Weights) -> Result<()> {
+        weights.parameters = self.parameters.to_host()?;
+        if let Some(average) = &mut weights.average {
+            self.adam.save_average(average)?;
+        }
+        Ok(self.adam.save(self.last, &mut weights.adam)?)
+    }
+}
