@@ -1,7 +1,7 @@
 //! The K/V cache of decoding: keys and values of the tokens so far, so that a step computes one token only.
 //!
 //! Every row (a hypothesis) has a slot in each layer. Reordering hands slots on; only a hypothesis that goes on twice is
-//! copied.
+//! copied. It lives where its rows live.
 //!
 //! ```
 //! use polyhead_attention::KvCache;
@@ -19,7 +19,7 @@ use polyhead_tensor::{Result, Tensor};
 use crate::mask::Mask;
 
 /// Keys and values of all layers.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct KvCache {
     layers: Vec<KeysValues>,
     rows: StepRows,
@@ -50,7 +50,7 @@ impl CacheLayer<'_> {
 impl KvCache {
     /// Nothing yet, in each of `n_layers`, for `rows`; room is made when it is needed.
     pub fn new(shape: CacheShape, n_layers: usize, rows: StepRows) -> Self {
-        let layers = (0..n_layers).map(|_| KeysValues::new(shape, rows.n_slots(), 0)).collect();
+        let layers = (0..n_layers).map(|_| KeysValues::of_rows(shape, &rows)).collect();
         Self { layers, rows, sight: None }
     }
 
@@ -84,8 +84,10 @@ impl KvCache {
     /// # Panics
     /// If there are more or fewer tokens than rows.
     pub fn begin(&mut self, tokens: &[u32], mask: &Mask) {
-        self.rows.begin(tokens);
-        self.sight = mask.seen_by_last(self.len() + 1).map(|ranges| StepSight { ranges });
+        if let Some(regroup) = self.rows.begin(tokens) {
+            self.layers.iter_mut().for_each(|layer| layer.regroup(&regroup));
+        }
+        self.sight = self.rows.sight(|len| mask.seen_by_last(len));
     }
 
     /// One layer, to attend in.

@@ -25,6 +25,7 @@ pub mod parameters;
 pub mod peak;
 pub mod pool;
 pub mod prepared;
+pub mod repeated;
 pub mod tape;
 pub mod tensor;
 
@@ -33,5 +34,6 @@ pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};
 pub use prepared::{Precision, Prepared};
+pub use repeated::Repeated;
 pub use tape::{Gradients, StepKey, Tape, Var};
 pub use tensor::Tensor;

@@ -139,7 +139,7 @@ pub(super) fn run<M: NextToken, S: Search>(
             (model.step(&mut state, &tokens)?, None)
         };
         let need = going.iter().map(|sentence| sentence.search.need()).fold(Need::Best(0), Need::and);
-        let said = Said { scores: AllScores::new(logits, need)?, attention, rows: tokens.len() };
+        let said = Said { scores: AllScores::new(&logits, need)?, attention, rows: tokens.len() };
         let widths: Vec<usize> = going.iter().map(|sentence| sentence.next.len()).collect();
         let firsts = first_rows(&widths);
         going.par_iter_mut().zip(&firsts).zip(&widths).try_for_each(|((sentence, first), width)| {
@@ -172,10 +172,11 @@ enum AllScores {
 }
 
 impl AllScores {
-    fn new(logits: Tensor, need: Need) -> Result<Self> {
+    fn new(logits: &Tensor, need: Need) -> Result<Self> {
         Ok(match need {
-            Need::Best(k) => Self::Best(best_tokens(&logits, k)?),
+            Need::Best(k) => Self::Best(best_tokens(logits, k)?),
             Need::All => {
+                let logits = logits.to_host()?;
                 let log_probabilities =
                     log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
                 Self::All { logits, log_probabilities }

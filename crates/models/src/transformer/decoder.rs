@@ -5,7 +5,7 @@ use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
-use polyhead_tensor::{Indices, Result, Var};
+use polyhead_tensor::{Error, Indices, Repeated, Result, Tensor, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
@@ -37,11 +37,22 @@ struct DecoderLayer {
 }
 
 /// What a step of decoding remembers of the steps before it and of the source.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct DecoderState {
     cache: KvCache,
     /// Keys and values of the source for each layer, or once for all.
     memory: Vec<KeysValues>,
+    /// The step as a device recorded it.
+    repeated: Repeated,
+}
+
+/// Whether a device may record a step and replay it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replay {
+    /// What the step gives outlives its recording.
+    Allowed,
+    /// It does not.
+    Never,
 }
 
 impl DecoderState {
@@ -120,21 +131,44 @@ impl Decoder {
         &self,
         pass: &Pass<'_>,
         memory: &Var,
-        source_lengths: &Indices,
+        source_lengths: &[u32],
         n_rows: usize,
     ) -> Result<DecoderState> {
         let own = self.layers.iter().filter_map(|layer| layer.key_value.as_ref());
         let projections = own.chain(&self.shared_key_value);
         let memory = projections.map(|projection| projection.keep(pass, memory)).collect::<Result<_>>()?;
         let shape = self.config.decoder.heads(self.config.d_model).cache();
-        let rows = StepRows::of_sources(source_lengths.host(), n_rows);
-        Ok(DecoderState { cache: KvCache::new(shape, self.layers.len(), rows), memory })
+        let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
+        let cache = KvCache::new(shape, self.layers.len(), rows);
+        Ok(DecoderState { cache, memory, repeated: Repeated::default() })
     }
 
-    /// One token in each row → rows × d_model.
-    pub(super) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Var> {
-        let DecoderState { cache, memory } = state;
+    /// One token in each row: `finish` gets rows × d_model and gives what a step is to give, a row for each token. Where a
+    /// device can replay a step it does so, unless something is captured or `finish` is not to be recorded.
+    pub(super) fn step<E: From<Error>>(
+        &self,
+        pass: &Pass<'_>,
+        (state, tokens): (&mut DecoderState, &[u32]),
+        replay: Replay,
+        finish: impl FnOnce(&Var) -> std::result::Result<Tensor, E>,
+    ) -> std::result::Result<Tensor, E> {
+        let DecoderState { cache, memory, repeated } = state;
         cache.begin(tokens, &self.sight);
+        let form = cache.rows().form();
+        let work = || finish(&self.attend(pass, cache, memory)?);
+        let y = match replay {
+            Replay::Allowed if pass.capture.is_off() => {
+                repeated.run(&pass.parameters.device(), &form, work)?
+            }
+            Replay::Allowed | Replay::Never => work()?,
+        };
+        cache.advance();
+        Ok(y.first_rows(tokens.len()))
+    }
+
+    /// The newest token of each row → rows × d_model.
+    fn attend(&self, pass: &Pass<'_>, cache: &mut KvCache, memory: &[KeysValues]) -> Result<Var> {
+        cache.rows().follow_parents();
         let mut x = self.input.step(pass, cache.rows())?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
         for (index, layer) in self.layers.iter().enumerate() {
@@ -152,7 +186,6 @@ impl Decoder {
                 |x, site| layer.cross.step(pass, x, &memory, site),
             )?;
         }
-        cache.advance();
         self.finish(pass, x)
     }
 

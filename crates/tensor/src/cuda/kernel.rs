@@ -27,7 +27,7 @@ macro_rules! sources {
 }
 
 /// All kernel files.
-const SOURCES: &[(&str, &str)] = sources!["arrays"];
+const SOURCES: &[(&str, &str)] = sources!["arrays", "best_tokens", "cached_attention", "reorder", "step_input"];
 
 /// Compiled files and their functions.
 #[derive(Debug)]

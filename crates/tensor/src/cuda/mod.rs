@@ -20,6 +20,7 @@ mod matmul;
 mod memory;
 pub(crate) mod ops;
 mod profile;
+mod step_rows;
 mod through_host;
 mod transfer;
 
@@ -31,5 +32,6 @@ pub use graph::Graph;
 pub(crate) use kernel::{Argument, DropoutArgument, Launch, args};
 pub(crate) use matmul::{Epilogue, Product, Side};
 pub use profile::Family;
+pub(crate) use step_rows::{CardRows, Regroup};
 pub(crate) use through_host::through_host;
 pub(crate) use transfer::{download, one_like, step_key, upload};

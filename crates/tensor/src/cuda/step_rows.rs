@@ -7,8 +7,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::array::Plain;
 use super::{Array, Cuda, Dtype, Family, Launch, args};
-use crate::Result;
 use crate::device::Math;
 use crate::tensor::Tensor;
 
@@ -130,8 +130,7 @@ impl CardRows {
         let old_slots = self.n_slots;
         // From now on every row lies in its own slot.
         let own: Vec<u32> = (0..capacity * n_slots).map(|index| (index % n_slots) as u32).collect();
-        let ancestry = Array::new(&self.cuda, Dtype::U32, own.len());
-        ancestry.write(&own);
+        let ancestry = self.upload(&own);
         let sources = Array::new(&self.cuda, Dtype::U32, 2 * n_slots);
         for side in 0..2 {
             let both = n_slots.min(old_slots);
@@ -189,24 +188,31 @@ impl CardRows {
         [0, self.n_slots].map(|start| self.sources.part(start..start + self.rows))
     }
 
-    /// A table of f32 that lasts as long as the rows, copied to the card the first time.
-    pub(crate) fn table(&self, key: usize, make: impl FnOnce() -> Result<Tensor>) -> Result<Array> {
-        self.kept([key, self.capacity], || Ok(Array::constant(&self.cuda, make()?.data())))
+    /// A table of f32 that lasts as long as the rows, copied to the card the first time, which is never recorded.
+    pub(crate) fn table(&self, key: usize, make: impl FnOnce() -> Tensor) -> Array {
+        self.kept(key, || self.upload(make().data()))
     }
 
     /// The same for whole numbers.
-    pub(crate) fn whole_table(&self, key: usize, make: impl FnOnce() -> Vec<u32>) -> Result<Array> {
-        self.kept([key, self.capacity], || Ok(Array::constant(&self.cuda, &make())))
+    pub(crate) fn whole_table(&self, key: usize, make: impl FnOnce() -> Vec<u32>) -> Array {
+        self.kept(key, || self.upload(&make()))
     }
 
-    fn kept(&self, key: [usize; 2], make: impl FnOnce() -> Result<Array>) -> Result<Array> {
+    fn upload<T: Plain>(&self, numbers: &[T]) -> Array {
+        let array = Array::new(&self.cuda, T::DTYPE, numbers.len());
+        array.write(numbers);
+        array
+    }
+
+    fn kept(&self, key: usize, make: impl FnOnce() -> Array) -> Array {
+        let key = [key, self.capacity];
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, table)) = tables.iter().find(|(known, _)| *known == key) {
-            return Ok(table.clone());
+            return table.clone();
         }
-        let table = make()?;
+        let table = make();
         tables.push((key, table.clone()));
-        Ok(table)
+        table
     }
 }
 

@@ -1,13 +1,11 @@
 //! One step of decoding: the newest token of each row attends to those before it, and to its source sentence.
 //!
 //! On the processor the keys and values of the newest token are cut out of the product that made them, turned, kept, and
-//! attended to by [`cached_attention`]; the bits are those of all tokens at once.
-
-use std::ops::Range;
+//! attended to by [`cached_attention`]; the bits are those of all tokens at once. On a card one kernel does all of it.
 
 use super::cached::{CachedOptions, KeysValues, cached_attention, cached_weights};
 use super::relative::Relative;
-use super::step_rows::StepRows;
+use super::step_rows::{StepRows, StepSight};
 use crate::ops::rotary::{RotaryTable, rotary};
 use crate::ops::shape::split;
 use crate::tape::{Tape, Var};
@@ -29,19 +27,12 @@ pub struct StepOptions<'a> {
     pub keeps_weights: bool,
 }
 
-/// The positions that the newest token sees, the same for all rows.
-#[derive(Debug, Clone)]
-pub struct StepSight {
-    /// In rising order.
-    pub ranges: Vec<Range<u32>>,
-}
-
 /// What attention gave.
 #[derive(Debug, Clone)]
 pub struct Attended {
     /// rows × (n_heads·d_value).
     pub context: Tensor,
-    /// rows × n_heads × the longest of the lengths, if they are wanted.
+    /// rows × n_heads × the longest of the lengths or more, if they are wanted.
     pub weights: Option<Tensor>,
 }
 
@@ -56,12 +47,19 @@ pub fn self_step(
     rows: &StepRows,
     options: &StepOptions<'_>,
 ) -> Result<Attended> {
-    let (count, shape) = (rows.count(), cache.shape());
+    let (count, shape) = (rows.computed(), cache.shape());
     let d_query = options.n_heads * shape.d_key;
     let [d_keys, d_values] = [shape.n_heads * shape.d_key, shape.n_heads * shape.d_value];
     if projected.shape() != [count, d_query + d_keys + d_values] {
         let expected = format!("[{count}, {d_query} + {d_keys} + {d_values}]");
         return error::shape("a step of attention", "projected", projected.shape(), expected);
+    }
+    if let Some(relative) = options.relative {
+        relative.check(shape.d_key, shape.d_value)?;
+    }
+    #[cfg(feature = "cuda")]
+    if projected.card().is_some() {
+        return crate::cuda::ops::step::self_step(projected, cache, rows, options);
     }
     let (tape, all) = (Tape::inference(), Var::constant(projected.clone()));
     let parts = split(&tape, &all, 1, &[d_query, d_keys, d_values])?;
@@ -77,7 +75,10 @@ pub fn self_step(
     for (&slot, (key, value)) in rows.slots().iter().zip(kept) {
         cache.write(slot, rows.len(), key, value);
     }
-    let seen = options.seen.map(|seen| seen.ranges.as_slice());
+    let seen = match options.seen {
+        Some(StepSight::Ranges(ranges)) => Some(ranges.as_slice()),
+        _ => None,
+    };
     let lengths = vec![rows.len() + 1; count];
     let (n_heads, relative) = (options.n_heads, options.relative);
     let cached = CachedOptions { n_heads, scale: None, slots: rows.slots(), lengths: &lengths, seen, relative };
@@ -94,6 +95,10 @@ pub fn cross_step(
     rows: &StepRows,
     options: &StepOptions<'_>,
 ) -> Result<Attended> {
+    #[cfg(feature = "cuda")]
+    if query.card().is_some() {
+        return crate::cuda::ops::step::cross_step(query, memory, rows, options);
+    }
     let cached = CachedOptions {
         n_heads: options.n_heads,
         scale: None,
