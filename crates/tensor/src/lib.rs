@@ -34,6 +34,5 @@ pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};
 pub use prepared::{Precision, Prepared};
-pub use repeated::Repeated;
 pub use tape::{Gradients, StepKey, Tape, Var};
 pub use tensor::Tensor;

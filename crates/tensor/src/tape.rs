@@ -378,6 +378,13 @@ impl Gradients {
         self.by_node[node] = Some(tensor);
     }
 
+    /// Whether the gradient of an input is that of a parameter, which nobody but the optimiser waits for.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn can_wait(&self, input: &Var) -> bool {
+        let card = input.node.and_then(|node| self.slots[node].card.as_ref());
+        card.is_some_and(crate::cuda::Slot::has_home)
+    }
+
     /// The same for work that can read what is there so far in another place than it writes: it is given where to write
     /// and what to add to.
     #[cfg(feature = "cuda")]

@@ -5,7 +5,8 @@ use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
-use polyhead_tensor::{Error, Indices, Repeated, Result, Tensor, Var};
+use polyhead_tensor::repeated::Repeated;
+use polyhead_tensor::{Error, Indices, Result, Tensor, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
@@ -42,8 +43,9 @@ pub struct DecoderState {
     cache: KvCache,
     /// Keys and values of the source for each layer, or once for all.
     memory: Vec<KeysValues>,
-    /// The step as a device recorded it.
-    repeated: Repeated,
+    /// The step as a device recorded it, and what that hangs on.
+    repeated: Repeated<Tensor>,
+    form: [usize; 2],
 }
 
 /// Whether a device may record a step and replay it.
@@ -140,7 +142,7 @@ impl Decoder {
         let shape = self.config.decoder.heads(self.config.d_model).cache();
         let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
         let cache = KvCache::new(shape, self.layers.len(), rows);
-        Ok(DecoderState { cache, memory, repeated: Repeated::default() })
+        Ok(DecoderState { cache, memory, repeated: Repeated::New, form: [0; 2] })
     }
 
     /// One token in each row: `finish` gets rows × d_model and gives what a step is to give, a row for each token. Where a
@@ -152,18 +154,21 @@ impl Decoder {
         replay: Replay,
         finish: impl FnOnce(&Var) -> std::result::Result<Tensor, E>,
     ) -> std::result::Result<Tensor, E> {
-        let DecoderState { cache, memory, repeated } = state;
+        let DecoderState { cache, memory, repeated, form } = state;
         cache.begin(tokens, &self.sight);
-        let form = cache.rows().form();
+        if std::mem::replace(form, cache.rows().form()) != *form {
+            *repeated = Repeated::New;
+        }
         let work = || finish(&self.attend(pass, cache, memory)?);
-        let y = match replay {
+        let mut y = None;
+        match replay {
             Replay::Allowed if pass.capture.is_off() => {
-                repeated.run(&pass.parameters.device(), &form, work)?
+                repeated.go(&pass.parameters.device(), work, |found| y = Some(found.clone()))?;
             }
-            Replay::Allowed | Replay::Never => work()?,
-        };
+            Replay::Allowed | Replay::Never => y = Some(work()?),
+        }
         cache.advance();
-        Ok(y.first_rows(tokens.len()))
+        Ok(y.expect("a step gives something").first_rows(tokens.len()))
     }
 
     /// The newest token of each row → rows × d_model.

@@ -1,6 +1,8 @@
 //! The integration tests of `polyhead-models`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[cfg(feature = "cuda")]
+mod card_gradients;
 mod checkpoint;
 mod decode;
 mod latin2nqo;

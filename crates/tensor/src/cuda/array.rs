@@ -109,7 +109,7 @@ impl Array {
     }
 
     pub(crate) fn pointer(&self) -> u64 {
-        self.storage.pointer + self.start as u64
+        self.storage.pointer() + self.start as u64
     }
 
     /// Whether nobody else sees these numbers.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::{result, sys};
 
 use super::array::Array;
+use super::branch::Branch;
 use super::kernel::Kernels;
 use super::library::{self, obstacle};
 use super::matmul::Products;
@@ -31,6 +32,7 @@ pub struct Cuda {
     stream: sys::CUstream,
     /// For copies that must not become part of a graph.
     side: sys::CUstream,
+    pub(super) branch: Branch,
     store: Mutex<Store>,
     staging: Mutex<Staging>,
     error: Mutex<Option<Error>>,
@@ -185,6 +187,7 @@ impl Cuda {
             context,
             stream,
             side,
+            branch: Branch::new()?,
             store: Mutex::default(),
             staging: Mutex::new(Staging::new()),
             error: Mutex::new(None),
@@ -212,7 +215,12 @@ impl Cuda {
         self.shared_limit
     }
 
+    /// Where work is queued now: the main stream, or the branch of a recording.
     pub(super) fn stream(&self) -> sys::CUstream {
+        if self.branch.is_taken() { self.branch.stream } else { self.stream }
+    }
+
+    pub(super) fn main_stream(&self) -> sys::CUstream {
         self.stream
     }
 

@@ -1,7 +1,8 @@
 //! Where the gradient of an input stands on a card.
 //!
 //! A gradient has the type of its value. That of a parameter is f32 and has a place of its own, in one piece with all
-//! others, so that clipping and the optimiser go over them in one launch. Every other one is shared as long as it is only
+//! others, so that clipping and the optimiser go over them in one launch; products write it on the branch of a recording,
+//! and whoever adds to it on the main stream waits for that. Every other one is shared as long as it is only
 //! handed on, and gets memory of its own before it is changed.
 
 use std::sync::Arc;
@@ -33,6 +34,11 @@ impl Slot {
         Self { cuda: Arc::clone(home.cuda()), dtype: home.dtype(), home: Some(home), is_continuing }
     }
 
+    /// Whether it is the gradient of a parameter, at a place of its own.
+    pub(crate) fn has_home(&self) -> bool {
+        self.home.is_some()
+    }
+
     /// What stands there already, if it is gone on from.
     pub(crate) fn before(&self, shape: &[usize]) -> Option<Tensor> {
         let home = self.home.as_ref().filter(|_| self.is_continuing)?;
@@ -55,12 +61,22 @@ impl Slot {
     pub(crate) fn writable(&self, sum: Option<Tensor>, shape: &[usize]) -> (Tensor, Output) {
         match sum {
             None => (self.fresh(shape), Output::Overwrite),
-            Some(sum) if self.is_own(&sum) => (sum, Output::Accumulate),
+            Some(sum) if self.is_own(&sum) => {
+                self.meet();
+                (sum, Output::Accumulate)
+            }
             Some(sum) => {
                 let own = self.fresh(shape);
                 own.array().copy_from(sum.array());
                 (own, Output::Accumulate)
             }
+        }
+    }
+
+    /// Waits for what the branch writes to the place of a parameter.
+    fn meet(&self) {
+        if self.home.is_some() {
+            self.cuda.meet();
         }
     }
 
@@ -74,6 +90,7 @@ impl Slot {
                 own
             }
             Some(sum) if self.is_own(&sum) => {
+                self.meet();
                 sum.array().add(gradient.array());
                 sum
             }

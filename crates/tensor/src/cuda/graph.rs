@@ -36,13 +36,14 @@ impl Graph {
         // Relaxed: memory may be asked for and kernels loaded meanwhile.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives as long as the card, and is not recording yet.
-        cuda.keep(unsafe { result::stream::begin_capture(cuda.stream(), mode) }, "beginning to record");
+        cuda.keep(unsafe { result::stream::begin_capture(cuda.main_stream(), mode) }, "beginning to record");
         cuda.check()?;
         cuda.recording.store(true, Ordering::Relaxed);
         let result = cuda.scratch(work);
+        cuda.meet();
         cuda.recording.store(false, Ordering::Relaxed);
         // SAFETY: as above; the recording is ended also after an error.
-        let ended = unsafe { result::stream::end_capture(cuda.stream()) };
+        let ended = unsafe { result::stream::end_capture(cuda.main_stream()) };
         let reads = cuda.take_recorded();
         let result = result?;
         cuda.check()?;
@@ -62,7 +63,7 @@ impl Graph {
         if !self.cuda.has_failed() {
             self.cuda.bind();
             // SAFETY: the executable lives as long as this graph.
-            let answer = unsafe { result::graph::launch(self.executable, self.cuda.stream()) };
+            let answer = unsafe { result::graph::launch(self.executable, self.cuda.main_stream()) };
             self.cuda.keep(answer, "replaying a recording");
         }
     }

@@ -27,7 +27,17 @@ macro_rules! sources {
 }
 
 /// All kernel files.
-const SOURCES: &[(&str, &str)] = sources!["arrays", "best_tokens", "cached_attention", "reorder", "step_input"];
+const SOURCES: &[(&str, &str)] = sources![
+    "arrays",
+    "attention_backward",
+    "attention_backward_long",
+    "attention_f32",
+    "attention_forward",
+    "best_tokens",
+    "cached_attention",
+    "reorder",
+    "step_input",
+];
 
 /// Compiled files and their functions.
 #[derive(Debug)]
@@ -315,5 +325,37 @@ fn keep_file(path: &std::path::Path, image: &[u8]) {
         .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs the compiler, not a card: tells why where it is not found.
+    #[test]
+    fn every_kernel_compiles_for_old_and_new_cards() {
+        // SAFETY: loads a library by its usual names and asks it nothing.
+        if !unsafe { nvrtc::sys::is_culib_present() } {
+            eprintln!("skipped: libnvrtc is not found");
+            return;
+        }
+        for (file, _) in SOURCES {
+            for capability in [(8, 0), (9, 0)] {
+                let image = compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
+                assert!(image.starts_with(b"\x7fELF"), "{file}.cu is no machine code");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_compile_says_where() {
+        // SAFETY: as above.
+        if !unsafe { nvrtc::sys::is_culib_present() } {
+            eprintln!("skipped: libnvrtc is not found");
+            return;
+        }
+        let error = compile("wrong", "#line 1 \"wrong.cu\"\nint f() { return g(); }", (9, 0)).unwrap_err();
+        assert!(error.to_string().contains("wrong.cu(1)"), "{error}");
     }
 }

@@ -133,7 +133,8 @@ impl std::fmt::Debug for Products {
 
 struct State {
     handle: sys::cublasLtHandle_t,
-    workspace: u64,
+    /// One for the main stream, one for the branch.
+    workspaces: [u64; 2],
     /// 0 and 1 on the card, for products with a factor.
     constants: u64,
     plans: HashMap<Key, Plan>,
@@ -174,10 +175,11 @@ impl Cuda {
                 state.plans.insert(key, *plan);
             }),
         };
-        let (state, stream) = (&*state, self.stream().cast());
+        let state = &*state;
+        let place = (self.stream().cast(), state.workspaces[usize::from(self.branch.is_taken())]);
         let mut answer = Ok(());
         match plan {
-            Ok(plan) => self.timed(Family::Gemm, || answer = plan.run(state, product, stream)),
+            Ok(plan) => self.timed(Family::Gemm, || answer = plan.run(state, product, place)),
             Err(error) => answer = Err(error),
         }
         if let Err(error) = answer {
@@ -205,11 +207,12 @@ impl State {
             })
             .ok()?;
         // Both stay until the program ends.
-        let workspace = std::mem::ManuallyDrop::new(Array::new(cuda, Dtype::F32, WORKSPACE / 4));
+        let workspaces = [(); 2]
+            .map(|()| std::mem::ManuallyDrop::new(Array::new(cuda, Dtype::F32, WORKSPACE / 4)).pointer());
         let constants = std::mem::ManuallyDrop::new(Array::constant(cuda, &[0.0_f32, 1.0]));
         cuda.check().ok()?;
-        let [workspace, constants] = [workspace.pointer(), constants.pointer()];
-        Some(Self { handle, workspace, constants, plans: HashMap::new() })
+        let constants = constants.pointer();
+        Some(Self { handle, workspaces, constants, plans: HashMap::new() })
     }
 }
 
@@ -271,7 +274,12 @@ impl Plan {
         Ok(Self { operation, a, b, out, algorithm })
     }
 
-    fn run(&self, state: &State, product: &Product<'_>, stream: sys::cudaStream_t) -> Answer<()> {
+    fn run(
+        &self,
+        state: &State,
+        product: &Product<'_>,
+        (stream, workspace): (sys::cudaStream_t, u64),
+    ) -> Answer<()> {
         let (zero, one) = (0.0_f32, 1.0_f32);
         let accumulates = product.output == Output::Accumulate;
         let beta = if accumulates { &one } else { &zero };
@@ -302,7 +310,7 @@ impl Plan {
                 product.out.pointer() as *mut c_void,
                 self.out,
                 &raw const self.algorithm,
-                state.workspace as *mut c_void,
+                workspace as *mut c_void,
                 WORKSPACE,
                 stream,
             )

@@ -47,7 +47,7 @@ impl Store {
         self.peak = self.peak.max(self.in_use);
     }
 
-    fn give(&mut self, home: Home, size: usize, pointer: u64) {
+    pub(super) fn give(&mut self, Piece { pointer, size, home }: Piece) {
         self.in_use -= size;
         self.free.entry((home, size)).or_default().push(pointer);
     }
@@ -65,13 +65,19 @@ impl Store {
     }
 }
 
-/// A piece of memory of a card.
+/// Where a piece of memory is and where it goes back to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pointer: u64,
+    size: usize,
+    home: Home,
+}
+
+/// A piece of memory of a card; it goes back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub(super) cuda: Arc<Cuda>,
-    pub(super) pointer: u64,
-    size: usize,
-    home: Home,
+    piece: Piece,
 }
 
 impl Storage {
@@ -79,7 +85,11 @@ impl Storage {
     pub(super) fn new(cuda: &Arc<Cuda>, bytes: usize) -> Self {
         let (home, size) = (cuda.home(), size(bytes));
         let pointer = if bytes == 0 { 0 } else { take(cuda, home, size) };
-        Self { cuda: Arc::clone(cuda), pointer, size, home }
+        Self { cuda: Arc::clone(cuda), piece: Piece { pointer, size, home } }
+    }
+
+    pub(super) fn pointer(&self) -> u64 {
+        self.piece.pointer
     }
 }
 
@@ -111,8 +121,11 @@ fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.pointer != 0 {
-            self.cuda.store().give(self.home, self.size, self.pointer);
+        if self.piece.pointer == 0 {
+        } else if self.cuda.branch.is_taken() {
+            self.cuda.branch.leave(self.piece);
+        } else {
+            self.cuda.store().give(self.piece);
         }
     }
 }
@@ -189,7 +202,7 @@ mod tests {
     fn homes_do_not_mix() {
         let mut store = Store::default();
         store.count(512);
-        store.give(Home::Scratch, 512, 7);
+        store.give(Piece { pointer: 7, size: 512, home: Home::Scratch });
         assert_eq!(store.find(Home::General, 512), None);
         assert_eq!(store.find(Home::Scratch, 512), Some(7));
     }

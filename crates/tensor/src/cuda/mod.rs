@@ -4,12 +4,13 @@
 //! 2. [`array`] is numbers on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
 //! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file an operation.
 //! 4. [`gradient`] says where gradients go; [`flat`] lays out parameters; [`optim`] changes them.
-//! 5. [`graph`] records a step once and replays it; [`profile`] says where its time goes.
+//! 5. [`graph`] records a step once and replays it, with a [`branch`] for what can wait; [`profile`] says where its time goes.
 //!
 //! All work goes through one stream, and every sum is taken in a fixed order: the same input gives the same bits.
 
 mod array;
 mod arrays;
+mod branch;
 mod device;
 mod flat;
 mod gradient;

@@ -199,7 +199,7 @@ impl CardRows {
     }
 
     fn upload<T: Plain>(&self, numbers: &[T]) -> Array {
-        let array = Array::new(&self.cuda, T::DTYPE, numbers.len());
+        let array = self.cuda.lasting(|| Array::new(&self.cuda, T::DTYPE, numbers.len()));
         array.write(numbers);
         array
     }

@@ -4,6 +4,8 @@
 mod adam;
 mod attention;
 mod cross_entropy;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod dropout;
 mod elementwise;
 mod embedding;

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::journal::{Journal, Number};
 use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
-use polyhead_tensor::{Device, Graph, Parameters, StepKey, Tape, Tensor};
+use polyhead_tensor::repeated::Repeated;
+use polyhead_tensor::{Device, Parameters, StepKey, Tape, Tensor};
 
 use super::{LearnerOptions, Loss, Planned, STEPS_AHEAD, StepReport, Weights};
-use crate::Result;
 use crate::dataset::Batch;
+use crate::{Error, Result};
 
 /// What learns on a card.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) struct Card {
     /// The weight of a batch among those of its step.
     share: Number,
     passes: HashMap<([usize; 3], Part), Sized>,
-    update: Work,
+    update: Repeated<()>,
     /// For each step the losses of its batches and the norm of its gradient.
     journal: Journal,
     /// Steps whose results are not read yet.
@@ -46,38 +47,7 @@ enum Part {
 #[derive(Debug)]
 struct Sized {
     batch: Batch,
-    work: Work<Tensor>,
-}
-
-/// Work that is done again and again on the same memory.
-#[derive(Debug, Default)]
-enum Work<T = ()> {
-    #[default]
-    New,
-    /// Done once, so that kernels are loaded and products chosen.
-    Done,
-    Recorded(T, Graph),
-}
-
-impl<T> Work<T> {
-    /// Does the work, and lets `then` see what came of it before the next work overwrites it.
-    fn go(&mut self, device: &Device, work: impl FnOnce() -> Result<T>, then: impl FnOnce(&T)) -> Result<()> {
-        if matches!(self, Self::New) {
-            *self = Self::Done;
-            let found = device.scratch(work)?;
-            then(&found);
-            return Ok(device.check()?);
-        }
-        if matches!(self, Self::Done) {
-            let (found, graph) = device.record(work)?;
-            *self = Self::Recorded(found, graph);
-        }
-        if let Self::Recorded(found, graph) = self {
-            graph.replay();
-            then(found);
-        }
-        Ok(device.check()?)
-    }
+    work: Repeated<Tensor>,
 }
 
 /// A step whose results the card has.
@@ -103,7 +73,7 @@ impl Card {
             key: StepKey::new(device),
             share: Number::new(device, 1.0)?,
             passes: HashMap::new(),
-            update: Work::New,
+            update: Repeated::New,
             journal: Journal::new(device, STEPS_AHEAD * (options.accumulate + 1))?,
             made: Vec::new(),
             last: weights.adam.steps(),
@@ -122,14 +92,7 @@ impl Card {
         }
         self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
         let Self { device, update, adam, journal, .. } = self;
-        update.go(
-            device,
-            || {
-                adam.step();
-                Ok(())
-            },
-            |()| journal.note(adam.norm()),
-        )?;
+        update.go(device, || Ok::<(), Error>(adam.step()), |()| journal.note(adam.norm()))?;
         self.made.push(Made { tokens });
         self.last = plan.step;
         Ok(())
@@ -140,7 +103,7 @@ impl Card {
         let Self { device, parameters, key, share, passes, journal, .. } = self;
         let size = (batch.sizes(), part);
         if !passes.contains_key(&size) {
-            passes.insert(size, Sized { batch: batch.to_device(device)?, work: Work::New });
+            passes.insert(size, Sized { batch: batch.to_device(device)?, work: Repeated::New });
         }
         let Sized { batch: own, work } = passes.get_mut(&size).expect("it was put there just now");
         own.write(batch);

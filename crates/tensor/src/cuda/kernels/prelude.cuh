@@ -148,3 +148,301 @@ __device__ __forceinline__ u32 warp_keep_bits(const Dropout &d, uint2 key, u64 f
     }
     return chosen >> (lane / 16 * 16 + lane % 2 * 8) & 0xffu;
 }
+
+// The same where `first` is a multiple of 8 only: the 256 numbers may touch a third block of 128, drawn by a second Philox.
+__device__ __forceinline__ u32 warp_keep_bits_from(const Dropout &d, uint2 key, u64 first) {
+    if (first % 128 == 0) return warp_keep_bits(d, key, first);
+    const u32 lane = threadIdx.x % WARP, at = u32(first % 128) + 8 * lane;
+    const u64 counter = first / 128 * 16 + lane;
+    const u32 near = keep_bits(d, key, counter), far = keep_bits(d, key, counter + WARP);
+    const u32 wanted = at % 128 / 16;
+    u32 chosen = 0;
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+        const u32 low = __ballot_sync(ALL_LANES, near >> j & 1), high = __ballot_sync(ALL_LANES, far >> j & 1);
+        chosen = j == wanted ? (at < 256 ? low : high) : chosen;
+    }
+    return chosen >> (at / 128 % 2 * 16 + at % 16) & 0xffu;
+}
+
+// Eight numbers of which `count` may be touched (0 … 8), the others read as 0; fast where they are all there and aligned.
+template <typename T> __device__ __forceinline__ Eight load_some(const T *from, u32 count) {
+    if (count >= 8 && reinterpret_cast<u64>(from) % 16 == 0) return load8(from);
+    Eight v;
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) v.x[i] = i < count ? to_float(from[i]) : 0.0f;
+    return v;
+}
+template <typename T> __device__ __forceinline__ void store_some(T *to, const Eight &v, u32 count) {
+    if (count >= 8 && reinterpret_cast<u64>(to) % 16 == 0) return store8(to, v);
+#pragma unroll
+    for (u32 i = 0; i < 8; i++)
+        if (i < count) to[i] = from_float<T>(v.x[i]);
+}
+
+// How many of eight numbers from `at` on lie before `end`.
+__device__ __forceinline__ u32 some(u64 at, u64 end) { return at >= end ? 0u : end - at < 8 ? u32(end - at) : 8u; }
+
+// ---- Tiles for tensor cores: bf16 in shared memory, products of 16 × 8 × 16 with sums in f32 (sm_80 and later). ----
+//
+// A tile is a matrix in shared memory whose rows have 8 numbers of padding: then the eight rows that one ldmatrix reads
+// stand in different banks. In a product a thread holds of 16 × 8 sums those of rows lane / 4 and lane / 4 + 8, columns
+// 2·(lane mod 4) and the next.
+
+#define TILE_PADDING 8
+
+__device__ __forceinline__ u32 shared_address(const void *at) { return u32(__cvta_generic_to_shared(at)); }
+
+// 16 bytes from global to shared memory, without waiting; zeros where `real` is false.
+__device__ __forceinline__ void copy_async(void *to, const void *from, bool real) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(real ? 16 : 0)
+                 : "memory");
+}
+// What this thread copied so far is there; others still need a barrier.
+__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ __forceinline__ void load_matrices(u32 (&out)[4], const bf16 *at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(shared_address(at)) : "memory");
+}
+__device__ __forceinline__ void load_transposed(u32 (&out)[4], const bf16 *at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(shared_address(at)) : "memory");
+}
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Where this lane's row of four 8 × 8 matrices begins: the two upper ones first (`down`: the one below comes second), or
+// the two left ones first (`across`).
+template <int STRIDE> __device__ __forceinline__ const bf16 *down(const bf16 *tile) {
+    const int lane = threadIdx.x % WARP;
+    return tile + lane % 16 * STRIDE + lane / 16 * 8;
+}
+template <int STRIDE> __device__ __forceinline__ const bf16 *across(const bf16 *tile) {
+    const int lane = threadIdx.x % WARP;
+    return tile + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 8;
+}
+
+template <int ROWS, int COLUMNS> __device__ __forceinline__ void clear(float (&sums)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS * COLUMNS; i++) sums[i / COLUMNS][i % COLUMNS] = 0.0f;
+}
+
+// sums = A·Bᵀ for 16 rows of A and the first 16·n rows of B, both tiles of D columns; the other sums are 0.
+template <int D, int COLUMNS>
+__device__ __forceinline__ void rows_by_rows(float (&sums)[COLUMNS / 8][4], const bf16 *a, const bf16 *b, int n) {
+    constexpr int STRIDE = D + TILE_PADDING;
+    clear(sums);
+    a = down<STRIDE>(a);
+    b = across<STRIDE>(b);
+#pragma unroll
+    for (int inner = 0; inner < D; inner += 16) {
+        u32 left[4], right[4];
+        load_matrices(left, a + inner);
+#pragma unroll
+        for (int tile = 0; tile < COLUMNS / 16; tile++) {
+            if (tile >= n) break;
+            load_matrices(right, b + tile * 16 * STRIDE + inner);
+            multiply_add(sums[2 * tile], left, right[0], right[1]);
+            multiply_add(sums[2 * tile + 1], left, right[2], right[3]);
+        }
+    }
+}
+
+// sums += A·B for 16 × INNER numbers of A in registers and the first COLUMNS columns of tile B, whose rows are STRIDE
+// apart; only the first 16·n rows of B count.
+template <int STRIDE, int INNER, int COLUMNS>
+__device__ __forceinline__ void registers_by_tile(float (&sums)[COLUMNS / 8][4], const u32 (&a)[INNER / 16][4],
+                                                  const bf16 *b, int n) {
+    b = down<STRIDE>(b);
+#pragma unroll
+    for (int inner = 0; inner < INNER / 16; inner++) {
+        if (inner >= n) break;
+#pragma unroll
+        for (int tile = 0; tile < COLUMNS / 16; tile++) {
+            u32 right[4];
+            load_transposed(right, b + inner * 16 * STRIDE + tile * 16);
+            multiply_add(sums[2 * tile], a[inner], right[0], right[1]);
+            multiply_add(sums[2 * tile + 1], a[inner], right[2], right[3]);
+        }
+    }
+}
+
+// sums += Aᵀ·B for 16 columns of tile A and COLUMNS columns of tile B, over 16·n rows.
+template <int A_STRIDE, int B_STRIDE, int COLUMNS>
+__device__ __forceinline__ void columns_by_tile(float (&sums)[COLUMNS / 8][4], const bf16 *a, const bf16 *b, int n) {
+    a = across<A_STRIDE>(a);
+    b = down<B_STRIDE>(b);
+    for (int inner = 0; inner < n; inner++) {
+        u32 left[4], right[4];
+        load_transposed(left, a + inner * 16 * A_STRIDE);
+#pragma unroll
+        for (int tile = 0; tile < COLUMNS / 16; tile++) {
+            load_transposed(right, b + inner * 16 * B_STRIDE + tile * 16);
+            multiply_add(sums[2 * tile], left, right[0], right[1]);
+            multiply_add(sums[2 * tile + 1], left, right[2], right[3]);
+        }
+    }
+}
+
+// Sums of 16 × COLUMNS as the left side of the next product.
+template <int COLUMNS>
+__device__ __forceinline__ void as_left(u32 (&out)[COLUMNS / 16][4], const float (&sums)[COLUMNS / 8][4]) {
+#pragma unroll
+    for (int tile = 0; tile < COLUMNS / 16; tile++) {
+        out[tile][0] = pack_bf16(sums[2 * tile][0], sums[2 * tile][1]);
+        out[tile][1] = pack_bf16(sums[2 * tile][2], sums[2 * tile][3]);
+        out[tile][2] = pack_bf16(sums[2 * tile + 1][0], sums[2 * tile + 1][1]);
+        out[tile][3] = pack_bf16(sums[2 * tile + 1][2], sums[2 * tile + 1][3]);
+    }
+}
+
+// A matrix in global memory: its first number, and numbers from one row to the next.
+template <typename T> struct Rows {
+    T *at;
+    u64 stride;
+};
+
+// The first `rows` rows of `from` into a tile, by the whole block. Rows from n_rows on and columns from n_columns on
+// become 0. `wide`: rows begin at multiples of 16 bytes and n_columns is a multiple of 8.
+template <int D>
+__device__ __forceinline__ void load_tile(bf16 *tile, Rows<const bf16> from, int rows, int n_rows, int n_columns, bool wide) {
+    for (int chunk = threadIdx.x; chunk < rows * (D / 8); chunk += blockDim.x) {
+        const int row = chunk / (D / 8), column = chunk % (D / 8) * 8;
+        bf16 *to = tile + row * (D + TILE_PADDING) + column;
+        const bool real = row < n_rows && column < n_columns;
+        const bf16 *source = real ? from.at + row * from.stride + column : from.at;
+        if (wide) {
+            copy_async(to, source, real);
+            continue;
+        }
+        for (int i = 0; i < 8; i++) to[i] = real && column + i < n_columns ? source[i] : bf16{0};
+    }
+}
+
+// 16 × COLUMNS sums to the first n_rows rows and n_columns columns of `to`. With `wide` neighbours swap halves, so that
+// four threads fill the 32 bytes that memory is written in.
+template <int COLUMNS>
+__device__ __forceinline__ void store_sums(Rows<bf16> to, const float (&sums)[COLUMNS / 8][4], int n_rows, int n_columns,
+                                           bool wide) {
+    const int lane = threadIdx.x % WARP, odd = lane % 2;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = lane / 4 + 8 * half;
+        bf16 *target = to.at + row * to.stride;
+#pragma unroll
+        for (int tile = 0; tile < COLUMNS / 8; tile += 2) {
+            const u32 left = pack_bf16(sums[tile][2 * half], sums[tile][2 * half + 1]);
+            const u32 right = pack_bf16(sums[tile + 1][2 * half], sums[tile + 1][2 * half + 1]);
+            const u32 other = __shfl_xor_sync(ALL_LANES, odd ? left : right, 1);
+            const uint2 both = odd ? make_uint2(other, right) : make_uint2(left, other);
+            const int column = (tile + odd) * 8 + lane % 4 / 2 * 4;
+            if (row >= n_rows || column >= n_columns) continue;
+            if (wide) {
+                *reinterpret_cast<uint2 *>(target + column) = both;
+                continue;
+            }
+            const u32 words[2] = {both.x, both.y};
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                if (column + i < n_columns) target[column + i].bits = u16(words[i / 2] >> (i % 2 * 16));
+            }
+        }
+    }
+}
+
+// 2ˣ, near enough for bf16.
+__device__ __forceinline__ float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// ---- What the kernels of attention share. ----
+
+#define LOG2_E 1.44269504088896f
+
+// Sizes and settings of one attention, the same for every head; what a kernel gets from the host.
+struct Attention {
+    int q_len, k_len, n_heads, n_key_heads, d_key, d_value;
+    // The last query stands at the last key and sees no later one.
+    bool causal;
+    // All matrices may be read 16 bytes at a time.
+    bool wide;
+    float scale;
+    // Keys that exist in each row of the batch; all where null.
+    const u32 *key_lengths;
+    Dropout dropout;
+
+    __device__ __forceinline__ int exists(int row) const {
+        return key_lengths ? min(int(key_lengths[row]), k_len) : k_len;
+    }
+    // Keys that a query sees, the first so many; none past the last query.
+    __device__ __forceinline__ int visible(int exists, int query) const {
+        if (query >= q_len) return 0;
+        return causal ? max(min(exists, query + 1 + k_len - q_len), 0) : exists;
+    }
+    __device__ __forceinline__ float keep_scale() const { return dropout.threshold ? dropout.scale : 1.0f; }
+    // The index, for dropout, of a query's weight for key 0; `head` counts through rows of the batch and heads.
+    __device__ __forceinline__ u64 weight(u64 head, int query) const { return (head * q_len + query) * k_len; }
+    // The first number of a head at a position of a row of the batch.
+    template <typename T>
+    __device__ __forceinline__ Rows<T> head(Rows<T> all, u64 position, int head, int d_head) const {
+        return Rows<T>{all.at + position * all.stride + u64(head) * d_head, all.stride};
+    }
+};
+
+#define ATTENTION_PARAMETERS                                                                                                \
+    u32 q_len, u32 k_len, u32 n_heads, u32 n_key_heads, u32 key_size, u32 value_size, u32 causal, u32 wide, float scale,      \
+        const u32 *key_lengths, Dropout dropout
+#define ATTENTION                                                                                                            \
+    Attention {                                                                                                              \
+        int(q_len), int(k_len), int(n_heads), int(n_key_heads), int(key_size), int(value_size), causal != 0, wide != 0, scale, \
+            key_lengths, dropout                                                                                             \
+    }
+
+// Draws the 256 numbers from 128·block on by one warp, a bit each in the order of their index: one Philox a lane.
+__device__ __forceinline__ void draw_bits(u32 *bits, const Dropout &d, uint2 key, u64 block) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 own = keep_bits(d, key, block * 16 + lane);
+    u32 chosen = 0;
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+        const u32 all = __ballot_sync(ALL_LANES, own >> j & 1);
+        chosen = j == lane % 8 ? all : chosen;
+    }
+    // Lane 8·b + j has sixteen bits of block b.
+    if (lane < 16) reinterpret_cast<u16 *>(bits)[lane] = u16(chosen >> (lane / 8 * 16));
+}
+
+// Words of 256 bits, and those that a reader of 64 bits may touch past the end.
+#define DRAWN_WORDS 8
+#define SPARE_WORDS 2
+
+// Draws `count` numbers from `first` on by the whole block; the bit of `first` is number first mod 128.
+__device__ __forceinline__ void draw_range(u32 *bits, const Dropout &d, u64 first, int count) {
+    const uint2 key = dropout_key(d);
+    const int drawn = (int(first % 128) + count + 255) / 256;
+    for (int i = threadIdx.x / WARP; i < drawn; i += blockDim.x / WARP) {
+        draw_bits(bits + i * DRAWN_WORDS, d, key, first / 128 + 2 * i);
+    }
+}
+
+// Draws, for each of `rows` queries from `query` on, the weights from `key` on (at least 128 of them) by the whole block:
+// 256 bits a query, that of `key` is number index mod 128.
+__device__ __forceinline__ void draw_rows(u32 *bits, const Attention &a, u64 head, int query, int rows, int first_key) {
+    const uint2 key = dropout_key(a.dropout);
+    for (int i = threadIdx.x / WARP; i < rows; i += blockDim.x / WARP) {
+        draw_bits(bits + i * DRAWN_WORDS, a.dropout, key, (a.weight(head, query + i) + first_key) / 128);
+    }
+}
+
+// 64 bits from number `offset` on.
+__device__ __forceinline__ u64 window(const u32 *bits, u32 offset) {
+    const u32 *at = bits + offset / 32;
+    const u32 low = __funnelshift_r(at[0], at[1], offset), high = __funnelshift_r(at[1], at[2], offset);
+    return u64(high) << 32 | low;
+}

@@ -107,13 +107,22 @@ impl LinearGradient<'_> {
             let product = Product::new(side, Side::new(&weight, d_out, d_in), out);
             cuda.multiply(&Product { output: output(before), before, factor, ..product });
         });
+        let x = self.x.value().array().matching(g.dtype());
+        let reads = [Some(g), Some(&x), factor].into_iter().flatten().collect::<Vec<_>>();
+        let on_branch = |can_wait: bool, work: &dyn Fn()| {
+            if can_wait { cuda.aside(&reads, work) } else { work() }
+        };
+        let can_wait = gradients.can_wait(self.weight);
         gradients.update_from(self.weight, |out, before| {
-            let x = self.x.value().array().matching(g.dtype());
             let product = Product::new(side.t(), Side::new(&x, rows, d_in), out);
-            cuda.multiply(&Product { output: output(before), before, factor, ..product });
+            let product = Product { output: output(before), before, factor, ..product };
+            on_branch(can_wait, &|| cuda.multiply(&product));
         });
         if let Some(bias) = self.bias {
-            gradients.update_array(bias, |out, output| column_sum(out, g, rows, output, factor));
+            let can_wait = gradients.can_wait(bias);
+            gradients.update_array(bias, |out, output| {
+                on_branch(can_wait, &|| column_sum(out, g, rows, output, factor));
+            });
         }
     }
 }

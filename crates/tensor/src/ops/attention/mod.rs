@@ -27,7 +27,8 @@ use rayon::prelude::*;
 pub use self::cached::{CacheShape, CachedOptions, KeysValues, cached_attention, cached_weights};
 use self::kernel::{Forward, Gradient, SCRATCH};
 pub use self::pattern::{Pattern, join};
-use self::plan::{Address, Plan};
+use self::plan::Address;
+pub(crate) use self::plan::{Plan, Side};
 pub use self::relative::Relative;
 pub use self::step::{Attended, StepOptions, cross_step, self_step};
 pub use self::step_rows::{Regroup, StepRows, StepSight};
@@ -86,7 +87,8 @@ impl<'a> From<&'a Var> for Columns<'a> {
     }
 }
 
-/// The weights that [`attention`] mixes values with: batch × n_heads × q_len × k_len, without dropout and gradients.
+/// The weights that [`attention`] mixes values with: batch × n_heads × q_len × k_len, without dropout and gradients, in the
+/// memory of the processor.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -96,6 +98,10 @@ pub fn attention_weights<'a>(
     options: &AttentionOptions,
 ) -> Result<Tensor> {
     let (query, key) = (query.into(), key.into());
+    #[cfg(feature = "cuda")]
+    if query.var.value().card().is_some() {
+        return crate::cuda::ops::attention::weights([query, key], options);
+    }
     // There are no values here; the keys stand in for them.
     let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
     let options = AttentionOptions { relative, ..options.clone() };
@@ -130,6 +136,10 @@ pub fn attention<'a>(
     options: &AttentionOptions,
 ) -> Result<Var> {
     let sides = [query.into(), key.into(), value.into()];
+    #[cfg(feature = "cuda")]
+    if sides[0].var.value().card().is_some() {
+        return crate::cuda::ops::attention::attention(tape, sides, options);
+    }
     let plan = Plan::new(tape, sides, options)?;
     let mut out = Tensor::uninit(&[plan.batch, plan.q_len, plan.n_heads * plan.sides[2].d_head]);
     let mut logsumexp = Tensor::uninit(&[plan.batch, plan.n_heads, plan.q_len]);
@@ -156,7 +166,10 @@ struct Saved {
 
 impl Saved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
-        let (mut tensors, place) = self.gradient_tensors();
+        let make = |input: &Var, is_covered| {
+            if is_covered { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) }
+        };
+        let (mut tensors, place) = gradient_tensors(&self.inputs, &self.plan.sides, make);
         let addresses: Vec<Address> =
             tensors.iter_mut().map(|(_, tensor)| Address(tensor.data_mut().as_mut_ptr())).collect();
         let forward = Forward {
@@ -183,31 +196,31 @@ impl Saved {
             gradients.update(table, |out, output| super::linear::sum_rows(out, partial.data(), output));
         }
     }
+}
 
-    /// A tensor for each distinct input, and which of them belongs to query, key and value. Sides share one when they
-    /// are different columns of one input.
-    fn gradient_tensors(&self) -> (Vec<(&Var, Tensor)>, [usize; 3]) {
-        let sides = &self.plan.sides;
-        let shared = |a: usize, b: usize| {
-            let one =
-                self.inputs[a].is_same(&self.inputs[b]) && self.inputs[a].shape() == self.inputs[b].shape();
-            a == b || one && !sides[a].overlaps(sides[b])
-        };
-        let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
-        let mut place = [0, 1, 2];
-        for side in 0..3 {
-            if let Some(known) = (0..side).find(|&known| shared(known, side)) {
-                place[side] = place[known];
-                continue;
-            }
-            let input = &self.inputs[side];
-            let covered: usize =
-                (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
-            let whole = input.shape().last() == Some(&covered);
-            let tensor = if whole { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) };
-            place[side] = tensors.len();
-            tensors.push((input, tensor));
+/// A tensor for each distinct input, and which of them belongs to query, key and value. Sides share one when they are
+/// different columns of one input. `make` is told whether the sides cover all columns.
+pub(crate) fn gradient_tensors<'a>(
+    inputs: &'a [Var; 3],
+    sides: &[Side; 3],
+    make: impl Fn(&Var, bool) -> Tensor,
+) -> (Vec<(&'a Var, Tensor)>, [usize; 3]) {
+    let shared = |a: usize, b: usize| {
+        let one = inputs[a].is_same(&inputs[b]) && inputs[a].shape() == inputs[b].shape();
+        a == b || one && !sides[a].overlaps(sides[b])
+    };
+    let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
+    let mut place = [0, 1, 2];
+    for side in 0..3 {
+        if let Some(known) = (0..side).find(|&known| shared(known, side)) {
+            place[side] = place[known];
+            continue;
         }
-        (tensors, place)
+        let input = &inputs[side];
+        let covered: usize =
+            (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
+        place[side] = tensors.len();
+        tensors.push((input, make(input, input.shape().last() == Some(&covered))));
     }
+    (tensors, place)
 }

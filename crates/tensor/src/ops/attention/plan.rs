@@ -13,15 +13,15 @@ use super::block::Run;
 
 /// Query, key or value: where its heads stand in its tensor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Side {
+pub(crate) struct Side {
     /// Positions of a sequence.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// Numbers from one position to the next.
-    stride: usize,
+    pub(crate) stride: usize,
     /// The first column.
-    start: usize,
+    pub(crate) start: usize,
     n_heads: usize,
-    pub(super) d_head: usize,
+    pub(crate) d_head: usize,
 }
 
 impl Side {
@@ -74,23 +74,23 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 /// Sizes and settings, the same for every head.
-pub(super) struct Plan {
-    pub(super) batch: usize,
-    pub(super) q_len: usize,
-    pub(super) k_len: usize,
-    pub(super) n_heads: usize,
-    pub(super) n_key_heads: usize,
+pub(crate) struct Plan {
+    pub(crate) batch: usize,
+    pub(crate) q_len: usize,
+    pub(crate) k_len: usize,
+    pub(crate) n_heads: usize,
+    pub(crate) n_key_heads: usize,
     /// Query, key and value.
-    pub(super) sides: [Side; 3],
+    pub(crate) sides: [Side; 3],
     /// The result, laid out without gaps.
-    pub(super) out: Side,
-    pub(super) scale: f32,
-    pub(super) mask: Option<Mask>,
-    pub(super) options: AttentionOptions,
+    pub(crate) out: Side,
+    pub(crate) scale: f32,
+    pub(crate) mask: Option<Mask>,
+    pub(crate) options: AttentionOptions,
 }
 
 impl Plan {
-    pub(super) fn new(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Self> {
+    pub(crate) fn new(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Self> {
         let &[batch, q_len, _] = sides[0].var.shape() else {
             return shape("attention", "query", sides[0].var.shape(), "batch × length × width");
         };

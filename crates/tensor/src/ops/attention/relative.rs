@@ -22,7 +22,7 @@ pub struct Relative {
 
 impl Relative {
     /// The tables, keys first.
-    pub(super) fn tables(&self) -> Vec<Var> {
+    pub(crate) fn tables(&self) -> Vec<Var> {
         [&self.keys].into_iter().chain(&self.values).cloned().collect()
     }
 

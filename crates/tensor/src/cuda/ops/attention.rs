@@ -1,0 +1,186 @@
+//! Attention on a card; see [`crate::ops::attention`] and the kernels `attention_*.cu`.
+//!
+//! bf16 goes through tensor cores, f32 does not. The way back of short sequences is one kernel, that of others two: one
+//! for queries, which also makes rowsum(dO ∘ O), and one for keys and values. Patterns, a bias, relative positions and
+//! heads of more than 256 go through the processor.
+
+use super::attention_shape::{Kernel, MAX_HEAD, Shape};
+use crate::Result;
+use crate::cuda::{Argument, Array, Dtype, Family, Launch, args, through_host};
+use crate::ops::attention::{
+    self as host, AttentionOptions, Columns, Direction, Plan, Relative, Side, gradient_tensors,
+};
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+
+/// Attention of the first of `sides` to the others.
+pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Var> {
+    if !has_kernel(sides, options) {
+        return by_host(tape, sides, options);
+    }
+    let plan = Plan::new(tape, sides, options)?;
+    let dtype = sides[0].var.value().array().dtype();
+    let inputs = sides.map(|side| side.var.value().array().matching(dtype));
+    let cuda = inputs[0].cuda();
+    let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.card().clone());
+    let out = Array::new(cuda, dtype, plan.batch * plan.q_len * plan.out.width());
+    let logsumexp = Array::new(cuda, Dtype::F32, plan.batch * plan.n_heads * plan.q_len);
+    let call = Call { shape: Shape::new(&plan, dtype), plan, inputs, lengths };
+    call.forward(&out, &logsumexp);
+    let value = Tensor::on_card(&[call.plan.batch, call.plan.q_len, call.plan.out.width()], out.clone());
+    let recorded = sides.map(|side| side.var);
+    let saved = Saved {
+        vars: recorded.map(Clone::clone),
+        out: (!call.shape.is_short()).then_some(out),
+        logsumexp,
+        call,
+    };
+    Ok(tape.record(value, &recorded, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// The weights, computed on the processor.
+pub(crate) fn weights(sides: [Columns<'_>; 2], options: &AttentionOptions) -> Result<Tensor> {
+    let tables = options.relative.as_ref().map_or_else(Vec::new, Relative::tables);
+    let to_host = |var: &Var| Ok(Var::constant(var.value().to_host()?));
+    let tables = tables.iter().map(to_host).collect::<Result<Vec<_>>>()?;
+    let [query, key] = sides.map(|side| to_host(side.var));
+    let [query, key] = [Columns { var: &query?, ..sides[0] }, Columns { var: &key?, ..sides[1] }];
+    host::attention_weights(query, key, &options_of_host(options, &tables)?)
+}
+
+fn has_kernel(sides: [Columns<'_>; 3], options: &AttentionOptions) -> bool {
+    let is_plain = options.pattern.is_none() && options.bias.is_none() && options.relative.is_none();
+    let heads = options.n_key_heads.unwrap_or(options.n_heads).max(1);
+    is_plain && sides[1..].iter().all(|side| side.width / heads <= MAX_HEAD)
+}
+
+fn by_host(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Var> {
+    let tables = options.relative.as_ref().map_or_else(Vec::new, Relative::tables);
+    let inputs: Vec<&Var> = sides.iter().map(|side| side.var).chain(&tables).collect();
+    through_host(tape, &inputs, |tape, copies| {
+        let [query, key, value] = [0, 1, 2].map(|side| Columns { var: &copies[side], ..sides[side] });
+        host::attention(tape, query, key, value, &options_of_host(options, &copies[3..])?)
+    })
+}
+
+/// The same options with everything in the memory of the processor; `tables` are those of relative positions.
+fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<AttentionOptions> {
+    let relative = options.relative.as_ref().map(|relative| Relative {
+        max_distance: relative.max_distance,
+        keys: tables[0].clone(),
+        values: tables.get(1).cloned(),
+    });
+    let bias = options.bias.as_ref().map(Tensor::to_host).transpose()?;
+    Ok(AttentionOptions { relative, bias, ..options.clone() })
+}
+
+/// What all launches of one attention are given.
+struct Call {
+    plan: Plan,
+    shape: Shape,
+    inputs: [Array; 3],
+    lengths: Option<Array>,
+}
+
+impl Call {
+    fn forward(&self, out: &Array, logsumexp: &Array) {
+        let mut arguments = self.sides(&self.inputs.each_ref());
+        arguments.extend(args![out, logsumexp]);
+        self.launch(&self.shape.forward(), arguments, &[out]);
+    }
+
+    /// Pointer to the first column and stride, for each side.
+    fn sides(&self, arrays: &[&Array]) -> Vec<Argument> {
+        arrays.iter().zip(self.plan.sides).flat_map(|(array, side)| arguments_of(array, side)).collect()
+    }
+
+    /// `whole` are the arrays beside the inputs that are read or written like them.
+    fn launch(&self, kernel: &Kernel, mut arguments: Vec<Argument>, whole: &[&Array]) {
+        let Plan { q_len, k_len, n_heads, n_key_heads, ref sides, scale, mask, .. } = self.plan;
+        arguments.extend(args![q_len, k_len, n_heads, n_key_heads, sides[1].d_head, sides[2].d_head]);
+        let is_causal = self.plan.options.direction == Direction::Causal;
+        arguments.extend(args![u32::from(is_causal), u32::from(self.is_wide(whole)), scale]);
+        arguments.extend(args![self.lengths.as_ref(), mask]);
+        let launch = Launch {
+            file: kernel.file,
+            name: &kernel.name,
+            grid: kernel.grid,
+            block: kernel.block,
+            shared: kernel.shared,
+            family: Family::Attention,
+        };
+        self.inputs[0].cuda().launch(launch, &arguments);
+    }
+
+    /// Whether all rows of all heads begin at multiples of 16 bytes and end there.
+    fn is_wide(&self, whole: &[&Array]) -> bool {
+        let heads = self.plan.sides.iter().all(|side| side.d_head % 8 == 0);
+        let aligned = |array: &Array, side: Side| {
+            let bytes = array.dtype().bytes();
+            first_column(array, side) % 16 == 0 && (side.stride * bytes).is_multiple_of(16)
+        };
+        heads
+            && self.inputs.iter().zip(self.plan.sides).all(|(array, side)| aligned(array, side))
+            && whole.iter().all(|array| array.pointer() % 16 == 0)
+    }
+}
+
+fn first_column(array: &Array, side: Side) -> u64 {
+    array.pointer() + (side.start * array.dtype().bytes()) as u64
+}
+
+fn arguments_of(array: &Array, side: Side) -> [Argument; 2] {
+    [Argument::Pointer(first_column(array, side)), Argument::from(side.stride)]
+}
+
+/// What the way back needs to know.
+struct Saved {
+    vars: [Var; 3],
+    call: Call,
+    /// The result, where the way back reads it.
+    out: Option<Array>,
+    logsumexp: Array,
+}
+
+impl Saved {
+    fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
+        let dtype = self.call.inputs[0].dtype();
+        let d_out = gradient.array().to_dtype(dtype);
+        let make = |input: &Var, is_covered| {
+            let make = if is_covered { Array::new } else { Array::zeros };
+            Tensor::on_card(input.shape(), make(d_out.cuda(), dtype, input.value().len()))
+        };
+        let (tensors, place) = gradient_tensors(&self.vars, &self.call.plan.sides, make);
+        let targets = place.map(|place| tensors[place].1.array());
+        match &self.out {
+            None => self.backward_short(&d_out, targets),
+            Some(out) => self.backward_long(out, &d_out, targets),
+        }
+        for (input, gradient) in &tensors {
+            gradients.add(input, gradient);
+        }
+    }
+
+    /// All three gradients by one kernel.
+    fn backward_short(&self, d_out: &Array, targets: [&Array; 3]) {
+        let call = &self.call;
+        let mut arguments = call.sides(&call.inputs.each_ref());
+        arguments.extend(args![d_out, &self.logsumexp]);
+        arguments.extend(call.sides(&targets));
+        call.launch(&call.shape.backward(), arguments, &[d_out, targets[0], targets[1], targets[2]]);
+    }
+
+    /// dQ, then dK and dV.
+    fn backward_long(&self, out: &Array, d_out: &Array, targets: [&Array; 3]) {
+        let call = &self.call;
+        let delta = Array::new(d_out.cuda(), Dtype::F32, self.logsumexp.len());
+        let inputs = call.sides(&call.inputs.each_ref());
+        let mut to = call.sides(&targets);
+        let keys = to.split_off(2);
+        let whole = [d_out, targets[0], targets[1], targets[2]];
+        let given = args![out, d_out, &self.logsumexp, &delta];
+        call.launch(&call.shape.queries_backward(), [&inputs, &given[..], &to].concat(), &whole);
+        let given = args![d_out, &self.logsumexp, &delta];
+        call.launch(&call.shape.keys_backward(), [&inputs, &given[..], &keys].concat(), &whole);
+    }
+}

@@ -1,0 +1,201 @@
+//! Which kernel an attention goes through, on how many blocks, with how much shared memory.
+//!
+//! The numbers are those of `attention_*.cu`: a warp has 16 queries or keys in bf16 and 4 in f32; tiles of heads are filled
+//! up to 32, 64, 128 or 256 columns, and their rows padded.
+
+use crate::cuda::Dtype;
+use crate::ops::attention::Plan;
+
+/// Columns of the widest head.
+pub(super) const MAX_HEAD: usize = 256;
+
+/// Queries, and keys, up to which the way back is one kernel.
+const SHORT: usize = 64;
+
+/// Queries of a tile of the kernel for dK and dV, and what it knows of each: four words.
+const TILE_QUERIES: usize = 32;
+const KNOWN: usize = 16 * TILE_QUERIES;
+
+/// Keys, or queries, of a tile in f32.
+const TILE_F32: usize = 32;
+
+/// Bytes of drawn bits that a query may have, and those that are read past the last.
+const DRAWN: usize = 32;
+const SPARE: usize = 8;
+
+/// A kernel and how it is launched.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Kernel {
+    pub(super) file: &'static str,
+    pub(super) name: String,
+    pub(super) grid: [usize; 3],
+    pub(super) block: usize,
+    pub(super) shared: usize,
+}
+
+/// The sizes that matter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    batch: usize,
+    n_heads: usize,
+    n_key_heads: usize,
+    q_len: usize,
+    k_len: usize,
+    /// Columns of a tile.
+    columns: usize,
+    is_bf16: bool,
+}
+
+impl Shape {
+    pub(super) fn new(plan: &Plan, dtype: Dtype) -> Self {
+        let widest = plan.sides[1].d_head.max(plan.sides[2].d_head);
+        Self {
+            batch: plan.batch,
+            n_heads: plan.n_heads,
+            n_key_heads: plan.n_key_heads,
+            q_len: plan.q_len,
+            k_len: plan.k_len,
+            columns: widest.next_power_of_two().max(32),
+            is_bf16: dtype == Dtype::Bf16,
+        }
+    }
+
+    /// Whether the way back is one kernel.
+    pub(super) fn is_short(self) -> bool {
+        self.is_bf16 && self.q_len.max(self.k_len) <= SHORT && self.columns <= 128
+    }
+
+    pub(super) fn forward(self) -> Kernel {
+        let rows = self.rows(self.q_len);
+        let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
+        if !self.is_bf16 {
+            return self.f32("attention_forward_f32", grid, rows, 2 * TILE_F32 + rows);
+        }
+        let keys = if self.k_len <= 32 || self.columns == 256 { 32 } else { 64 };
+        let name = format!("attention_forward_bf16_{}_{keys}", self.columns);
+        let shared = self.tile(2 * keys + rows) + rows * DRAWN + SPARE;
+        Kernel { file: "attention_forward", name, grid, block: rows * 2, shared }
+    }
+
+    /// Of short sequences.
+    pub(super) fn backward(self) -> Kernel {
+        let is_grouped = self.n_heads != self.n_key_heads;
+        let keys = if self.k_len <= 32 && self.columns < 128 && !is_grouped { 32 } else { 64 };
+        let rows = self.q_len.next_multiple_of(16);
+        let kind = if is_grouped { "_grouped" } else { "" };
+        // Weights and their gradients, queries × keys.
+        let weights = 2 * rows * (keys + 8) * 2;
+        Kernel {
+            file: "attention_backward",
+            name: format!("attention_backward{kind}_bf16_{}_{keys}", self.columns),
+            grid: [self.batch * self.n_key_heads, 1, 1],
+            block: 32 * self.q_len.max(self.k_len).div_ceil(16).max(1),
+            shared: self.tile(2 * keys + 2 * rows) + weights + rows * DRAWN + SPARE,
+        }
+    }
+
+    /// dQ and rowsum(dO ∘ O).
+    pub(super) fn queries_backward(self) -> Kernel {
+        let rows = self.rows(self.q_len);
+        let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
+        if !self.is_bf16 {
+            return self.f32("attention_queries_f32", grid, rows, 2 * TILE_F32 + 2 * rows);
+        }
+        let keys = if self.columns <= 64 { 64 } else { 32 };
+        Kernel {
+            file: "attention_backward_long",
+            name: format!("attention_queries_bf16_{}", self.columns),
+            grid,
+            block: rows * 2,
+            shared: self.tile(2 * keys + 2 * rows) + rows * DRAWN + SPARE,
+        }
+    }
+
+    /// dK and dV; after the queries.
+    pub(super) fn keys_backward(self) -> Kernel {
+        let rows = self.rows(self.k_len);
+        let grid = [self.batch * self.n_key_heads, self.k_len.div_ceil(rows), 1];
+        if !self.is_bf16 {
+            return self.f32("attention_keys_f32", grid, rows, 2 * TILE_F32 + 2 * rows);
+        }
+        Kernel {
+            file: "attention_backward_long",
+            name: format!("attention_keys_bf16_{}", self.columns),
+            // Sums of more than 128 columns do not fit into registers.
+            grid: [grid[0], grid[1], self.columns.div_ceil(128)],
+            block: rows * 2,
+            shared: self.tile(2 * TILE_QUERIES + 2 * rows) + KNOWN + TILE_QUERIES * DRAWN + SPARE,
+        }
+    }
+
+    /// Queries or keys of a block, of `len`: four warps' if there are as many, less where tiles are wide.
+    fn rows(self, len: usize) -> usize {
+        let a_warp = if self.is_bf16 { 16 } else { 4 };
+        let warps = if self.is_bf16 && self.columns == 256 { 2 } else { 4 };
+        a_warp * len.div_ceil(a_warp).clamp(1, warps)
+    }
+
+    /// Bytes of a bf16 tile.
+    fn tile(self, rows: usize) -> usize {
+        rows * (self.columns + 8) * 2
+    }
+
+    fn f32(self, name: &str, grid: [usize; 3], rows: usize, tile_rows: usize) -> Kernel {
+        Kernel {
+            file: "attention_f32",
+            name: format!("{name}_{}", self.columns),
+            grid,
+            block: rows * 8,
+            shared: tile_rows * (self.columns + 4) * 4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(q_len: usize, k_len: usize, columns: usize) -> Shape {
+        Shape { batch: 256, n_heads: 8, n_key_heads: 8, q_len, k_len, columns, is_bf16: true }
+    }
+
+    #[test]
+    fn short_sequences_take_one_block_a_head() {
+        let shape = shape(32, 32, 64);
+        assert!(shape.is_short());
+        let name = "attention_forward_bf16_64_32".into();
+        let forward =
+            Kernel { file: "attention_forward", name, grid: [2048, 1, 1], block: 64, shared: 14_856 };
+        assert_eq!(shape.forward(), forward);
+        let name = "attention_backward_bf16_64_32".into();
+        let backward =
+            Kernel { file: "attention_backward", name, grid: [2048, 1, 1], block: 64, shared: 24_584 };
+        assert_eq!(shape.backward(), backward);
+    }
+
+    #[test]
+    fn every_kernel_fits_into_the_shared_memory_of_small_cards() {
+        for columns in [32, 64, 128, 256] {
+            for is_bf16 in [true, false] {
+                for len in [1, 17, 32, 64, 65, 5000] {
+                    let shape = Shape { is_bf16, ..shape(len, len, columns) };
+                    let mut kernels = vec![shape.forward(), shape.queries_backward(), shape.keys_backward()];
+                    if shape.is_short() {
+                        kernels.push(shape.backward());
+                    }
+                    for kernel in kernels {
+                        assert!(kernel.shared <= 99 << 10, "{kernel:?}");
+                        assert!((32..=128).contains(&kernel.block), "{kernel:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_a_shape_too() {
+        assert_eq!(shape(0, 5, 64).forward().grid, [2048, 0, 1]);
+        assert_eq!(shape(0, 5, 64).backward().block, 32);
+        assert_eq!(shape(0, 0, 64).keys_backward().grid, [2048, 0, 1]);
+    }
+}

@@ -1,0 +1,449 @@
+//! Every operation on a card against the processor: values and gradients, in f32, tf32 and bf16.
+//!
+//! Both sides are given the same numbers, rounded to bf16, so that what differs is the arithmetic. The error is
+//! ‖card − processor‖ / ‖processor‖ over all numbers of an output or a gradient. Where no card can be used, the tests say
+//! why and pass.
+
+use polyhead_tensor::ops::attention::{AttentionOptions, Columns, Direction, attention};
+use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::dropout::{add_dropped, dropout};
+use polyhead_tensor::ops::elementwise as each;
+use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
+use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
+use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
+use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
+use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
+use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
+use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
+use polyhead_tensor::ops::rms_norm::rms_norm;
+use polyhead_tensor::ops::rotary::{RotaryOptions, RotaryTable, rotary};
+use polyhead_tensor::ops::shape::{concat, index_select, slice, split, transpose};
+use polyhead_tensor::ops::softmax::{log_softmax, softmax};
+use polyhead_tensor::{Device, Indices, Math, Parameters, Result, StepKey, Tape, Tensor, Var};
+
+use crate::gradient::numbers;
+
+/// The card in the given mode; tells why where there is none.
+pub(crate) fn card(math: Math) -> Option<Device> {
+    match Device::open("cuda", math) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// What counts as equal.
+fn tolerance(math: Math) -> f64 {
+    match math {
+        Math::F32 => 1e-5,
+        Math::Tf32 => 2e-3,
+        Math::Bf16 => 1.5e-2,
+    }
+}
+
+/// An input of an operation: what layers hand on, or a parameter.
+enum Input {
+    Activation(Tensor),
+    Parameter(Tensor),
+}
+
+fn rounded(tensor: &Tensor) -> Tensor {
+    let data = tensor.data().iter().map(|x| f32::from_bits((x.to_bits() + 0x8000) & 0xffff_0000)).collect();
+    Tensor::new(tensor.shape(), data)
+}
+
+fn activation(shape: &[usize], stream: u64) -> Input {
+    Input::Activation(rounded(&numbers(shape, stream, [-1.0, 1.0])))
+}
+
+fn parameter(shape: &[usize], stream: u64) -> Input {
+    Input::Parameter(rounded(&numbers(shape, stream, [-0.5, 0.5])))
+}
+
+type Operation<'a> = &'a dyn Fn(&Tape, &[Var], &Device) -> Result<Var>;
+
+/// The output of an operation and the gradients of Σ weights·output, all on the processor.
+fn run(device: &Device, inputs: &[Input], operation: Operation<'_>) -> Result<(Tensor, Vec<Tensor>)> {
+    let mut parameters = Parameters::default();
+    for (index, input) in inputs.iter().enumerate() {
+        if let Input::Parameter(value) = input {
+            parameters.add(index.to_string(), value.clone());
+        }
+    }
+    let parameters = parameters.to_device(device)?;
+    let mut key = StepKey::new(device);
+    key.set(3, 5);
+    let tape = Tape::training_with(&key);
+    let mut vars = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        vars.push(match input {
+            Input::Activation(value) => tape.input(value.to_device(device)?),
+            Input::Parameter(_) => {
+                tape.parameter(&parameters, parameters.find(&index.to_string()).expect("just added"))
+            }
+        });
+    }
+    let output = operation(&tape, &vars, device)?;
+    let loss = if output.value().len() == 1 {
+        output.clone()
+    } else {
+        let weights = rounded(&numbers(output.shape(), 99, [-1.0, 1.0])).to_device(device)?;
+        sum(&tape, &each::mul(&tape, &output, &Var::constant(weights))?, Over::All)?
+    };
+    let gradients = tape.backward(&loss);
+    let of = |var: &Var| gradients.of(var).map_or_else(|| Ok(Tensor::zeros(var.shape())), Tensor::to_host);
+    let found = vars.iter().map(of).collect::<Result<_>>()?;
+    Ok((output.value().to_host()?, found))
+}
+
+fn error(found: &Tensor, expected: &Tensor) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let square = |x: f64| x * x;
+    let pairs = found.data().iter().zip(expected.data());
+    let off: f64 = pairs.map(|(&a, &b)| square(f64::from(a) - f64::from(b))).sum();
+    let size: f64 = expected.data().iter().map(|&b| square(f64::from(b))).sum();
+    if size == 0.0 { off.sqrt() } else { (off / size).sqrt() }
+}
+
+/// All comparisons of one mode; each is told, and those that are off make the test fail at its end.
+struct Table {
+    device: Device,
+    math: Math,
+    failed: Vec<String>,
+}
+
+impl Table {
+    fn check(&mut self, name: &str, inputs: &[Input], operation: Operation<'_>) {
+        let (expected, expected_gradients) =
+            run(&Device::Cpu, inputs, operation).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let outcome = run(&self.device, inputs, operation);
+        let (found, gradients) = match outcome {
+            Ok(found) => found,
+            Err(error) => {
+                println!("{:<5} {name:<44} {error}", self.math.name());
+                return self.failed.push(name.into());
+            }
+        };
+        let mut errors = vec![error(&found, &expected)];
+        errors.extend(gradients.iter().zip(&expected_gradients).map(|(a, b)| error(a, b)));
+        let worst = errors.iter().copied().fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
+        let fits = worst <= tolerance(self.math);
+        let list: Vec<String> = errors.iter().map(|error| format!("{error:.1e}")).collect();
+        let verdict = if fits { "" } else { "  OFF" };
+        println!("{:<5} {name:<44} {}{verdict}", self.math.name(), list.join(" "));
+        if !fits {
+            self.failed.push(name.into());
+        }
+    }
+}
+
+fn ids(numbers: &[u32], device: &Device) -> Result<Indices> {
+    Indices::from(numbers).to_device(device)
+}
+
+fn all_operations(table: &mut Table) {
+    linears(table);
+    attentions(table);
+    norms(table);
+    single_numbers(table);
+    tables(table);
+    losses(table);
+    shapes(table);
+}
+
+fn linears(table: &mut Table) {
+    for (name, function) in [
+        ("none", Activation::None),
+        ("relu", Activation::Relu),
+        ("gelu", Activation::Gelu),
+        ("gelu_tanh", Activation::GeluTanh),
+        ("quick_gelu", Activation::QuickGelu),
+        ("silu", Activation::Silu),
+        ("tanh", Activation::Tanh),
+        ("sigmoid", Activation::Sigmoid),
+    ] {
+        let inputs = [activation(&[3, 5, 24], 1), parameter(&[40, 24], 2), parameter(&[40], 3)];
+        table.check(&format!("linear {name}, bias, dropout"), &inputs, &|tape, vars, _| {
+            let options = LinearOptions { activation: function, dropout: 0.3 };
+            linear(tape, &vars[0], &vars[1], Some(&vars[2]), options)
+        });
+    }
+    for [rows, d_in, d_out] in [[7, 12, 20], [1, 8, 8], [130, 64, 200], [33, 7, 9]] {
+        let inputs = [activation(&[rows, d_in], 4), parameter(&[d_out, d_in], 5)];
+        table.check(&format!("linear {rows}×{d_in}→{d_out}, no bias"), &inputs, &|tape, vars, _| {
+            linear(tape, &vars[0], &vars[1], None, LinearOptions::default())
+        });
+    }
+    let inputs = [activation(&[4, 16], 6), parameter(&[16, 16], 7), parameter(&[16], 8)];
+    table.check("linear twice with the same weight", &inputs, &|tape, vars, _| {
+        let once = linear(tape, &vars[0], &vars[1], Some(&vars[2]), LinearOptions::default())?;
+        linear(tape, &once, &vars[1], Some(&vars[2]), LinearOptions::default())
+    });
+}
+
+/// batch, heads, key heads, q_len, k_len, d_key, d_value.
+const ATTENTIONS: &[([usize; 7], &str)] = &[
+    ([2, 3, 3, 4, 5, 8, 8], "tiny"),
+    ([2, 4, 2, 7, 9, 16, 16], "grouped"),
+    ([2, 2, 2, 6, 6, 24, 40], "d_key 24, d_value 40"),
+    ([4, 4, 4, 24, 24, 64, 64], "T-small"),
+    ([3, 8, 8, 32, 32, 64, 64], "T-base"),
+    ([3, 4, 4, 17, 40, 32, 32], "d_head 32"),
+    ([2, 2, 2, 64, 64, 64, 64], "64"),
+    ([2, 2, 1, 33, 70, 64, 64], "33×70"),
+    ([1, 2, 2, 200, 300, 64, 64], "200×300"),
+    ([1, 1, 1, 130, 130, 128, 128], "d_head 128"),
+    ([1, 1, 1, 40, 50, 256, 256], "d_head 256"),
+];
+
+fn attentions(table: &mut Table) {
+    for &([batch, n_heads, n_key_heads, q_len, k_len, d_key, d_value], name) in ATTENTIONS {
+        for (direction, how) in [(Direction::Both, "both"), (Direction::Causal, "causal")] {
+            for dropout in [0.0, 0.25] {
+                let inputs = [
+                    activation(&[batch, q_len, n_heads * d_key], 11),
+                    activation(&[batch, k_len, n_key_heads * d_key], 12),
+                    activation(&[batch, k_len, n_key_heads * d_value], 13),
+                ];
+                let lengths: Vec<u32> =
+                    (0..batch).map(|row| (k_len - row * k_len / batch.max(2)) as u32).collect();
+                let title = format!("attention {name} {how} {dropout}");
+                table.check(&title, &inputs, &|tape, vars, device| {
+                    let options = AttentionOptions {
+                        n_heads,
+                        n_key_heads: Some(n_key_heads),
+                        direction,
+                        key_lengths: Some(ids(&lengths, device)?),
+                        dropout,
+                        ..AttentionOptions::default()
+                    };
+                    attention(tape, &vars[0], &vars[1], &vars[2], &options)
+                });
+            }
+        }
+    }
+    let inputs = [activation(&[3, 6, 3 * 32], 14)];
+    table.check("attention of columns, one row empty", &inputs, &|tape, vars, device| {
+        let lengths = Some(ids(&[6, 0, 2], device)?);
+        let options = AttentionOptions { n_heads: 2, key_lengths: lengths, ..AttentionOptions::default() };
+        let [query, key, value] =
+            [0, 1, 2].map(|part| Columns { var: &vars[0], start: part * 32, width: 32 });
+        attention(tape, query, key, value, &options)
+    });
+    table.check("attention of some columns", &[activation(&[2, 5, 80], 15)], &|tape, vars, _| {
+        let options = AttentionOptions { n_heads: 2, ..AttentionOptions::default() };
+        let [query, key, value] = [0, 24, 56].map(|start| Columns {
+            var: &vars[0],
+            start,
+            width: if start == 56 { 24 } else { 16 },
+        });
+        attention(tape, query, key, value, &options)
+    });
+}
+
+fn norms(table: &mut Table) {
+    for width in [8, 20, 256, 512, 1000, 1024, 3000] {
+        for dropout in [0.0, 0.2] {
+            let options = NormOptions { dropout, ..NormOptions::default() };
+            let inputs = || {
+                [
+                    activation(&[3, 11, width], 21),
+                    activation(&[3, 11, width], 22),
+                    parameter(&[width], 23),
+                    parameter(&[width], 24),
+                ]
+            };
+            table.check(&format!("layer_norm {width}, residual, {dropout}"), &inputs(), &|tape, vars, _| {
+                layer_norm(tape, &vars[0], Some(&vars[1]), [&vars[2], &vars[3]], options)
+            });
+            table.check(&format!("layer_norm {width}, alone, {dropout}"), &inputs(), &|tape, vars, _| {
+                layer_norm(tape, &vars[0], None, [&vars[2], &vars[3]], options)
+            });
+            table.check(&format!("rms_norm {width}, residual, {dropout}"), &inputs(), &|tape, vars, _| {
+                rms_norm(tape, &vars[0], Some(&vars[1]), &vars[2], options)
+            });
+        }
+    }
+    let inputs = [activation(&[5, 64], 25), parameter(&[64], 26), parameter(&[64], 27)];
+    table.check("layer_norm of a residual that is x", &inputs, &|tape, vars, _| {
+        layer_norm(tape, &vars[0], Some(&vars[0]), [&vars[1], &vars[2]], NormOptions::default())
+    });
+}
+
+fn single_numbers(table: &mut Table) {
+    let pair = |shape: &[usize]| [activation(shape, 31), activation(shape, 32)];
+    table.check("add", &pair(&[5, 40]), &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
+    table.check("add, odd length", &pair(&[5, 7]), &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
+    table.check("add of x and x", &pair(&[5, 8]), &|tape, vars, _| each::add(tape, &vars[0], &vars[0]));
+    table.check("sub", &pair(&[5, 40]), &|tape, vars, _| each::sub(tape, &vars[0], &vars[1]));
+    table.check("mul", &pair(&[5, 40]), &|tape, vars, _| each::mul(tape, &vars[0], &vars[1]));
+    let divided = [activation(&[5, 40], 33), Input::Activation(rounded(&numbers(&[5, 40], 34, [1.0, 2.0])))];
+    table.check("div", &divided, &|tape, vars, _| each::div(tape, &vars[0], &vars[1]));
+    let wide = [activation(&[4, 3, 10], 35), activation(&[10], 36)];
+    table.check("add, repeated rows", &wide, &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
+    table.check("scale", &pair(&[5, 40]), &|tape, vars, _| Ok(each::scale(tape, &vars[0], 0.3)));
+    type Function = fn(&Tape, &Var) -> Var;
+    let functions: [(&str, Function); 10] = [
+        ("neg", each::neg),
+        ("square", each::square),
+        ("exp", each::exp),
+        ("tanh", each::tanh),
+        ("sigmoid", each::sigmoid),
+        ("relu", each::relu),
+        ("gelu", each::gelu),
+        ("gelu_tanh", each::gelu_tanh),
+        ("quick_gelu", each::quick_gelu),
+        ("silu", each::silu),
+    ];
+    for (name, function) in functions {
+        table.check(name, &[activation(&[5, 40], 37)], &|tape, vars, _| Ok(function(tape, &vars[0])));
+    }
+    for (name, function) in [("sqrt", each::sqrt as Function), ("ln", each::ln)] {
+        let positive = [Input::Activation(rounded(&numbers(&[5, 40], 38, [0.5, 2.0])))];
+        table.check(name, &positive, &|tape, vars, _| Ok(function(tape, &vars[0])));
+    }
+    for shape in [&[6, 128][..], &[3, 50], &[1000]] {
+        table.check(&format!("dropout {shape:?}"), &[activation(shape, 39)], &|tape, vars, _| {
+            dropout(tape, &vars[0], 0.4)
+        });
+        table.check(&format!("add_dropped {shape:?}"), &pair(shape), &|tape, vars, _| {
+            add_dropped(tape, &vars[0], &vars[1], 0.4)
+        });
+    }
+}
+
+fn tables(table: &mut Table) {
+    let many: Vec<u32> = (0..3000_u32).map(|n| if n % 3 == 0 { 1 } else { n * n % 97 }).collect();
+    for (name, list, length, d_model) in
+        [("few", &[3, 0, 3, 5, 3, 1][..], 3, 20), ("many", &many[..], 30, 64), ("odd", &[1, 2, 3], 1, 7)]
+    {
+        table.check(
+            &format!("embedding, {name}"),
+            &[parameter(&[100, d_model], 41)],
+            &|tape, vars, device| {
+                let positions = Some(rounded(&numbers(&[40, d_model], 42, [-1.0, 1.0])));
+                let options = EmbeddingOptions { scale: 4.0, positions };
+                embedding(tape, &ids(list, device)?, length, &vars[0], &options)
+            },
+        );
+    }
+    table.check("embedding, used twice", &[parameter(&[50, 16], 43)], &|tape, vars, device| {
+        let options = EmbeddingOptions::default();
+        let once = embedding(tape, &ids(&[4, 4, 9], device)?, 3, &vars[0], &options)?;
+        let twice = embedding(tape, &ids(&[9, 0, 4], device)?, 3, &vars[0], &options)?;
+        each::add(tape, &once, &twice)
+    });
+}
+
+fn losses(table: &mut Table) {
+    let smooth = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(0) };
+    for vocab_size in [11, 100, 1000, 8000, 40_000] {
+        let targets: Vec<u32> = (0..12).map(|row| if row % 4 == 3 { 0 } else { row * 7 % 11 }).collect();
+        let logits = || Input::Activation(rounded(&numbers(&[12, vocab_size], 51, [-4.0, 4.0])));
+        table.check(&format!("cross_entropy {vocab_size}"), &[logits()], &|tape, vars, device| {
+            cross_entropy(tape, &vars[0], &ids(&targets, device)?, smooth)
+        });
+        table.check(&format!("r_drop {vocab_size}"), &[logits()], &|tape, vars, device| {
+            let options = RDropOptions { weight: 1.5, cross_entropy: smooth };
+            Ok(r_drop(tape, &vars[0], &ids(&targets[..6], device)?, options)?.loss)
+        });
+        let layer =
+            || [activation(&[12, 16], 52), parameter(&[vocab_size, 16], 53), parameter(&[vocab_size], 54)];
+        table.check(&format!("output_cross_entropy {vocab_size}"), &layer(), &|tape, vars, device| {
+            let layer = OutputLayer { x: &vars[0], weight: &vars[1], bias: Some(&vars[2]) };
+            let loss = output_cross_entropy(tape, layer, &ids(&targets, device)?, smooth)?;
+            Ok(each::scale(tape, &loss, 0.7))
+        });
+        table.check(&format!("output_r_drop {vocab_size}"), &layer(), &|tape, vars, device| {
+            let layer = OutputLayer { x: &vars[0], weight: &vars[1], bias: Some(&vars[2]) };
+            let options = RDropOptions { weight: 1.5, cross_entropy: smooth };
+            Ok(output_r_drop(tape, layer, &ids(&targets[..6], device)?, options)?.loss)
+        });
+    }
+    for width in [5, 64, 300] {
+        table.check(&format!("softmax {width}"), &[activation(&[6, width], 55)], &|tape, vars, _| {
+            Ok(softmax(tape, &vars[0]))
+        });
+        table.check(&format!("log_softmax {width}"), &[activation(&[6, width], 56)], &|tape, vars, _| {
+            Ok(log_softmax(tape, &vars[0]))
+        });
+    }
+}
+
+fn shapes(table: &mut Table) {
+    let one = || [activation(&[4, 6, 8], 61)];
+    table.check("sum over an axis", &one(), &|tape, vars, _| sum(tape, &vars[0], Over::Axis(1)));
+    table.check("mean over an axis", &one(), &|tape, vars, _| mean(tape, &vars[0], Over::Axis(1)));
+    table.check("max over an axis", &one(), &|tape, vars, _| max(tape, &vars[0], Over::Axis(1)));
+    let turns = RotaryTable::new(8, 20, RotaryOptions::default()).unwrap();
+    table.check("rotary", &one(), &|tape, vars, _| rotary(tape, &vars[0], &turns, 3));
+    table.check("transpose", &one(), &|tape, vars, _| transpose(tape, &vars[0], [0, 1]));
+    table.check("slice", &one(), &|tape, vars, _| slice(tape, &vars[0], 2, 1..5));
+    table.check("split", &one(), &|tape, vars, _| Ok(split(tape, &vars[0], 2, &[3, 5])?.remove(1)));
+    table.check("index_select", &one(), &|tape, vars, _| index_select(tape, &vars[0], &[3, 1, 1]));
+    let two = [activation(&[4, 6, 8], 62), activation(&[4, 2, 8], 63)];
+    table.check("concat", &two, &|tape, vars, _| concat(tape, &[&vars[0], &vars[1]], 1));
+    let sides = [activation(&[3, 5, 7], 64), activation(&[3, 7, 6], 65)];
+    table
+        .check("matmul", &sides, &|tape, vars, _| matmul(tape, &vars[0], &vars[1], MatmulOptions::default()));
+}
+
+#[test]
+fn every_operation_on_a_card_is_that_of_the_processor() {
+    let mut failed = Vec::new();
+    for math in [Math::F32, Math::Tf32, Math::Bf16] {
+        let Some(device) = card(math) else { return };
+        println!("{} on {device:?}: largest allowed {:.1e}", math.name(), tolerance(math));
+        let mut table = Table { device, math, failed: Vec::new() };
+        all_operations(&mut table);
+        failed.extend(table.failed.into_iter().map(|name| format!("{}: {name}", math.name())));
+    }
+    assert!(failed.is_empty(), "{} are off:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// A layer's way there and back, recorded and replayed on other numbers, has the bits of the same work done directly.
+#[test]
+fn a_replayed_graph_has_the_bits_of_the_work_it_recorded() {
+    for math in [Math::F32, Math::Bf16] {
+        let Some(device) = card(math) else { return };
+        let mut parameters = Parameters::default();
+        let weight = parameters.add("weight", numbers(&[64, 64], 71, [-0.3, 0.3]));
+        let parameters = parameters.to_device(&device).unwrap();
+        let table = parameters.find("weight").unwrap();
+        let list = Indices::from([0, 1, 2, 3]).to_device(&device).unwrap();
+        let mut key = StepKey::new(&device);
+        let step = |key: &StepKey| -> Result<Tensor> {
+            let tape = Tape::training_with(key);
+            let var = tape.parameter(&parameters, weight);
+            let x = embedding(
+                &tape,
+                &list,
+                2,
+                &tape.parameter(&parameters, table),
+                &EmbeddingOptions::default(),
+            )?;
+            let options = LinearOptions { activation: Activation::Relu, dropout: 0.5 };
+            let y = linear(&tape, &x, &var, None, options)?;
+            let layer = OutputLayer { x: &y, weight: &var, bias: None };
+            let loss = output_cross_entropy(&tape, layer, &list, CrossEntropyOptions::default())?;
+            let gradients = tape.backward(&loss);
+            Ok(gradients.of(&var).expect("the loss hangs on it").clone())
+        };
+        let mut direct = Vec::new();
+        for number in 0..3 {
+            list.write(&[number, 7, 2 * number, 5]);
+            key.set(1, u64::from(number));
+            direct.push(device.scratch(|| step(&key).unwrap().to_host().unwrap()));
+        }
+        let (gradient, graph) = device.record(|| step(&key)).unwrap();
+        for (number, expected) in direct.iter().enumerate() {
+            let number = number as u32;
+            list.write(&[number, 7, 2 * number, 5]);
+            key.set(1, u64::from(number));
+            graph.replay();
+            assert_eq!(gradient.to_host().unwrap().data(), expected.data(), "{math:?}, step {number}");
+        }
+    }
+}
