@@ -157,7 +157,7 @@ impl SelfAttention {
             ..sight.on(self.shape.options(self.dropout))
         };
         if pass.capture.wants(site) {
-            pass.capture.weights(site, &attention_weights(query, key, &options)?);
+            pass.capture.weights(site, &attention_weights(query, key, &options)?.to_host()?);
         }
         let context = attention(pass.tape, query, key, value, &options)?;
         self.output.forward(pass, &context)
@@ -273,7 +273,7 @@ impl CrossAttention {
         let value = Columns { var: key_value, start: d_keys, width: d_values };
         let options = sight.on(self.shape.options(self.dropout));
         if pass.capture.wants(site) {
-            pass.capture.weights(site, &attention_weights(&query, key, &options)?);
+            pass.capture.weights(site, &attention_weights(&query, key, &options)?.to_host()?);
         }
         self.output.forward(pass, &attention(pass.tape, &query, key, value, &options)?)
     }
