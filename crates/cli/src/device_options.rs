@@ -1,8 +1,13 @@
 //! Options about graphics cards that several commands have.
 
 use clap::ValueEnum;
-use polyhead_tensor::Math;
+use polyhead_tensor::{Device, Math};
 use polyhead_train::config::Dtype;
+
+/// A name that a device can have.
+pub(crate) fn device_name(text: &str) -> Result<String, String> {
+    Device::check_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+}
 
 /// Numbers that a card computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -92,6 +92,15 @@ impl Indices {
         }
     }
 
+    /// The same numbers in the memory of the processor; waits for the card that has them.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn to_host(&self) -> Result<Self> {
+        match &self.card {
+            None => Ok(self.clone()),
+            Some(card) => Ok(card.read::<u32>()?.into()),
+        }
+    }
+
     /// The numbers on the card.
     #[cfg(feature = "cuda")]
     pub(crate) fn card(&self) -> &crate::cuda::Array {

@@ -12,7 +12,7 @@ use polyhead_train::event::Ending;
 use polyhead_train::{Outcome, RunOptions, Start, train};
 
 use self::view::View;
-use crate::device_options::CardDtype;
+use crate::device_options::{CardDtype, device_name};
 use crate::report::{note, print_text, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N")]
     max_minutes: Option<f64>,
     /// Where to train: auto, cpu or cuda:0 [default: `train.device` of the recipe, auto there]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = device_name)]
     device: Option<String>,
     /// Numbers to compute with [default: `train.dtype` of the recipe: bf16 on a card, f32 on the processor]
     #[arg(long, value_enum)]

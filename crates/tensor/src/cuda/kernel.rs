@@ -35,6 +35,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "attention_forward",
     "best_tokens",
     "cached_attention",
+    "optim",
     "reorder",
     "step_input",
 ];
@@ -342,7 +343,8 @@ mod tests {
         }
         for (file, _) in SOURCES {
             for capability in [(8, 0), (9, 0)] {
-                let image = compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
+                let image =
+                    compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
                 assert!(image.starts_with(b"\x7fELF"), "{file}.cu is no machine code");
             }
         }

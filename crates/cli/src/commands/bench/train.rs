@@ -25,7 +25,7 @@ use polyhead_train::memory::peak;
 use serde::Serialize;
 
 use self::workload::{Sizes, Workload};
-use crate::device_options::CardDtype;
+use crate::device_options::{CardDtype, device_name};
 use crate::report::{Misuse, thread_pool};
 
 const EXAMPLES: &str = "Examples:
@@ -48,7 +48,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     config: Option<PathBuf>,
     /// Where to run: cpu, cuda:0, or auto
-    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = device_name)]
     device: String,
     /// Numbers to compute with; the processor computes in f32
     #[arg(long, value_enum, default_value_t = CardDtype::F32)]

@@ -32,7 +32,13 @@ pub(crate) fn apply(y: &Array, bias: Option<&Array>, activation: Activation, mas
     launch(y, bias, [y.len() / columns, columns], activation, mask);
 }
 
-fn launch(y: &Array, bias: Option<&Array>, [rows, columns]: [usize; 2], activation: Activation, mask: Option<Mask>) {
+fn launch(
+    y: &Array,
+    bias: Option<&Array>,
+    [rows, columns]: [usize; 2],
+    activation: Activation,
+    mask: Option<Mask>,
+) {
     let cuda = y.cuda();
     let warps = rows * columns.div_ceil(SPAN);
     let launch = Launch {

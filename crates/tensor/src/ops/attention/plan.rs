@@ -26,7 +26,7 @@ pub(crate) struct Side {
 
 impl Side {
     /// Columns of all heads.
-    pub(super) fn width(self) -> usize {
+    pub(crate) fn width(self) -> usize {
         self.n_heads * self.d_head
     }
 
