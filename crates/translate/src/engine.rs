@@ -63,9 +63,7 @@ impl Engine {
                 let message = format!("int8 on {}, expected f32, tf32 or bf16 there", options.device.name());
                 return Err(Error::request(message, "only the processor computes with bytes"));
             }
-            // Frozen ones need no memory for gradients.
-            let ids: Vec<_> = parameters.declared().map(|(id, ..)| id).collect();
-            ids.into_iter().for_each(|id| parameters.freeze(id));
+            parameters.freeze_all();
             parameters = parameters.to_device(&options.device).map_err(polyhead_models::Error::from)?;
         }
         let (shortlist, turn) = (None, Mutex::new(()));
