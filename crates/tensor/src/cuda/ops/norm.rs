@@ -83,7 +83,7 @@ impl Norm<'_> {
             inverse,
             mask: self.mask,
             places: [Some(self.x), self.residual, Some(self.gamma), self.beta]
-                .map(|var| var.map(|var| var.place())),
+                .map(|var| var.map(Var::place)),
         };
         let value = Tensor::on_card(self.x.shape(), y);
         let inputs: Vec<&Var> =
