@@ -385,6 +385,21 @@ impl Gradients {
         card.is_some_and(crate::cuda::Slot::has_home)
     }
 
+    /// Where work of the main stream writes the gradient of `input`, and what it adds to; for work that writes several at
+    /// once. Nothing if nobody asks.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::Place> {
+        let mut found = None;
+        self.update_from(input, |out, before| {
+            found = Some(crate::cuda::Place { out: out.clone(), before: before.cloned() });
+        });
+        let is_added = found.as_ref().is_some_and(|place| place.before.is_some());
+        if let Some(card) = input.node.and_then(|node| self.slots[node].card.as_ref()).filter(|_| is_added) {
+            card.meet();
+        }
+        found
+    }
+
     /// The same for work that can read what is there so far in another place than it writes: it is given where to write
     /// and what to add to.
     #[cfg(feature = "cuda")]

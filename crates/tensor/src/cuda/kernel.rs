@@ -28,11 +28,22 @@ macro_rules! sources {
 
 /// All kernel files.
 const SOURCES: &[(&str, &str)] = sources![
+    "activation",
     "arrays",
     "attention_backward",
     "attention_backward_long",
     "attention_f32",
     "attention_forward",
+    "column_sum",
+    "cross_entropy",
+    "dropout",
+    "elementwise",
+    "embedding",
+    "norm",
+    "optim",
+    "r_drop",
+    "rotary",
+    "softmax",
 ];
 
 /// Compiled files and their functions.
@@ -338,7 +349,8 @@ mod tests {
         }
         for (file, _) in SOURCES {
             for capability in [(8, 0), (9, 0)] {
-                let image = compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
+                let image =
+                    compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
                 assert!(image.starts_with(b"\x7fELF"), "{file}.cu is no machine code");
             }
         }

@@ -149,6 +149,40 @@ __device__ __forceinline__ u32 warp_keep_bits(const Dropout &d, uint2 key, u64 f
     return chosen >> (lane / 16 * 16 + lane % 2 * 8) & 0xffu;
 }
 
+// The same where `first` is a multiple of 8 only: the 256 numbers may touch a third block of 128, drawn by a second Philox.
+__device__ __forceinline__ u32 warp_keep_bits_from(const Dropout &d, uint2 key, u64 first) {
+    if (first % 128 == 0) return warp_keep_bits(d, key, first);
+    const u32 lane = threadIdx.x % WARP, at = u32(first % 128) + 8 * lane;
+    const u64 counter = first / 128 * 16 + lane;
+    const u32 near = keep_bits(d, key, counter), far = keep_bits(d, key, counter + WARP);
+    const u32 wanted = at % 128 / 16;
+    u32 chosen = 0;
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+        const u32 low = __ballot_sync(ALL_LANES, near >> j & 1), high = __ballot_sync(ALL_LANES, far >> j & 1);
+        chosen = j == wanted ? (at < 256 ? low : high) : chosen;
+    }
+    return chosen >> (at / 128 % 2 * 16 + at % 16) & 0xffu;
+}
+
+// Eight numbers of which `count` may be touched (0 … 8), the others read as 0; fast where they are all there and aligned.
+template <typename T> __device__ __forceinline__ Eight load_some(const T *from, u32 count) {
+    if (count >= 8 && reinterpret_cast<u64>(from) % 16 == 0) return load8(from);
+    Eight v;
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) v.x[i] = i < count ? to_float(from[i]) : 0.0f;
+    return v;
+}
+template <typename T> __device__ __forceinline__ void store_some(T *to, const Eight &v, u32 count) {
+    if (count >= 8 && reinterpret_cast<u64>(to) % 16 == 0) return store8(to, v);
+#pragma unroll
+    for (u32 i = 0; i < 8; i++)
+        if (i < count) to[i] = from_float<T>(v.x[i]);
+}
+
+// How many of eight numbers from `at` on lie before `end`.
+__device__ __forceinline__ u32 some(u64 at, u64 end) { return at >= end ? 0u : end - at < 8 ? u32(end - at) : 8u; }
+
 // ---- Tiles for tensor cores: bf16 in shared memory, products of 16 × 8 × 16 with sums in f32 (sm_80 and later). ----
 //
 // A tile is a matrix in shared memory whose rows have 8 numbers of padding: then the eight rows that one ldmatrix reads

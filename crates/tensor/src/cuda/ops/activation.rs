@@ -1,23 +1,98 @@
-//! Stub; the body comes from a colleague.
-use crate::cuda::Array;
+//! What follows the product of a linear layer on a card: bias, activation, dropout, and the way back.
+
+use super::column_sum::{self, Partials};
+use crate::cuda::{Array, Family, Launch, args};
 use crate::ops::dropout::Mask;
 use crate::ops::linear::Activation;
+
+/// Numbers of a warp at a time.
+const SPAN: usize = 256;
+
+/// As the kernels count them.
+fn code(activation: Activation) -> u32 {
+    match activation {
+        Activation::None => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::GeluTanh => 3,
+        Activation::QuickGelu => 4,
+        Activation::Silu => 5,
+        Activation::Tanh => 6,
+        Activation::Sigmoid => 7,
+    }
+}
+
+/// y, rows of the width of the bias, becomes dropout(act(y + bias)).
+pub(crate) fn apply(y: &Array, bias: Option<&Array>, activation: Activation, mask: Option<Mask>) {
+    // Without a bias the rows do not matter.
+    let columns = bias.map_or(y.len().min(SPAN * 8), Array::len).max(1);
+    if bias.is_none() && !y.len().is_multiple_of(columns) {
+        return launch(y, None, [1, y.len()], activation, mask);
+    }
+    launch(y, bias, [y.len() / columns, columns], activation, mask);
+}
+
+fn launch(
+    y: &Array,
+    bias: Option<&Array>,
+    [rows, columns]: [usize; 2],
+    activation: Activation,
+    mask: Option<Mask>,
+) {
+    let cuda = y.cuda();
+    let warps = rows * columns.div_ceil(SPAN);
+    let launch = Launch {
+        file: "activation",
+        name: &format!("activation_forward_{}", y.suffix()),
+        grid: [warps.div_ceil(8).min(16 * cuda.multiprocessors() as usize), 1, 1],
+        block: 256,
+        shared: 0,
+        family: Family::Elementwise,
+    };
+    cuda.launch(launch, args![y, y, bias, rows, columns, code(activation), mask]);
+}
+
+/// What a way back reads.
 pub(crate) struct Kept<'a> {
+    /// The output, of ReLU.
     pub(crate) y: Option<&'a Array>,
+    /// What went into the other activations, without the bias.
     pub(crate) before: Option<&'a Array>,
     pub(crate) bias: Option<&'a Array>,
 }
-pub(crate) fn apply(_y: &Array, _bias: Option<&Array>, _activation: Activation) {
-    unimplemented!()
-}
-pub(crate) fn drop_in_place(_y: &Array, _mask: Mask) {
-    unimplemented!()
-}
+
+/// The gradient before dropout and activation, rows × columns, and the shares of its column sums, for the bias.
 pub(crate) fn go_back(
-    _gradient: &Array,
-    _kept: Kept<'_>,
-    _activation: Activation,
-    _mask: Option<Mask>,
-) -> Array {
-    unimplemented!()
+    gradient: &Array,
+    kept: &Kept<'_>,
+    [rows, columns]: [usize; 2],
+    activation: Activation,
+    mask: Option<Mask>,
+) -> (Array, Partials) {
+    let cuda = gradient.cuda();
+    let out = Array::new(cuda, gradient.dtype(), gradient.len());
+    let shares = column_sum::shares(cuda, rows, columns);
+    let partials = Partials::new(cuda, shares, columns);
+    let launch = |name: &str, arguments: &[crate::cuda::Argument]| {
+        let name = &format!("{name}_{}", gradient.suffix());
+        let grid = column_sum::grid(columns, shares);
+        let family = Family::Elementwise;
+        cuda.launch(Launch { file: "activation", name, grid, block: 256, shared: 0, family }, arguments);
+    };
+    match kept.y {
+        // What was dropped is 0 in y too: no need to draw again.
+        Some(y) if activation == Activation::Relu && columns.is_multiple_of(8) => {
+            let scale = mask.map_or(1.0, |mask| mask.argument().scale);
+            launch("relu_backward", args![gradient, y, &out, partials.array(), rows, columns, scale]);
+        }
+        _ => {
+            let read = kept.y.or(kept.before);
+            let code = code(activation);
+            launch(
+                "activation_backward",
+                args![gradient, read, kept.bias, &out, partials.array(), rows, columns, code, mask],
+            );
+        }
+    }
+    (out, partials)
 }

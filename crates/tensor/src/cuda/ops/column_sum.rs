@@ -1,6 +1,115 @@
-//! Stub; the body comes from a colleague.
-use crate::cuda::Array;
-use crate::gemm::Output;
-pub(crate) fn column_sum(_out: &Array, _x: &Array, _rows: usize, _output: Output, _factor: Option<&Array>) {
-    unimplemented!()
+//! Column sums on a card, in two stages of fixed order: blocks add up their share of the rows, then the shares are added.
+
+use std::sync::Arc;
+
+use crate::cuda::{Array, Cuda, Dtype, Family, Launch, Place, args};
+
+/// Columns that one block walks.
+const COLUMNS: usize = 256;
+
+/// Shares of the rows of a matrix whose columns are summed: as many as fill the card, of sixteen rows or more.
+pub(crate) fn shares(cuda: &Cuda, rows: usize, columns: usize) -> usize {
+    let side_by_side = columns.div_ceil(COLUMNS);
+    (4 * cuda.multiprocessors() as usize).div_ceil(side_by_side).min(rows.div_ceil(16)).max(1)
+}
+
+/// Blocks that walk `shares` of the rows of a matrix.
+pub(crate) fn grid(columns: usize, shares: usize) -> [usize; 3] {
+    [columns.div_ceil(COLUMNS), shares, 1]
+}
+
+/// Sums of shares, shares × columns, waiting to be added up.
+pub(crate) struct Partials {
+    sums: Array,
+    shares: usize,
+    columns: usize,
+}
+
+impl Partials {
+    pub(crate) fn new(cuda: &Arc<Cuda>, shares: usize, columns: usize) -> Self {
+        Self { sums: Array::new(cuda, Dtype::F32, shares * columns), shares, columns }
+    }
+
+    pub(crate) fn array(&self) -> &Array {
+        &self.sums
+    }
+
+    /// Adds the shares up: the first columns go to the first place, as many as it has numbers, the others to the second.
+    /// All are multiplied with `factor`, a number on the card.
+    pub(crate) fn finish(&self, [first, second]: [Option<&Place>; 2], factor: Option<&Array>) {
+        let split = match (first, second) {
+            (Some(first), _) => first.out.len(),
+            (None, Some(second)) => self.columns - second.out.len(),
+            (None, None) => return,
+        };
+        let [first, second] = [first, second].map(|place| place.map(Target::new));
+        let out = |target: &Option<Target>| target.as_ref().map(|target| target.sums.clone());
+        let before = |target: &Option<Target>| target.as_ref().and_then(|target| target.before.clone());
+        let launch = Launch {
+            file: "column_sum",
+            name: "column_sum_finish",
+            grid: [self.columns.div_ceil(32), 1, 1],
+            block: 1024,
+            shared: 0,
+            family: Family::Elementwise,
+        };
+        self.sums.cuda().launch(
+            launch,
+            args![
+                &self.sums,
+                self.shares,
+                self.columns,
+                split,
+                out(&first).as_ref(),
+                out(&second).as_ref(),
+                before(&first).as_ref(),
+                before(&second).as_ref(),
+                factor
+            ],
+        );
+        [first, second].into_iter().flatten().for_each(Target::end);
+    }
+}
+
+/// A place as the kernel sees it: f32 throughout.
+struct Target {
+    sums: Array,
+    before: Option<Array>,
+    /// The place itself, if it is of another type.
+    place: Option<Place>,
+}
+
+impl Target {
+    fn new(place: &Place) -> Self {
+        if place.out.dtype() == Dtype::F32 {
+            return Self { sums: place.out.clone(), before: place.before.clone(), place: None };
+        }
+        let sums = Array::new(place.out.cuda(), Dtype::F32, place.out.len());
+        Self { sums, before: None, place: Some(place.clone()) }
+    }
+
+    fn end(self) {
+        let Some(Place { out, before }) = self.place else { return };
+        if let Some(before) = before {
+            self.sums.add(&before);
+        }
+        out.set_from(&self.sums);
+    }
+}
+
+/// `place` gets factor times the sums of the columns of `x`, rows × columns.
+pub(crate) fn column_sum(place: &Place, x: &Array, rows: usize, factor: Option<&Array>) {
+    let (cuda, columns) = (x.cuda(), place.out.len());
+    let shares = shares(cuda, rows, columns);
+    let partials = Partials::new(cuda, shares, columns);
+    let launch = Launch {
+        file: "column_sum",
+        name: &format!("column_sum_{}", x.suffix()),
+        grid: grid(columns, shares),
+        block: 256,
+        shared: 0,
+        family: Family::Elementwise,
+    };
+    cuda.launch(launch, args![x, partials.array(), rows, columns]);
+    partials.finish([Some(place), None], factor);
 }

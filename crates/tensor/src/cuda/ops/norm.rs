@@ -1,0 +1,151 @@
+//! Norms of rows on a card, with the residual and the dropout before them; see [`crate::ops::norm`] and
+//! [`crate::ops::rms_norm`].
+
+use std::sync::Arc;
+
+use super::column_sum::Partials;
+use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::ops::dropout::Mask;
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+
+/// What is normalised, and how.
+pub(crate) struct Norm<'a> {
+    pub(crate) x: &'a Var,
+    pub(crate) residual: Option<&'a Var>,
+    pub(crate) gamma: &'a Var,
+    /// β of a layer norm; without it the norm is by the root of the mean square.
+    pub(crate) beta: Option<&'a Var>,
+    pub(crate) mask: Option<Mask>,
+    pub(crate) epsilon: f32,
+}
+
+/// Warps of a block where a warp has a row.
+const WARPS: usize = 8;
+
+/// Which kernel rows of `width` numbers take, and how many rows a block has at once.
+fn variant(width: usize) -> (&'static str, usize) {
+    match width {
+        _ if !width.is_multiple_of(8) || width > 1024 => ("any", 1),
+        ..=512 => ("512", WARPS),
+        _ => ("1024", WARPS),
+    }
+}
+
+impl Norm<'_> {
+    fn kind(&self) -> &'static str {
+        if self.beta.is_some() { "layer_norm" } else { "rms_norm" }
+    }
+
+    /// The norm of residual + dropout(x).
+    pub(crate) fn forward(self, tape: &Tape) -> Var {
+        let [rows, width] = self.x.value().rows();
+        let x = self.x.value().array();
+        let cuda = x.cuda();
+        let residual = self.residual.map(|residual| residual.value().array().to_dtype(x.dtype()));
+        // Without a residual and dropout h is x.
+        let h = (residual.is_some() || self.mask.is_some()).then(|| Array::new(cuda, x.dtype(), x.len()));
+        let y = Array::new(cuda, x.dtype(), x.len());
+        let [mean, inverse] = [(); 2].map(|()| Array::new(cuda, Dtype::F32, rows));
+        let gamma = self.gamma.value().array().to_dtype(Dtype::F32);
+        let beta = self.beta.map(|beta| beta.value().array().to_dtype(Dtype::F32));
+        let (size, at_once) = variant(width);
+        let launch = Launch {
+            file: "norm",
+            name: &format!("{}_forward_{size}_{}", self.kind(), x.suffix()),
+            grid: [rows.div_ceil(at_once), 1, 1],
+            block: 256,
+            shared: 0,
+            family: Family::Norm,
+        };
+        cuda.launch(
+            launch,
+            args![
+                x,
+                residual.as_ref(),
+                &gamma,
+                beta.as_ref(),
+                h.as_ref(),
+                &y,
+                &mean,
+                &inverse,
+                rows,
+                width,
+                self.epsilon,
+                self.mask
+            ],
+        );
+        let saved = Saved {
+            kind: self.kind(),
+            h: h.unwrap_or_else(|| x.clone()),
+            scales: gamma,
+            mean,
+            inverse,
+            mask: self.mask,
+            places: [Some(self.x), self.residual, Some(self.gamma), self.beta]
+                .map(|var| var.map(Var::place)),
+        };
+        let value = Tensor::on_card(self.x.shape(), y);
+        let inputs: Vec<&Var> =
+            [self.x, self.gamma].into_iter().chain(self.beta).chain(self.residual).collect();
+        tape.record(value, &inputs, move |gradient, gradients| saved.backward(gradient, gradients))
+    }
+}
+
+struct Saved {
+    kind: &'static str,
+    h: Array,
+    scales: Array,
+    mean: Array,
+    inverse: Array,
+    mask: Option<Mask>,
+    /// x, residual, γ, β.
+    places: [Option<Var>; 4],
+}
+
+impl Saved {
+    /// One kernel for the gradients of x and the residual, each added to what it has so far, and for the sums of γ and β.
+    fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
+        let [rows, width] = gradient.rows();
+        let dy = gradient.array().to_dtype(self.h.dtype());
+        let cuda = dy.cuda();
+        let (size, at_once) = variant(width);
+        let [x, residual, gamma, beta] = &self.places;
+        let mut place = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.place(var));
+        let (residual, x) = (place(residual), place(x));
+        let (gamma, beta) = (place(gamma), place(beta));
+        let blocks = rows.div_ceil(at_once).min(2 * cuda.multiprocessors() as usize);
+        let columns = if self.kind == "layer_norm" { 2 * width } else { width };
+        let is_summed = gamma.is_some() || beta.is_some();
+        let partials = is_summed.then(|| Partials::new(cuda, blocks, columns));
+        let launch = Launch {
+            file: "norm",
+            name: &format!("{}_backward_{size}_{}", self.kind, dy.suffix()),
+            grid: [blocks, 1, 1],
+            block: 256,
+            shared: 0,
+            family: Family::Norm,
+        };
+        Arc::clone(cuda).launch(
+            launch,
+            args![
+                &dy,
+                &self.h,
+                &self.scales,
+                &self.mean,
+                &self.inverse,
+                residual.as_ref().map(|place| &place.out),
+                residual.as_ref().and_then(|place| place.before.as_ref()),
+                x.as_ref().map(|place| &place.out),
+                x.as_ref().and_then(|place| place.before.as_ref()),
+                partials.as_ref().map(Partials::array),
+                rows,
+                width,
+                self.mask
+            ],
+        );
+        if let Some(partials) = partials {
+            partials.finish([gamma.as_ref(), beta.as_ref()], None);
+        }
+    }
+}
