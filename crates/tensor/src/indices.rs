@@ -69,7 +69,7 @@ impl Indices {
     /// If they are on a card.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         match device {
-            Device::Cpu => Ok(self.host().into()),
+            Device::Cpu => Ok(self.clone()),
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
                 let card = crate::cuda::Array::constant(cuda, self.host());
