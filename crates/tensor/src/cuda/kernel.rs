@@ -43,6 +43,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "optim",
     "r_drop",
     "rotary",
+    "shape",
     "softmax",
 ];
 

@@ -13,6 +13,7 @@ pub(crate) mod norm;
 pub(crate) mod output;
 pub(crate) mod r_drop;
 pub(crate) mod rotary;
+pub(crate) mod shape;
 pub(crate) mod softmax;
 
 use super::{Argument, Array, Family, Launch};
