@@ -1,46 +1,72 @@
 //! The K/V cache of decoding: keys and values of the tokens so far, so that a step computes one token only.
 //!
 //! Every row (a hypothesis) has a slot in each layer. Reordering hands slots on; only a hypothesis that goes on twice is
-//! copied.
+//! copied. It lives where its rows live.
 //!
 //! ```
 //! use polyhead_attention::KvCache;
-//! use polyhead_tensor::ops::attention::CacheShape;
-//! let mut cache = KvCache::new(CacheShape { n_heads: 2, d_key: 4, d_value: 4 }, 6, 3, 16);
+//! use polyhead_tensor::ops::attention::{CacheShape, StepRows};
+//! let mut cache = KvCache::new(CacheShape { n_heads: 2, d_key: 4, d_value: 4 }, 6, StepRows::new(3, 3));
 //! cache.reorder(&[2, 0, 0]); // the third row first, then the first row twice
-//! assert_eq!(cache.slots(), [2, 0, 1]);
+//! assert_eq!(cache.rows().slots(), [2, 0, 1]);
 //! ```
 
-use polyhead_tensor::ops::attention::{CacheShape, KeysValues};
+use polyhead_tensor::ops::attention::{
+    Attended, CacheShape, KeysValues, StepOptions, StepRows, StepSight, self_step,
+};
+use polyhead_tensor::{Result, Tensor};
+
+use crate::mask::Mask;
 
 /// Keys and values of all layers.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct KvCache {
     layers: Vec<KeysValues>,
-    slots: Vec<usize>,
-    len: usize,
+    rows: StepRows,
+    /// What the newest tokens see; all for `None`.
+    sight: Option<StepSight>,
+}
+
+/// One layer of a cache in a step.
+#[derive(Debug)]
+pub struct CacheLayer<'a> {
+    kept: &'a mut KeysValues,
+    sight: Option<&'a StepSight>,
+    /// The rows of the step.
+    pub rows: &'a StepRows,
+}
+
+impl CacheLayer<'_> {
+    /// The newest tokens' queries, keys and values side by side are kept and attend to all so far.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn attend(&mut self, projected: &Tensor, options: &StepOptions<'_>) -> Result<Attended> {
+        let options = StepOptions { seen: self.sight, ..options.clone() };
+        self_step(projected, self.kept, self.rows, &options)
+    }
 }
 
 impl KvCache {
-    /// `n_rows` empty sequences in each of `n_layers`, with room for `capacity` tokens; more room is made when needed.
-    pub fn new(shape: CacheShape, n_layers: usize, n_rows: usize, capacity: usize) -> Self {
-        let layers = (0..n_layers).map(|_| KeysValues::new(shape, n_rows, capacity)).collect();
-        Self { layers, slots: (0..n_rows).collect(), len: 0 }
+    /// Nothing yet, in each of `n_layers`, for `rows`; room is made when it is needed.
+    pub fn new(shape: CacheShape, n_layers: usize, rows: StepRows) -> Self {
+        let layers = (0..n_layers).map(|_| KeysValues::of_rows(shape, &rows)).collect();
+        Self { layers, rows, sight: None }
     }
 
     /// Tokens so far.
     pub fn len(&self) -> usize {
-        self.len
+        self.rows.len()
     }
 
     /// True before the first token.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.rows.is_empty()
     }
 
-    /// The slot of each row.
-    pub fn slots(&self) -> &[usize] {
-        &self.slots
+    /// The rows that it keeps.
+    pub fn rows(&self) -> &StepRows {
+        &self.rows
     }
 
     /// Bytes that it holds.
@@ -53,27 +79,25 @@ impl KvCache {
         &self.layers[layer]
     }
 
-    /// Writes the next token's keys and values in one layer, rows × width each.
+    /// Begins a step: one token more for each row, which sees what `mask` lets it see.
     ///
     /// # Panics
-    /// If there are more or fewer rows than slots.
-    pub fn write(&mut self, layer: usize, keys: &[f32], values: &[f32]) {
-        let rows = self.slots.len();
-        assert!(
-            rows > 0 && keys.len().is_multiple_of(rows) && values.len().is_multiple_of(rows),
-            "{rows} rows"
-        );
-        let (d_key, d_value) = (keys.len() / rows, values.len() / rows);
-        for ((&slot, key), value) in
-            self.slots.iter().zip(keys.chunks_exact(d_key)).zip(values.chunks_exact(d_value))
-        {
-            self.layers[layer].write(slot, self.len, key, value);
+    /// If there are more or fewer tokens than rows.
+    pub fn begin(&mut self, tokens: &[u32], mask: &Mask) {
+        if let Some(regroup) = self.rows.begin(tokens) {
+            self.layers.iter_mut().for_each(|layer| layer.regroup(&regroup));
         }
+        self.sight = self.rows.sight(|len| mask.seen_by_last(len));
     }
 
-    /// The token that was written in all layers counts from now on.
+    /// One layer, to attend in.
+    pub fn layer_mut(&mut self, layer: usize) -> CacheLayer<'_> {
+        CacheLayer { kept: &mut self.layers[layer], sight: self.sight.as_ref(), rows: &self.rows }
+    }
+
+    /// The tokens that were written in all layers count from now on.
     pub fn advance(&mut self) {
-        self.len += 1;
+        self.rows.advance();
     }
 
     /// Row i becomes what row `rows[i]` was; there may be fewer rows than before, or more while there are slots.
@@ -81,26 +105,8 @@ impl KvCache {
     /// # Panics
     /// If a row does not exist or there are more rows than slots.
     pub fn reorder(&mut self, rows: &[usize]) {
-        let n_slots = self.layers.first().map_or(rows.len(), KeysValues::n_slots);
-        let mut taken = vec![false; n_slots];
-        // The first to ask keeps the slot.
-        let kept: Vec<Option<usize>> = rows
-            .iter()
-            .map(|&row| {
-                let slot = self.slots[row];
-                (!std::mem::replace(&mut taken[slot], true)).then_some(slot)
-            })
-            .collect();
-        let mut free = (0..n_slots).filter(|&slot| !taken[slot]);
-        let mut slots = Vec::with_capacity(rows.len());
-        for (&row, kept) in rows.iter().zip(kept) {
-            let slot = kept.unwrap_or_else(|| {
-                let slot = free.next().expect("as many slots as rows");
-                self.layers.iter_mut().for_each(|layer| layer.copy(self.slots[row], slot, self.len));
-                slot
-            });
-            slots.push(slot);
+        for (from, to) in self.rows.reorder(rows) {
+            self.layers.iter_mut().for_each(|layer| layer.copy(from, to, self.rows.len()));
         }
-        self.slots = slots;
     }
 }

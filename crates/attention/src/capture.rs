@@ -127,6 +127,11 @@ impl Capture {
         Self { keeps_activations: true, ..Self::on(Filter::default()) }
     }
 
+    /// Whether nothing is wanted.
+    pub fn is_off(&self) -> bool {
+        self.filter.is_none() && !self.keeps_activations
+    }
+
     /// Whether outputs of layers are wanted.
     pub fn wants_activations(&self) -> bool {
         self.keeps_activations

@@ -23,17 +23,17 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    AttentionOptions, CacheShape, CachedOptions, Columns, KeysValues, attention, attention_weights,
-    cached_attention, cached_weights,
+    Attended, AttentionOptions, CacheShape, Columns, KeysValues, StepOptions, StepRows, attention,
+    attention_weights, cross_step,
 };
 use polyhead_tensor::ops::shape;
-use polyhead_tensor::{Result, Tensor, Var};
+use polyhead_tensor::{Result, Var};
 
 use crate::builder::Builder;
-use crate::cache::KvCache;
+use crate::cache::CacheLayer;
 use crate::capture::Site;
 use crate::layers::Linear;
-use crate::mask::{Mask, Sight};
+use crate::mask::Sight;
 use crate::pass::Pass;
 use crate::position::{RelativePositions, Rotary};
 
@@ -147,7 +147,7 @@ impl SelfAttention {
     /// If the shapes do not fit together.
     pub fn forward(&self, pass: &Pass<'_>, x: &Var, sight: &Sight, site: Site) -> Result<Var> {
         let projected = self.query_key_value.forward(pass, x)?;
-        let turned = self.turned(pass, &projected, 0)?;
+        let turned = self.turned(pass, &projected)?;
         let [query, key, value] = match &turned {
             None => self.columns(&projected),
             Some([query, key]) => [query.into(), key.into(), self.columns(&projected)[2]],
@@ -157,65 +157,36 @@ impl SelfAttention {
             ..sight.on(self.shape.options(self.dropout))
         };
         if pass.capture.wants(site) {
-            pass.capture.weights(site, &attention_weights(query, key, &options)?);
+            pass.capture.weights(site, &attention_weights(query, key, &options)?.to_host()?);
         }
         let context = attention(pass.tape, query, key, value, &options)?;
         self.output.forward(pass, &context)
     }
 
-    /// One more token in each row: x, rows × d_model → the same shape. Its keys and values are written into `cache`.
+    /// One more token in each row: x, rows × d_model → the same shape. Its keys and values are kept in `cache`, which says
+    /// what it sees.
     ///
     /// # Errors
     /// If the shapes do not fit together.
-    pub fn step(
-        &self,
-        pass: &Pass<'_>,
-        x: &Var,
-        cache: &mut KvCache,
-        mask: &Mask,
-        site: Site,
-    ) -> Result<Var> {
+    pub fn step(&self, pass: &Pass<'_>, x: &Var, cache: &mut CacheLayer<'_>, site: Site) -> Result<Var> {
         let projected = self.query_key_value.forward(pass, x)?;
-        let rows = x.shape().first().copied().unwrap_or(0);
-        let width = projected.value().len() / rows.max(1);
-        let projected = projected.reshaped(&[rows, 1, width]);
-        let [query, key, value] = self.parts(pass, &projected, cache.len())?;
-        cache.write(site.layer, key.value().data(), value.value().data());
-        let len = cache.len() + 1;
-        let (seen, relative) =
-            (mask.seen_by_last(len), self.relative.as_ref().map(|relative| relative.on(pass)));
-        let options = CachedOptions {
+        let relative = self.relative.as_ref().map(|relative| relative.on(pass));
+        let options = StepOptions {
             n_heads: self.shape.n_heads,
-            scale: None,
-            slots: cache.slots(),
-            lengths: &vec![len; rows],
-            seen: seen.as_deref(),
+            rotary: self.rotary.as_ref().map(Rotary::table),
             relative: relative.as_ref(),
+            seen: None,
+            keeps_weights: pass.capture.wants(site),
         };
-        let query = query.value().reshaped(&[rows, self.shape.widths()[0]]);
-        let context = attend_to_cache(pass, &query, cache.layer(site.layer), &options, site)?;
-        self.output.forward(pass, &context)
-    }
-
-    /// Queries, keys and values of one position each, as tensors of their own.
-    fn parts(&self, pass: &Pass<'_>, projected: &Var, start: usize) -> Result<[Var; 3]> {
-        let parts = shape::split(pass.tape, projected, 2, &self.shape.widths())?;
-        let [query, key, value] = <[Var; 3]>::try_from(parts).expect("three widths give three parts");
-        match &self.rotary {
-            None => Ok([query, key, value]),
-            Some(rotary) => {
-                Ok([rotary.turn(pass.tape, &query, start)?, rotary.turn(pass.tape, &key, start)?, value])
-            }
-        }
+        let attended = cache.attend(projected.value(), &options)?;
+        self.output.forward(pass, &seen_context(pass, attended, site))
     }
 
     /// Queries and keys turned by their positions, if they are.
-    fn turned(&self, pass: &Pass<'_>, projected: &Var, start: usize) -> Result<Option<[Var; 2]>> {
-        if self.rotary.is_none() {
-            return Ok(None);
-        }
-        let [query, key, _] = self.parts(pass, projected, start)?;
-        Ok(Some([query, key]))
+    fn turned(&self, pass: &Pass<'_>, projected: &Var) -> Result<Option<[Var; 2]>> {
+        let Some(rotary) = &self.rotary else { return Ok(None) };
+        let parts = shape::split(pass.tape, projected, 2, &self.shape.widths())?;
+        Ok(Some([rotary.turn(pass.tape, &parts[0], 0)?, rotary.turn(pass.tape, &parts[1], 0)?]))
     }
 
     fn columns<'a>(&self, projected: &'a Var) -> [Columns<'a>; 3] {
@@ -263,17 +234,7 @@ impl KeyValueProjection {
     /// # Errors
     /// If the shapes do not fit together.
     pub fn keep(&self, pass: &Pass<'_>, memory: &Var) -> Result<KeysValues> {
-        let projected = self.forward(pass, memory)?;
-        let &[batch, length, width] = projected.shape() else {
-            unreachable!("a linear layer keeps the axes")
-        };
-        let mut kept = KeysValues::new(self.shape.cache(), batch, length);
-        let d_keys = self.shape.widths()[1];
-        for (index, row) in projected.value().data().chunks_exact(width).enumerate() {
-            let (key, value) = row.split_at(d_keys);
-            kept.write(index / length, index % length, key, value);
-        }
-        Ok(kept)
+        KeysValues::of_product(self.shape.cache(), self.forward(pass, memory)?.value())
     }
 }
 
@@ -306,52 +267,38 @@ impl CrossAttention {
         let value = Columns { var: key_value, start: d_keys, width: d_values };
         let options = sight.on(self.shape.options(self.dropout));
         if pass.capture.wants(site) {
-            pass.capture.weights(site, &attention_weights(&query, key, &options)?);
+            pass.capture.weights(site, &attention_weights(&query, key, &options)?.to_host()?);
         }
         self.output.forward(pass, &attention(pass.tape, &query, key, value, &options)?)
     }
 
-    /// One token in each row, x of rows × d_model; row i attends to slot `slots[i]` with its length.
+    /// One token in each row, x of rows × d_model, attends to the row's source sentence.
     ///
     /// # Errors
     /// If the shapes do not fit together.
     pub fn step(&self, pass: &Pass<'_>, x: &Var, memory: &Memory<'_>, site: Site) -> Result<Var> {
         let query = self.query.forward(pass, x)?;
-        let options = CachedOptions {
-            n_heads: self.shape.n_heads,
-            scale: None,
-            slots: memory.slots,
-            lengths: memory.lengths,
-            seen: None,
-            relative: None,
-        };
-        let context = attend_to_cache(pass, query.value(), memory.kept, &options, site)?;
-        self.output.forward(pass, &context)
+        let keeps_weights = pass.capture.wants(site);
+        let options = StepOptions { n_heads: self.shape.n_heads, keeps_weights, ..StepOptions::default() };
+        let attended = cross_step(query.value(), memory.kept, memory.rows, &options)?;
+        self.output.forward(pass, &seen_context(pass, attended, site))
     }
 }
 
 /// What a step of cross-attention attends to.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory<'a> {
-    /// Keys and values, a slot for each sequence.
+    /// Keys and values, a slot for each source sentence.
     pub kept: &'a KeysValues,
-    /// The slot of each row.
-    pub slots: &'a [usize],
-    /// How many positions of it exist, for each row.
-    pub lengths: &'a [usize],
+    /// Which sentence each row reads, and how long that is.
+    pub rows: &'a StepRows,
 }
 
-fn attend_to_cache(
-    pass: &Pass<'_>,
-    query: &Tensor,
-    kept: &KeysValues,
-    options: &CachedOptions<'_>,
-    site: Site,
-) -> Result<Var> {
-    if pass.capture.wants(site) {
-        let weights = cached_weights(query, kept, options)?;
+/// The context, after the weights were captured if they are wanted.
+fn seen_context(pass: &Pass<'_>, attended: Attended, site: Site) -> Var {
+    if let Some(weights) = attended.weights {
         let &[rows, n_heads, len] = weights.shape() else { unreachable!("rows × n_heads × length") };
         pass.capture.weights(site, &weights.reshaped(&[rows, n_heads, 1, len]));
     }
-    Ok(Var::constant(cached_attention(query, kept, options)?))
+    Var::constant(attended.context)
 }

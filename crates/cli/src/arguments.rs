@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Quantize(commands::quantize::Quantize),
     /// Draw losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
+    /// List where models can run: the processor and graphics cards
+    Devices(commands::devices::Devices),
     /// Measure speed, one JSON line for each measurement
     #[command(subcommand)]
     Bench(commands::bench::Bench),

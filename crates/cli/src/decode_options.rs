@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use polyhead_tensor::Precision;
+use polyhead_tensor::{Device, Math, Precision};
 use polyhead_text::lines::Lines;
 use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
 
@@ -70,22 +70,23 @@ pub(crate) struct DecodeOptions {
     /// Another seed, other samples
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sampling")]
     seed: u64,
-    /// Numbers to compute with; int8 is faster and a little less exact
+    /// Numbers to compute with. f32 is as exact as the model's own, also on a card, where products of f32 are not rounded to
+    /// tf32 unless asked: so a score does not hang on the device. The others are faster and a little less exact
     #[arg(long, value_enum, default_value_t = Dtype::F32, help_heading = "Speed")]
     dtype: Dtype,
     /// Write only pieces that occur in this file of target text; faster where all words are known
     #[arg(long, value_name = "FILE", help_heading = "Speed")]
     shortlist: Option<PathBuf>,
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t = Device::Cpu, help_heading = "Speed")]
-    device: Device,
+    /// Where to compute: cpu, cuda or cuda:N, or auto for a card where one can be used. The processor gives the same bits on
+    /// every machine; a card is faster with many sentences
+    #[arg(long, value_name = "NAME", default_value = "cpu", help_heading = "Speed")]
+    device: String,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Speed")]
     pub(crate) threads: Option<usize>,
-    /// Most source tokens decoded together, padding included
-    #[arg(long, value_name = "N", default_value_t = TranslateOptions::default().batch_tokens, value_parser = positive,
-          help_heading = "Speed")]
-    batch_tokens: usize,
+    /// Most source tokens decoded together, padding included [default: 1024, on a card 16384]
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Speed")]
+    batch_tokens: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,13 +97,26 @@ enum Formula {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Dtype {
+    /// As exact as the weights
     F32,
+    /// Products round their factors to 10 bits; cards only
+    Tf32,
+    /// Activations and factors of products have 7 bits, weights and sums are f32; cards only
+    Bf16,
+    /// Weights and activations are bytes with scales; the processor only
     Int8,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Device {
-    Cpu,
+impl Dtype {
+    /// What a card is opened with.
+    fn math(self) -> Option<Math> {
+        match self {
+            Self::F32 => Some(Math::F32),
+            Self::Tf32 => Some(Math::Tf32),
+            Self::Bf16 => Some(Math::Bf16),
+            Self::Int8 => None,
+        }
+    }
 }
 
 impl DecodeOptions {
@@ -118,11 +132,8 @@ impl DecodeOptions {
             }
             .into());
         };
-        let Device::Cpu = self.device;
-        let precision = match self.dtype {
-            Dtype::F32 => Precision::F32,
-            Dtype::Int8 => Precision::Int8,
-        };
+        let device = self.open_device()?;
+        let precision = if self.dtype == Dtype::Int8 { Precision::Int8 } else { Precision::F32 };
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
         if let Some(path) =
             self.shortlist.as_deref().filter(|_| shortlist.iter().all(|line| line.trim().is_empty()))
@@ -133,13 +144,36 @@ impl DecodeOptions {
             }
             .into());
         }
-        let engine = Engine::load(folder, &LoadOptions { precision, shortlist })?;
+        let engine = Engine::load(folder, &LoadOptions { device, precision, shortlist })?;
         let known: Vec<&str> =
             engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
         if self.to.is_none() && known.len() > 1 {
             note(&format!("note: the model translates into {}; --to chooses one", known.join(", ")));
         }
         Ok(engine)
+    }
+
+    /// Opens the device, which must be able to compute as asked.
+    fn open_device(&self) -> Result<Device> {
+        let misuse = |message: String, hint: &str| Misuse { message, hint: hint.into() };
+        let Some(math) = self.dtype.math() else {
+            // Bytes are for the processor, which `auto` takes then.
+            return match self.device.as_str() {
+                "cpu" | "auto" => Ok(Device::Cpu),
+                card => Err(misuse(
+                    format!("--dtype int8 on {card}, expected f32, tf32 or bf16 there"),
+                    "only the processor computes with bytes",
+                )
+                .into()),
+            };
+        };
+        let device = Device::open(&self.device, math)?;
+        if device.math() != math {
+            let message =
+                format!("--dtype {} on {}, which computes in f32 or int8", math.name(), device.name());
+            return Err(misuse(message, "leave it out, or name a card with --device").into());
+        }
+        Ok(device)
     }
 
     /// What is asked for.

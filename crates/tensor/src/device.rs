@@ -99,19 +99,31 @@ impl Device {
     /// # Errors
     /// If there is no such device, or it cannot be used.
     pub fn choose(name: &str, math: Math) -> Result<(Self, Option<Error>)> {
-        let number = if name == "cuda" { Some("0") } else { name.strip_prefix("cuda:") };
-        match (name, number.map(str::parse)) {
-            ("cpu", _) => Ok((Self::Cpu, None)),
+        Self::check_name(name)?;
+        let number = name.strip_prefix("cuda").map(|rest| rest.trim_start_matches(':').parse().unwrap_or(0));
+        match (name, number) {
+            (_, Some(ordinal)) => Ok((open_card(ordinal, math)?, None)),
             ("auto", _) => Ok(match open_card(0, math) {
                 Ok(card) => (card, None),
                 Err(why) => (Self::Cpu, Some(why)),
             }),
-            (_, Some(Ok(ordinal))) => Ok((open_card(ordinal, math)?, None)),
-            _ => Err(Error::Device {
-                what: format!("there is no device {name:?}, expected auto, cpu, cuda or cuda:N"),
-                hint: "polyhead devices lists what there is",
-            }),
+            _ => Ok((Self::Cpu, None)),
         }
+    }
+
+    /// Whether a device could be called so.
+    ///
+    /// # Errors
+    /// If none could.
+    pub fn check_name(name: &str) -> Result<()> {
+        let number = name.strip_prefix("cuda:").map(str::parse::<usize>);
+        if ["auto", "cpu", "cuda"].contains(&name) || matches!(number, Some(Ok(_))) {
+            return Ok(());
+        }
+        Err(Error::Device {
+            what: format!("{name:?} is no device, expected auto, cpu, cuda or cuda:N"),
+            hint: "polyhead devices lists what there is",
+        })
     }
 
     /// All cards of this machine, also those that cannot be used.

@@ -69,7 +69,7 @@ impl Indices {
     /// If they are on a card.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         match device {
-            Device::Cpu => Ok(self.host().into()),
+            Device::Cpu => Ok(self.clone()),
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
                 let card = crate::cuda::Array::constant(cuda, self.host());
@@ -89,6 +89,15 @@ impl Indices {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
             card.write(numbers);
+        }
+    }
+
+    /// The same numbers in the memory of the processor; waits for the card that has them.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn to_host(&self) -> Result<Self> {
+        match &self.card {
+            None => Ok(self.clone()),
+            Some(card) => Ok(card.read::<u32>()?.into()),
         }
     }
 

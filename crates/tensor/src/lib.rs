@@ -25,6 +25,7 @@ pub mod parameters;
 pub mod peak;
 pub mod pool;
 pub mod prepared;
+pub mod repeated;
 pub mod tape;
 pub mod tensor;
 

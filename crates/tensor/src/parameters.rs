@@ -169,6 +169,13 @@ impl Parameters {
         self.entries[id.0].is_frozen = true;
     }
 
+    /// The same for all: on a card they need no memory for gradients then.
+    pub fn freeze_all(&mut self) {
+        for entry in &mut self.entries {
+            entry.is_frozen = true;
+        }
+    }
+
     /// Whether training leaves it as it is.
     pub fn is_frozen(&self, id: ParameterId) -> bool {
         self.entries[id.0].is_frozen

@@ -235,6 +235,7 @@ impl Tape {
         })
     }
 
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
     fn parameter_slot(&self, parameters: &Parameters, id: ParameterId) -> Slot {
         #[cfg(feature = "cuda")]
         if let Some(flat) = parameters.flat() {
@@ -360,6 +361,7 @@ impl Gradients {
     }
 
     /// Puts the gradients that are gone on from where they belong.
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
     fn begin(&mut self) {
         #[cfg(feature = "cuda")]
         for (gradient, slot) in self.by_node.iter_mut().zip(&self.slots) {

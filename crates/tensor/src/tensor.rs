@@ -156,6 +156,26 @@ impl Tensor {
         Self { buffer: Arc::clone(&self.buffer), shape: shape.to_vec() }
     }
 
+    /// The first `count` rows along the first axis; those of a card are shared.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[must_use]
+    pub fn first_rows(&self, count: usize) -> Self {
+        let (rows, inner) = self.shape.split_first().expect("an axis of rows");
+        assert!(count <= *rows, "the first {count} of {rows} rows");
+        if count == *rows {
+            return self.clone();
+        }
+        let shape: Vec<usize> = [count].iter().chain(inner).copied().collect();
+        let len = shape.iter().product();
+        match &*self.buffer {
+            #[cfg(feature = "cuda")]
+            Buffer::Card(array) => Self::on_card(&shape, array.part(0..len)),
+            buffer => Self::new(&shape, buffer.data()[..len].to_vec()),
+        }
+    }
+
     /// The same numbers for the operations of `device`; those of a card that computes in bf16 are rounded to it.
     ///
     /// # Errors

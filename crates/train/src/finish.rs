@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use polyhead_models::checkpoint::safetensors::Dtype;
+use polyhead_tensor::Device;
 
 use crate::Result;
 use crate::average::{Averaged, average};
@@ -12,7 +13,7 @@ use crate::model_folder::ModelFolder;
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
 use crate::state::State;
-use crate::validation::Validation;
+use crate::validation::{Candidate, Validation};
 
 /// The finished model.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) fn finish(
     run: &RunConfig,
     preparation: &Preparation,
     state: &State,
-    folder: &Path,
+    (folder, device): (&Path, &Device),
 ) -> Result<Finished> {
     let checkpoints = Checkpoints::of_run(folder);
     let steps = chosen(run, state, &checkpoints);
@@ -51,7 +52,8 @@ pub(crate) fn finish(
     let validation = match &preparation.valid {
         None => None,
         Some(valid) => {
-            let judged = valid.judge_finished((&model, &parameters), &path, run.checkpoint.beam_size)?;
+            let candidate = Candidate { model: &model, parameters: &parameters, folder: &path, device };
+            let judged = valid.judge_finished(candidate, run.checkpoint.beam_size)?;
             model_folder.write(&path, &parameters, dtype, &card(Some(&judged)))?;
             Some(judged)
         }

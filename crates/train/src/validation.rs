@@ -9,14 +9,14 @@ use std::path::Path;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::transformer::Translator;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::{Parameters, Tape};
+use polyhead_tensor::{Device, Parameters, Tape};
 use polyhead_text::batch::{BatchOptions, Rounding};
 use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, SequenceErrorRate, Statistics, Tokenization};
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::config::{Metric, ValidationConfig};
-use crate::dataset::{Dataset, DatasetOptions, EpochData};
+use crate::dataset::{Batch, Dataset, DatasetOptions, EpochData};
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
@@ -42,6 +42,18 @@ pub struct Sample {
     pub reference: String,
     /// What the model made of it.
     pub translation: String,
+}
+
+/// A model to be judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) model: &'a Translator,
+    /// Its numbers, in the memory of the processor.
+    pub(crate) parameters: &'a Parameters,
+    /// The same model as it would be used.
+    pub(crate) folder: &'a Path,
+    /// Where it is judged.
+    pub(crate) device: &'a Device,
 }
 
 /// Sentences translated between two looks at whether the run is to stop.
@@ -95,22 +107,21 @@ impl ValidationSet {
         self.sources.len()
     }
 
-    /// Judges a model, which lies in `folder` too; `turn` chooses the sample. None where `is_stopping` became true.
+    /// Judges a model; `turn` chooses the sample. None where `is_stopping` became true.
     pub(crate) fn judge(
         &self,
-        (model, parameters): (&Translator, &Parameters),
-        folder: &Path,
+        candidate: Candidate<'_>,
         turn: u64,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Option<Validation>> {
-        let loss = self.cross_entropy(model, parameters)?;
+        let loss = self.cross_entropy(candidate)?;
         if is_stopping() {
             return Ok(None);
         }
         if self.config.metric == Metric::Loss {
             return Ok(Some(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None }));
         }
-        let Some(translations) = self.translate(folder, self.config.beam_size, is_stopping)? else {
+        let Some(translations) = self.translate(candidate, self.config.beam_size, is_stopping)? else {
             return Ok(None);
         };
         let (scores, merit) = self.scores(&translations)?;
@@ -124,41 +135,44 @@ impl ValidationSet {
     }
 
     /// Judges a finished model as it will be used.
-    pub(crate) fn judge_finished(
-        &self,
-        (model, parameters): (&Translator, &Parameters),
-        folder: &Path,
-        beam_size: usize,
-    ) -> Result<Validation> {
-        let loss = self.cross_entropy(model, parameters)?;
-        let translations = self.translate(folder, beam_size, &|| false)?.unwrap_or_default();
+    pub(crate) fn judge_finished(&self, candidate: Candidate<'_>, beam_size: usize) -> Result<Validation> {
+        let loss = self.cross_entropy(candidate)?;
+        let translations = self.translate(candidate, beam_size, &|| false)?.unwrap_or_default();
         let (scores, merit) = self.scores(&translations)?;
         Ok(Validation { loss, scores, merit, sample: None })
     }
 
     /// The mean cross-entropy of a target token, without smoothing and dropout.
-    fn cross_entropy(&self, model: &Translator, parameters: &Parameters) -> Result<f64> {
+    fn cross_entropy(&self, Candidate { model, parameters, device, .. }: Candidate<'_>) -> Result<f64> {
         let (capture, tape) = (Capture::off(), Tape::inference());
         let options = CrossEntropyOptions { label_smoothing: 0.0, ignored_id: Some(model.config().pad_id) };
+        let rounding = if device.is_cpu() { Rounding::Exact } else { Rounding::Few };
+        let mut parameters = parameters.clone();
+        parameters.freeze_all();
+        let parameters = &parameters.to_device(device)?;
         let pass = Pass { tape: &tape, parameters, capture: &capture };
         let (mut sum, mut tokens) = (0.0, 0);
         for index in 0..self.batches.len() {
-            let Some(batch) = self.batches.batch(index, 1, Rounding::Exact) else { break };
-            let loss = model.loss(&pass, &batch.source, &batch.target, &batch.expected, options)?;
-            sum += f64::from(loss.value().data()[0]) * batch.tokens as f64;
+            let Some(batch) = self.batches.batch(index, 1, rounding) else { break };
+            let Batch { source, target, expected, .. } = batch.to_device(device)?;
+            let loss = device.scratch(|| -> Result<f32> {
+                let loss = model.loss(&pass, &source, &target, &expected, options)?;
+                Ok(loss.value().to_host()?.data()[0])
+            })?;
+            sum += f64::from(loss) * batch.tokens as f64;
             tokens += batch.tokens;
         }
         Ok(sum / tokens as f64)
     }
 
-    /// The translations of the model in `folder`; none where `is_stopping` became true.
+    /// The translations of the model in its folder; none where `is_stopping` became true.
     fn translate(
         &self,
-        folder: &Path,
+        Candidate { folder, device, .. }: Candidate<'_>,
         beam_size: usize,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<String>>> {
-        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let engine = Engine::load(folder, &LoadOptions { device: device.clone(), ..LoadOptions::default() })?;
         let most = engine.generation().max_length;
         let options = TranslateOptions {
             mode: Mode::Raw,

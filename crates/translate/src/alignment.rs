@@ -6,6 +6,7 @@
 //! attention may look elsewhere than at the word it translates.
 
 use std::ops::Range;
+use std::sync::PoisonError;
 
 use polyhead_attention::capture::{Filter, Kind};
 use polyhead_attention::{Capture, Pass};
@@ -91,7 +92,7 @@ struct PieceWeights {
 
 impl Pair<'_> {
     fn weights(&self) -> Result<PieceWeights> {
-        let Engine { model, parameters, tokenizers, .. } = self.engine;
+        let Engine { model, parameters, tokenizers, turn, .. } = self.engine;
         let config = model.config();
         let source = tokenizers.encode_source(self.source, config.end_id)?;
         let target = tokenizers.encode_target(self.target)?;
@@ -107,8 +108,10 @@ impl Pair<'_> {
             Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() });
         let tape = Tape::inference();
         let pass = Pass { tape: &tape, parameters, capture: &capture };
-        let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id);
-        model.forward(&pass, &ids(&source_ids), &ids(&target_ids))?;
+        let device = parameters.device();
+        let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id).to_device(&device);
+        let _turn = (!device.is_cpu()).then(|| turn.lock().unwrap_or_else(PoisonError::into_inner));
+        model.forward(&pass, &ids(&source_ids)?, &ids(&target_ids)?)?;
         let width = source_ids.len();
         let mut rows = vec![0.0; width * target_ids.len()];
         for captured in capture.take().weights {

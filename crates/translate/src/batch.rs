@@ -2,7 +2,7 @@
 //!
 //! One batch is decoded by operations that use all threads. Of several, each is decoded by one thread: threads that share
 //! a small operation mostly wait for each other. A row's bits do not depend on its batch or on the threads, so neither
-//! changes a result.
+//! changes a result. A card decodes large batches, one after the other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,17 +14,25 @@ use polyhead_models::transformer::{Decoding, Shortlisted};
 use crate::search::{Job, Search};
 use crate::{Engine, Error, Result};
 
+/// Source tokens of a batch.
+const TOKENS: usize = 1024;
+/// The same on a card, whose products want many rows.
+const CARD_TOKENS: usize = 16_384;
+/// The most hypotheses that a card follows at once; each needs memory for all that was written, and for its logits.
+const CARD_ROWS: usize = 4096;
 /// A batch below this many tokens is not made smaller only to give every thread one.
 const FEWEST_TOKENS: usize = 128;
 
 type Found = Vec<Vec<Hypothesis>>;
 
 /// The hypotheses of each job, in the order of the jobs.
-pub(crate) fn decode(engine: &Engine, search: &Search, jobs: &[Job], batch_tokens: usize) -> Result<Found> {
+pub(crate) fn decode(
+    engine: &Engine,
+    search: &Search,
+    jobs: &[Job],
+    batch_tokens: Option<usize>,
+) -> Result<Found> {
     let lengths: Vec<usize> = jobs.iter().map(|job| job.source.len()).collect();
-    let threads = rayon::current_num_threads();
-    let share = lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS);
-    let batches = pack(&lengths, batch_tokens.min(share));
     let run = |batch: &Vec<usize>| {
         let capture = Capture::off();
         let decoding = Decoding { model: &engine.model, parameters: &engine.parameters, capture: &capture };
@@ -34,10 +42,22 @@ pub(crate) fn decode(engine: &Engine, search: &Search, jobs: &[Job], batch_token
             Some(shortlist) => search.run(&Shortlisted { decoding, shortlist }, &jobs),
         }
     };
-    let found = if batches.len() < 2 || threads < 2 {
-        batches.iter().map(run).collect::<Result<Vec<Found>>>()?
+    let threads = rayon::current_num_threads();
+    let (batches, found) = if engine.device().is_cpu() {
+        let share = lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS);
+        let batches = pack(&lengths, batch_tokens.unwrap_or(TOKENS).min(share), usize::MAX);
+        let found = if batches.len() < 2 || threads < 2 {
+            batches.iter().map(run).collect::<Result<Vec<Found>>>()?
+        } else {
+            spread(&batches, threads, run)?
+        };
+        (batches, found)
     } else {
-        spread(&batches, threads, run)?
+        let most = (CARD_ROWS / search.width()).max(1);
+        let batches = pack(&lengths, batch_tokens.unwrap_or(CARD_TOKENS), most);
+        let _turn = engine.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = batches.iter().map(run).collect::<Result<Vec<Found>>>()?;
+        (batches, found)
     };
     let mut all = vec![Vec::new(); jobs.len()];
     for (job, hypotheses) in batches.into_iter().flatten().zip(found.into_iter().flatten()) {
@@ -46,14 +66,17 @@ pub(crate) fn decode(engine: &Engine, search: &Search, jobs: &[Job], batch_token
     Ok(all)
 }
 
-/// Indices of sentences in batches of rows × longest ≤ `batch_tokens`, the longest first; a longer one stands alone.
-fn pack(lengths: &[usize], batch_tokens: usize) -> Vec<Vec<usize>> {
+/// Indices of sentences in batches of rows × longest ≤ `batch_tokens` and of `most` sentences, the longest first; a longer
+/// one stands alone.
+fn pack(lengths: &[usize], batch_tokens: usize, most: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
     let mut batches: Vec<Vec<usize>> = Vec::new();
     for index in order {
         match batches.last_mut() {
-            Some(batch) if (batch.len() + 1) * lengths[batch[0]] <= batch_tokens => batch.push(index),
+            Some(batch) if batch.len() < most && (batch.len() + 1) * lengths[batch[0]] <= batch_tokens => {
+                batch.push(index);
+            }
             _ => batches.push(vec![index]),
         }
     }
@@ -101,9 +124,10 @@ mod tests {
 
     #[test]
     fn batches_hold_sentences_of_like_length() {
-        assert_eq!(pack(&[3, 9, 4, 4, 1], 12), [vec![1], vec![2, 3, 0], vec![4]]);
-        assert_eq!(pack(&[50], 12), [[0]]);
-        assert!(pack(&[], 12).is_empty());
+        assert_eq!(pack(&[3, 9, 4, 4, 1], 12, 9), [vec![1], vec![2, 3, 0], vec![4]]);
+        assert_eq!(pack(&[3, 9, 4, 4, 1], 12, 2), [vec![1], vec![2, 3], vec![0, 4]]);
+        assert_eq!(pack(&[50], 12, 9), [[0]]);
+        assert!(pack(&[], 12, 9).is_empty());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A model folder, loaded: model, tokenisers, settings and languages.
 
 use std::path::Path;
+use std::sync::Mutex;
 
-use polyhead_models::checkpoint::{load_prepared, read_config};
+use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
 use polyhead_models::transformer::{Shortlist, Translator};
-use polyhead_tensor::{Parameters, Precision};
+use polyhead_tensor::{Device, Parameters, Precision};
 
 use crate::generation::Generation;
 use crate::languages::Languages;
@@ -12,8 +13,10 @@ use crate::tokenizers::Tokenizers;
 use crate::{Error, Result};
 
 /// How a folder is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
+    /// Where the model computes; on the processor.
+    pub device: Device,
     /// What weights are kept as; as they are in the files. Bytes are smaller and faster, and a little less exact.
     pub precision: Precision,
     /// Texts in the target language: only pieces that occur in them can be written, which makes decoding faster; none, so
@@ -30,6 +33,8 @@ pub struct Engine {
     pub(crate) shortlist: Option<Shortlist>,
     generation: Generation,
     languages: Languages,
+    /// A card does one batch after the other: whoever holds this has it.
+    pub(crate) turn: Mutex<()>,
 }
 
 impl Engine {
@@ -50,8 +55,19 @@ impl Engine {
         let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size);
         let mut parameters = Parameters::default();
         let model = Translator::new(&config, &mut parameters)?;
-        load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
-        let mut engine = Self { model, parameters, tokenizers, shortlist: None, generation, languages };
+        if options.device.is_cpu() {
+            load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
+        } else {
+            load_parameters(folder, &config, layout, &mut parameters)?;
+            if options.precision == Precision::Int8 || parameters.are_prepared() {
+                let message = format!("int8 on {}, expected f32, tf32 or bf16 there", options.device.name());
+                return Err(Error::request(message, "only the processor computes with bytes"));
+            }
+            parameters.freeze_all();
+            parameters = parameters.to_device(&options.device).map_err(polyhead_models::Error::from)?;
+        }
+        let (shortlist, turn) = (None, Mutex::new(()));
+        let mut engine = Self { model, parameters, tokenizers, shortlist, generation, languages, turn };
         if !options.shortlist.is_empty() {
             engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
         }
@@ -65,6 +81,11 @@ impl Engine {
             ids.extend(self.tokenizers.encode_target(text)?.ids);
         }
         Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
+    }
+
+    /// Where the model computes.
+    pub fn device(&self) -> Device {
+        self.parameters.device()
     }
 
     /// How the folder wants its model to be decoded.

@@ -80,8 +80,8 @@ pub struct TranslateOptions {
     pub repetition_penalty: Option<f32>,
     /// What is computed besides the translation; nothing.
     pub evidence: Evidence,
-    /// Most source tokens decoded together, padding included; 1024.
-    pub batch_tokens: usize,
+    /// Most source tokens decoded together, padding included; 1024, on a card 16,384.
+    pub batch_tokens: Option<usize>,
 }
 
 impl Default for TranslateOptions {
@@ -100,7 +100,7 @@ impl Default for TranslateOptions {
             no_repeat_ngram: None,
             repetition_penalty: None,
             evidence: Evidence::None,
-            batch_tokens: 1024,
+            batch_tokens: None,
         }
     }
 }

@@ -103,6 +103,11 @@ impl Search {
         search
     }
 
+    /// Hypotheses followed for each sentence.
+    pub(crate) fn width(&self) -> usize {
+        if self.sampling.is_some() { self.beam.top_beams } else { self.beam.beam_size }
+    }
+
     /// Most tokens of a translation.
     pub(crate) fn max_length(&self) -> usize {
         self.beam.decode.lengths.max

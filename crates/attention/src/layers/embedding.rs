@@ -17,6 +17,8 @@
 //! # Ok::<(), polyhead_attention::Error>(())
 //! ```
 
+use polyhead_tensor::ops::attention::StepRows;
+use polyhead_tensor::ops::decoding::{StepPlaces, step_input, step_logits};
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding, embedding_prepared};
 use polyhead_tensor::ops::linear::LinearOptions;
 use polyhead_tensor::{Indices, Init, ParameterId, Result, Var};
@@ -66,6 +68,27 @@ impl Embedding {
     /// If h has another last axis.
     pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
         product(pass, h, self.weight, bias, LinearOptions::default())
+    }
+
+    /// The newest token of each row → rows × d_model, for rows on a device.
+    ///
+    /// # Errors
+    /// If a token is outside the table, or its place is outside that of places.
+    pub fn step(&self, pass: &Pass<'_>, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Var> {
+        let table = pass.parameter(self.weight);
+        Ok(Var::constant(step_input(table.value(), rows, scale, places)?))
+    }
+
+    /// As [`Embedding::logits`], without gradients and in f32 on any device.
+    ///
+    /// # Errors
+    /// If h has another last axis.
+    pub fn step_logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
+        if h.value().device().is_cpu() {
+            return self.logits(pass, h, bias);
+        }
+        let (weight, bias) = (pass.parameter(self.weight), bias.map(|bias| pass.parameter(bias)));
+        Ok(Var::constant(step_logits(h.value(), weight.value(), bias.as_ref().map(Var::value))?))
     }
 
     /// The layer of [`Embedding::logits`] for an operation that takes its loss at once, without keeping logits: table and

@@ -32,6 +32,11 @@ impl Learned {
         Self { weight: builder.declare("weight", &[max_len, d_model], Init::Normal(0.02)) }
     }
 
+    /// The table.
+    pub fn weight(&self) -> ParameterId {
+        self.weight
+    }
+
     /// x, batch × length × d_model, whose first token stands at `start`, with its positions.
     ///
     /// # Errors

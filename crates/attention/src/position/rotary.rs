@@ -31,6 +31,11 @@ impl Rotary {
         Ok(Self { table: RotaryTable::new(d_key, max_len, options)?, d_key })
     }
 
+    /// The turns themselves.
+    pub fn table(&self) -> &RotaryTable {
+        &self.table
+    }
+
     /// x, batch × length × (n_heads·d_key), whose first token stands at `start`, turned.
     ///
     /// # Errors

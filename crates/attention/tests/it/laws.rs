@@ -7,7 +7,7 @@ use polyhead_attention::multi_head::{
 use polyhead_attention::position::Rotary;
 use polyhead_attention::{Builder, Capture, Filter, Kind, KvCache, Mask, Pass, Site};
 use polyhead_random::Random;
-use polyhead_tensor::ops::attention::{AttentionOptions, attention};
+use polyhead_tensor::ops::attention::{AttentionOptions, StepOptions, StepRows, attention};
 use polyhead_tensor::ops::rotary::RotaryOptions;
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
@@ -111,13 +111,14 @@ fn one_step_at_a_time_gives_the_bits_of_all_at_once() {
         for mask in masks() {
             let mask = mask.and(Mask::causal());
             let whole = forward(&layer, &parameters, &x, &mask);
-            let mut cache = KvCache::new(SHAPE.cache(), 1, rows, 4);
+            let mut cache = KvCache::new(SHAPE.cache(), 1, StepRows::new(rows, rows));
             for position in 0..length {
                 let token: Vec<f32> =
                     (0..rows).flat_map(|row| part(&x, row, position, position + 1).data().to_vec()).collect();
                 let token = Var::constant(Tensor::new(&[rows, SHAPE.d_model], token));
+                cache.begin(&[0; 3], &mask);
                 let y = with_pass(&parameters, &Capture::off(), |pass| {
-                    layer.step(pass, &token, &mut cache, &mask, SITE).unwrap()
+                    layer.step(pass, &token, &mut cache.layer_mut(0), SITE).unwrap()
                 });
                 cache.advance();
                 for row in 0..rows {
@@ -138,22 +139,23 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
     let projection = KeyValueProjection::new(&mut builder.at("key_value"), SHAPE);
     parameters.initialise(4);
     let (x, memory) = (tensor(&[2, 3, SHAPE.d_model], 1), Var::constant(tensor(&[2, 35, SHAPE.d_model], 2)));
-    let lengths = vec![35, 17];
+    let lengths = [35, 17];
     let site = Site { kind: Kind::Cross, layer: 0 };
     with_pass(&parameters, &Capture::off(), |pass| {
         let key_value = projection.forward(pass, &memory).unwrap();
-        let sight = Mask::padding([35, 17]).resolve(3, 35);
+        let sight = Mask::padding(lengths).resolve(3, 35);
         let whole = layer.forward(pass, &Var::constant(x.clone()), &key_value, &sight, site).unwrap();
         let kept = projection.keep(pass, &memory).unwrap();
         // Two rows that look at the second sentence, one at the first.
         let slots = [1, 0, 1];
-        let row_lengths = slots.map(|slot: usize| lengths[slot]);
+        let mut rows = StepRows::of_sources(&lengths, 3);
+        assert_eq!(rows.reorder(&slots).len(), 1);
         for position in 0..3 {
             let token: Vec<f32> = slots
                 .iter()
                 .flat_map(|&slot| part(&x, slot, position, position + 1).data().to_vec())
                 .collect();
-            let memory = Memory { kept: &kept, slots: &slots, lengths: &row_lengths };
+            let memory = Memory { kept: &kept, rows: &rows };
             let y = layer
                 .step(pass, &Var::constant(Tensor::new(&[3, SHAPE.d_model], token)), &memory, site)
                 .unwrap();
@@ -197,27 +199,27 @@ fn capturing_changes_nothing_and_keeps_what_was_asked_for() {
 #[test]
 fn reordering_a_cache_hands_rows_on() {
     let shape = HeadShape::even(4, 2).cache();
-    let mut cache = KvCache::new(shape, 2, 4, 1);
+    let mut cache = KvCache::new(shape, 2, StepRows::new(4, 4));
     let mut rows: Vec<Vec<f32>> = vec![Vec::new(); 4];
     let orders = [vec![3, 3, 0, 1], vec![0, 0, 0], vec![2, 1], vec![1, 1, 0, 1], vec![0, 1, 2, 3]];
+    let options = StepOptions { n_heads: 2, ..StepOptions::default() };
     for (step, order) in orders.iter().cycle().take(40).enumerate() {
-        let numbers: Vec<f32> =
-            (0..cache.slots().len() * 4).map(|index| (step * 100 + index) as f32).collect();
+        let count = cache.rows().count();
+        // Queries, keys and values of four numbers each; the values are looked at.
+        let numbers: Vec<f32> = (0..count * 12).map(|index| (step * 100 + index) as f32).collect();
+        cache.begin(&vec![0; count], &Mask::causal());
         for layer in 0..2 {
-            cache.write(layer, &numbers, &numbers);
+            cache.layer_mut(layer).attend(&Tensor::new(&[count, 12], numbers.clone()), &options).unwrap();
         }
         cache.advance();
-        rows.iter_mut().zip(numbers.chunks(4)).for_each(|(row, token)| row.extend(token));
-        let order: Vec<usize> = order.iter().map(|&row| row % cache.slots().len()).collect();
+        rows.iter_mut().zip(numbers.chunks(12)).for_each(|(row, token)| row.extend(&token[8..]));
+        let order: Vec<usize> = order.iter().map(|&row| row % count).collect();
         cache.reorder(&order);
         rows = order.iter().map(|&row| rows[row].clone()).collect();
         for layer in 0..2 {
             for (row, expected) in rows.iter().enumerate() {
-                assert_eq!(
-                    &cache.layer(layer).values(cache.slots()[row], cache.len()),
-                    expected,
-                    "step {step}"
-                );
+                let slot = cache.rows().slots()[row];
+                assert_eq!(&cache.layer(layer).values(slot, cache.len()), expected, "step {step}");
             }
         }
     }

@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr
   polyhead evaluate --model opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 --out test.out.tr --format json
+  polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr --device cuda
 
 BLEU, chrF and TER are those of polyhead score. Seconds are those of translating, without loading the model.";
 

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_train::config::{self, Override};
+use polyhead_train::config::{self, Dtype, Override};
 use polyhead_train::event::Ending;
 use polyhead_train::{Outcome, RunOptions, Start, train};
 
 use self::view::View;
+use crate::device_options::{CardDtype, device_name};
 use crate::report::{note, print_text, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -20,6 +21,7 @@ Examples:
   polyhead train en-de.toml
   polyhead train en-de.toml --set train.max_epochs=30 --set model.preset=tiny --out runs/tiny
   polyhead train runs/en-de --resume
+  polyhead train en-de.toml --device cuda --dtype bf16
   polyhead train en-de.toml --dump-config
 
 The run folder holds the resolved config, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints, and at the end the
@@ -46,6 +48,12 @@ pub(crate) struct Train {
     /// Save and leave after so many minutes; --resume goes on
     #[arg(long, value_name = "N")]
     max_minutes: Option<f64>,
+    /// Where to train: auto, cpu or cuda:0 [default: `train.device` of the recipe, auto there]
+    #[arg(long, value_name = "NAME", value_parser = device_name)]
+    device: Option<String>,
+    /// Numbers to compute with [default: `train.dtype` of the recipe: bf16 on a card, f32 on the processor]
+    #[arg(long, value_enum)]
+    dtype: Option<CardDtype>,
     /// Print the resolved config and do nothing
     #[arg(long)]
     dump_config: bool,
@@ -65,6 +73,14 @@ impl Train {
         let named = self.config.is_dir().then(|| self.config.clone());
         if let Some(out) = self.out.clone().or(named) {
             config.out = out;
+        }
+        if let Some(device) = &self.device {
+            config.train.device.clone_from(device);
+            // What the run before chose belongs to the device before.
+            config.train.dtype = Dtype::Auto;
+        }
+        if let Some(dtype) = self.dtype {
+            config.train.dtype = dtype.into();
         }
         if self.dump_config {
             return print_text(&config::dump(&config));

@@ -21,6 +21,7 @@ Examples:
   polyhead translate --model opus-mt-en-tr < book.en > book.tr
   polyhead translate --model opus-mt-en-mul --to tur --n-best 3 --scores 'Good morning.'
   polyhead translate --model opus-mt-en-tr --format jsonl --alignment < test.en
+  polyhead translate --model opus-mt-en-tr --device cuda --dtype bf16 < book.en > book.tr
 
 A line gives a line. Paragraphs are translated sentence by sentence, too long sentences in parts, and what falls into a
 loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. What

@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod devices;
 mod init;
 mod killed;
 mod model;

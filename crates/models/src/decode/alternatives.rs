@@ -2,9 +2,10 @@
 //!
 //! argmax_k p(y | prefix, x), then a beam search with prefix + y as its forced beginning.
 
+use polyhead_tensor::ops::best_tokens::Candidate;
+
 use super::beam::{BeamOptions, beam};
-use super::candidates::Candidate;
-use super::rows::{Next, Scores, Search, run};
+use super::rows::{Need, Next, Scores, Search, run};
 use super::rules::{Guide, Rules};
 use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::Result;
@@ -84,6 +85,13 @@ struct Look<'a> {
     found: Vec<Candidate>,
 }
 
+impl Look<'_> {
+    /// The start token and the prefix.
+    fn history(&self) -> Vec<u32> {
+        [&[self.start_id], self.prefix].concat()
+    }
+}
+
 impl Search for Look<'_> {
     fn width(&self) -> usize {
         1
@@ -93,13 +101,16 @@ impl Search for Look<'_> {
         self.prefix.len() >= self.guide.limits.max || self.prefix.contains(&self.guide.end_id())
     }
 
+    fn need(&self) -> Need {
+        if self.step < self.prefix.len() { Need::Best(0) } else { self.guide.need(&self.history(), self.n) }
+    }
+
     fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
         if let Some(&token) = self.prefix.get(self.step) {
             self.step += 1;
             return Ok(vec![Next { parent: 0, token }]);
         }
-        let history = [&[self.start_id], self.prefix].concat();
-        self.found = self.guide.best(&history, scores.log_probabilities(0), self.n)?;
+        self.found = self.guide.best(&self.history(), scores, 0, self.n)?;
         Ok(Vec::new())
     }
 }

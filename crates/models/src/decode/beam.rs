@@ -62,7 +62,7 @@ use super::coverage::{coverage_penalty, look};
 use super::finished::Finished;
 use super::length_penalty::LengthPenalty;
 use super::path::Path;
-use super::rows::{Next, Scores, Search, run};
+use super::rows::{Need, Next, Scores, Search, run};
 use super::rules::Guide;
 use super::stopping::{EarlyStopping, Standing};
 use super::trace::{BeamTrace, Fate, TracedCandidate};
@@ -225,6 +225,11 @@ impl Search for BeamSearch<'_> {
         self.options.coverage_penalty != 0.0
     }
 
+    fn need(&self) -> Need {
+        let needs = self.live.iter().map(|path| self.guide.need(&path.history, self.wanted()));
+        needs.fold(Need::Best(0), Need::and)
+    }
+
     fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
         if self.wants_attention() {
             for (row, path) in self.live.iter_mut().enumerate() {
@@ -265,17 +270,21 @@ impl Search for BeamSearch<'_> {
 }
 
 impl BeamSearch<'_> {
-    /// The 2·B best: as at most one in each row ends, B of them do not.
+    /// How many continuations are looked at: as at most one in each row ends, half of them do not.
+    fn wanted(&self) -> usize {
+        2 * self.options.beam_size
+    }
+
+    /// The 2·B best.
     fn continuations(&self, scores: &Scores<'_>) -> Result<Vec<Continuation>> {
-        let wanted = 2 * self.options.beam_size;
+        let wanted = self.wanted();
         let mut all = Vec::new();
         for (parent, path) in self.live.iter().enumerate() {
-            let log_probabilities = scores.log_probabilities(parent);
-            let best = self.guide.best(&path.history, log_probabilities, wanted)?;
+            let best = self.guide.best(&path.history, scores, parent, wanted)?;
             all.extend(best.into_iter().map(|candidate| Continuation {
                 parent,
                 id: candidate.id,
-                log_probability: log_probabilities[candidate.id as usize],
+                log_probability: scores.log_probability(parent, candidate),
                 score: candidate.score,
                 sum: path.sum + f64::from(candidate.score),
             }));

@@ -12,8 +12,9 @@
 //! # assert_eq!(constraints.len(), 2);
 //! ```
 
+use polyhead_tensor::ops::best_tokens::top;
+
 use super::beam::{BeamOptions, Continuation, order};
-use super::candidates::top;
 use super::coverage::look;
 use super::finished::Finished;
 use super::path::Path;

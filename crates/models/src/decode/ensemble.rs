@@ -91,9 +91,10 @@ fn averaged(all: &[Tensor], average: impl Fn(&[f32]) -> f32) -> Result<Tensor> {
 impl Average {
     /// The logarithms of the averages of probabilities, from each model's logits.
     fn of_logits(self, all: &[Tensor]) -> Result<Tensor> {
-        let logarithms =
-            |logits: &Tensor| log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
-        averaged(&all.iter().map(logarithms).collect::<Vec<_>>(), |numbers| self.of(numbers))
+        let logarithms = |logits: &Tensor| {
+            Ok(log_softmax(&Tape::inference(), &Var::constant(logits.to_host()?)).value().clone())
+        };
+        averaged(&all.iter().map(logarithms).collect::<Result<Vec<_>>>()?, |numbers| self.of(numbers))
     }
 
     /// The logarithm of the average, of logarithms.

@@ -3,8 +3,10 @@
 //! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the limit. Rules act as in Hugging Face's `generate`:
 //! on logits, not on log-probabilities, which makes a difference to the repetition penalty alone.
 
+use polyhead_tensor::ops::best_tokens::top;
+
 use super::path::Path;
-use super::rows::{Next, Scores, Search, run};
+use super::rows::{Need, Next, Scores, Search, run};
 use super::rules::Guide;
 use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::Result;
@@ -40,12 +42,20 @@ impl Search for GreedySearch<'_> {
         self.guide.limits.max == 0
     }
 
+    fn need(&self) -> Need {
+        self.guide.need(&self.path.history, 1)
+    }
+
     fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
-        let log_probabilities = scores.log_probabilities(0);
+        let history = &self.path.history;
         // Both scales have the same order. Log-probabilities keep the ties of a beam of one.
-        let scale = if self.guide.rescales() { scores.logits(0) } else { log_probabilities };
-        let Some(best) = self.guide.best(&self.path.history, scale, 1)?.pop() else { return Ok(Vec::new()) };
-        let log_probability = log_probabilities[best.id as usize];
+        let mut best = if self.guide.rescales() {
+            top(&self.guide.edited(history, scores.logits(0))?, 1)
+        } else {
+            self.guide.best(history, scores, 0, 1)?
+        };
+        let Some(best) = best.pop() else { return Ok(Vec::new()) };
+        let log_probability = scores.log_probability(0, best);
         self.path.push(best.id, log_probability, log_probability);
         let ends = self.guide.ends(best.id, self.path.ids().len());
         Ok(if ends { Vec::new() } else { vec![Next { parent: 0, token: best.id }] })

@@ -10,7 +10,6 @@
 
 pub mod alternatives;
 pub mod beam;
-mod candidates;
 pub mod constrained;
 pub mod coverage;
 pub mod ensemble;
@@ -43,7 +42,8 @@ pub trait NextToken {
     /// If a source cannot be read.
     fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<Self::State>;
 
-    /// Takes one token for each row and gives the logits of the next: rows × vocabulary.
+    /// Takes one token for each row and gives the logits of the next: rows × vocabulary, on any device. The next step may
+    /// write over those of a card.
     ///
     /// # Errors
     /// If a token is outside the vocabulary.

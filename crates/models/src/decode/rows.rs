@@ -3,6 +3,7 @@
 //! Each sentence has its own search: it gets the scores of its rows and says which rows go on, with which token. Rows
 //! of a sentence lie side by side, in the order it named them; sentences that are done leave the batch.
 
+use polyhead_tensor::ops::best_tokens::{Candidate, best_tokens, top};
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
 use rayon::prelude::*;
@@ -10,25 +11,70 @@ use rayon::prelude::*;
 use super::NextToken;
 use crate::Result;
 
+/// What a search reads of its rows' scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// So many of the most probable tokens of each row.
+    Best(usize),
+    /// All scores.
+    All,
+}
+
+impl Need {
+    /// What serves both.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Best(own), Self::Best(other)) => Self::Best(own.max(other)),
+            _ => Self::All,
+        }
+    }
+}
+
 /// What the model says about the next token of one sentence's rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scores<'a> {
-    logits: &'a [f32],
-    log_probabilities: &'a [f32],
-    vocab_size: usize,
+    said: Part<'a>,
     attention: Option<&'a [f32]>,
     source_length: usize,
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Part<'a> {
+    Best(&'a [Vec<Candidate>]),
+    All { logits: &'a [f32], log_probabilities: &'a [f32], vocab_size: usize },
+}
+
 impl<'a> Scores<'a> {
-    /// A row's logits.
+    /// A row's logits, for a search that needs them all.
     pub(super) fn logits(&self, row: usize) -> &'a [f32] {
-        &self.logits[row * self.vocab_size..][..self.vocab_size]
+        let Part::All { logits, vocab_size, .. } = self.said else {
+            unreachable!("a search says what it needs")
+        };
+        &logits[row * vocab_size..][..vocab_size]
     }
 
-    /// A row's log-probabilities.
+    /// A row's log-probabilities, for a search that needs them all.
     pub(super) fn log_probabilities(&self, row: usize) -> &'a [f32] {
-        &self.log_probabilities[row * self.vocab_size..][..self.vocab_size]
+        let Part::All { log_probabilities, vocab_size, .. } = self.said else {
+            unreachable!("a search says what it needs")
+        };
+        &log_probabilities[row * vocab_size..][..vocab_size]
+    }
+
+    /// The `k` most probable tokens of a row, best first.
+    pub(super) fn best(&self, row: usize, k: usize) -> Vec<Candidate> {
+        match self.said {
+            Part::Best(best) => best[row].iter().take(k).copied().collect(),
+            Part::All { .. } => top(self.log_probabilities(row), k),
+        }
+    }
+
+    /// The log-probability of one of a row's candidates, whose score rules may have changed where they saw all scores.
+    pub(super) fn log_probability(&self, row: usize, candidate: Candidate) -> f32 {
+        match self.said {
+            Part::Best(_) => candidate.score,
+            Part::All { .. } => self.log_probabilities(row)[candidate.id as usize],
+        }
     }
 
     /// The weights of a row's source tokens, and padding after them, if the search wants them and the model has them.
@@ -50,6 +96,11 @@ pub(super) struct Next {
 pub(super) trait Search: Send {
     /// The most rows that it may ask for at once.
     fn width(&self) -> usize;
+
+    /// What it reads of the scores of the coming step.
+    fn need(&self) -> Need {
+        Need::All
+    }
 
     /// True if it reads [`Scores::attention`].
     fn wants_attention(&self) -> bool {
@@ -84,11 +135,13 @@ pub(super) fn run<M: NextToken, S: Search>(
     while !going.is_empty() {
         let tokens: Vec<u32> =
             going.iter().flat_map(|sentence| &sentence.next).map(|row| row.token).collect();
-        let said = if going.iter().any(|sentence| sentence.search.wants_attention()) {
-            Said::new(model.step_attending(&mut state, &tokens)?, tokens.len())
+        let (logits, attention) = if going.iter().any(|sentence| sentence.search.wants_attention()) {
+            model.step_attending(&mut state, &tokens)?
         } else {
-            Said::new((model.step(&mut state, &tokens)?, None), tokens.len())
+            (model.step(&mut state, &tokens)?, None)
         };
+        let need = going.iter().map(|sentence| sentence.search.need()).fold(Need::Best(0), Need::and);
+        let said = Said { scores: AllScores::new(&logits, need)?, attention, rows: tokens.len() };
         let widths: Vec<usize> = going.iter().map(|sentence| sentence.next.len()).collect();
         let firsts = first_rows(&widths);
         going.par_iter_mut().zip(&firsts).zip(&widths).try_for_each(|((sentence, first), width)| {
@@ -110,19 +163,31 @@ pub(super) fn run<M: NextToken, S: Search>(
 
 /// What the model says about all rows.
 struct Said {
-    logits: Tensor,
-    log_probabilities: Tensor,
+    scores: AllScores,
     attention: Option<Tensor>,
     rows: usize,
 }
 
-impl Said {
-    fn new((logits, attention): (Tensor, Option<Tensor>), rows: usize) -> Self {
-        let log_probabilities =
-            log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
-        Self { logits, log_probabilities, attention, rows }
-    }
+enum AllScores {
+    Best(Vec<Vec<Candidate>>),
+    All { logits: Tensor, log_probabilities: Tensor },
+}
 
+impl AllScores {
+    fn new(logits: &Tensor, need: Need) -> Result<Self> {
+        Ok(match need {
+            Need::Best(k) => Self::Best(best_tokens(logits, k)?),
+            Need::All => {
+                let logits = logits.to_host()?;
+                let log_probabilities =
+                    log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
+                Self::All { logits, log_probabilities }
+            }
+        })
+    }
+}
+
+impl Said {
     /// The part of one sentence: `width` rows from `first` on.
     fn scores(&self, first: usize, width: usize) -> Scores<'_> {
         let part = |all| -> &[f32] {
@@ -130,10 +195,16 @@ impl Said {
             let row = all.len() / self.rows;
             &all.data()[first * row..(first + width) * row]
         };
+        let said = match &self.scores {
+            AllScores::Best(best) => Part::Best(&best[first..first + width]),
+            AllScores::All { logits, log_probabilities } => Part::All {
+                logits: part(logits),
+                log_probabilities: part(log_probabilities),
+                vocab_size: logits.len() / self.rows,
+            },
+        };
         Scores {
-            logits: part(&self.logits),
-            log_probabilities: part(&self.log_probabilities),
-            vocab_size: self.logits.len() / self.rows,
+            said,
             attention: self.attention.as_ref().map(part),
             source_length: self.attention.as_ref().map_or(0, Tensor::len) / self.rows,
         }

@@ -9,10 +9,10 @@
 //! neither on its batch nor on its place in a file; to draw other samples, change the seed or draw more.
 
 use polyhead_random::Random;
+use polyhead_tensor::ops::best_tokens::{Candidate, top};
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
 
-use super::candidates::{Candidate, top};
 use super::path::Path;
 use super::rows::{Next, Scores, Search, run};
 use super::rules::Guide;

@@ -4,8 +4,9 @@
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
 use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
-use polyhead_tensor::ops::attention::KeysValues;
-use polyhead_tensor::{Indices, Result, Var};
+use polyhead_tensor::ops::attention::{KeysValues, StepRows};
+use polyhead_tensor::repeated::Repeated;
+use polyhead_tensor::{Error, Indices, Result, Tensor, Var};
 
 use super::config::{CrossProjection, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
@@ -37,22 +38,29 @@ struct DecoderLayer {
 }
 
 /// What a step of decoding remembers of the steps before it and of the source.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct DecoderState {
     cache: KvCache,
     /// Keys and values of the source for each layer, or once for all.
     memory: Vec<KeysValues>,
-    /// Tokens of each source sentence.
-    source_lengths: Vec<usize>,
-    /// The source sentence of each row, and its tokens.
-    sentences: Vec<usize>,
-    row_lengths: Vec<usize>,
+    /// The step as a device recorded it, and what that hangs on.
+    repeated: Repeated<Tensor>,
+    form: [usize; 2],
+}
+
+/// Whether a device may record a step and replay it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replay {
+    /// What the step gives outlives its recording.
+    Allowed,
+    /// It does not.
+    Never,
 }
 
 impl DecoderState {
     /// The source sentence of each row.
     pub fn sentences(&self) -> &[usize] {
-        &self.sentences
+        self.cache.rows().sources()
     }
 
     /// Tokens so far.
@@ -68,8 +76,6 @@ impl DecoderState {
     /// Row i becomes what row `rows[i]` was.
     pub fn reorder(&mut self, rows: &[usize]) {
         self.cache.reorder(rows);
-        self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
-        self.row_lengths = self.sentences.iter().map(|&sentence| self.source_lengths[sentence]).collect();
     }
 }
 
@@ -127,44 +133,64 @@ impl Decoder {
         &self,
         pass: &Pass<'_>,
         memory: &Var,
-        source_lengths: &Indices,
+        source_lengths: &[u32],
         n_rows: usize,
     ) -> Result<DecoderState> {
         let own = self.layers.iter().filter_map(|layer| layer.key_value.as_ref());
         let projections = own.chain(&self.shared_key_value);
         let memory = projections.map(|projection| projection.keep(pass, memory)).collect::<Result<_>>()?;
         let shape = self.config.decoder.heads(self.config.d_model).cache();
-        let sentences = source_lengths.len();
-        let mut cache = KvCache::new(shape, self.layers.len(), n_rows.max(sentences), 0);
-        cache.reorder(&(0..sentences).collect::<Vec<_>>());
-        let source_lengths: Vec<usize> =
-            source_lengths.host().iter().map(|&length| length as usize).collect();
-        let row_lengths = source_lengths.clone();
-        Ok(DecoderState { cache, memory, sentences: (0..sentences).collect(), source_lengths, row_lengths })
+        let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
+        let cache = KvCache::new(shape, self.layers.len(), rows);
+        Ok(DecoderState { cache, memory, repeated: Repeated::New, form: [0; 2] })
     }
 
-    /// One token in each row → rows × d_model.
-    pub(super) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Var> {
-        let rows = tokens.len();
-        let x = self.input.forward(pass, &tokens.into(), 1, state.cache.len())?;
-        let mut x = x.reshaped(&[rows, self.config.d_model]);
+    /// One token in each row: `finish` gets rows × d_model and gives what a step is to give, a row for each token. Where a
+    /// device can replay a step it does so, unless something is captured or `finish` is not to be recorded.
+    pub(super) fn step<E: From<Error>>(
+        &self,
+        pass: &Pass<'_>,
+        (state, tokens): (&mut DecoderState, &[u32]),
+        replay: Replay,
+        finish: impl FnOnce(&Var) -> std::result::Result<Tensor, E>,
+    ) -> std::result::Result<Tensor, E> {
+        let DecoderState { cache, memory, repeated, form } = state;
+        cache.begin(tokens, &self.sight);
+        if std::mem::replace(form, cache.rows().form()) != *form {
+            *repeated = Repeated::New;
+        }
+        let work = || finish(&self.attend(pass, cache, memory)?);
+        let mut y = None;
+        match replay {
+            Replay::Allowed if pass.capture.is_off() => {
+                repeated.go(&pass.parameters.device(), work, |found| y = Some(found.clone()))?;
+            }
+            Replay::Allowed | Replay::Never => y = Some(work()?),
+        }
+        cache.advance();
+        Ok(y.expect("a step gives something").first_rows(tokens.len()))
+    }
+
+    /// The newest token of each row → rows × d_model.
+    fn attend(&self, pass: &Pass<'_>, cache: &mut KvCache, memory: &[KeysValues]) -> Result<Var> {
+        cache.rows().follow_parents();
+        let mut x = self.input.step(pass, cache.rows())?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
-        let DecoderState { cache, memory, sentences, row_lengths, .. } = state;
         for (index, layer) in self.layers.iter().enumerate() {
             let kept = memory
                 .get(index)
                 .or(memory.first())
                 .expect("each layer has keys and values, or all share them");
-            let memory = Memory { kept, slots: sentences, lengths: row_lengths };
+            let mut own = cache.layer_mut(index);
+            let memory = Memory { kept, rows: own.rows };
             x = layer.forward(
                 pass,
                 index,
                 &x,
-                |x, site| layer.attention.step(pass, x, cache, &self.sight, site),
+                |x, site| layer.attention.step(pass, x, &mut own, site),
                 |x, site| layer.cross.step(pass, x, &memory, site),
             )?;
         }
-        cache.advance();
         self.finish(pass, x)
     }
 

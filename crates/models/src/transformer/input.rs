@@ -4,6 +4,8 @@ use polyhead_attention::layers::Embedding;
 use polyhead_attention::multi_head::Order;
 use polyhead_attention::position::{Layout, Learned, Rotary, Sinusoidal};
 use polyhead_attention::{Builder, Pass};
+use polyhead_tensor::ops::attention::StepRows;
+use polyhead_tensor::ops::decoding::StepPlaces;
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
@@ -57,6 +59,29 @@ impl Input {
             x = learned.add(pass, &x, start)?;
         }
         dropout(pass.tape, &x, self.dropout)
+    }
+
+    /// The newest token of each row → rows × d_model.
+    pub(super) fn step(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
+        if !pass.parameters.device().is_cpu() {
+            return self.step_on_device(pass, rows);
+        }
+        let x = self.forward(pass, &rows.tokens().into(), 1, rows.len())?;
+        Ok(x.reshaped(&[rows.count(), self.d_model]))
+    }
+
+    /// The same where the place of the newest token is known to the device alone, so that a recorded step serves for all.
+    fn step_on_device(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
+        let step = |places| self.embedding.step(pass, rows, self.scale, places);
+        match &self.positions {
+            Positions::None => step(StepPlaces::None),
+            Positions::Learned(learned) => {
+                step(StepPlaces::Learned(pass.parameter(learned.weight()).value()))
+            }
+            Positions::Sinusoidal(sinusoidal) => {
+                step(StepPlaces::Computed(&|start, length| sinusoidal.rows(start, length, self.d_model)))
+            }
+        }
     }
 }
 

@@ -38,10 +38,10 @@ impl Shortlist {
         let (weight, bias) = model.output_parameters();
         let rows = match parameters.prepared(weight) {
             Some(prepared) => prepared.select(&ids),
-            None => Prepared::new(parameters.value(weight), Precision::F32).select(&ids),
+            None => Prepared::new(&parameters.value(weight).to_host()?, Precision::F32).select(&ids),
         };
-        let bias =
-            bias.map(|bias| ids.iter().map(|&id| parameters.value(bias).data()[id as usize]).collect());
+        let bias = bias.map(|bias| parameters.value(bias).to_host()).transpose()?;
+        let bias = bias.map(|bias| ids.iter().map(|&id| bias.data()[id as usize]).collect());
         Ok(Self { ids, rows, bias, vocab_size })
     }
 

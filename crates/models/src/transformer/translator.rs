@@ -17,7 +17,7 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tape, Tensor, Var};
 
 use super::config::{Tie, TransformerConfig};
-use super::decoder::{Decoder, DecoderState};
+use super::decoder::{Decoder, DecoderState, Replay};
 use super::encoder::Encoder;
 use crate::Result;
 use crate::decode::NextToken;
@@ -166,9 +166,12 @@ impl Decoding<'_> {
         work(&Pass { tape: &tape, parameters: self.parameters, capture: self.capture })
     }
 
-    /// One step up to the output layer: rows × d_model.
+    /// One step up to the output layer: rows × d_model, on the processor.
     pub(super) fn hidden(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
-        self.with_pass(|pass| Ok(self.model.decoder.step(pass, state, tokens)?.value().clone()))
+        let hidden = self.with_pass(|pass| {
+            self.model.decoder.step(pass, (state, tokens), Replay::Never, |x| Ok(x.value().clone()))
+        })?;
+        Ok(hidden.to_host()?)
     }
 }
 
@@ -178,15 +181,18 @@ impl NextToken for Decoding<'_> {
     fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<DecoderState> {
         let source = Ids::padded(sources, self.model.config.pad_id);
         self.with_pass(|pass| {
-            let memory = self.model.encode(pass, &source)?;
-            Ok(self.model.decoder.start(pass, &memory, source.lengths(), n_rows)?)
+            let memory = self.model.encode(pass, &source.to_device(&self.parameters.device())?)?;
+            Ok(self.model.decoder.start(pass, &memory, source.lengths().host(), n_rows)?)
         })
     }
 
     fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
         self.with_pass(|pass| {
-            let x = self.model.decoder.step(pass, state, tokens)?;
-            Ok(self.model.logits(pass, &x)?.value().clone())
+            self.model.decoder.step(pass, (state, tokens), Replay::Allowed, |x| {
+                let logits = self.model.output.step_logits(pass, x, self.model.output_bias)?;
+                pass.capture.activation(|| "logits".into(), &logits);
+                Ok(logits.value().clone())
+            })
         })
     }
 

@@ -34,6 +34,8 @@ const SOURCES: &[(&str, &str)] = sources![
     "attention_backward_long",
     "attention_f32",
     "attention_forward",
+    "best_tokens",
+    "cached_attention",
     "column_sum",
     "cross_entropy",
     "dropout",
@@ -42,9 +44,11 @@ const SOURCES: &[(&str, &str)] = sources![
     "norm",
     "optim",
     "r_drop",
+    "reorder",
     "rotary",
     "shape",
     "softmax",
+    "step_input",
 ];
 
 /// Compiled files and their functions.

@@ -22,6 +22,7 @@ mod memory;
 pub(crate) mod ops;
 mod optim;
 mod profile;
+mod step_rows;
 mod through_host;
 mod transfer;
 
@@ -34,5 +35,6 @@ pub(crate) use kernel::{Argument, DropoutArgument, Launch, args};
 pub(crate) use matmul::{Epilogue, Product, Side};
 pub(crate) use optim::CardAdam;
 pub use profile::Family;
+pub(crate) use step_rows::{CardRows, Regroup};
 pub(crate) use through_host::through_host;
 pub(crate) use transfer::{download, one_like, step_key, upload};

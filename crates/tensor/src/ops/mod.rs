@@ -2,8 +2,10 @@
 
 pub(crate) mod activation;
 pub mod attention;
+pub mod best_tokens;
 mod broadcast;
 pub mod cross_entropy;
+pub mod decoding;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;

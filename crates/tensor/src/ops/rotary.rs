@@ -70,6 +70,12 @@ impl RotaryTable {
         }
         Ok(Self { turns, pairing: options.pairing })
     }
+
+    /// The turns, max_len × d_head, and whether a pair is half a head apart.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn parts(&self) -> (&Tensor, bool) {
+        (&self.turns, self.pairing == Pairing::Halves)
+    }
 }
 
 /// x, batch × length × n_heads × d_head, turned; the first of each sequence stands at position `offset`.

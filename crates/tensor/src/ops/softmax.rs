@@ -72,7 +72,7 @@ vectorised! {
 }
 
 vectorised! {
-    fn log_softmax_rows(out: &mut [f32], x: &[f32], width: usize) {
+    pub(super) fn log_softmax_rows(out: &mut [f32], x: &[f32], width: usize) {
         for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
             let shift = shift(x);
             let total = sum(x, |x| exp(x - shift));

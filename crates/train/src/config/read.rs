@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
@@ -94,6 +95,9 @@ fn check(config: &RunConfig) -> Result<()> {
     }
     if train.r_drop < 0.0 || !train.r_drop.is_finite() {
         return wrong("train.r_drop", train.r_drop.to_string(), "0 or more");
+    }
+    if let Err(error) = Device::check_name(&train.device) {
+        return Err(Error::config("train.device", error.to_string(), error.hint()));
     }
     let positive = [
         ("train.max_tokens", train.max_tokens),
@@ -313,5 +317,10 @@ mod tests {
         assert!(error.to_string().starts_with("--set schedule.peak: "), "{error}");
         let error = read(SMALLEST, &["model.n_heads=3"]).unwrap_err();
         assert!(error.to_string().starts_with("model: "), "{error}");
+        let error = read(SMALLEST, &["train.device=gpu"]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("train.device: \"gpu\" is no device") && error.is_misuse(),
+            "{error}"
+        );
     }
 }

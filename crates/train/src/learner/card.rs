@@ -5,15 +5,17 @@
 //! together. The same steps give the same bits, whether they are launched or replayed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::journal::{Journal, Number};
 use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
-use polyhead_tensor::{Device, Graph, Parameters, StepKey, Tape, Tensor};
+use polyhead_tensor::repeated::Repeated;
+use polyhead_tensor::{Device, Parameters, StepKey, Tape, Tensor};
 
 use super::{LearnerOptions, Loss, Planned, STEPS_AHEAD, StepReport, Weights};
-use crate::Result;
 use crate::dataset::Batch;
+use crate::{Error, Result};
 
 /// What learns on a card.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub(super) struct Card {
     /// The weight of a batch among those of its step.
     share: Number,
     passes: HashMap<([usize; 3], Part), Sized>,
-    update: Work,
+    update: Repeated<()>,
     /// For each step the losses of its batches and the norm of its gradient.
     journal: Journal,
     /// Steps whose results are not read yet.
@@ -46,38 +48,7 @@ enum Part {
 #[derive(Debug)]
 struct Sized {
     batch: Batch,
-    work: Work<Tensor>,
-}
-
-/// Work that is done again and again on the same memory.
-#[derive(Debug, Default)]
-enum Work<T = ()> {
-    #[default]
-    New,
-    /// Done once, so that kernels are loaded and products chosen.
-    Done,
-    Recorded(T, Graph),
-}
-
-impl<T> Work<T> {
-    /// Does the work, and lets `then` see what came of it before the next work overwrites it.
-    fn go(&mut self, device: &Device, work: impl FnOnce() -> Result<T>, then: impl FnOnce(&T)) -> Result<()> {
-        if matches!(self, Self::New) {
-            *self = Self::Done;
-            let found = device.scratch(work)?;
-            then(&found);
-            return Ok(device.check()?);
-        }
-        if matches!(self, Self::Done) {
-            let (found, graph) = device.record(work)?;
-            *self = Self::Recorded(found, graph);
-        }
-        if let Self::Recorded(found, graph) = self {
-            graph.replay();
-            then(found);
-        }
-        Ok(device.check()?)
-    }
+    work: Repeated<Tensor>,
 }
 
 /// A step whose results the card has.
@@ -103,7 +74,7 @@ impl Card {
             key: StepKey::new(device),
             share: Number::new(device, 1.0)?,
             passes: HashMap::new(),
-            update: Work::New,
+            update: Repeated::New,
             journal: Journal::new(device, STEPS_AHEAD * (options.accumulate + 1))?,
             made: Vec::new(),
             last: weights.adam.steps(),
@@ -122,14 +93,11 @@ impl Card {
         }
         self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
         let Self { device, update, adam, journal, .. } = self;
-        update.go(
-            device,
-            || {
-                adam.step();
-                Ok(())
-            },
-            |()| journal.note(adam.norm()),
-        )?;
+        let change = || {
+            adam.step();
+            Ok::<(), Error>(())
+        };
+        update.go(device, change, |()| journal.note(adam.norm()))?;
         self.made.push(Made { tokens });
         self.last = plan.step;
         Ok(())
@@ -138,11 +106,10 @@ impl Card {
     /// Queues the gradients of one batch.
     fn pass(&mut self, loss: &Loss<'_>, batch: &Batch, part: Part) -> Result<()> {
         let Self { device, parameters, key, share, passes, journal, .. } = self;
-        let size = (batch.sizes(), part);
-        if !passes.contains_key(&size) {
-            passes.insert(size, Sized { batch: batch.to_device(device)?, work: Work::New });
-        }
-        let Sized { batch: own, work } = passes.get_mut(&size).expect("it was put there just now");
+        let Sized { batch: own, work } = match passes.entry((batch.sizes(), part)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Sized { batch: batch.to_device(device)?, work: Repeated::New }),
+        };
         own.write(batch);
         let gradients = || {
             let capture = Capture::off();

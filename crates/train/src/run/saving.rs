@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::metrics_file::ValidLine;
 use crate::model_folder::ModelFolder;
 use crate::state::{Judged, State};
-use crate::validation::Validation;
+use crate::validation::{Candidate, Validation};
 use crate::{Error, Result};
 
 /// Whether a checkpoint is judged as it is written.
@@ -79,8 +79,9 @@ impl Run<'_> {
     fn judge(&mut self, folder: &Path) -> Result<()> {
         if let Some(valid) = &self.preparation.valid {
             let turn = self.state.validations.len() as u64;
-            let model = (&self.learner.model, self.learner.weights.kept());
-            let Some(found) = valid.judge(model, folder, turn, &|| self.is_stopping())? else {
+            let Learner { model, weights, .. } = &self.learner;
+            let candidate = Candidate { model, parameters: weights.kept(), folder, device: self.device };
+            let Some(found) = valid.judge(candidate, turn, &|| self.is_stopping())? else {
                 self.state.owes_validation = true;
                 return Ok(());
             };
@@ -137,7 +138,7 @@ impl Run<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        let found = finish(self.config, self.preparation, &self.state, self.folder)?;
+        let found = finish(self.config, self.preparation, &self.state, (self.folder, self.device))?;
         let scores = found.validation.map(|judged| self.line(&judged, &found.path));
         (self.tell)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
         Ok(())

@@ -45,6 +45,7 @@ peak = 0.01
 warmup_steps = 20
 
 [train]
+device = "cpu"
 max_tokens = 200
 max_steps = 40
 log_every = 5

@@ -19,9 +19,11 @@ mod suppress;
 
 use std::borrow::Cow;
 
+use polyhead_tensor::ops::best_tokens::{Candidate, top};
+
 use super::DecodeOptions;
-use super::candidates::{Candidate, top};
 use super::options::Limits;
+use super::rows::{Need, Scores};
 use crate::{Error, Result};
 
 /// So many forbidden tokens are left out after the best were found; more are forbidden in a copy of the scores.
@@ -130,16 +132,33 @@ impl<'a> Guide<'a> {
         Ok(Cow::Owned(scores))
     }
 
-    /// The `k` best of [`Guide::edited`]; where rules only forbid a few tokens, nothing is copied.
-    pub(super) fn best(&self, history: &[u32], scores: &[f32], k: usize) -> Result<Vec<Candidate>> {
+    /// What [`Guide::best`] reads.
+    pub(super) fn need(&self, history: &[u32], k: usize) -> Need {
+        let forbidden = self.forbidden(history).len();
+        if self.edits(history, forbidden) { Need::All } else { Need::Best(k + forbidden) }
+    }
+
+    /// The `k` best log-probabilities of a row under all rules; where they only forbid a few tokens, nothing is copied.
+    pub(super) fn best(
+        &self,
+        history: &[u32],
+        scores: &Scores<'_>,
+        row: usize,
+        k: usize,
+    ) -> Result<Vec<Candidate>> {
         let forbidden = self.forbidden(history);
-        if self.forced(history.len() - 1).is_some() || self.rescales() || forbidden.len() > FEW {
-            return Ok(top(&self.edited(history, scores)?, k));
+        if self.edits(history, forbidden.len()) {
+            return Ok(top(&self.edited(history, scores.log_probabilities(row))?, k));
         }
-        let mut best = top(scores, k + forbidden.len());
+        let mut best = scores.best(row, k + forbidden.len());
         best.retain(|candidate| !forbidden.contains(&candidate.id));
         best.truncate(k);
         Ok(best)
+    }
+
+    /// True if rules do more than forbid few tokens.
+    fn edits(&self, history: &[u32], forbidden: usize) -> bool {
+        self.forced(history.len() - 1).is_some() || self.rescales() || forbidden > FEW
     }
 
     /// The tokens that may not come after `history`.

@@ -88,8 +88,7 @@ __device__ __forceinline__ void query_side(const Attention &a, const Shared<D, K
         const int query = first + lane / 4 + 8 * half;
         Query q{a.visible(exists, query), half ? logsumexp.y : logsumexp.x, ~0ull};
         if (a.dropout.threshold) {
-            const u32 offset = u32(a.weight(head, 0) % 128) + min(query, a.q_len - 1) * a.k_len;
-            q.keep = window(shared.bits, offset + lane % 4 * 2);
+            q.keep = window(shared.bits, first_bit(a, head, 0, query, 0, KEYS) + lane % 4 * 2);
         }
         differentiate<KEYS>(scores, gradient, half, q, a.scale, a.keep_scale());
     }
@@ -109,13 +108,16 @@ template <int D, int KEYS, bool GROUPED>
 __device__ __forceinline__ void differentiate_short(const Attention &a, Rows<const bf16> query, Rows<const bf16> key,
                                                     Rows<const bf16> value, const bf16 *d_out, const float *logsumexp,
                                                     Rows<bf16> d_query, Rows<bf16> d_key, Rows<bf16> d_value) {
-    constexpr int STRIDE = D + TILE_PADDING;
+    constexpr int STRIDE = D + TILE_PADDING, WEIGHTS = KEYS + TILE_PADDING;
     extern __shared__ uint4 memory[];
     const int row = blockIdx.x / a.n_key_heads, key_head = blockIdx.x % a.n_key_heads;
     const int group = GROUPED ? a.n_heads / a.n_key_heads : 1;
     const int warp = threadIdx.x / WARP, q_tiles = (a.q_len + 15) / 16, exists = a.exists(row);
     const u64 first_query = u64(row) * a.q_len, first_key = u64(row) * a.k_len;
     const Shared<D, KEYS> shared(memory, q_tiles * 16);
+    const int own = warp * 16;
+    d_key = a.head(d_key, first_key + own, key_head, a.d_key);
+    d_value = a.head(d_value, first_key + own, key_head, a.d_value);
     float key_sums[D / 8][4], value_sums[D / 8][4];
     if (GROUPED) {
         clear(key_sums);
@@ -131,7 +133,7 @@ __device__ __forceinline__ void differentiate_short(const Attention &a, Rows<con
             load_tile<D>(shared.values, a.head(value, first_key, key_head, a.d_value), KEYS, exists, a.d_value, a.wide);
         }
         const float2 sums = own_logsumexp(a, logsumexp, index);
-        if (a.dropout.threshold) draw_range(shared.bits, a.dropout, a.weight(index, 0), a.q_len * a.k_len);
+        if (a.dropout.threshold) draw_tile(shared.bits, a, index, 0, a.q_len, 0, KEYS);
         wait_copies();
         __syncthreads();
         if (warp < q_tiles) {
@@ -139,29 +141,31 @@ __device__ __forceinline__ void differentiate_short(const Attention &a, Rows<con
             query_side<D, KEYS>(a, shared, sums, target, exists, index);
         }
         __syncthreads();
-        if (!GROUPED) {
-            clear(key_sums);
-            clear(value_sums);
-        }
-        if (warp * 16 < exists) {
-            columns_by_tile<KEYS + TILE_PADDING, STRIDE, D>(value_sums, shared.weights + warp * 16, shared.d_out, q_tiles);
-            columns_by_tile<KEYS + TILE_PADDING, STRIDE, D>(key_sums, shared.d_scores + warp * 16, shared.queries, q_tiles);
-        }
+        // Keys that do not exist have sums of 0.
+        const int n = own < exists ? q_tiles : 0;
+        if (!GROUPED) clear(value_sums);
+        columns_by_tile<WEIGHTS, STRIDE, D>(value_sums, shared.weights + own, shared.d_out, n);
+        if (!GROUPED) store_sums<D>(d_value, value_sums, a.k_len - own, a.d_value, a.wide);
+        if (!GROUPED) clear(key_sums);
+        columns_by_tile<WEIGHTS, STRIDE, D>(key_sums, shared.d_scores + own, shared.queries, n);
+        if (!GROUPED) store_sums<D>(d_key, key_sums, a.k_len - own, a.d_key, a.wide);
         // The next head overwrites the tiles.
         if (GROUPED) __syncthreads();
     }
-    const int own = warp * 16;
-    store_sums<D>(a.head(d_key, first_key + own, key_head, a.d_key), key_sums, a.k_len - own, a.d_key, a.wide);
-    store_sums<D>(a.head(d_value, first_key + own, key_head, a.d_value), value_sums, a.k_len - own, a.d_value, a.wide);
+    if (GROUPED) {
+        store_sums<D>(d_value, value_sums, a.k_len - own, a.d_value, a.wide);
+        store_sums<D>(d_key, key_sums, a.k_len - own, a.d_key, a.wide);
+    }
 }
 
-#define INSTANCE(NAME, D, KEYS, GROUPED)                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(128) NAME##_bf16_##D##_##KEYS(                                  \
-        const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,           \
-        const bf16 *d_out, const float *logsumexp, bf16 *d_query, u32 d_query_stride, bf16 *d_key, u32 d_key_stride,         \
-        bf16 *d_value, u32 d_value_stride, ATTENTION_PARAMETERS) {                                                           \
-        differentiate_short<D, KEYS, GROUPED>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out,      \
-                                     logsumexp, {d_query, d_query_stride}, {d_key, d_key_stride}, {d_value, d_value_stride});\
+#define INSTANCE(NAME, D, KEYS, GROUPED)                                                                                   \
+    extern "C" __global__ void __launch_bounds__(128) NAME##_bf16_##D##_##KEYS(                                            \
+        const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
+        const bf16 *d_out, const float *logsumexp, bf16 *d_query, u32 d_query_stride, bf16 *d_key, u32 d_key_stride,       \
+        bf16 *d_value, u32 d_value_stride, ATTENTION_PARAMETERS) {                                                         \
+        differentiate_short<D, KEYS, GROUPED>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride},  \
+                                              d_out, logsumexp, {d_query, d_query_stride}, {d_key, d_key_stride},          \
+                                              {d_value, d_value_stride});                                                  \
     }
 
 INSTANCE(attention_backward, 32, 32, false)

@@ -24,11 +24,11 @@ __device__ __forceinline__ void row_deltas(const Attention &a, Rows<const bf16> 
     }
 }
 
-// dP to dS for the thread's two queries, in place, by scores, which become P.
+// dP to dS for the thread's two queries, in place, by their scores.
 template <int KEYS>
-__device__ __forceinline__ void differentiate(float (&scores)[KEYS / 8][4], float (&gradient)[KEYS / 8][4], const Attention &a,
-                                              const int (&visible)[2], const float (&logsumexp)[2], const float (&delta)[2],
-                                              const u64 (&keep)[2]) {
+__device__ __forceinline__ void differentiate(const float (&scores)[KEYS / 8][4], float (&gradient)[KEYS / 8][4],
+                                              const Attention &a, const int (&visible)[2], const float (&logsumexp)[2],
+                                              const float (&delta)[2], const u64 (&keep)[2]) {
     const int column = threadIdx.x % 4 * 2;
     const float keep_scale = a.keep_scale();
 #pragma unroll
@@ -78,7 +78,8 @@ __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<c
         const u64 position = u64(row) * a.k_len + first_key;
         load_tile<D>(keys, a.head(key, position, key_head, a.d_key), KEYS, left, a.d_key, a.wide);
         load_tile<D>(values, a.head(value, position, key_head, a.d_value), KEYS, left, a.d_value, a.wide);
-        if (a.dropout.threshold) draw_rows(bits, a, blockIdx.x, first_query, rows, first_key);
+        const int from = first_key / 128 * 128;
+        if (a.dropout.threshold && first_key == from) draw_tile(bits, a, blockIdx.x, first_query, rows, from, KEYS);
         wait_copies();
         __syncthreads();
         u64 keep[2] = {~0ull, ~0ull};
@@ -88,8 +89,8 @@ __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<c
             const int at = lane / 4 + 8 * half;
             seen[half] = visible[half] - first_key;
             if (a.dropout.threshold) {
-                const u32 offset = u32((a.weight(blockIdx.x, first + at) + first_key) % 128) + lane % 4 * 2;
-                keep[half] = window(bits + (warp * 16 + at) * DRAWN_WORDS, offset);
+                const u32 offset = first_bit(a, blockIdx.x, first_query, warp * 16 + at, from, KEYS) + first_key - from;
+                keep[half] = window(bits, offset + lane % 4 * 2);
             }
         }
         float scores[KEYS / 8][4], gradient[KEYS / 8][4];
@@ -114,18 +115,19 @@ __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<c
 struct Known {
     int visible[QUERIES];
     float logsumexp[QUERIES], delta[QUERIES];
-    u32 offset[QUERIES];
+    // The number of the bit of the block's first key.
+    u32 bit[QUERIES];
 };
 
 __device__ __forceinline__ void know(Known &known, const Attention &a, const float *logsumexp, const float *delta, int exists,
-                                     u64 head, int first_query, int first_key) {
+                                     u64 head, int first_query, int first_key, int rows) {
     for (int i = threadIdx.x; i < QUERIES; i += blockDim.x) {
         const int query = first_query + i;
         const bool real = query < a.q_len;
         known.visible[i] = a.visible(exists, query);
         known.logsumexp[i] = real ? logsumexp[head * a.q_len + query] * LOG2_E : 0.0f;
         known.delta[i] = real ? delta[head * a.q_len + query] : 0.0f;
-        known.offset[i] = i * 32 * DRAWN_WORDS + u32((a.weight(head, query) + first_key) % 128);
+        known.bit[i] = first_bit(a, head, first_query, i, first_key, rows);
     }
 }
 
@@ -144,7 +146,7 @@ __device__ __forceinline__ void differentiate_transposed(float (&scores)[QUERIES
             const int key = own_key + 8 * half;
             float factor = keep_scale;
             if (a.dropout.threshold) {
-                const u32 offset = known.offset[query] + key - first_key;
+                const u32 offset = known.bit[query] + key - first_key;
                 if (!(bits[offset / 32] >> offset % 32 & 1)) factor = 0.0f;
             }
             float &score = scores[i / 2][2 * half + i % 2], &d_weight = gradient[i / 2][2 * half + i % 2];
@@ -186,8 +188,8 @@ __device__ __forceinline__ void differentiate_keys(const Attention &a, Rows<cons
             const int left = a.q_len - first_query, tiles = (left + 15) / 16;
             load_tile<D>(queries, a.head(query, start, head, a.d_key), QUERIES, left, a.d_key, a.wide);
             load_tile<D>(gradients, a.head(d_rows, start, head, a.d_value), QUERIES, left, a.d_value, a.wide);
-            know(known, a, logsumexp, delta, exists, index, first_query, first_key);
-            if (a.dropout.threshold) draw_rows(bits, a, index, first_query, QUERIES, first_key);
+            know(known, a, logsumexp, delta, exists, index, first_query, first_key, rows);
+            if (a.dropout.threshold) draw_tile(bits, a, index, first_query, QUERIES, first_key, rows);
             wait_copies();
             __syncthreads();
             float scores[QUERIES / 8][4], gradient[QUERIES / 8][4];
@@ -209,21 +211,21 @@ __device__ __forceinline__ void differentiate_keys(const Attention &a, Rows<cons
     store_sums<PART>({d_value.at + part, d_value.stride}, value_sums, left, a.d_value - part, a.wide);
 }
 
-#define INPUTS                                                                                                              \
+#define INPUTS                                                                                                             \
     const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
 
-#define INSTANCE(D, KEYS, PART)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(128) attention_queries_bf16_##D(                                            \
-        INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                     \
-        u32 d_query_stride, ATTENTION_PARAMETERS) {                                                                          \
-        differentiate_queries<D, KEYS>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,      \
-                                       d_out, logsumexp, delta, {d_query, d_query_stride});                                  \
-    }                                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(128) attention_keys_bf16_##D(                                               \
+#define INSTANCE(D, KEYS, PART)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(128) attention_queries_bf16_##D(                                          \
+        INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
+        u32 d_query_stride, ATTENTION_PARAMETERS) {                                                                        \
+        differentiate_queries<D, KEYS>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,    \
+                                       d_out, logsumexp, delta, {d_query, d_query_stride});                                \
+    }                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(128) attention_keys_bf16_##D(                                             \
         INPUTS, const bf16 *d_out, const float *logsumexp, const float *delta, bf16 *d_key, u32 d_key_stride, bf16 *d_value, \
-        u32 d_value_stride, ATTENTION_PARAMETERS) {                                                                          \
-        differentiate_keys<D, PART>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out,       \
-                                    logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});                     \
+        u32 d_value_stride, ATTENTION_PARAMETERS) {                                                                        \
+        differentiate_keys<D, PART>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out,     \
+                                    logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});                   \
     }
 
 INSTANCE(32, 64, 32)

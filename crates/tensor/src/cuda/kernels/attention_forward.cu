@@ -62,37 +62,18 @@ __device__ __forceinline__ void softmax_step(float (&scores)[KEYS / 8][4], float
 
 // Weights whose bit is 0 go.
 template <int KEYS>
-__device__ __forceinline__ void drop(float (&weights)[KEYS / 8][4], const u32 *bits, const u32 (&offset)[2]) {
+__device__ __forceinline__ void drop(float (&weights)[KEYS / 8][4], const u32 *bits, const Attention &a, int first_query,
+                                     int first_key) {
+    const int lane = threadIdx.x % WARP, from = first_key / 128 * 128;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const u64 keep = window(bits, offset[half] + threadIdx.x % 4 * 2);
+        const int row = threadIdx.x / WARP * 16 + lane / 4 + 8 * half;
+        const u32 offset = first_bit(a, blockIdx.x, first_query, row, from, KEYS) + first_key - from;
+        const u64 keep = window(bits, offset + lane % 4 * 2);
 #pragma unroll
         for (int i = 0; i < KEYS / 4; i++) {
             if (!(keep >> (i / 2 * 8 + i % 2) & 1)) weights[i / 2][2 * half + i % 2] = 0.0f;
         }
-    }
-}
-
-// Draws the bits of a tile, and says where those of this thread's queries begin.
-template <int KEYS>
-__device__ __forceinline__ void draw(u32 *bits, u32 (&offset)[2], const Attention &a, u64 head, int first_query, int rows,
-                                     int first_key) {
-    const int own = threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
-    // With all keys in one tile the weights of its queries follow each other without gaps.
-    const bool whole = a.k_len <= KEYS;
-    const u64 first = a.weight(head, first_query);
-    if (whole) {
-        draw_range(bits, a.dropout, first, min(rows, a.q_len - first_query) * a.k_len);
-    } else {
-        draw_rows(bits, a, head, first_query, rows, first_key);
-    }
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int row = own + 8 * half;
-        // Queries that are not there have no bits; any will do.
-        const int inside = min(row, a.q_len - first_query - 1);
-        offset[half] = whole ? u32(first % 128) + inside * a.k_len
-                             : row * 32 * DRAWN_WORDS + u32((a.weight(head, first_query + row) + first_key) % 128);
     }
 }
 
@@ -117,14 +98,14 @@ __device__ __forceinline__ void attend(const Attention &a, Rows<const bf16> quer
         const u64 position = u64(row) * a.k_len + first_key;
         load_tile<D>(shared.keys, a.head(key, position, key_head, a.d_key), KEYS, left, a.d_key, a.wide);
         load_tile<D>(shared.values, a.head(value, position, key_head, a.d_value), KEYS, left, a.d_value, a.wide);
-        u32 offset[2];
-        if (a.dropout.threshold) draw<KEYS>(shared.bits, offset, a, blockIdx.x, first_query, rows, first_key);
+        const int from = first_key / 128 * 128;
+        if (a.dropout.threshold && first_key == from) draw_tile(shared.bits, a, blockIdx.x, first_query, rows, from, KEYS);
         wait_copies();
         __syncthreads();
         float scores[KEYS / 8][4];
         rows_by_rows<D, KEYS>(scores, shared.queries + warp * 16 * STRIDE, shared.keys, tiles);
         softmax_step<D, KEYS>(scores, mixed, q, a.scale * LOG2_E, first_key);
-        if (a.dropout.threshold) drop<KEYS>(scores, shared.bits, offset);
+        if (a.dropout.threshold) drop<KEYS>(scores, shared.bits, a, first_query, first_key);
         u32 weights[KEYS / 16][4];
         as_left<KEYS>(weights, scores);
         registers_by_tile<STRIDE, KEYS, D>(mixed, weights, shared.values, tiles);
@@ -149,11 +130,11 @@ __device__ __forceinline__ void attend(const Attention &a, Rows<const bf16> quer
     store_sums<D>(a.head(all, u64(row) * a.q_len + first, head, a.d_value), mixed, a.q_len - first, a.d_value, a.wide);
 }
 
-#define INSTANCE(D, KEYS)                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(128) attention_forward_bf16_##D##_##KEYS(                                   \
-        const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,           \
-        bf16 *out, float *logsumexp, ATTENTION_PARAMETERS) {                                                                 \
-        attend<D, KEYS>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);         \
+#define INSTANCE(D, KEYS)                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(128) attention_forward_bf16_##D##_##KEYS(                                 \
+        const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
+        bf16 *out, float *logsumexp, ATTENTION_PARAMETERS) {                                                               \
+        attend<D, KEYS>(ATTENTION, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);       \
     }
 
 INSTANCE(32, 32)

@@ -309,7 +309,8 @@ template <typename T> struct Rows {
 // The first `rows` rows of `from` into a tile, by the whole block. Rows from n_rows on and columns from n_columns on
 // become 0. `wide`: rows begin at multiples of 16 bytes and n_columns is a multiple of 8.
 template <int D>
-__device__ __forceinline__ void load_tile(bf16 *tile, Rows<const bf16> from, int rows, int n_rows, int n_columns, bool wide) {
+__device__ __forceinline__ void load_tile(bf16 *tile, Rows<const bf16> from, int rows, int n_rows, int n_columns,
+                                          bool wide) {
     for (int chunk = threadIdx.x; chunk < rows * (D / 8); chunk += blockDim.x) {
         const int row = chunk / (D / 8), column = chunk % (D / 8) * 8;
         bf16 *to = tile + row * (D + TILE_PADDING) + column;
@@ -395,13 +396,13 @@ struct Attention {
     }
 };
 
-#define ATTENTION_PARAMETERS                                                                                                \
-    u32 q_len, u32 k_len, u32 n_heads, u32 n_key_heads, u32 key_size, u32 value_size, u32 causal, u32 wide, float scale,      \
+#define ATTENTION_PARAMETERS                                                                                               \
+    u32 q_len, u32 k_len, u32 n_heads, u32 n_key_heads, u32 key_size, u32 value_size, u32 causal, u32 wide, float scale,   \
         const u32 *key_lengths, Dropout dropout
-#define ATTENTION                                                                                                            \
-    Attention {                                                                                                              \
-        int(q_len), int(k_len), int(n_heads), int(n_key_heads), int(key_size), int(value_size), causal != 0, wide != 0, scale, \
-            key_lengths, dropout                                                                                             \
+#define ATTENTION                                                                                                          \
+    Attention {                                                                                                            \
+        int(q_len), int(k_len), int(n_heads), int(n_key_heads), int(key_size), int(value_size), causal != 0, wide != 0,    \
+            scale, key_lengths, dropout                                                                                    \
     }
 
 // Draws the 256 numbers from 128·block on by one warp, a bit each in the order of their index: one Philox a lane.
@@ -418,9 +419,8 @@ __device__ __forceinline__ void draw_bits(u32 *bits, const Dropout &d, uint2 key
     if (lane < 16) reinterpret_cast<u16 *>(bits)[lane] = u16(chosen >> (lane / 8 * 16));
 }
 
-// Words of 256 bits, and those that a reader of 64 bits may touch past the end.
+// Words of 256 bits. A reader of 64 bits may touch words past the last: the host gives four more.
 #define DRAWN_WORDS 8
-#define SPARE_WORDS 2
 
 // Draws `count` numbers from `first` on by the whole block; the bit of `first` is number first mod 128.
 __device__ __forceinline__ void draw_range(u32 *bits, const Dropout &d, u64 first, int count) {
@@ -431,13 +431,27 @@ __device__ __forceinline__ void draw_range(u32 *bits, const Dropout &d, u64 firs
     }
 }
 
-// Draws, for each of `rows` queries from `query` on, the weights from `key` on (at least 128 of them) by the whole block:
-// 256 bits a query, that of `key` is number index mod 128.
-__device__ __forceinline__ void draw_rows(u32 *bits, const Attention &a, u64 head, int query, int rows, int first_key) {
+// Draws, for each of `rows` queries from first_query on, the weights from key `from` on by the whole block. Where all keys
+// are among the `keys` that the block looks at, weights follow each other without gaps and are drawn as one range;
+// otherwise each query has 256 bits of its own, which last for 128 keys.
+__device__ __forceinline__ void draw_tile(u32 *bits, const Attention &a, u64 head, int first_query, int rows, int from,
+                                          int keys) {
+    if (a.k_len <= keys) {
+        draw_range(bits, a.dropout, a.weight(head, first_query), min(rows, a.q_len - first_query) * a.k_len);
+        return;
+    }
     const uint2 key = dropout_key(a.dropout);
     for (int i = threadIdx.x / WARP; i < rows; i += blockDim.x / WARP) {
-        draw_bits(bits + i * DRAWN_WORDS, a.dropout, key, (a.weight(head, query + i) + first_key) / 128);
+        draw_bits(bits + i * DRAWN_WORDS, a.dropout, key, (a.weight(head, first_query + i) + from) / 128);
     }
+}
+
+// The number of the bit of key `from` and query first_query + row. A query that is not there has that of another.
+__device__ __forceinline__ u32 first_bit(const Attention &a, u64 head, int first_query, int row, int from, int keys) {
+    if (a.k_len <= keys) {
+        return u32(a.weight(head, first_query) % 128) + min(row, a.q_len - first_query - 1) * a.k_len;
+    }
+    return row * 32 * DRAWN_WORDS + u32((a.weight(head, first_query + row) + from) % 128);
 }
 
 // 64 bits from number `offset` on.

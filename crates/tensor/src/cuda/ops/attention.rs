@@ -7,6 +7,7 @@
 use super::attention_shape::{Kernel, MAX_HEAD, Shape};
 use crate::Result;
 use crate::cuda::{Argument, Array, Dtype, Family, Launch, args, through_host};
+use crate::indices::Indices;
 use crate::ops::attention::{
     self as host, AttentionOptions, Columns, Direction, Plan, Relative, Side, gradient_tensors,
 };
@@ -71,7 +72,8 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
         values: tables.get(1).cloned(),
     });
     let bias = options.bias.as_ref().map(Tensor::to_host).transpose()?;
-    Ok(AttentionOptions { relative, bias, ..options.clone() })
+    let key_lengths = options.key_lengths.as_ref().map(Indices::to_host).transpose()?;
+    Ok(AttentionOptions { key_lengths, bias, relative, ..options.clone() })
 }
 
 /// What all launches of one attention are given.
@@ -114,14 +116,14 @@ impl Call {
 
     /// Whether all rows of all heads begin at multiples of 16 bytes and end there.
     fn is_wide(&self, whole: &[&Array]) -> bool {
-        let heads = self.plan.sides.iter().all(|side| side.d_head % 8 == 0);
+        let heads = self.plan.sides.iter().all(|side| side.d_head.is_multiple_of(8));
         let aligned = |array: &Array, side: Side| {
             let bytes = array.dtype().bytes();
-            first_column(array, side) % 16 == 0 && (side.stride * bytes).is_multiple_of(16)
+            first_column(array, side).is_multiple_of(16) && (side.stride * bytes).is_multiple_of(16)
         };
         heads
             && self.inputs.iter().zip(self.plan.sides).all(|(array, side)| aligned(array, side))
-            && whole.iter().all(|array| array.pointer() % 16 == 0)
+            && whole.iter().all(|array| array.pointer().is_multiple_of(16))
     }
 }
 

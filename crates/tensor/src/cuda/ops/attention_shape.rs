@@ -1,7 +1,7 @@
 //! Which kernel an attention goes through, on how many blocks, with how much shared memory.
 //!
-//! The numbers are those of `attention_*.cu`: a warp has 16 queries or keys in bf16 and 4 in f32; tiles of heads are filled
-//! up to 32, 64, 128 or 256 columns, and their rows padded.
+//! The numbers are those of `attention_*.cu`: a warp has 16 queries or keys in bf16, 8 or 4 in f32; tiles of heads are
+//! filled up to 32, 64, 128 or 256 columns, and their rows padded.
 
 use crate::cuda::Dtype;
 use crate::ops::attention::Plan;
@@ -19,9 +19,9 @@ const KNOWN: usize = 16 * TILE_QUERIES;
 /// Keys, or queries, of a tile in f32.
 const TILE_F32: usize = 32;
 
-/// Bytes of drawn bits that a query may have, and those that are read past the last.
+/// Bytes of the bits that a warp draws at once, and those that may be read past the last.
 const DRAWN: usize = 32;
-const SPARE: usize = 8;
+const SPARE: usize = 16;
 
 /// A kernel and how it is launched.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,11 +69,11 @@ impl Shape {
         let rows = self.rows(self.q_len);
         let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
         if !self.is_bf16 {
-            return self.f32("attention_forward_f32", grid, rows, 2 * TILE_F32 + rows);
+            return self.f32("attention_forward_f32", grid, rows, [1, self.bits(rows, TILE_F32)]);
         }
         let keys = if self.k_len <= 32 || self.columns == 256 { 32 } else { 64 };
         let name = format!("attention_forward_bf16_{}_{keys}", self.columns);
-        let shared = self.tile(2 * keys + rows) + rows * DRAWN + SPARE;
+        let shared = self.tile(2 * keys + rows) + self.bits(rows, keys);
         Kernel { file: "attention_forward", name, grid, block: rows * 2, shared }
     }
 
@@ -90,7 +90,7 @@ impl Shape {
             name: format!("attention_backward{kind}_bf16_{}_{keys}", self.columns),
             grid: [self.batch * self.n_key_heads, 1, 1],
             block: 32 * self.q_len.max(self.k_len).div_ceil(16).max(1),
-            shared: self.tile(2 * keys + 2 * rows) + weights + rows * DRAWN + SPARE,
+            shared: self.tile(2 * keys + 2 * rows) + weights + self.bits(rows, keys),
         }
     }
 
@@ -99,7 +99,7 @@ impl Shape {
         let rows = self.rows(self.q_len);
         let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
         if !self.is_bf16 {
-            return self.f32("attention_queries_f32", grid, rows, 2 * TILE_F32 + 2 * rows);
+            return self.f32("attention_queries_f32", grid, rows, [2, self.bits(rows, TILE_F32)]);
         }
         let keys = if self.columns <= 64 { 64 } else { 32 };
         Kernel {
@@ -107,7 +107,7 @@ impl Shape {
             name: format!("attention_queries_bf16_{}", self.columns),
             grid,
             block: rows * 2,
-            shared: self.tile(2 * keys + 2 * rows) + rows * DRAWN + SPARE,
+            shared: self.tile(2 * keys + 2 * rows) + self.bits(rows, keys),
         }
     }
 
@@ -116,7 +116,7 @@ impl Shape {
         let rows = self.rows(self.k_len);
         let grid = [self.batch * self.n_key_heads, self.k_len.div_ceil(rows), 1];
         if !self.is_bf16 {
-            return self.f32("attention_keys_f32", grid, rows, 2 * TILE_F32 + 2 * rows);
+            return self.f32("attention_keys_f32", grid, rows, [2, self.bits(TILE_F32, rows)]);
         }
         Kernel {
             file: "attention_backward_long",
@@ -124,15 +124,23 @@ impl Shape {
             // Sums of more than 128 columns do not fit into registers.
             grid: [grid[0], grid[1], self.columns.div_ceil(128)],
             block: rows * 2,
-            shared: self.tile(2 * TILE_QUERIES + 2 * rows) + KNOWN + TILE_QUERIES * DRAWN + SPARE,
+            shared: self.tile(2 * TILE_QUERIES + 2 * rows) + KNOWN + self.bits(TILE_QUERIES, rows),
+        }
+    }
+
+    /// Queries or keys of a warp.
+    fn of_warp(self) -> usize {
+        match (self.is_bf16, self.columns) {
+            (true, _) => 16,
+            (false, 256) => 4,
+            (false, _) => 8,
         }
     }
 
     /// Queries or keys of a block, of `len`: four warps' if there are as many, less where tiles are wide.
     fn rows(self, len: usize) -> usize {
-        let a_warp = if self.is_bf16 { 16 } else { 4 };
-        let warps = if self.is_bf16 && self.columns == 256 { 2 } else { 4 };
-        a_warp * len.div_ceil(a_warp).clamp(1, warps)
+        let warps = if self.columns == 256 { 2 } else { 4 };
+        self.of_warp() * len.div_ceil(self.of_warp()).clamp(1, warps)
     }
 
     /// Bytes of a bf16 tile.
@@ -140,13 +148,21 @@ impl Shape {
         rows * (self.columns + 8) * 2
     }
 
-    fn f32(self, name: &str, grid: [usize; 3], rows: usize, tile_rows: usize) -> Kernel {
+    /// Bytes of the bits of dropout of `rows` queries. If a block sees all keys, they follow each other without gaps.
+    fn bits(self, rows: usize, keys: usize) -> usize {
+        let draws = if self.k_len <= keys { (127 + rows * self.k_len).div_ceil(256) } else { rows };
+        draws * DRAWN + SPARE
+    }
+
+    /// A kernel in f32 with `own` tiles of the block's rows, two of the other side, and room for the weights.
+    fn f32(self, name: &str, grid: [usize; 3], rows: usize, [own, bits]: [usize; 2]) -> Kernel {
+        let tiles = (2 * TILE_F32 + own * rows) * (self.columns + 4) * 4;
         Kernel {
             file: "attention_f32",
             name: format!("{name}_{}", self.columns),
             grid,
-            block: rows * 8,
-            shared: tile_rows * (self.columns + 4) * 4,
+            block: 32 * rows / self.of_warp(),
+            shared: tiles + rows * TILE_F32 * 4 + bits,
         }
     }
 }
@@ -165,11 +181,11 @@ mod tests {
         assert!(shape.is_short());
         let name = "attention_forward_bf16_64_32".into();
         let forward =
-            Kernel { file: "attention_forward", name, grid: [2048, 1, 1], block: 64, shared: 14_856 };
+            Kernel { file: "attention_forward", name, grid: [2048, 1, 1], block: 64, shared: 14_000 };
         assert_eq!(shape.forward(), forward);
         let name = "attention_backward_bf16_64_32".into();
         let backward =
-            Kernel { file: "attention_backward", name, grid: [2048, 1, 1], block: 64, shared: 24_584 };
+            Kernel { file: "attention_backward", name, grid: [2048, 1, 1], block: 64, shared: 23_728 };
         assert_eq!(shape.backward(), backward);
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 mod attention_shape;
+pub(crate) mod best_tokens;
 mod column_sum;
 pub(crate) mod cross_entropy;
 pub(crate) mod dropout;
@@ -15,6 +16,7 @@ pub(crate) mod r_drop;
 pub(crate) mod rotary;
 pub(crate) mod shape;
 pub(crate) mod softmax;
+pub(crate) mod step;
 
 use super::{Argument, Array, Family, Launch};
 

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use super::relative::Relative;
 use super::rows::{Seen, scale, softmax};
-use crate::error::shape;
+use super::step_rows::{Regroup, StepRows};
+use crate::error::{self, shape};
 use crate::lanes::{LANES, vectorised};
 use crate::tensor::Tensor;
 use crate::{Result, gemm};
@@ -33,6 +34,13 @@ pub struct CacheShape {
     pub d_value: usize,
 }
 
+impl CacheShape {
+    /// Numbers of all keys and values of a position.
+    pub const fn width(self) -> usize {
+        self.n_heads * (self.d_key + self.d_value)
+    }
+}
+
 /// Keys and values of several sequences, each in a slot of its own.
 #[derive(Debug, Clone)]
 pub struct KeysValues {
@@ -44,6 +52,10 @@ pub struct KeysValues {
     keys: Vec<f32>,
     /// slot × head × capacity × d_value.
     values: Vec<f32>,
+    /// Instead of both, on a card: for each position of a slot its keys, then its values, all heads side by side. Tokens of
+    /// decoding are kept position by position, a source sentence slot by slot.
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Array>,
 }
 
 impl KeysValues {
@@ -52,7 +64,84 @@ impl KeysValues {
         let capacity = capacity.next_multiple_of(WIDTH).max(WIDTH);
         let rows = n_slots * shape.n_heads;
         let [keys, values] = [shape.d_key, shape.d_value].map(|width| vec![0.0; rows * width * capacity]);
-        Self { shape, n_slots, capacity, keys, values }
+        Self {
+            shape,
+            n_slots,
+            capacity,
+            keys,
+            values,
+            #[cfg(feature = "cuda")]
+            card: None,
+        }
+    }
+
+    /// Nothing yet, where `rows` live.
+    pub fn of_rows(shape: CacheShape, rows: &StepRows) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = rows.card() {
+            let numbers = card.capacity * card.n_slots * shape.width();
+            let array = crate::cuda::Array::new(card.cuda(), card.dtype(), numbers);
+            return Self::on_card(shape, [card.n_slots, card.capacity], array);
+        }
+        Self::new(shape, rows.n_slots(), 0)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(shape: CacheShape, [n_slots, capacity]: [usize; 2], array: crate::cuda::Array) -> Self {
+        let (keys, values) = (Vec::new(), Vec::new());
+        Self { shape, n_slots, capacity, keys, values, card: Some(array) }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn array(&self) -> &crate::cuda::Array {
+        self.card.as_ref().expect("keys and values are on a card")
+    }
+
+    /// Positions that there is room for.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Goes on where the rows say.
+    pub fn regroup(&mut self, regroup: &Regroup) {
+        #[cfg(not(feature = "cuda"))]
+        let _ = regroup;
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            let moved = regroup.inner.moved(card, self.shape.width());
+            let sizes = [regroup.inner.n_slots(), regroup.inner.capacity()];
+            *self = Self::on_card(self.shape, sizes, moved);
+        }
+    }
+
+    /// The keys and values of a product, batch × length × (keys, values): a slot for each row of the batch.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn of_product(shape: CacheShape, projected: &Tensor) -> Result<Self> {
+        let (d_keys, width) = (shape.n_heads * shape.d_key, shape.width());
+        let &[batch, length, found] = projected.shape() else {
+            return error::shape("keeping keys", "projected", projected.shape(), "three axes");
+        };
+        if found != width {
+            return error::shape("keeping keys", "projected", projected.shape(), format!("{width} columns"));
+        }
+        #[cfg(feature = "cuda")]
+        if let Some(array) = projected.card() {
+            return Ok(Self::on_card(shape, [batch, length], array.clone()));
+        }
+        let mut kept = Self::new(shape, batch, length);
+        for (index, row) in projected.data().chunks_exact(width.max(1)).enumerate() {
+            let (key, value) = row.split_at(d_keys);
+            kept.write(index / length, index % length, key, value);
+        }
+        Ok(kept)
+    }
+
+    /// Sizes of what it keeps.
+    pub fn shape(&self) -> CacheShape {
+        self.shape
     }
 
     /// How many sequences there is room for.
@@ -62,6 +151,10 @@ impl KeysValues {
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            return card.len() * card.dtype().bytes();
+        }
         (self.keys.len() + self.values.len()) * size_of::<f32>()
     }
 

@@ -17,6 +17,8 @@ mod pattern;
 mod plan;
 mod relative;
 mod rows;
+mod step;
+mod step_rows;
 
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub use self::pattern::{Pattern, join};
 use self::plan::Address;
 pub(crate) use self::plan::{Plan, Side};
 pub use self::relative::Relative;
+pub use self::step::{Attended, StepOptions, cross_step, self_step};
+pub use self::step_rows::{Regroup, StepRows, StepSight};
 use crate::Result;
 use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};

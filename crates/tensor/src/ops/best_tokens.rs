@@ -1,14 +1,47 @@
-//! The best tokens of a row: the one place where candidates are chosen from scores.
+//! The best tokens of each row of logits, by log-probability x − ln Σ eˣ: all that most searches need of a vocabulary.
+
+use rayon::prelude::*;
+
+use super::softmax::log_softmax_rows;
+use crate::Result;
+use crate::tensor::Tensor;
 
 /// A token and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) id: u32,
-    pub(super) score: f32,
+pub struct Candidate {
+    /// The token.
+    pub id: u32,
+    /// What it is ranked by.
+    pub score: f32,
+}
+
+/// The `k` best tokens of each row of `logits`, … × vocabulary, with their log-probabilities; best first, of equals the
+/// smaller id. Tokens at −∞ are never chosen, so there may be fewer.
+///
+/// # Errors
+/// If the device fails.
+pub fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
+    #[cfg(feature = "cuda")]
+    if logits.card().is_some() {
+        if k <= crate::cuda::ops::best_tokens::MOST {
+            return crate::cuda::ops::best_tokens::best_tokens(logits, k);
+        }
+        return best_tokens(&logits.to_host()?, k);
+    }
+    let [_, width] = logits.rows();
+    let best = |logits: &[f32]| {
+        if k == 0 {
+            return Vec::new();
+        }
+        let mut scores = Tensor::uninit(&[width]);
+        log_softmax_rows(scores.data_mut(), logits, width);
+        top(scores.data(), k)
+    };
+    Ok(logits.data().par_chunks_exact(width.max(1)).map(best).collect())
 }
 
 /// The `k` highest scores, best first, of equals the smaller id. Tokens at −∞ are forbidden and never chosen.
-pub(super) fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
+pub fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
     let mut best: Vec<Candidate> = Vec::with_capacity(k.min(scores.len()) + 1);
     let mut bar = f32::NEG_INFINITY;
     if k == 0 {

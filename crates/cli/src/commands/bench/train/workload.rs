@@ -1,0 +1,140 @@
+//! The shapes that `polyhead bench train` measures.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use polyhead_models::Ids;
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::transformer::config::{Dropout, StackConfig};
+use serde::Deserialize;
+
+use crate::report::Failure;
+
+const DROPOUT: f32 = 0.1;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Workload {
+    /// d_model 256, 4 heads, d_ff 1024, 3+3 layers, 8000 pieces, 64 × (24 + 24) tokens
+    Small,
+    /// d_model 512, 8 heads, d_ff 2048, 6+6 layers, 32000 pieces, 256 × (32 + 32) tokens
+    Base,
+}
+
+/// Sizes of a workload.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sizes {
+    pub(super) d_model: usize,
+    pub(super) n_heads: usize,
+    pub(super) d_ff: usize,
+    pub(super) n_layers: usize,
+    pub(super) vocab_size: usize,
+    pub(super) batch: usize,
+    pub(super) length: usize,
+}
+
+impl Sizes {
+    pub(super) fn load(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
+        let sizes: Self = toml::from_str(&text).map_err(|error| Failure {
+            message: format!("{}: {}", path.display(), error.message()),
+            hint: "polyhead bench train --help names every size".into(),
+        })?;
+        let Self { d_model, n_heads, d_ff, n_layers, vocab_size, batch, length } = sizes;
+        if [d_model, n_heads, d_ff, n_layers, vocab_size, batch, length].contains(&0)
+            || d_model % n_heads != 0
+        {
+            return Err(Failure {
+                message: format!(
+                    "{}: {sizes:?}, expected sizes above 0 and a d_model that the heads can share",
+                    path.display()
+                ),
+                hint: "for instance d_model = 256 with n_heads = 4".into(),
+            }
+            .into());
+        }
+        Ok(sizes)
+    }
+}
+
+impl Sizes {
+    pub(super) fn config(self) -> TransformerConfig {
+        let stack = StackConfig::new(self.n_layers, self.n_heads, self.d_ff);
+        TransformerConfig {
+            source_vocab_size: self.vocab_size,
+            target_vocab_size: self.vocab_size,
+            d_model: self.d_model,
+            encoder: stack,
+            decoder: stack,
+            dropout: Dropout { embedding: 0.0, residual: DROPOUT, attention: DROPOUT, activation: DROPOUT },
+            ..TransformerConfig::default()
+        }
+    }
+
+    /// Target tokens of a step.
+    pub(super) fn tokens(self) -> usize {
+        self.batch * self.length
+    }
+
+    /// Multiplications and additions of all products of a step: 2 forward and 4 back for each pair of factors. A query of
+    /// masked attention sees half of the keys.
+    pub(super) fn operations(self) -> f64 {
+        let [d, d_ff, n_layers, vocab_size, length] =
+            [self.d_model, self.d_ff, self.n_layers, self.vocab_size, self.length].map(|size| size as f64);
+        let feed_forward = 2.0 * d * d_ff;
+        let encoder = 4.0 * d * d + 2.0 * length * d + feed_forward;
+        let decoder = 8.0 * d * d + 3.0 * length * d + feed_forward;
+        6.0 * self.tokens() as f64 * (n_layers * (encoder + decoder) + d * vocab_size)
+    }
+
+    /// A batch of full rows.
+    pub(super) fn rows(self, ids: &[u32]) -> Ids {
+        Ids::padded(&ids.chunks_exact(self.length).collect::<Vec<_>>(), 0)
+    }
+}
+
+impl Workload {
+    pub(super) fn sizes(self) -> Sizes {
+        match self {
+            Self::Small => Sizes {
+                d_model: 256,
+                n_heads: 4,
+                d_ff: 1024,
+                n_layers: 3,
+                vocab_size: 8000,
+                batch: 64,
+                length: 24,
+            },
+            Self::Base => Sizes {
+                d_model: 512,
+                n_heads: 8,
+                d_ff: 2048,
+                n_layers: 6,
+                vocab_size: 32000,
+                batch: 256,
+                length: 32,
+            },
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Small => "T-small",
+            Self::Base => "T-base",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operations_of_the_base_workload() {
+        // 8192 tokens, 60.7 million pairs of factors each.
+        let found = Workload::Base.sizes().operations();
+        assert!((found / (6.0 * 8192.0 * 60.9e6) - 1.0).abs() < 0.01, "{found}");
+    }
+}

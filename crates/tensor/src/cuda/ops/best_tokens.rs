@@ -1,0 +1,40 @@
+//! The best tokens of each row, chosen on the card: a few numbers are copied, not the vocabulary; see
+//! [`crate::ops::best_tokens`].
+
+use crate::Result;
+use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::ops::best_tokens::Candidate;
+use crate::tensor::Tensor;
+
+/// The most that the kernel finds.
+pub(crate) const MOST: usize = 64;
+/// As in the kernel.
+const THREADS: usize = 512;
+
+/// The `k` best of each row, k ≤ [`MOST`].
+pub(crate) fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
+    let ([rows, width], array) = (logits.rows(), logits.array());
+    if k == 0 || rows == 0 {
+        return Ok(vec![Vec::new(); rows]);
+    }
+    let cuda = array.cuda();
+    let size = 2 * k + 1;
+    let out = Array::new(cuda, Dtype::U32, rows * size);
+    let name = format!("best_tokens_{}", array.suffix());
+    let launch = Launch {
+        file: "best_tokens",
+        name: &name,
+        grid: [rows, 1, 1],
+        block: THREADS,
+        shared: 0,
+        family: Family::Loss,
+    };
+    cuda.launch(launch, args![array, &out, width, k]);
+    let found = out.read::<u32>()?;
+    let row = |row: &[u32]| {
+        let candidates = row[..k].iter().zip(&row[k..2 * k]);
+        let candidates = candidates.map(|(&id, &bits)| Candidate { id, score: f32::from_bits(bits) });
+        candidates.filter(|candidate| candidate.score > f32::NEG_INFINITY).collect()
+    };
+    Ok(found.chunks_exact(size).map(row).collect())
+}

@@ -1,0 +1,123 @@
+//! One step of decoding: the newest token of each row attends to those before it, and to its source sentence.
+//!
+//! On the processor the keys and values of the newest token are cut out of the product that made them, turned, kept, and
+//! attended to by [`cached_attention`]; the bits are those of all tokens at once. On a card one kernel does all of it.
+
+use super::cached::{CachedOptions, KeysValues, cached_attention, cached_weights};
+use super::relative::Relative;
+use super::step_rows::{StepRows, StepSight};
+use crate::ops::rotary::{RotaryTable, rotary};
+use crate::ops::shape::split;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+use crate::{Result, error};
+
+/// How the newest tokens attend.
+#[derive(Debug, Clone, Default)]
+pub struct StepOptions<'a> {
+    /// Heads of the queries.
+    pub n_heads: usize,
+    /// Turns queries and keys by their places; none.
+    pub rotary: Option<&'a RotaryTable>,
+    /// Vectors for distances; none.
+    pub relative: Option<&'a Relative>,
+    /// What is seen of the tokens so far; all.
+    pub seen: Option<&'a StepSight>,
+    /// Whether the weights are wanted too; they are not.
+    pub keeps_weights: bool,
+}
+
+/// What attention gave.
+#[derive(Debug, Clone)]
+pub struct Attended {
+    /// rows × (n_heads·d_value).
+    pub context: Tensor,
+    /// rows × n_heads × the longest of the lengths or more, if they are wanted.
+    pub weights: Option<Tensor>,
+}
+
+/// The newest tokens' queries, keys and values side by side, rows × (queries, keys, values), attend to all tokens so far.
+/// Their keys and values are kept in `cache`.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn self_step(
+    projected: &Tensor,
+    cache: &mut KeysValues,
+    rows: &StepRows,
+    options: &StepOptions<'_>,
+) -> Result<Attended> {
+    let (count, shape) = (rows.computed(), cache.shape());
+    let d_query = options.n_heads * shape.d_key;
+    let [d_keys, d_values] = [shape.n_heads * shape.d_key, shape.n_heads * shape.d_value];
+    if projected.shape() != [count, d_query + d_keys + d_values] {
+        let expected = format!("[{count}, {d_query} + {d_keys} + {d_values}]");
+        return error::shape("a step of attention", "projected", projected.shape(), expected);
+    }
+    if let Some(relative) = options.relative {
+        relative.check(shape.d_key, shape.d_value)?;
+    }
+    #[cfg(feature = "cuda")]
+    if projected.card().is_some() {
+        return crate::cuda::ops::step::self_step(projected, cache, rows, options);
+    }
+    let (tape, all) = (Tape::inference(), Var::constant(projected.clone()));
+    let parts = split(&tape, &all, 1, &[d_query, d_keys, d_values])?;
+    let turned = |part: &Var| match options.rotary {
+        None => Ok(part.value().clone()),
+        Some(table) => {
+            let heads = part.reshaped(&[count, 1, part.value().len() / (count * shape.d_key), shape.d_key]);
+            Ok(rotary(&tape, &heads, table, rows.len())?.into_value().reshaped(part.shape()))
+        }
+    };
+    let (query, key) = (turned(&parts[0])?, turned(&parts[1])?);
+    let kept =
+        key.data().chunks_exact(d_keys.max(1)).zip(parts[2].value().data().chunks_exact(d_values.max(1)));
+    for (&slot, (key, value)) in rows.slots().iter().zip(kept) {
+        cache.write(slot, rows.len(), key, value);
+    }
+    let seen = match options.seen {
+        Some(StepSight::Ranges(ranges)) => Some(ranges.as_slice()),
+        _ => None,
+    };
+    let lengths = vec![rows.len() + 1; count];
+    let (n_heads, relative) = (options.n_heads, options.relative);
+    let cached =
+        CachedOptions { n_heads, scale: None, slots: rows.slots(), lengths: &lengths, seen, relative };
+    attended(&query, cache, &cached, options.keeps_weights)
+}
+
+/// `query`, rows × (n_heads·d_key), attends to the source sentence of each row, which lies in a slot of `memory`.
+///
+/// # Errors
+/// If the shapes do not fit together.
+pub fn cross_step(
+    query: &Tensor,
+    memory: &KeysValues,
+    rows: &StepRows,
+    options: &StepOptions<'_>,
+) -> Result<Attended> {
+    #[cfg(feature = "cuda")]
+    if query.card().is_some() {
+        return crate::cuda::ops::step::cross_step(query, memory, rows, options);
+    }
+    let cached = CachedOptions {
+        n_heads: options.n_heads,
+        scale: None,
+        slots: rows.sources(),
+        lengths: rows.row_lengths(),
+        seen: None,
+        relative: None,
+    };
+    attended(query, memory, &cached, options.keeps_weights)
+}
+
+fn attended(
+    query: &Tensor,
+    kept: &KeysValues,
+    options: &CachedOptions<'_>,
+    keeps_weights: bool,
+) -> Result<Attended> {
+    let weights = keeps_weights.then(|| cached_weights(query, kept, options)).transpose()?;
+    Ok(Attended { context: cached_attention(query, kept, options)?, weights })
+}

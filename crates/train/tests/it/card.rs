@@ -1,0 +1,144 @@
+//! Training on a card: it learns what the processor learns, and gives the same bits again, stopped and resumed or not. Where
+//! no card can be used, the tests say why and pass.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use polyhead_tensor::{Device, Math};
+use polyhead_train::config::RunConfig;
+use polyhead_train::event::{Ending, Event};
+use polyhead_train::metrics_file::{Line, read};
+use polyhead_train::{RunOptions, Start, train};
+
+use crate::toy;
+
+/// Whether there is a card.
+fn is_there() -> bool {
+    let found = Device::open("cuda", Math::F32);
+    if let Err(error) = &found {
+        eprintln!("skipped: {error}");
+    }
+    found.is_ok()
+}
+
+fn no_dropout(dtype: &str) -> [String; 3] {
+    let none = "model.dropout={ embedding = 0.0, residual = 0.0, attention = 0.0, activation = 0.0 }";
+    [format!("train.dtype={dtype}"), none.into(), "train.max_steps=20".into()]
+}
+
+/// The losses of the log.
+fn losses(config: &RunConfig) -> Vec<f64> {
+    let lines = read(&config.out.join("metrics.jsonl")).unwrap();
+    lines
+        .iter()
+        .filter_map(|line| if let Line::Train(line) = line { Some(line.loss) } else { None })
+        .collect()
+}
+
+#[test]
+fn a_card_learns_what_the_processor_learns() {
+    if !is_there() {
+        return;
+    }
+    for (dtype, tolerance) in [("f32", 1e-3), ("tf32", 5e-3), ("bf16", 3e-2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = no_dropout(dtype);
+        let mut settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        settings.push("train.device=cuda");
+        let mut config = toy::config(folder.path(), &settings);
+        toy::run(&config, RunOptions::default(), 2).0.unwrap();
+        let card = losses(&config);
+        config.out = folder.path().join("processor");
+        (config.train.device, config.train.dtype) = ("cpu".into(), polyhead_train::config::Dtype::F32);
+        toy::run(&config, RunOptions::default(), 2).0.unwrap();
+        for (card, processor) in card.iter().zip(losses(&config)) {
+            assert!((card / processor - 1.0).abs() < tolerance, "{dtype}: {card} and {processor}");
+        }
+    }
+}
+
+#[test]
+fn twice_and_stopped_in_between_gives_the_same_bits() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        ["train.device=cuda", "train.max_steps=60", "train.log_every=7", "checkpoint.every_steps=0"];
+    let whole = toy::config(folder.path(), &settings);
+    toy::run(&whole, RunOptions::default(), 2).0.unwrap();
+    let mut again = whole.clone();
+    again.out = folder.path().join("again");
+    toy::run(&again, RunOptions::default(), 1).0.unwrap();
+    assert!(toy::weights(&again.out) == toy::weights(&whole.out));
+    let mut parts = whole.clone();
+    parts.out = folder.path().join("parts");
+    let mut sittings = 0;
+    loop {
+        let (stop, mut steps) = (AtomicBool::new(false), 0);
+        let options = RunOptions { start: Start::Resume, stop: Some(&stop), ..RunOptions::default() };
+        let outcome = train(&parts, options, &mut |event| {
+            if let Event::Stepped(_) = event {
+                steps += 1;
+                stop.store(steps > 10, Ordering::Relaxed);
+            }
+        });
+        sittings += 1;
+        if outcome.unwrap().ending != Ending::Stopped {
+            break;
+        }
+    }
+    assert!(sittings > 2, "{sittings}");
+    assert!(toy::weights(&parts.out) == toy::weights(&whole.out));
+    assert_eq!(losses(&parts), losses(&whole));
+}
+
+#[test]
+fn a_loss_that_is_no_number_is_found_some_steps_late() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let extreme = [
+        "train.device=cuda",
+        "schedule.peak=1e38",
+        "schedule.warmup_steps=1",
+        "train.divergence=halve",
+        "checkpoint.every_steps=1",
+    ];
+    let config = toy::config(folder.path(), &extreme);
+    let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
+    let went_back = events.iter().filter(|event| event.starts_with("WentBack")).count();
+    assert_eq!(went_back, 5, "{events:?}");
+    assert!(outcome.unwrap_err().to_string().contains("after the rate was halved 5 times"));
+}
+
+#[test]
+fn a_run_names_its_device_and_goes_on_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = toy::config(folder.path(), &["train.device=auto", "train.max_steps=2"]);
+    let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
+    outcome.unwrap();
+    assert!(events[0].starts_with("Opened"), "{}", events[0]);
+    let stored = polyhead_train::config::load(&config.out.join("config.toml"), &[]).unwrap();
+    assert!(["cpu", "cuda:0"].contains(&stored.train.device.as_str()), "{}", stored.train.device);
+    let mut elsewhere = stored.clone();
+    elsewhere.train.device = "cpu".into();
+    elsewhere.train.dtype = polyhead_train::config::Dtype::Auto;
+    elsewhere.train.max_steps = 3;
+    let options = RunOptions { start: Start::Resume, ..RunOptions::default() };
+    assert_eq!(toy::run(&elsewhere, options, 1).0.unwrap().step, 3);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for (settings, expected) in [
+        (["train.device=cpu", "train.dtype=bf16"], "train.dtype: bf16, but the processor computes in f32"),
+        (["train.device=cuda:99", "train.dtype=auto"], ""),
+    ] {
+        let config = toy::config(folder.path(), &settings);
+        let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
+        assert!(error.to_string().contains(expected) && !error.hint().is_empty(), "{error}");
+        assert!(!config.out.exists());
+    }
+}
