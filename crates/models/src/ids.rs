@@ -48,13 +48,14 @@ impl Ids {
         Ok(Self { ids: ids?, lengths: lengths?, length: self.length })
     }
 
-    /// Gives ids that are on a card those of others, of as many rows and the same length, in the order of its work.
+    /// The same sizes with other numbers, which may be on a card.
     ///
     /// # Panics
-    /// If the sizes differ.
-    pub fn write(&self, from: &Self) {
-        self.ids.write(from.ids.host());
-        self.lengths.write(from.lengths.host());
+    /// If there are not as many.
+    #[must_use]
+    pub fn with(&self, ids: Indices, lengths: Indices) -> Self {
+        assert!(ids.len() == self.ids.len() && lengths.len() == self.lengths.len(), "ids of another size");
+        Self { ids, lengths, length: self.length }
     }
 
     /// Row after row.

@@ -108,6 +108,79 @@ impl Indices {
     }
 }
 
+/// Lists of numbers that lie in one piece of a card, so that one copy gives all of them new values.
+#[derive(Debug)]
+pub struct Bundle {
+    lists: Vec<Indices>,
+    #[cfg(feature = "cuda")]
+    whole: Option<crate::cuda::Array>,
+}
+
+/// Lists begin at multiples of this many numbers: kernels read sixteen bytes at once.
+#[cfg(feature = "cuda")]
+const ALIGNMENT: usize = 64;
+
+impl Bundle {
+    /// Lists of the processor, copied to `device`.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn new(device: &Device, lists: &[&Indices]) -> Result<Self> {
+        match device {
+            Device::Cpu => Ok(Self {
+                lists: lists.iter().map(|&list| list.clone()).collect(),
+                #[cfg(feature = "cuda")]
+                whole: None,
+            }),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(cuda) => {
+                let whole = crate::cuda::Array::constant(cuda, &joined(lists));
+                cuda.check()?;
+                let mut start = 0;
+                let part = |list: &&Indices| {
+                    let card = Some(whole.part(start..start + list.len));
+                    start += list.len.next_multiple_of(ALIGNMENT);
+                    Indices { host: Arc::from([]), len: list.len, card }
+                };
+                Ok(Self { lists: lists.iter().map(part).collect(), whole: Some(whole) })
+            }
+        }
+    }
+
+    /// The lists where they are now.
+    pub fn lists(&self) -> &[Indices] {
+        &self.lists
+    }
+
+    /// Gives lists that are on a card the numbers of others of the same lengths, in the order of its work. Nothing happens
+    /// to those of the processor.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn write(&self, lists: &[&Indices]) {
+        let fits = lists.len() == self.lists.len();
+        assert!(
+            fits && lists.iter().zip(&self.lists).all(|(from, to)| from.len == to.len),
+            "lists of one length"
+        );
+        #[cfg(feature = "cuda")]
+        if let Some(whole) = &self.whole {
+            whole.write(&joined(lists));
+        }
+    }
+}
+
+/// Lists one after the other, each from a multiple of the alignment on.
+#[cfg(feature = "cuda")]
+fn joined(lists: &[&Indices]) -> Vec<u32> {
+    let mut all = Vec::new();
+    for list in lists {
+        all.extend_from_slice(list.host());
+        all.resize(all.len().next_multiple_of(ALIGNMENT), 0);
+    }
+    all
+}
+
 impl PartialEq for Indices {
     fn eq(&self, other: &Self) -> bool {
         #[cfg(feature = "cuda")]

@@ -18,6 +18,7 @@ use crate::tensor::Tensor;
 /// A number in f32 at a fixed place of a device, so that recorded work finds it again.
 #[derive(Debug)]
 pub struct Number {
+    value: f32,
     tensor: Tensor,
 }
 
@@ -33,11 +34,15 @@ impl Number {
             Device::Cuda(cuda) => Tensor::on_card(&[], crate::cuda::Array::constant(cuda, &[value])),
         };
         device.check()?;
-        Ok(Self { tensor })
+        Ok(Self { value, tensor })
     }
 
     /// Another value, in the order of the device's work.
     pub fn set(&mut self, value: f32) {
+        if value.to_bits() == self.value.to_bits() {
+            return;
+        }
+        self.value = value;
         #[cfg(feature = "cuda")]
         if let Some(card) = self.tensor.card() {
             return card.write(&[value]);

@@ -235,11 +235,21 @@ impl Batch {
         Ok(Self { source, target, expected: expected.to_device(device)?, tokens: *tokens })
     }
 
-    /// Gives a batch that is on a card the ids of another of the same sizes, in the order of its work.
-    pub(crate) fn write(&self, from: &Self) {
-        self.source.write(&from.source);
-        self.target.write(&from.target);
-        self.expected.write(from.expected.host());
+    /// All its lists of numbers.
+    pub(crate) fn lists(&self) -> [&Indices; 5] {
+        let Self { source, target, expected, .. } = self;
+        [source.ids(), source.lengths(), target.ids(), target.lengths(), expected]
+    }
+
+    /// A batch of the same sizes with other lists, which may be on a card.
+    ///
+    /// # Panics
+    /// If they are not five of the right lengths.
+    pub(crate) fn with(&self, lists: &[Indices]) -> Self {
+        let [ids, lengths, target_ids, target_lengths, expected] =
+            <[Indices; 5]>::try_from(lists.to_vec()).expect("a batch has five lists");
+        let (source, target) = (self.source.with(ids, lengths), self.target.with(target_ids, target_lengths));
+        Self { source, target, expected, tokens: self.tokens }
     }
 
     /// Rows, and lengths of source and target.

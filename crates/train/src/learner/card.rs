@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use polyhead_attention::{Capture, Pass};
+use polyhead_tensor::indices::Bundle;
 use polyhead_tensor::journal::{Journal, Number};
 use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
 use polyhead_tensor::repeated::Repeated;
@@ -27,12 +28,12 @@ pub(super) struct Card {
     key: StepKey,
     /// The weight of a batch among those of its step.
     share: Number,
-    passes: HashMap<([usize; 3], Part), Sized>,
+    passes: HashMap<([usize; 3], Part), OneSize>,
     update: Repeated<()>,
     /// For each step the losses of its batches and the norm of its gradient.
     journal: Journal,
-    /// Steps whose results are not read yet.
-    made: Vec<Made>,
+    /// Target tokens of the batches of each step whose results are not read yet.
+    made: Vec<Vec<usize>>,
     /// The number of the last step.
     last: u64,
 }
@@ -46,16 +47,11 @@ enum Part {
 
 /// Batches of one size.
 #[derive(Debug)]
-struct Sized {
+struct OneSize {
     batch: Batch,
+    /// The ids and lengths of `batch`.
+    bundle: Bundle,
     work: Repeated<Tensor>,
-}
-
-/// A step whose results the card has.
-#[derive(Debug)]
-struct Made {
-    /// Target tokens of each of its batches.
-    tokens: Vec<usize>,
 }
 
 impl Card {
@@ -98,7 +94,7 @@ impl Card {
             Ok::<(), Error>(())
         };
         update.go(device, change, |()| journal.note(adam.norm()))?;
-        self.made.push(Made { tokens });
+        self.made.push(tokens);
         self.last = plan.step;
         Ok(())
     }
@@ -106,11 +102,14 @@ impl Card {
     /// Queues the gradients of one batch.
     fn pass(&mut self, loss: &Loss<'_>, batch: &Batch, part: Part) -> Result<()> {
         let Self { device, parameters, key, share, passes, journal, .. } = self;
-        let Sized { batch: own, work } = match passes.entry((batch.sizes(), part)) {
+        let OneSize { batch: own, bundle, work } = match passes.entry((batch.sizes(), part)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Sized { batch: batch.to_device(device)?, work: Repeated::New }),
+            Entry::Vacant(new) => {
+                let bundle = Bundle::new(device, &batch.lists())?;
+                new.insert(OneSize { batch: batch.with(bundle.lists()), bundle, work: Repeated::New })
+            }
         };
-        own.write(batch);
+        bundle.write(&batch.lists());
         let gradients = || {
             let capture = Capture::off();
             let tape = match part {
@@ -128,7 +127,7 @@ impl Card {
     /// What the steps since the last time were like; waits for them.
     pub(super) fn reports(&mut self) -> Result<Vec<StepReport>> {
         let mut numbers = self.journal.take()?.into_iter().map(f64::from);
-        let reports = std::mem::take(&mut self.made).into_iter().map(|Made { tokens }| {
+        let reports = std::mem::take(&mut self.made).into_iter().map(|tokens| {
             let all: usize = tokens.iter().sum();
             let mut loss = 0.0;
             for &own in &tokens {
