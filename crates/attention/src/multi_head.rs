@@ -168,13 +168,7 @@ impl SelfAttention {
     ///
     /// # Errors
     /// If the shapes do not fit together.
-    pub fn step(
-        &self,
-        pass: &Pass<'_>,
-        x: &Var,
-        cache: &mut CacheLayer<'_>,
-        site: Site,
-    ) -> Result<Var> {
+    pub fn step(&self, pass: &Pass<'_>, x: &Var, cache: &mut CacheLayer<'_>, site: Site) -> Result<Var> {
         let projected = self.query_key_value.forward(pass, x)?;
         let relative = self.relative.as_ref().map(|relative| relative.on(pass));
         let options = StepOptions {

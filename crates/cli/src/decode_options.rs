@@ -169,7 +169,8 @@ impl DecodeOptions {
         };
         let device = Device::open(&self.device, math)?;
         if device.math() != math {
-            let message = format!("--dtype {} on {}, which computes in f32 or int8", math.name(), device.name());
+            let message =
+                format!("--dtype {} on {}, which computes in f32 or int8", math.name(), device.name());
             return Err(misuse(message, "leave it out, or name a card with --device").into());
         }
         Ok(device)

@@ -47,7 +47,9 @@ enum Part<'a> {
 impl<'a> Scores<'a> {
     /// A row's logits, for a search that needs them all.
     pub(super) fn logits(&self, row: usize) -> &'a [f32] {
-        let Part::All { logits, vocab_size, .. } = self.said else { unreachable!("a search says what it needs") };
+        let Part::All { logits, vocab_size, .. } = self.said else {
+            unreachable!("a search says what it needs")
+        };
         &logits[row * vocab_size..][..vocab_size]
     }
 

@@ -37,7 +37,9 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
-    if let Some((position, &id)) = rows.tokens().iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+    if let Some((position, &id)) =
+        rows.tokens().iter().enumerate().find(|(_, id)| **id as usize >= vocab_size)
+    {
         return Err(Error::Id { operation: "embedding", id, position, vocab_size });
     }
     if let StepPlaces::Learned(places) = places

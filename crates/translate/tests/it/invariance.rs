@@ -40,7 +40,12 @@ fn bytes_as_weights_do_not_change_that() {
         polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8, ..Default::default() };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
     let translate = |texts: &[&str], batch_tokens| {
-        engine.translate(texts, &TranslateOptions { batch_tokens: Some(batch_tokens), ..TranslateOptions::default() }).unwrap()
+        engine
+            .translate(
+                texts,
+                &TranslateOptions { batch_tokens: Some(batch_tokens), ..TranslateOptions::default() },
+            )
+            .unwrap()
     };
     let alone: Vec<Translation> = SENTENCES.iter().flat_map(|text| translate(&[text], 1024)).collect();
     for threads in [1, 2] {

@@ -154,12 +154,7 @@ pub(crate) fn cross_step(
 }
 
 /// scale · E(token) + P(place).
-pub(crate) fn step_input(
-    table: &Tensor,
-    rows: &StepRows,
-    scale: f32,
-    places: StepPlaces<'_>,
-) -> Tensor {
+pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Tensor {
     let (card, [_, width]) = (rows_of(rows), table.rows());
     let positions = match places {
         StepPlaces::None => None,
@@ -178,10 +173,8 @@ pub(crate) fn step_input(
         shared: 0,
         family: Family::Embedding,
     };
-    card.cuda().launch(
-        launch,
-        args![&card.tokens(), &table, positions.as_ref(), &card.place(), &y, width, scale],
-    );
+    card.cuda()
+        .launch(launch, args![&card.tokens(), &table, positions.as_ref(), &card.place(), &y, width, scale]);
     Tensor::on_card(&[card.rows, width], y)
 }
 

@@ -71,7 +71,8 @@ pub fn self_step(
         }
     };
     let (query, key) = (turned(&parts[0])?, turned(&parts[1])?);
-    let kept = key.data().chunks_exact(d_keys.max(1)).zip(parts[2].value().data().chunks_exact(d_values.max(1)));
+    let kept =
+        key.data().chunks_exact(d_keys.max(1)).zip(parts[2].value().data().chunks_exact(d_values.max(1)));
     for (&slot, (key, value)) in rows.slots().iter().zip(kept) {
         cache.write(slot, rows.len(), key, value);
     }
@@ -81,7 +82,8 @@ pub fn self_step(
     };
     let lengths = vec![rows.len() + 1; count];
     let (n_heads, relative) = (options.n_heads, options.relative);
-    let cached = CachedOptions { n_heads, scale: None, slots: rows.slots(), lengths: &lengths, seen, relative };
+    let cached =
+        CachedOptions { n_heads, scale: None, slots: rows.slots(), lengths: &lengths, seen, relative };
     attended(&query, cache, &cached, options.keeps_weights)
 }
 
