@@ -158,6 +158,12 @@ impl Parameters {
         self.flat.as_deref()
     }
 
+    /// The same, shared.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn shared_flat(&self) -> Option<Arc<crate::cuda::Flat>> {
+        self.flat.clone()
+    }
+
     /// Lets training leave a parameter as it is: it gets no gradient.
     pub fn freeze(&mut self, id: ParameterId) {
         self.entries[id.0].is_frozen = true;

@@ -235,6 +235,7 @@ impl Tape {
         })
     }
 
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
     fn parameter_slot(&self, parameters: &Parameters, id: ParameterId) -> Slot {
         #[cfg(feature = "cuda")]
         if let Some(flat) = parameters.flat() {
@@ -360,6 +361,7 @@ impl Gradients {
     }
 
     /// Puts the gradients that are gone on from where they belong.
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
     fn begin(&mut self) {
         #[cfg(feature = "cuda")]
         for (gradient, slot) in self.by_node.iter_mut().zip(&self.slots) {
@@ -383,6 +385,21 @@ impl Gradients {
     pub(crate) fn can_wait(&self, input: &Var) -> bool {
         let card = input.node.and_then(|node| self.slots[node].card.as_ref());
         card.is_some_and(crate::cuda::Slot::has_home)
+    }
+
+    /// Where work of the main stream writes the gradient of `input`, and what it adds to; for work that writes several at
+    /// once. Nothing if nobody asks.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::Place> {
+        let mut found = None;
+        self.update_from(input, |out, before| {
+            found = Some(crate::cuda::Place { out: out.clone(), before: before.cloned() });
+        });
+        let is_added = found.as_ref().is_some_and(|place| place.before.is_some());
+        if let Some(card) = input.node.and_then(|node| self.slots[node].card.as_ref()).filter(|_| is_added) {
+            card.meet();
+        }
+        found
     }
 
     /// The same for work that can read what is there so far in another place than it writes: it is given where to write

@@ -159,8 +159,11 @@ impl Learner {
 
     /// Learns on `device` from here on, with the weights as they are now.
     pub(crate) fn move_to(&mut self, device: &Device) -> Result<()> {
-        self.card =
-            if device.is_cpu() { None } else { Some(Card::new(device, &self.weights, self.options)?) };
+        // What a card before had goes back first: there may be no room for both.
+        self.card = None;
+        if !device.is_cpu() {
+            self.card = Some(Card::new(device, &self.weights, self.options)?);
+        }
         Ok(())
     }
 
@@ -187,7 +190,7 @@ impl Learner {
             let batches = self.batches(epoch, plan.first)?;
             match &mut self.card {
                 Some(card) => {
-                    card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?
+                    card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?;
                 }
                 None => reports.push(self.step(&batches, plan)?),
             }

@@ -4,7 +4,7 @@
 
 use polyhead_attention::layers::LayerNorm;
 use polyhead_attention::{Builder, Pass};
-use polyhead_tensor::ops::{dropout, elementwise};
+use polyhead_tensor::ops::dropout;
 use polyhead_tensor::{Result, Var};
 
 use super::config::{NormOrder, TransformerConfig};
@@ -37,7 +37,7 @@ impl Residual {
             NormOrder::Post => self.norm.after_residual(pass, &f(x)?, x, self.dropout),
             NormOrder::Pre => {
                 let inner = f(&self.norm.forward(pass, x)?)?;
-                elementwise::add(pass.tape, x, &dropout::dropout(pass.tape, &inner, self.dropout)?)
+                dropout::add_dropped(pass.tape, x, &inner, self.dropout)
             }
         }
     }

@@ -12,6 +12,13 @@ use super::device::Cuda;
 use crate::Tensor;
 use crate::gemm::Output;
 
+/// Where numbers are written, and what they are added to: nothing, the same place or another.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) out: Array,
+    pub(crate) before: Option<Array>,
+}
+
 /// What a gradient is like.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -74,7 +81,7 @@ impl Slot {
     }
 
     /// Waits for what the branch writes to the place of a parameter.
-    fn meet(&self) {
+    pub(crate) fn meet(&self) {
         if self.home.is_some() {
             self.cuda.meet();
         }

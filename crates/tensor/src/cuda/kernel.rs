@@ -28,6 +28,7 @@ macro_rules! sources {
 
 /// All kernel files.
 const SOURCES: &[(&str, &str)] = sources![
+    "activation",
     "arrays",
     "attention_backward",
     "attention_backward_long",
@@ -35,8 +36,17 @@ const SOURCES: &[(&str, &str)] = sources![
     "attention_forward",
     "best_tokens",
     "cached_attention",
+    "column_sum",
+    "cross_entropy",
+    "dropout",
+    "elementwise",
+    "embedding",
+    "norm",
     "optim",
+    "r_drop",
     "reorder",
+    "rotary",
+    "softmax",
     "step_input",
 ];
 

@@ -29,7 +29,7 @@ mod transfer;
 pub(crate) use array::{Array, Dtype};
 pub use device::{CardFacts, Cuda, cards};
 pub(crate) use flat::Flat;
-pub(crate) use gradient::Slot;
+pub(crate) use gradient::{Place, Slot};
 pub use graph::Graph;
 pub(crate) use kernel::{Argument, DropoutArgument, Launch, args};
 pub(crate) use matmul::{Epilogue, Product, Side};

@@ -39,11 +39,17 @@ impl CrossEntropyOptions {
         if let Some((position, &id)) = targets.iter().enumerate().find(outside) {
             return Err(Error::Id { operation, id, position, vocab_size });
         }
-        if !(0.0..=1.0).contains(&self.label_smoothing) {
-            let found = f64::from(self.label_smoothing);
-            return Err(Error::Value { operation, name: "label_smoothing", found, expected: "0 to 1" });
-        }
+        self.check_smoothing(operation)?;
         Ok(targets.iter().filter(|&&id| self.counts(id)).count())
+    }
+
+    /// Whether ε is a share.
+    pub(super) fn check_smoothing(&self, operation: &'static str) -> Result<()> {
+        if (0.0..=1.0).contains(&self.label_smoothing) {
+            return Ok(());
+        }
+        let found = f64::from(self.label_smoothing);
+        Err(Error::Value { operation, name: "label_smoothing", found, expected: "0 to 1" })
     }
 }
 
@@ -60,6 +66,11 @@ pub fn cross_entropy(
     let [rows, vocab_size] = logits.value().rows();
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
+    }
+    #[cfg(feature = "cuda")]
+    if logits.value().card().is_some() {
+        options.check_smoothing("cross_entropy")?;
+        return Ok(crate::cuda::ops::cross_entropy::cross_entropy(tape, logits, targets, options));
     }
     let count = options.rows_that_count("cross_entropy", targets.host(), vocab_size)?;
     let smoothing = options.label_smoothing;

@@ -183,6 +183,10 @@ fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]
 /// If `probability` is not from 0 to below 1.
 pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
     let Some(mask) = Mask::draw(tape, probability)? else { return Ok(x.clone()) };
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return Ok(crate::cuda::ops::dropout::dropout(tape, x, mask));
+    }
     let masked = move |from: &Tensor| {
         let mut to = Tensor::uninit(from.shape());
         let from = from.data();
@@ -195,6 +199,19 @@ pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
     let input = x.clone();
     Ok(tape
         .record(masked(x.value()), &[x], move |gradient, gradients| gradients.add(&input, &masked(gradient))))
+}
+
+/// x + dropout(inner), of one shape: the residual around a layer that normalises its input.
+///
+/// # Errors
+/// If the shapes do not broadcast or `probability` is not from 0 to below 1.
+pub fn add_dropped(tape: &Tape, x: &Var, inner: &Var, probability: f32) -> Result<Var> {
+    #[cfg(feature = "cuda")]
+    if inner.value().card().is_some() && x.shape() == inner.shape() {
+        let mask = Mask::draw(tape, probability)?;
+        return Ok(crate::cuda::ops::dropout::add_dropped(tape, x, inner, mask));
+    }
+    super::elementwise::add(tape, x, &dropout(tape, inner, probability)?)
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub fn silu(tape: &Tape, x: &Var) -> Var {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Binary {
+pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
@@ -133,6 +133,16 @@ impl Binary {
 
 fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
+    #[cfg(feature = "cuda")]
+    if left.value().card().is_some() || right.value().card().is_some() {
+        let are_there = left.value().card().is_some() && right.value().card().is_some();
+        if are_there && left.shape() == right.shape() {
+            return Ok(crate::cuda::ops::elementwise::binary(tape, operation, left, right));
+        }
+        return crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
+            binary(tape, operation, &inputs[0], &inputs[1])
+        });
+    }
     let y = operation.apply(&plan, [left.value(), right.value()]);
     let ratio = (operation == Binary::Div).then(|| y.clone());
     let saved = Saved { operation, left: left.clone(), right: right.clone(), ratio };
@@ -201,7 +211,7 @@ fn walk(out: &mut [f32], [a, b]: [&[f32]; 2], steps: Steps, f: impl Fn(f32, f32)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Unary {
+pub(crate) enum Unary {
     Scale(f32),
     Square,
     Sqrt,
@@ -214,7 +224,7 @@ enum Unary {
 
 impl Unary {
     /// What the way back reads: y = f(x) where f′ is told in it, or x, or nothing.
-    fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+    pub(crate) fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
         match self {
             Self::Scale(_) => None,
             Self::Sqrt | Self::Exp | Self::Tanh | Self::Relu => Some(y.clone()),
@@ -224,6 +234,10 @@ impl Unary {
 }
 
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return crate::cuda::ops::elementwise::unary(tape, x, operation);
+    }
     let y = map(operation, x.value());
     let (place, kept) = (x.place(), operation.kept(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {

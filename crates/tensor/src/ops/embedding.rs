@@ -41,7 +41,12 @@ pub fn embedding(
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
-    check(ids.host(), length, [vocab_size, d_model], options)?;
+    check_shapes(ids.len(), length, d_model, options)?;
+    #[cfg(feature = "cuda")]
+    if table.value().card().is_some() {
+        return Ok(crate::cuda::ops::embedding::embedding(tape, ids, length, table, options));
+    }
+    check_ids(ids.host(), vocab_size)?;
     let (rows, scale) = (table.value().data(), options.scale);
     let y = look_up(ids.host(), length, d_model, options, |id, out| {
         out.copy_from_slice(&rows[id * d_model..(id + 1) * d_model]);
@@ -62,22 +67,15 @@ pub fn embedding_prepared(
     table: &Prepared,
     options: &EmbeddingOptions,
 ) -> Result<Tensor> {
-    let ([_, d_model], ids) = (table.shape(), ids.host());
-    check(ids, length, table.shape(), options)?;
+    let ([vocab_size, d_model], ids) = (table.shape(), ids.host());
+    check_shapes(ids.len(), length, d_model, options)?;
+    check_ids(ids, vocab_size)?;
     Ok(look_up(ids, length, d_model, options, |id, out| table.row(id, out)))
 }
 
-fn check(
-    ids: &[u32],
-    length: usize,
-    [vocab_size, d_model]: [usize; 2],
-    options: &EmbeddingOptions,
-) -> Result<()> {
-    if length == 0 || !ids.len().is_multiple_of(length) {
-        return shape("embedding", "ids", &[ids.len()], format!("a multiple of the length {length}"));
-    }
-    if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
-        return Err(Error::Id { operation: "embedding", id, position, vocab_size });
+fn check_shapes(n_ids: usize, length: usize, d_model: usize, options: &EmbeddingOptions) -> Result<()> {
+    if length == 0 || !n_ids.is_multiple_of(length) {
+        return shape("embedding", "ids", &[n_ids], format!("a multiple of the length {length}"));
     }
     let suffices =
         |shape: &[usize]| matches!(*shape, [max_len, width] if max_len >= length && width == d_model);
@@ -85,6 +83,13 @@ fn check(
         return shape("embedding", "positions", positions.shape(), format!("at least [{length}, {d_model}]"));
     }
     Ok(())
+}
+
+fn check_ids(ids: &[u32], vocab_size: usize) -> Result<()> {
+    match ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+        Some((position, &id)) => Err(Error::Id { operation: "embedding", id, position, vocab_size }),
+        None => Ok(()),
+    }
 }
 
 /// Rows that `read` gives, scaled and with their positions.

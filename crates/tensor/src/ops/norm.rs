@@ -48,6 +48,18 @@ pub fn layer_norm(
         return shape("layer_norm", "residual", residual.shape(), format!("{:?}", x.shape()));
     }
     let mask = Mask::draw(tape, options.dropout)?;
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        let norm = crate::cuda::ops::norm::Norm {
+            x,
+            residual,
+            gamma,
+            beta: Some(beta),
+            mask,
+            epsilon: options.epsilon,
+        };
+        return Ok(norm.forward(tape));
+    }
     let mut h = Tensor::uninit(x.shape());
     let (from, other) = (x.value().data(), residual.map(|residual| residual.value().data()));
     parallel::rows(h.data_mut(), width, |first, block| {

@@ -68,6 +68,11 @@ pub(super) struct Weights {
 /// # Errors
 /// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
 pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> Result<RDrop> {
+    #[cfg(feature = "cuda")]
+    if logits.value().card().is_some() {
+        options.check_shapes(logits.value().rows()[0], targets.len())?;
+        return Ok(crate::cuda::ops::r_drop::r_drop(tape, logits, targets, options));
+    }
     let count = options.check(logits.value().rows(), targets.host())?;
     let [_, vocab_size] = logits.value().rows();
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
@@ -103,14 +108,20 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
 impl RDropOptions {
     /// How many positions count, if there are two of `rows` an id and every option makes sense.
     pub(super) fn check(&self, [rows, vocab_size]: [usize; 2], targets: &[u32]) -> Result<usize> {
-        if rows != 2 * targets.len() {
-            return shape("r_drop", "targets", &[targets.len()], format!("[{}], one for two rows", rows / 2));
+        self.check_shapes(rows, targets.len())?;
+        self.cross_entropy.rows_that_count("r_drop", targets, vocab_size)
+    }
+
+    /// Whether there are two of `rows` an id and every option makes sense.
+    pub(super) fn check_shapes(&self, rows: usize, n_targets: usize) -> Result<()> {
+        if rows != 2 * n_targets {
+            return shape("r_drop", "targets", &[n_targets], format!("[{}], one for two rows", rows / 2));
         }
         if !(self.weight >= 0.0 && self.weight.is_finite()) {
             let found = f64::from(self.weight);
             return Err(Error::Value { operation: "r_drop", name: "weight", found, expected: "0 or more" });
         }
-        self.cross_entropy.rows_that_count("r_drop", targets, vocab_size)
+        self.cross_entropy.check_smoothing("r_drop")
     }
 }
 

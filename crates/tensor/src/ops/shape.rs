@@ -34,6 +34,12 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
         }
         out_shape[axis] += part.shape()[axis];
     }
+    #[cfg(feature = "cuda")]
+    if first.value().card().is_some() {
+        return crate::cuda::through_host(tape, parts, |tape, inputs| {
+            concat(tape, &inputs.iter().collect::<Vec<_>>(), axis)
+        });
+    }
     let total = out_shape[axis];
     let mut y = Tensor::uninit(&out_shape);
     let mut start = 0;
@@ -80,6 +86,10 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
     if range.start > range.end || range.end > n {
         return shape("slice", "x", x.shape(), format!("an axis {axis} that holds {range:?}"));
     }
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return crate::cuda::through_host(tape, &[x], |tape, inputs| slice(tape, &inputs[0], axis, range));
+    }
     let mut out_shape = x.shape().to_vec();
     out_shape[axis] = range.len();
     let y = cut(x.value(), sizes, range.clone(), &out_shape);
@@ -101,6 +111,10 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
 pub fn transpose(tape: &Tape, x: &Var, axes: [usize; 2]) -> Result<Var> {
     around("transpose", x.shape(), axes[0])?;
     around("transpose", x.shape(), axes[1])?;
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return crate::cuda::through_host(tape, &[x], |tape, inputs| transpose(tape, &inputs[0], axes));
+    }
     let y = transposed(x.value(), axes);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {
@@ -128,6 +142,10 @@ pub fn index_select(tape: &Tape, x: &Var, ids: &[u32]) -> Result<Var> {
     let [_, n, width] = around("index_select", x.shape(), 0)?;
     if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= n) {
         return Err(Error::Id { operation: "index_select", id, position, vocab_size: n });
+    }
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return crate::cuda::through_host(tape, &[x], |tape, inputs| index_select(tape, &inputs[0], ids));
     }
     let mut out_shape = x.shape().to_vec();
     out_shape[0] = ids.len();

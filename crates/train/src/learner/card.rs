@@ -5,6 +5,7 @@
 //! together. The same steps give the same bits, whether they are launched or replayed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::journal::{Journal, Number};
@@ -92,7 +93,11 @@ impl Card {
         }
         self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
         let Self { device, update, adam, journal, .. } = self;
-        update.go(device, || Ok::<(), Error>(adam.step()), |()| journal.note(adam.norm()))?;
+        let change = || {
+            adam.step();
+            Ok::<(), Error>(())
+        };
+        update.go(device, change, |()| journal.note(adam.norm()))?;
         self.made.push(Made { tokens });
         self.last = plan.step;
         Ok(())
@@ -101,11 +106,10 @@ impl Card {
     /// Queues the gradients of one batch.
     fn pass(&mut self, loss: &Loss<'_>, batch: &Batch, part: Part) -> Result<()> {
         let Self { device, parameters, key, share, passes, journal, .. } = self;
-        let size = (batch.sizes(), part);
-        if !passes.contains_key(&size) {
-            passes.insert(size, Sized { batch: batch.to_device(device)?, work: Repeated::New });
-        }
-        let Sized { batch: own, work } = passes.get_mut(&size).expect("it was put there just now");
+        let Sized { batch: own, work } = match passes.entry((batch.sizes(), part)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Sized { batch: batch.to_device(device)?, work: Repeated::New }),
+        };
         own.write(batch);
         let gradients = || {
             let capture = Capture::off();

@@ -84,7 +84,7 @@ pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&
         // From here on the run is there: what cannot work was refused before.
         folder.begin(config, &preparation.origin)?;
     }
-    let place = Place { folder: &folder.path, device: &device };
+    let place = Place { folder: &folder.path, device };
     Run::new(config, options, &preparation, place, tell)?.run()
 }
 

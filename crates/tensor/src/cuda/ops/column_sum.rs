@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cuda::{Array, Cuda, Dtype, Family, Launch, args};
-use crate::gemm::Output;
+use crate::cuda::{Array, Cuda, Dtype, Family, Launch, Place, args};
 
 /// Columns that one block walks.
 const COLUMNS: usize = 256;
@@ -24,13 +23,6 @@ pub(crate) struct Partials {
     sums: Array,
     shares: usize,
     columns: usize,
-}
-
-/// Where sums go, and what they are added to: nothing, the same place or another.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) out: Array,
-    pub(crate) before: Option<Array>,
 }
 
 impl Partials {
@@ -105,9 +97,9 @@ impl Target {
     }
 }
 
-/// out = or += factor times the sums of the columns of `x`, rows × columns.
-pub(crate) fn column_sum(out: &Array, x: &Array, rows: usize, output: Output, factor: Option<&Array>) {
-    let (cuda, columns) = (x.cuda(), out.len());
+/// `place` gets factor times the sums of the columns of `x`, rows × columns.
+pub(crate) fn column_sum(place: &Place, x: &Array, rows: usize, factor: Option<&Array>) {
+    let (cuda, columns) = (x.cuda(), place.out.len());
     let shares = shares(cuda, rows, columns);
     let partials = Partials::new(cuda, shares, columns);
     let launch = Launch {
@@ -119,6 +111,5 @@ pub(crate) fn column_sum(out: &Array, x: &Array, rows: usize, output: Output, fa
         family: Family::Elementwise,
     };
     cuda.launch(launch, args![x, partials.array(), rows, columns]);
-    let before = (output == Output::Accumulate).then(|| out.clone());
-    partials.finish([Some(&Place { out: out.clone(), before }), None], factor);
+    partials.finish([Some(place), None], factor);
 }

@@ -1,8 +1,8 @@
 //! Linear layers on a card: one product with bias and ReLU in it; see [`crate::ops::linear`].
 
 use super::activation;
-use super::column_sum::column_sum;
-use crate::cuda::{Array, Epilogue, Product, Side};
+use super::column_sum::{Partials, column_sum};
+use crate::cuda::{Array, Epilogue, Place, Product, Side};
 use crate::gemm::Output;
 use crate::ops::dropout::Mask;
 use crate::ops::linear::{Activation, LinearOptions};
@@ -33,10 +33,9 @@ pub(crate) fn linear(
     });
     let before = (!is_fused && tape.is_training()).then(|| y.duplicate());
     if !is_fused {
-        activation::apply(&y, bias_operand.as_ref(), options.activation);
-    }
-    if let Some(mask) = mask {
-        activation::drop_in_place(&y, mask);
+        activation::apply(&y, bias_operand.as_ref(), options.activation, mask);
+    } else if mask.is_some() {
+        activation::apply(&y, None, Activation::None, mask);
     }
     let mut shape = x.shape().to_vec();
     *shape.last_mut().expect("checked by the caller") = d_out;
@@ -68,21 +67,22 @@ struct Saved {
 
 impl Saved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
-        let g = self.before_activation(gradient.array());
-        let [rows, d_out] = gradient.rows();
+        let shape = gradient.rows();
+        let (g, sums) = self.before_activation(gradient.array(), shape);
         let layer =
             LinearGradient { x: &self.x, weight: &self.weight, bias: self.bias.as_ref(), factor: None };
-        layer.add(&g, [rows, d_out], gradients);
+        layer.add(&g, sums.as_ref(), shape, gradients);
     }
 
-    /// The gradient of x·Wᵀ + b.
-    fn before_activation(&self, gradient: &Array) -> Array {
+    /// The gradient of x·Wᵀ + b, and shares of its column sums where they came along.
+    fn before_activation(&self, gradient: &Array, shape: [usize; 2]) -> (Array, Option<Partials>) {
         if self.activation == Activation::None && self.mask.is_none() {
-            return gradient.clone();
+            return (gradient.clone(), None);
         }
         let bias = self.bias.as_ref().map(|bias| bias.value().array().matching(gradient.dtype()));
         let kept = activation::Kept { y: self.y.as_ref(), before: self.before.as_ref(), bias: bias.as_ref() };
-        activation::go_back(gradient, kept, self.activation, self.mask)
+        let (g, sums) = activation::go_back(gradient, &kept, shape, self.activation, self.mask);
+        (g, Some(sums))
     }
 }
 
@@ -96,8 +96,14 @@ pub(crate) struct LinearGradient<'a> {
 }
 
 impl LinearGradient<'_> {
-    /// dx = g·W, dW = gᵀ·x, db = Σ rows of g, with g of rows × d_out.
-    pub(crate) fn add(&self, g: &Array, [rows, d_out]: [usize; 2], gradients: &mut Gradients) {
+    /// dx = g·W, dW = gᵀ·x, db = Σ rows of g, with g of rows × d_out; `sums` are shares of the latter, if they are known.
+    pub(crate) fn add(
+        &self,
+        g: &Array,
+        sums: Option<&Partials>,
+        [rows, d_out]: [usize; 2],
+        gradients: &mut Gradients,
+    ) {
         let cuda = g.cuda();
         let [_, d_in] = self.x.value().rows();
         let side = Side::new(g, rows, d_out);
@@ -108,7 +114,8 @@ impl LinearGradient<'_> {
             cuda.multiply(&Product { output: output(before), before, factor, ..product });
         });
         let x = self.x.value().array().matching(g.dtype());
-        let reads = [Some(g), Some(&x), factor].into_iter().flatten().collect::<Vec<_>>();
+        let reads =
+            [Some(g), Some(&x), factor, sums.map(Partials::array)].into_iter().flatten().collect::<Vec<_>>();
         let on_branch = |can_wait: bool, work: &dyn Fn()| {
             if can_wait { cuda.aside(&reads, work) } else { work() }
         };
@@ -120,8 +127,12 @@ impl LinearGradient<'_> {
         });
         if let Some(bias) = self.bias {
             let can_wait = gradients.can_wait(bias);
-            gradients.update_array(bias, |out, output| {
-                on_branch(can_wait, &|| column_sum(out, g, rows, output, factor));
+            gradients.update_from(bias, |out, before| {
+                let place = Place { out: out.clone(), before: before.cloned() };
+                on_branch(can_wait, &|| match sums {
+                    Some(sums) => sums.finish([Some(&place), None], factor),
+                    None => column_sum(&place, g, rows, factor),
+                });
             });
         }
     }

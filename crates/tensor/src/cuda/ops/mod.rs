@@ -4,6 +4,30 @@ pub(crate) mod activation;
 pub(crate) mod attention;
 mod attention_shape;
 pub(crate) mod best_tokens;
-pub(crate) mod column_sum;
+mod column_sum;
+pub(crate) mod cross_entropy;
+pub(crate) mod dropout;
+pub(crate) mod elementwise;
+pub(crate) mod embedding;
 pub(crate) mod linear;
+pub(crate) mod norm;
+pub(crate) mod output;
+pub(crate) mod r_drop;
+pub(crate) mod rotary;
+pub(crate) mod softmax;
 pub(crate) mod step;
+
+use super::{Argument, Array, Family, Launch};
+
+/// Launches a kernel that walks `tasks` pieces of work, one a thread, with as many threads as the card likes.
+fn walk(
+    (file, name): (&'static str, &str),
+    tasks: usize,
+    family: Family,
+    of: &Array,
+    arguments: &[Argument],
+) {
+    let blocks = tasks.div_ceil(256).min(16 * of.cuda().multiprocessors() as usize);
+    let name = &format!("{name}_{}", of.suffix());
+    of.cuda().launch(Launch { file, name, grid: [blocks, 1, 1], block: 256, shared: 0, family }, arguments);
+}

@@ -1,0 +1,108 @@
+//! Cross-entropy on a card: loss and gradient in one visit of the logits; see [`crate::ops::cross_entropy`].
+
+use super::elementwise::scale_into;
+use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::indices::Indices;
+use crate::ops::cross_entropy::CrossEntropyOptions;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+
+/// Bytes of shared memory up to which three blocks fit on a multiprocessor of a Hopper card, two on others: rows that are
+/// larger are better read again from the cache.
+const KEPT_BYTES: usize = 74 << 10;
+
+/// Whether `numbers` of the type of `logits` are kept in shared memory, and how many bytes that takes.
+pub(super) fn kept(logits: &Array, numbers: usize) -> (u32, usize) {
+    let bytes = (numbers * logits.dtype().bytes()).next_multiple_of(16);
+    if bytes <= KEPT_BYTES.min(logits.cuda().shared_limit()) { (1, bytes) } else { (0, 0) }
+}
+
+/// Whether there is an ignored id, and which.
+pub(super) fn ignored(options: CrossEntropyOptions) -> (u32, u32) {
+    options.ignored_id.map_or((0, 0), |id| (1, id))
+}
+
+/// How many of `targets` count, one number.
+pub(super) fn count(targets: &Array, options: CrossEntropyOptions) -> Array {
+    let count = Array::new(targets.cuda(), Dtype::U32, 1);
+    let (has_ignored, ignored) = ignored(options);
+    one_block(
+        "cross_entropy",
+        "cross_entropy_count",
+        1024,
+        args![targets, targets.len(), has_ignored, ignored, &count],
+        &count,
+    );
+    count
+}
+
+/// Launches a kernel of one block.
+pub(super) fn one_block(
+    file: &'static str,
+    name: &str,
+    block: usize,
+    arguments: &[crate::cuda::Argument],
+    of: &Array,
+) {
+    let launch = Launch { file, name, grid: [1, 1, 1], block, shared: 0, family: Family::Loss };
+    of.cuda().launch(launch, arguments);
+}
+
+/// The mean loss of `logits`, a row for each target. Their gradient, as far as the mean itself has 1, goes to `gradient`,
+/// which may be the logits.
+pub(super) fn mean_loss(
+    logits: &Array,
+    gradient: Option<&Array>,
+    targets: &Array,
+    options: CrossEntropyOptions,
+) -> Array {
+    let (cuda, rows) = (logits.cuda(), targets.len());
+    let width = logits.len() / rows.max(1);
+    let count = count(targets, options);
+    let [losses, mean] = [rows, 1].map(|len| Array::new(cuda, Dtype::F32, len));
+    let (keep, shared) = kept(logits, width);
+    let (has_ignored, ignored) = ignored(options);
+    let is_aligned = (width * logits.dtype().bytes()).is_multiple_of(16);
+    let launch = Launch {
+        file: "cross_entropy",
+        name: &format!("cross_entropy_{}{}", if is_aligned { "" } else { "any_" }, logits.suffix()),
+        grid: [rows, 1, 1],
+        block: 512,
+        shared,
+        family: Family::Loss,
+    };
+    let smoothing = options.label_smoothing;
+    cuda.launch(
+        launch,
+        args![logits, gradient, targets, &count, &losses, width, has_ignored, ignored, smoothing, keep],
+    );
+    one_block("cross_entropy", "cross_entropy_mean", 1024, args![&losses, rows, &count, &mean], &mean);
+    mean
+}
+
+/// The mean loss of given logits.
+pub(crate) fn cross_entropy(
+    tape: &Tape,
+    logits: &Var,
+    targets: &Indices,
+    options: CrossEntropyOptions,
+) -> Var {
+    let array = logits.value().array();
+    let gradient = is_wanted(tape, logits).then(|| Array::new(array.cuda(), array.dtype(), array.len()));
+    let mean = mean_loss(array, gradient.as_ref(), targets.card(), options);
+    record_scaled(tape, logits, mean, gradient)
+}
+
+/// Whether a gradient will be asked for.
+pub(super) fn is_wanted(tape: &Tape, var: &Var) -> bool {
+    tape.is_training() && var.needs_gradient()
+}
+
+/// Writes down a loss whose gradient is known up to a factor.
+pub(super) fn record_scaled(tape: &Tape, logits: &Var, loss: Array, known: Option<Array>) -> Var {
+    let place = logits.place();
+    tape.record(Tensor::on_card(&[], loss), &[logits], move |gradient, gradients| {
+        let Some(known) = known else { return };
+        gradients.update_array(&place, |out, output| scale_into(out, output, &known, gradient.array()));
+    })
+}

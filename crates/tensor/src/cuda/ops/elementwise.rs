@@ -1,0 +1,126 @@
+//! Operations on single numbers on a card; see [`crate::ops::elementwise`].
+
+use super::walk;
+use crate::cuda::{Array, Dtype, Family, args};
+use crate::gemm::Output;
+use crate::ops::activation::Activation;
+use crate::ops::elementwise::{Binary, Unary};
+use crate::tape::{Gradients, Tape, Var};
+use crate::tensor::Tensor;
+
+/// left ∘ right, of one shape.
+pub(crate) fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Var {
+    let [a, b] = alike([left.value().array(), right.value().array()]);
+    let y = Tensor::on_card(left.shape(), combined(operation, &a, &b));
+    let saved = Saved { operation, places: [left.place(), right.place()], a, b, y: y.clone() };
+    tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients))
+}
+
+/// Both as one type, f32 if one is.
+fn alike(sides: [&Array; 2]) -> [Array; 2] {
+    let is_f32 = sides.iter().any(|side| side.dtype() == Dtype::F32);
+    sides.map(|side| if is_f32 { side.to_dtype(Dtype::F32) } else { side.clone() })
+}
+
+struct Saved {
+    operation: Binary,
+    places: [Var; 2],
+    a: Array,
+    b: Array,
+    y: Tensor,
+}
+
+impl Saved {
+    fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
+        let Self { operation, places: [left, right], a, b, y } = self;
+        let g = gradient.array();
+        let shaped = |array: Array| Tensor::on_card(gradient.shape(), array);
+        if left.needs_gradient() {
+            let full = match operation {
+                Binary::Add | Binary::Sub => gradient.clone(),
+                Binary::Mul | Binary::Div => shaped(combined(*operation, g, b)),
+            };
+            gradients.add(left, &full);
+        }
+        if right.needs_gradient() {
+            let full = match operation {
+                Binary::Add => gradient.clone(),
+                Binary::Sub => shaped(mapped(Unary::Scale(-1.0), g)),
+                Binary::Mul => shaped(combined(Binary::Mul, g, a)),
+                Binary::Div => {
+                    let slope = combined(Binary::Div, y.array(), b);
+                    shaped(mapped(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope)))
+                }
+            };
+            gradients.add(right, &full);
+        }
+    }
+}
+
+fn combined(operation: Binary, a: &Array, b: &Array) -> Array {
+    let [a, b] = alike([a, b]);
+    let out = Array::new(a.cuda(), a.dtype(), a.len());
+    let code = match operation {
+        Binary::Add => 0_u32,
+        Binary::Sub => 1,
+        Binary::Mul => 2,
+        Binary::Div => 3,
+    };
+    let tasks = out.len().div_ceil(8);
+    let kernel = ("elementwise", "combine");
+    walk(kernel, tasks, Family::Elementwise, &out, args![&a, &b, &out, out.len() as u64, code]);
+    out
+}
+
+/// f(x).
+pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
+    let y = Tensor::on_card(x.shape(), mapped(operation, x.value().array()));
+    let (place, kept) = (x.place(), operation.kept(x.value(), &y));
+    tape.record(y, &[x], move |gradient, gradients| {
+        gradients.update_array(&place, |out, output| {
+            let (code, factor) = code(operation);
+            let g = gradient.array().to_dtype(out.dtype());
+            let kept = kept.as_ref().map(Tensor::array);
+            let adds = u32::from(output == Output::Accumulate);
+            let kernel = ("elementwise", "map_back");
+            let arguments = args![&g, kept, out, out.len() as u64, code, factor, adds];
+            walk(kernel, out.len().div_ceil(8), Family::Elementwise, out, arguments);
+        });
+    })
+}
+
+fn mapped(operation: Unary, x: &Array) -> Array {
+    let y = Array::new(x.cuda(), x.dtype(), x.len());
+    let (code, factor) = code(operation);
+    let arguments = args![x, &y, y.len() as u64, code, factor];
+    walk(("elementwise", "map"), y.len().div_ceil(8), Family::Elementwise, &y, arguments);
+    y
+}
+
+/// As the kernels count functions, and the factor of the first.
+fn code(operation: Unary) -> (u32, f32) {
+    let code = match operation {
+        Unary::Scale(factor) => return (0, factor),
+        Unary::Activation(Activation::None) => return (0, 1.0),
+        Unary::Square => 1,
+        Unary::Sqrt => 2,
+        Unary::Exp => 3,
+        Unary::Ln => 4,
+        Unary::Tanh | Unary::Activation(Activation::Tanh) => 5,
+        Unary::Relu | Unary::Activation(Activation::Relu) => 6,
+        Unary::Activation(Activation::Gelu) => 7,
+        Unary::Activation(Activation::GeluTanh) => 8,
+        Unary::Activation(Activation::QuickGelu) => 9,
+        Unary::Activation(Activation::Silu) => 10,
+        Unary::Activation(Activation::Sigmoid) => 11,
+    };
+    (code, 1.0)
+}
+
+/// to = or += factor·from, the factor being one number on the card.
+pub(super) fn scale_into(to: &Array, output: Output, from: &Array, factor: &Array) {
+    let adds = u32::from(output == Output::Accumulate);
+    let (from, factor) = (from.to_dtype(to.dtype()), factor.to_dtype(Dtype::F32));
+    let arguments = args![&from, to, to.len() as u64, adds, &factor];
+    walk(("elementwise", "scaled"), to.len().div_ceil(8), Family::Elementwise, to, arguments);
+}

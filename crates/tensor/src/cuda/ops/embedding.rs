@@ -1,0 +1,89 @@
+//! Looking up rows of a table on a card; see [`crate::ops::embedding`].
+
+use super::walk;
+use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::gemm::Output;
+use crate::indices::Indices;
+use crate::ops::embedding::EmbeddingOptions;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+
+/// Rows of `table` for ids of n_rows × length. An id outside the table gives rows that are no numbers.
+pub(crate) fn embedding(
+    tape: &Tape,
+    ids: &Indices,
+    length: usize,
+    table: &Var,
+    options: &EmbeddingOptions,
+) -> Var {
+    let [vocab_size, width] = table.value().rows();
+    let (ids, rows) = (ids.card().clone(), table.value().array().operand());
+    let cuda = rows.cuda();
+    let positions = options.positions.as_ref().map(|positions| match positions.card() {
+        Some(card) => card.to_dtype(Dtype::F32),
+        None => Array::constant(cuda, &positions.data()[..length * width]),
+    });
+    let y = Array::new(cuda, rows.dtype(), ids.len() * width);
+    let arguments =
+        args![&ids, rows, positions.as_ref(), &y, ids.len(), length, vocab_size, width, options.scale];
+    let tasks = ids.len() * width.div_ceil(8);
+    walk(("embedding", "embedding"), tasks, Family::Embedding, &y, arguments);
+    let (place, scale) = (table.place(), options.scale);
+    let value = Tensor::on_card(&[ids.len() / length, length, width], y);
+    tape.record(value, &[table], move |gradient, gradients| {
+        gradients.update_array(&place, |out, output| {
+            let scatter = Scatter { gradient: gradient.array(), ids: &ids, vocab_size, width, scale };
+            scatter.add_to(out, output);
+        });
+    })
+}
+
+/// What is added to a table: scale · gradient, each row to that of its id.
+struct Scatter<'a> {
+    gradient: &'a Array,
+    ids: &'a Array,
+    vocab_size: usize,
+    width: usize,
+    scale: f32,
+}
+
+impl Scatter<'_> {
+    fn add_to(&self, out: &Array, output: Output) {
+        if output == Output::Overwrite {
+            out.clear();
+        }
+        if out.dtype() == Dtype::F32 {
+            return self.scatter(out);
+        }
+        let sums = Array::zeros(out.cuda(), Dtype::F32, out.len());
+        self.scatter(&sums);
+        out.add(&sums);
+    }
+
+    /// Sorts positions by id, adds up the runs of equal ids chunk by chunk, and joins what crosses borders.
+    fn scatter(&self, table: &Array) {
+        let Self { gradient, ids, vocab_size, width, scale } = *self;
+        let (cuda, tokens) = (gradient.cuda(), ids.len());
+        let chunk = tokens.div_ceil(1024).next_multiple_of(8);
+        let chunks = tokens.div_ceil(chunk.max(1));
+        let [order, other] = [(); 2].map(|()| Array::new(cuda, Dtype::U32, tokens));
+        let parts = Array::new(cuda, Dtype::F32, chunks * 2 * width);
+        let launch = |name: &str, grid: [usize; 2], block: usize, arguments: &[crate::cuda::Argument]| {
+            let (grid, family) = ([grid[0], grid[1], 1], Family::Embedding);
+            cuda.launch(Launch { file: "embedding", name, grid, block, shared: 0, family }, arguments);
+        };
+        if tokens == 0 {
+            return;
+        }
+        // Ids outside the table count as the first number that is.
+        let bits = usize::BITS - vocab_size.leading_zeros();
+        let arguments = args![ids, &order, &other, tokens, vocab_size, bits.div_ceil(8)];
+        launch("embedding_sort", [1, 1], 1024, arguments);
+        let spans = width.div_ceil(256);
+        let name = format!("embedding_add_{}", gradient.suffix());
+        let arguments = args![gradient, ids, &order, table, &parts, tokens, chunk, vocab_size, width, scale];
+        launch(&name, [chunks.div_ceil(4), spans], 128, arguments);
+        let arguments = args![ids, &order, table, &parts, tokens, chunk, vocab_size, width, scale];
+        launch("embedding_join", [chunks, spans], 256, arguments);
+    }
+}

@@ -1,0 +1,69 @@
+//! The output layer with its loss on a card: logits by one product, over which the loss writes their gradient; see
+//! [`crate::ops::output`].
+
+use super::cross_entropy::{is_wanted, mean_loss};
+use super::linear::LinearGradient;
+use super::r_drop::means;
+use crate::cuda::{Array, Product, Side};
+use crate::indices::Indices;
+use crate::ops::cross_entropy::CrossEntropyOptions;
+use crate::ops::output::OutputLayer;
+use crate::ops::r_drop::{RDrop, RDropOptions};
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+
+/// The mean cross-entropy of a layer's logits.
+pub(crate) fn output_cross_entropy(
+    tape: &Tape,
+    layer: OutputLayer<'_>,
+    targets: &Indices,
+    options: CrossEntropyOptions,
+) -> Var {
+    let logits = logits(layer);
+    let gradient = wants_gradient(tape, layer).then_some(&logits);
+    let loss = mean_loss(&logits, gradient, targets.card(), options);
+    record(tape, layer, loss, logits)
+}
+
+/// The loss of two passes through a layer, and its parts.
+pub(crate) fn output_r_drop(
+    tape: &Tape,
+    layer: OutputLayer<'_>,
+    targets: &Indices,
+    options: RDropOptions,
+) -> RDrop {
+    let logits = logits(layer);
+    let gradient = wants_gradient(tape, layer).then_some(&logits);
+    let [loss, cross_entropy, divergence] = means(&logits, gradient, targets.card(), options);
+    let [cross_entropy, divergence] = [cross_entropy, divergence].map(|part| Tensor::on_card(&[], part));
+    RDrop { loss: record(tape, layer, loss, logits), cross_entropy, divergence }
+}
+
+fn wants_gradient(tape: &Tape, layer: OutputLayer<'_>) -> bool {
+    [Some(layer.x), Some(layer.weight), layer.bias].into_iter().flatten().any(|var| is_wanted(tape, var))
+}
+
+/// x·Wᵀ + b.
+fn logits(layer: OutputLayer<'_>) -> Array {
+    let ([rows, d_in], [vocab_size, _]) = (layer.x.value().rows(), layer.weight.value().rows());
+    let x = layer.x.value().array();
+    let weight = layer.weight.value().array().matching(x.dtype());
+    let bias = layer.bias.map(|bias| bias.value().array().matching(x.dtype()));
+    let logits = Array::new(x.cuda(), x.dtype(), rows * vocab_size);
+    let product = Product::new(Side::new(x, rows, d_in), Side::new(&weight, vocab_size, d_in).t(), &logits);
+    x.cuda().multiply(&Product { bias: bias.as_ref(), ..product });
+    logits
+}
+
+/// Writes down a loss; `g` is the gradient of the logits if that of the loss is 1.
+fn record(tape: &Tape, layer: OutputLayer<'_>, loss: Array, g: Array) -> Var {
+    let OutputLayer { x, weight, bias } = layer;
+    let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
+    let (x, weight, bias) = (x.clone(), weight.clone(), bias.cloned());
+    tape.record(Tensor::on_card(&[], loss), &inputs, move |gradient, gradients| {
+        let ([rows, _], [vocab_size, _]) = (x.value().rows(), weight.value().rows());
+        let factor = Some(gradient.array());
+        let layer = LinearGradient { x: &x, weight: &weight, bias: bias.as_ref(), factor };
+        layer.add(&g, None, [rows, vocab_size], gradients);
+    })
+}

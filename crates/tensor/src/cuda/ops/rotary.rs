@@ -1,0 +1,33 @@
+//! Rotary positions on a card; see [`crate::ops::rotary`].
+
+use super::walk;
+use crate::cuda::{Array, Dtype, Family, args};
+use crate::ops::rotary::Pairing;
+use crate::tape::{Tape, Var};
+use crate::tensor::Tensor;
+
+/// x, batch × length × n_heads × d_head, turned by the angles of `turns`, from position `offset` on.
+pub(crate) fn rotary(tape: &Tape, x: &Var, turns: &Tensor, pairing: Pairing, offset: usize) -> Var {
+    let cuda = x.value().array().cuda();
+    let turns = match turns.card() {
+        Some(card) => card.to_dtype(Dtype::F32),
+        None => Array::constant(cuda, turns.data()),
+    };
+    let y = turned(x.value(), &turns, pairing, (offset, 1.0));
+    let place = x.place();
+    tape.record(y, &[x], move |gradient, gradients| {
+        gradients.add(&place, &turned(gradient, &turns, pairing, (offset, -1.0)));
+    })
+}
+
+/// x turned by `sign` times the angles.
+fn turned(x: &Tensor, turns: &Array, pairing: Pairing, (offset, sign): (usize, f32)) -> Tensor {
+    let y = x.uninit_like();
+    let &[_, length, n_heads, d_head] = x.shape() else { unreachable!("checked before") };
+    let pairs = x.len() / 2;
+    let halves = u32::from(pairing == Pairing::Halves);
+    let arguments =
+        args![x.array(), y.array(), turns, pairs as u64, length, n_heads, d_head / 2, offset, halves, sign];
+    walk(("rotary", "rotary"), pairs, Family::Attention, y.array(), arguments);
+    y
+}
