@@ -65,7 +65,9 @@ impl Engine {
             }
             // Frozen ones need no memory for gradients.
             let ids: Vec<_> = parameters.declared().map(|(id, ..)| id).collect();
-            ids.into_iter().for_each(|id| parameters.freeze(id));
+            for id in ids {
+                parameters.freeze(id);
+            }
             parameters = parameters.to_device(&options.device).map_err(polyhead_models::Error::from)?;
         }
         let (shortlist, turn) = (None, Mutex::new(()));
