@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use polyhead_tensor::{Device, Math, Precision};
 use polyhead_text::lines::Lines;
 use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
+use serde::Serialize;
 
 use crate::report::{Failure, Misuse, note};
 
@@ -95,8 +96,10 @@ enum Formula {
     Wu,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Dtype {
+/// Numbers to compute with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Dtype {
     /// As exact as the weights
     F32,
     /// Products round their factors to 10 bits; cards only
@@ -117,6 +120,29 @@ impl Dtype {
             Self::Int8 => None,
         }
     }
+
+    /// Opens the device called `name`, which must be able to compute so, and says what weights are kept as.
+    pub(crate) fn open(self, name: &str) -> Result<(Device, Precision)> {
+        let misuse = |message: String, hint: &str| Misuse { message, hint: hint.into() };
+        let Some(math) = self.math() else {
+            // Bytes are for the processor, which `auto` takes then.
+            return match name {
+                "cpu" | "auto" => Ok((Device::Cpu, Precision::Int8)),
+                _ => Err(misuse(
+                    format!("--dtype int8 on {name}, expected f32, tf32 or bf16 there"),
+                    "only the processor computes with bytes",
+                )
+                .into()),
+            };
+        };
+        let device = Device::open(name, math)?;
+        if device.math() != math {
+            let message =
+                format!("--dtype {} on {}, which computes in f32 or int8", math.name(), device.name());
+            return Err(misuse(message, "leave it out, or name a card with --device").into());
+        }
+        Ok((device, Precision::F32))
+    }
 }
 
 impl DecodeOptions {
@@ -132,8 +158,7 @@ impl DecodeOptions {
             }
             .into());
         };
-        let device = self.open_device()?;
-        let precision = if self.dtype == Dtype::Int8 { Precision::Int8 } else { Precision::F32 };
+        let (device, precision) = self.dtype.open(&self.device)?;
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
         if let Some(path) =
             self.shortlist.as_deref().filter(|_| shortlist.iter().all(|line| line.trim().is_empty()))
@@ -151,29 +176,6 @@ impl DecodeOptions {
             note(&format!("note: the model translates into {}; --to chooses one", known.join(", ")));
         }
         Ok(engine)
-    }
-
-    /// Opens the device, which must be able to compute as asked.
-    fn open_device(&self) -> Result<Device> {
-        let misuse = |message: String, hint: &str| Misuse { message, hint: hint.into() };
-        let Some(math) = self.dtype.math() else {
-            // Bytes are for the processor, which `auto` takes then.
-            return match self.device.as_str() {
-                "cpu" | "auto" => Ok(Device::Cpu),
-                card => Err(misuse(
-                    format!("--dtype int8 on {card}, expected f32, tf32 or bf16 there"),
-                    "only the processor computes with bytes",
-                )
-                .into()),
-            };
-        };
-        let device = Device::open(&self.device, math)?;
-        if device.math() != math {
-            let message =
-                format!("--dtype {} on {}, which computes in f32 or int8", math.name(), device.name());
-            return Err(misuse(message, "leave it out, or name a card with --device").into());
-        }
-        Ok(device)
     }
 
     /// What is asked for.

@@ -63,6 +63,7 @@ impl Engine {
                 let message = format!("int8 on {}, expected f32, tf32 or bf16 there", options.device.name());
                 return Err(Error::request(message, "only the processor computes with bytes"));
             }
+            // Frozen ones need no memory for gradients.
             parameters.freeze_all();
             parameters = parameters.to_device(&options.device).map_err(polyhead_models::Error::from)?;
         }

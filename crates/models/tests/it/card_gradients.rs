@@ -4,9 +4,8 @@
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
-use polyhead_models::transformer::{
-    Dropout, NormOrder, PositionConfig, StackConfig, TransformerConfig, Translator,
-};
+use polyhead_models::transformer::config::{Dropout, NormOrder, PositionConfig, StackConfig};
+use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::r_drop::RDropOptions;

@@ -4,6 +4,7 @@
 #[cfg(feature = "cuda")]
 mod card_gradients;
 mod checkpoint;
+mod cuda;
 mod decode;
 mod latin2nqo;
 mod laws;

@@ -108,6 +108,10 @@ impl Array {
         self.len
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     pub(crate) fn pointer(&self) -> u64 {
         self.storage.pointer() + self.start as u64
     }

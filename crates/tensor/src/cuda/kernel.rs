@@ -46,6 +46,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "r_drop",
     "reorder",
     "rotary",
+    "shape",
     "softmax",
     "step_input",
 ];

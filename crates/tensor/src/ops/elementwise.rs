@@ -136,7 +136,7 @@ fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var
     #[cfg(feature = "cuda")]
     if left.value().card().is_some() || right.value().card().is_some() {
         let are_there = left.value().card().is_some() && right.value().card().is_some();
-        if are_there && left.shape() == right.shape() {
+        if are_there && left.shape().ends_with(right.shape()) {
             return Ok(crate::cuda::ops::elementwise::binary(tape, operation, left, right));
         }
         return crate::cuda::through_host(tape, &[left, right], |tape, inputs| {

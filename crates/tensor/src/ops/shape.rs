@@ -34,13 +34,16 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
         }
         out_shape[axis] += part.shape()[axis];
     }
+    let total = out_shape[axis];
     #[cfg(feature = "cuda")]
     if first.value().card().is_some() {
-        return crate::cuda::through_host(tape, parts, |tape, inputs| {
-            concat(tape, &inputs.iter().collect::<Vec<_>>(), axis)
+        let ends = parts.iter().scan(0, |end, part| {
+            *end += part.shape()[axis];
+            Some(*end - part.shape()[axis]..*end)
         });
+        let (ranges, sizes) = (ends.collect(), [outer, total, inner]);
+        return Ok(crate::cuda::ops::shape::concat(tape, parts, sizes, ranges, &out_shape));
     }
-    let total = out_shape[axis];
     let mut y = Tensor::uninit(&out_shape);
     let mut start = 0;
     let mut pieces = Vec::with_capacity(parts.len());
@@ -86,12 +89,12 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
     if range.start > range.end || range.end > n {
         return shape("slice", "x", x.shape(), format!("an axis {axis} that holds {range:?}"));
     }
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| slice(tape, &inputs[0], axis, range));
-    }
     let mut out_shape = x.shape().to_vec();
     out_shape[axis] = range.len();
+    #[cfg(feature = "cuda")]
+    if x.value().card().is_some() {
+        return Ok(crate::cuda::ops::shape::slice(tape, x, sizes, range, &out_shape));
+    }
     let y = cut(x.value(), sizes, range.clone(), &out_shape);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {

@@ -16,10 +16,10 @@ use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
 use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
 use polyhead_random::Random;
-use polyhead_tensor::{Parameters, Precision};
+use polyhead_tensor::{Device, Parameters, Precision};
 use serde::Serialize;
 
-use crate::decode_options::positive;
+use crate::decode_options::{Dtype, positive};
 use crate::model_folder::Model;
 use polyhead_train::memory::peak;
 
@@ -28,6 +28,7 @@ use crate::report::thread_pool;
 const EXAMPLES: &str = "Examples:
   polyhead bench translate --batch 1 --dtype int8 --threads 1
   polyhead bench translate --batch 16 --beam 4 --dtype f32
+  polyhead bench translate --batch 512 --beam 4 --dtype bf16 --device cuda
   polyhead bench translate --save random --dtype int8 && polyhead bench translate --model random --dtype int8
 
 The peak memory of a drawn model includes drawing it; a model that is read from a folder is never in memory twice.";
@@ -46,9 +47,12 @@ pub(crate) struct Translate {
     /// Hypotheses followed for each sentence; 1 is greedy
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     beam: usize,
-    /// Numbers to compute with
+    /// Numbers to compute with; tf32 and bf16 on a card, int8 on the processor
     #[arg(long, value_enum, default_value_t = Dtype::Int8)]
     dtype: Dtype,
+    /// Where to decode: auto, cpu or cuda:0; a card takes one batch at a time
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: String,
     /// A folder with the weights, instead of drawing them [vocabulary of 32000]
     #[arg(long, value_name = "DIR", conflicts_with = "save")]
     model: Option<PathBuf>,
@@ -75,21 +79,15 @@ enum Spread {
     Operations,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Dtype {
-    F32,
-    Int8,
-}
-
 impl Translate {
     pub(crate) fn run(self) -> Result<()> {
         let pool = thread_pool(self.threads)?;
         let threads = pool.current_num_threads();
-        let (model, parameters) = pool.install(|| self.model())?;
+        let (device, precision) = self.dtype.open(&self.device)?;
+        let (model, parameters) = pool.install(|| self.model(&device, precision))?;
         let workers = match self.spread {
-            Spread::Batches => threads,
-            Spread::Operations => 1,
+            Spread::Batches if device.is_cpu() => threads,
+            Spread::Batches | Spread::Operations => 1,
         };
         let pools: Vec<rayon::ThreadPool> =
             (0..workers).map(|_| thread_pool(Some(threads / workers))).collect::<Result<_>>()?;
@@ -111,12 +109,13 @@ impl Translate {
             beam: self.beam,
             tokens_per_s_median: rates[rates.len() / 2],
             tokens_per_s_best: rates[rates.len() - 1],
-            peak_memory_bytes: peak(),
+            peak_memory_bytes: device.peak_memory().map(|bytes| bytes as u64).or_else(peak),
             weights_bytes: parameters.bytes(),
             threads,
             spread: self.spread,
             dtype: self.dtype,
-            device: "cpu",
+            device: device.name(),
+            model: device.model().map(str::to_owned),
         };
         Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
     }
@@ -146,15 +145,15 @@ impl Translate {
         })
     }
 
-    /// The model with its values: random ones, or those of a folder.
-    fn model(&self) -> Result<(Translator, Parameters)> {
-        let precision = match self.dtype {
-            Dtype::F32 => Precision::F32,
-            Dtype::Int8 => Precision::Int8,
-        };
+    /// The model with its values on the device: random ones, or those of a folder.
+    fn model(&self, device: &Device, precision: Precision) -> Result<(Translator, Parameters)> {
         if let Some(folder) = &self.model {
-            let Model { translator, parameters, .. } = Model::load_prepared(folder, precision)?;
-            return Ok((translator, parameters));
+            let Model { translator, parameters, .. } =
+                if device.is_cpu() { Model::load_prepared(folder, precision)? } else { Model::load(folder)? };
+            return Ok((
+                translator,
+                if device.is_cpu() { parameters } else { parameters.to_device(device)? },
+            ));
         }
         let mut parameters = Parameters::default();
         let config = TransformerConfig::base(VOCAB_SIZE);
@@ -165,6 +164,9 @@ impl Translate {
                 parameters.prepare(precision);
             }
             save(folder, &config, &parameters, &SaveOptions::default())?;
+        }
+        if !device.is_cpu() {
+            return Ok((model, parameters.to_device(device)?));
         }
         parameters.prepare(precision);
         Ok((model, parameters))
@@ -203,5 +205,6 @@ struct Line {
     threads: usize,
     spread: Spread,
     dtype: Dtype,
-    device: &'static str,
+    device: String,
+    model: Option<String>,
 }

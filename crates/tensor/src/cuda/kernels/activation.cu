@@ -5,42 +5,82 @@
 
 enum { NONE, RELU, GELU, GELU_TANH, QUICK_GELU, SILU, TANH, SIGMOID };
 
-__device__ __forceinline__ float logistic(float x) { return 1.0f / (1.0f + __expf(-x)); }
+__device__ __forceinline__ float exponential(float x) { return power_of_two(x * LOG2_E); }
+__device__ __forceinline__ float logistic(float x) { return __fdividef(1.0f, 1.0f + exponential(-x)); }
+
+// The part of a normal distribution that lies below x, as on the processor: a polynomial for erf near 0, e to the power of
+// another further out.
+__device__ __forceinline__ float normal_below(float x) {
+    const float z = 0.70710678f * x, size = fabsf(z), square = z * z;
+    float p = -5.967617e-4f;
+    p = fmaf(p, square, 4.9911942e-3f);
+    p = fmaf(p, square, -2.6768135e-2f);
+    p = fmaf(p, square, 1.12819925e-1f);
+    p = fmaf(p, square, -3.7612534e-1f);
+    p = fmaf(p, square, 1.2837917e-1f);
+    const float near = fmaf(0.5f, fmaf(p, z, z), 0.5f);
+    p = -1.7285347e-5f;
+    p = fmaf(p, size, 3.8319713e-4f);
+    p = fmaf(p, size, -3.8839644e-3f);
+    p = fmaf(p, size, 2.4254622e-2f);
+    p = fmaf(p, size, -1.0677788e-1f);
+    p = fmaf(p, size, -6.348467e-1f);
+    p = fmaf(p, size, -1.2871751e-1f);
+    const float outside = 0.5f * exponential(fmaf(p, size, -size));
+    return size < 0.9277344f ? near : x < 0.0f ? outside : 1.0f - outside;
+}
 
 // An activation and its derivative.
-__device__ __forceinline__ float2 activate(u32 kind, float x) {
-    switch (kind) {
-    case RELU:
-        return make_float2(x < 0.0f ? 0.0f : x, x > 0.0f ? 1.0f : 0.0f);
-    case GELU: {
-        const float below = 0.5f * erfcf(-0.70710678f * x);
-        return make_float2(x * below, fmaf(x, 0.3989423f * __expf(-0.5f * x * x), below));
+template <int KIND> __device__ __forceinline__ float2 activate(float x) {
+    if (KIND == RELU) return make_float2(x < 0.0f ? 0.0f : x, x > 0.0f ? 1.0f : 0.0f);
+    if (KIND == GELU) {
+        const float below = normal_below(x);
+        return make_float2(x * below, fmaf(x, 0.3989423f * exponential(-0.5f * x * x), below));
     }
-    case GELU_TANH: {
+    if (KIND == GELU_TANH) {
         const float root = 0.7978846f, cubic = 0.044715f;
         const float t = 2.0f * logistic(2.0f * root * (x + cubic * x * x * x)) - 1.0f;
         const float slope = root * (1.0f + 3.0f * cubic * x * x);
         return make_float2(0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
     }
-    case QUICK_GELU: {
+    if (KIND == QUICK_GELU) {
         const float u = 1.702f * x, s = logistic(u);
         return make_float2(x * s, s * (1.0f + u * (1.0f - s)));
     }
-    case SILU: {
+    if (KIND == SILU) {
         const float s = logistic(x);
         return make_float2(x * s, s * (1.0f + x * (1.0f - s)));
     }
-    case TANH: {
+    if (KIND == TANH) {
         const float y = tanhf(x);
         return make_float2(y, (1.0f - y) * (1.0f + y));
     }
-    case SIGMOID: {
+    if (KIND == SIGMOID) {
         const float s = logistic(x);
         return make_float2(s, s * logistic(-x));
     }
-    }
     return make_float2(x, 1.0f);
 }
+
+// x becomes act(x), or v becomes v·act′(x); the choice is made once for eight numbers.
+template <int KIND> __device__ __forceinline__ void activate8(Eight &x) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) x.x[i] = activate<KIND>(x.x[i]).x;
+}
+template <int KIND> __device__ __forceinline__ void slope8(Eight &v, const Eight &x) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) v.x[i] *= activate<KIND>(x.x[i]).y;
+}
+#define CHOOSE(KIND, CALL)                                                                                             \
+    switch (KIND) {                                                                                                    \
+    case RELU: CALL(RELU); break;                                                                                      \
+    case GELU: CALL(GELU); break;                                                                                      \
+    case GELU_TANH: CALL(GELU_TANH); break;                                                                            \
+    case QUICK_GELU: CALL(QUICK_GELU); break;                                                                          \
+    case SILU: CALL(SILU); break;                                                                                      \
+    case TANH: CALL(TANH); break;                                                                                      \
+    case SIGMOID: CALL(SIGMOID); break;                                                                                \
+    }
 
 // y = dropout(act(x + bias)), rows × columns; y may be x, bias may be null. A warp takes 256 numbers of a row at a time.
 template <typename T>
@@ -59,9 +99,8 @@ __device__ __forceinline__ void forward(const T *x, T *y, const T *bias, u32 row
 #pragma unroll
             for (int i = 0; i < 8; i++) v.x[i] += b.x[i];
         }
-        if (kind != NONE)
-#pragma unroll
-            for (int i = 0; i < 8; i++) v.x[i] = activate(kind, v.x[i]).x;
+#define APPLY(KIND) activate8<KIND>(v)
+        CHOOSE(kind, APPLY)
         if (dropout.threshold) {
             u32 bits = 0;
             if ((start + first) % 8 == 0) bits = warp_keep_bits_from(dropout, key, start + first);
@@ -104,9 +143,10 @@ __device__ __forceinline__ void backward(const T *dy, const T *kept, const T *bi
 #pragma unroll
                 for (int i = 0; i < 8; i++) v.x[i] = bits >> i & 1 ? v.x[i] * dropout.scale : 0.0f;
             }
-            if (kind != NONE)
 #pragma unroll
-                for (int i = 0; i < 8; i++) v.x[i] *= activate(kind, k.x[i] + shift.x[i]).y;
+            for (int i = 0; i < 8; i++) k.x[i] += shift.x[i];
+#define SLOPE(KIND) slope8<KIND>(v, k)
+            CHOOSE(kind, SLOPE)
         }
         store_some(dx + start + column, v, count);
 #pragma unroll

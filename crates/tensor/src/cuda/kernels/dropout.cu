@@ -6,16 +6,25 @@ __device__ __forceinline__ void drop(const T *x, const T *residual, T *y, u64 le
     const u32 lane = threadIdx.x % WARP;
     const uint2 key = dropout_key(dropout);
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
-    for (u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x - lane) * 8; first < len; first += step) {
-        const u64 at = first + lane * 8;
-        const u32 count = some(at, len);
-        Eight v = load_some(x + at, count), r = Eight{{0}};
-        if (residual) r = load_some(residual + at, count);
-        const u32 bits = dropout.threshold ? warp_keep_bits(dropout, key, first) : 0xffu;
-        const float scale = dropout.threshold ? dropout.scale : 1.0f;
+    const float scale = dropout.threshold ? dropout.scale : 1.0f;
+    for (u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x - lane) * 8; first < len; first += 2 * step) {
+        // Two pieces under way at once.
+        Eight v[2], r[2];
 #pragma unroll
-        for (int i = 0; i < 8; i++) v.x[i] = (bits >> i & 1 ? v.x[i] * scale : 0.0f) + r.x[i];
-        store_some(y + at, v, count);
+        for (int k = 0; k < 2; k++) {
+            const u64 at = first + k * step + lane * 8;
+            v[k] = load_some(x + at, some(at, len));
+            r[k] = residual ? load_some(residual + at, some(at, len)) : Eight{{0}};
+        }
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const u64 at = first + k * step + lane * 8;
+            if (first + k * step >= len) break;
+            const u32 bits = dropout.threshold ? warp_keep_bits(dropout, key, first + k * step) : 0xffu;
+#pragma unroll
+            for (int i = 0; i < 8; i++) v[k].x[i] = (bits >> i & 1 ? v[k].x[i] * scale : 0.0f) + r[k].x[i];
+            store_some(y + at, v[k], some(at, len));
+        }
     }
 }
 

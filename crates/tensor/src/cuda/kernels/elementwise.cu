@@ -2,13 +2,17 @@
 
 enum { ADD, SUB, MUL, DIV };
 
-// out = a ∘ b.
-template <typename T> __device__ __forceinline__ void combine(const T *a, const T *b, T *out, u64 len, u32 kind) {
+// out = a ∘ b; b has `period` numbers, which are repeated.
+template <typename T>
+__device__ __forceinline__ void combine(const T *a, const T *b, T *out, u64 len, u64 period, u32 kind) {
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
     for (u64 at = (u64(blockIdx.x) * blockDim.x + threadIdx.x) * 8; at < len; at += step) {
         const u32 count = some(at, len);
         Eight x = load_some(a + at, count);
-        const Eight y = load_some(b + at, count);
+        Eight y;
+        if (period % 8 == 0 || period == len) y = load_some(b + at % period, count);
+        else
+            for (u32 i = 0; i < 8; i++) y.x[i] = i < count ? to_float(b[(at + i) % period]) : 1.0f;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             switch (kind) {
@@ -121,7 +125,9 @@ template <typename T> __device__ __forceinline__ void scaled(const T *from, T *t
 
 #define KERNEL(NAME, ...) extern "C" __global__ void __launch_bounds__(256) NAME(__VA_ARGS__)
 #define EACH(DTYPE, T)                                                                                                 \
-    KERNEL(combine_##DTYPE, const T *a, const T *b, T *out, u64 len, u32 kind) { combine(a, b, out, len, kind); }       \
+    KERNEL(combine_##DTYPE, const T *a, const T *b, T *out, u64 len, u64 period, u32 kind) {                            \
+        combine(a, b, out, len, period, kind);                                                                         \
+    }                                                                                                                  \
     KERNEL(map_##DTYPE, const T *x, T *y, u64 len, u32 kind, float factor) { map(x, y, len, kind, factor); }            \
     KERNEL(map_back_##DTYPE, const T *dy, const T *kept, T *dx, u64 len, u32 kind, float factor, u32 add) {             \
         map_back(dy, kept, dx, len, kind, factor, add);                                                                \

@@ -36,12 +36,13 @@ LOOK_UP(embedding_bf16, bf16, bf16)
 
 #define SORT_WARPS 32
 #define DIGITS 256
+#define TOGETHER 8
 #define BATCH 4
 
-// order: 0 … tokens − 1 sorted by id, equal ids in their own order; `other` is as long, for the steps between. Ids from
-// vocab_size on count as vocab_size. One block of 1024 threads; `passes` of eight bits each.
+// order: 0 … tokens − 1 sorted by id, equal ids in their own order; sorted: their ids; `other` is as long, for the steps
+// between. Ids from vocab_size on count as vocab_size. One block of 1024 threads; `passes` of eight bits each.
 extern "C" __global__ void __launch_bounds__(1024)
-    embedding_sort(const u32 *ids, u32 *order, u32 *other, u32 tokens, u32 vocab_size, u32 passes) {
+    embedding_sort(const u32 *ids, u32 *order, u32 *sorted, u32 *other, u32 tokens, u32 vocab_size, u32 passes) {
     __shared__ u32 places[SORT_WARPS][DIGITS];
     __shared__ u32 sums[SORT_WARPS];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -51,23 +52,28 @@ extern "C" __global__ void __launch_bounds__(1024)
     for (u32 pass = 0; pass < passes; pass++) {
         for (u32 i = threadIdx.x; i < SORT_WARPS * DIGITS; i += blockDim.x) places[i / DIGITS][i % DIGITS] = 0;
         __syncthreads();
-        // Counting: each warp its own stretch; the first lane of equal digits counts for all of them.
-        u32 next = 0, next_digit = DIGITS;
+        u32 positions[TOGETHER], keys[TOGETHER];
+        // Several rounds are read at once; past the end the key is all ones.
         auto fetch = [&](u32 round) {
-            const u32 at = first + round * WARP + lane;
-            next_digit = DIGITS;
-            if (round < rounds && at < tokens) {
-                next = pass ? from[at] : at;
-                next_digit = min(ids[next], vocab_size) >> (8 * pass) & 0xff;
+#pragma unroll
+            for (u32 i = 0; i < TOGETHER; i++) {
+                const u32 at = first + (round + i) * WARP + lane;
+                const bool there = round + i < rounds && at < tokens;
+                positions[i] = !there ? ~0u : pass ? from[at] : at;
             }
+#pragma unroll
+            for (u32 i = 0; i < TOGETHER; i++) keys[i] = ~positions[i] ? min(ids[positions[i]], vocab_size) : ~0u;
         };
-        fetch(0);
-        for (u32 round = 0; round < rounds; round++) {
-            const u32 digit = next_digit;
-            fetch(round + 1);
-            const u32 equal = __match_any_sync(ALL_LANES, digit);
-            if (digit < DIGITS && lane == __ffs(equal) - 1) places[warp][digit] += __popc(equal);
-            __syncwarp();
+        auto digit_of = [&](u32 i) { return ~positions[i] ? keys[i] >> (8 * pass) & 0xff : u32(DIGITS); };
+        // Counting: each warp its own stretch; the first lane of equal digits counts for all of them.
+        for (u32 round = 0; round < rounds; round += TOGETHER) {
+            fetch(round);
+#pragma unroll
+            for (u32 i = 0; i < TOGETHER; i++) {
+                const u32 digit = digit_of(i), equal = __match_any_sync(ALL_LANES, digit);
+                if (digit < DIGITS && lane == __ffs(equal) - 1) places[warp][digit] += __popc(equal);
+                __syncwarp();
+            }
         }
         __syncthreads();
         // Where each warp's numbers of a digit begin: all smaller digits, then earlier warps. Four threads a digit.
@@ -93,18 +99,22 @@ extern "C" __global__ void __launch_bounds__(1024)
             place += here;
         }
         __syncthreads();
-        fetch(0);
-        for (u32 round = 0; round < rounds; round++) {
-            const u32 digit = next_digit, position = next;
-            fetch(round + 1);
-            const u32 equal = __match_any_sync(ALL_LANES, digit);
-            const u32 base = digit < DIGITS ? places[warp][digit] : 0;
-            __syncwarp();
-            if (digit < DIGITS) {
-                to[base + __popc(equal & ((1u << lane) - 1))] = position;
-                if (lane == __ffs(equal) - 1) places[warp][digit] = base + __popc(equal);
+        for (u32 round = 0; round < rounds; round += TOGETHER) {
+            // A single batch of rounds is still there from counting.
+            if (rounds > TOGETHER) fetch(round);
+#pragma unroll
+            for (u32 i = 0; i < TOGETHER; i++) {
+                const u32 digit = digit_of(i), equal = __match_any_sync(ALL_LANES, digit);
+                const u32 base = digit < DIGITS ? places[warp][digit] : 0;
+                __syncwarp();
+                if (digit < DIGITS) {
+                    const u32 at = base + __popc(equal & ((1u << lane) - 1));
+                    to[at] = positions[i];
+                    if (pass + 1 == passes) sorted[at] = keys[i];
+                    if (lane == __ffs(equal) - 1) places[warp][digit] = base + __popc(equal);
+                }
+                __syncwarp();
             }
-            __syncwarp();
         }
         __syncthreads();
         u32 *const swap = from;
@@ -116,19 +126,18 @@ extern "C" __global__ void __launch_bounds__(1024)
 // A warp adds up 256 columns (blockIdx.y) of one chunk of the sorted list. `parts` (chunks × 2 × width): the run that goes
 // on from the chunk before, and the one that goes on into the next; a run that does both is in the first place.
 template <typename T>
-__device__ __forceinline__ void add_chunk(const T *dy, const u32 *ids, const u32 *order, float *table, float *parts,
+__device__ __forceinline__ void add_chunk(const T *dy, const u32 *order, const u32 *sorted, float *table, float *parts,
                                           u32 tokens, u32 chunk, u32 vocab_size, u32 width, float scale) {
     const u32 lane = threadIdx.x % WARP, index = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
     const u32 begin = index * chunk, end = min(begin + chunk, tokens);
     const u32 column = blockIdx.y * 256 + lane * 8, count = some(column, width);
     if (begin >= tokens) return;
-    const u32 before = begin ? min(ids[order[begin - 1]], vocab_size) : ~0u;
-    const u32 after = end < tokens ? min(ids[order[end]], vocab_size) : ~0u;
+    const u32 before = begin ? sorted[begin - 1] : ~0u, after = end < tokens ? sorted[end] : ~0u;
     Eight sum = Eight{{0}};
     for (u32 base = begin; base < end; base += WARP) {
         // A lane knows one position and its id.
-        const u32 at = min(base + lane, end - 1), position = order[at], id = min(ids[position], vocab_size);
-        const u32 next_id = at + 1 < end ? min(ids[order[at + 1]], vocab_size) : ~0u;
+        const u32 at = min(base + lane, end - 1), position = order[at], id = sorted[at];
+        const u32 next_id = at + 1 < end ? sorted[at + 1] : ~0u;
         const u32 len = min(end - base, WARP);
         for (u32 start = 0; start < len; start += BATCH) {
             // All that a batch reads is asked for at once: rows, and what the table holds where a run ends.
@@ -164,36 +173,42 @@ __device__ __forceinline__ void add_chunk(const T *dy, const u32 *ids, const u32
     }
 }
 
-// Adds up the parts of the run that begins in chunk blockIdx.x and leaves it; 256 columns a block.
-extern "C" __global__ void __launch_bounds__(256)
-    embedding_join(const u32 *ids, const u32 *order, float *table, const float *parts, u32 tokens, u32 chunk,
-                   u32 vocab_size, u32 width, float scale) {
+// Adds up the parts of the run that begins in chunk blockIdx.x and leaves it; 256 columns a block, four threads a column.
+extern "C" __global__ void __launch_bounds__(1024)
+    embedding_join(const u32 *sorted, float *table, const float *parts, u32 tokens, u32 chunk, u32 vocab_size, u32 width,
+                   float scale) {
+    __shared__ float sums[4][256];
     const u32 index = blockIdx.x, begin = index * chunk, end = begin + chunk;
-    const u32 column = blockIdx.y * blockDim.x + threadIdx.x;
     if (end >= tokens) return;
-    const u32 id = min(ids[order[end - 1]], vocab_size);
-    if (id >= vocab_size || min(ids[order[end]], vocab_size) != id) return;
-    // It began earlier if all of this chunk is this id and so is the last of the chunk before.
-    if (begin && min(ids[order[begin - 1]], vocab_size) == id) return;
-    // The first chunk that does not begin inside the run; sorted, so halve.
-    u32 low = index + 1, high = (tokens + chunk - 1) / chunk;
-    while (high - low > 1) {
-        const u32 middle = (low + high) / 2;
-        if (min(ids[order[middle * chunk]], vocab_size) == id && ids[order[middle * chunk - 1]] == id) low = middle;
-        else high = middle;
+    const u32 id = sorted[end - 1];
+    if (id >= vocab_size || sorted[end] != id) return;
+    // It began earlier if the last of the chunk before has this id too.
+    if (begin && sorted[begin - 1] == id) return;
+    // The chunks behind that begin inside the run.
+    u32 last = index + 1, inside = blockDim.x;
+    while (inside == blockDim.x) {
+        const u64 at = u64(last + threadIdx.x) * chunk;
+        inside = __syncthreads_count(at < tokens && sorted[at] == id);
+        last += inside;
     }
-    if (column >= width) return;
-    float sum = parts[(u64(index) * 2 + 1) * width + column];
+    const u32 group = threadIdx.x / 256, column = blockIdx.y * 256 + threadIdx.x % 256;
+    float sum = 0;
+    if (column < width)
 #pragma unroll 8
-    for (u32 next = index + 1; next < high; next++) sum += parts[u64(next) * 2 * width + column];
+        for (u32 next = index + 1 + group; next < last; next += 4) sum += parts[u64(next) * 2 * width + column];
+    sums[group][threadIdx.x % 256] = sum;
+    __syncthreads();
+    if (group || column >= width) return;
+    sum = parts[(u64(index) * 2 + 1) * width + column];
+    for (u32 other = 0; other < 4; other++) sum += sums[other][threadIdx.x];
     table[u64(id) * width + column] += scale * sum;
 }
 
 #define ADD_CHUNK(NAME, T)                                                                                             \
     extern "C" __global__ void __launch_bounds__(128)                                                                  \
-        NAME(const T *dy, const u32 *ids, const u32 *order, float *table, float *parts, u32 tokens, u32 chunk,         \
+        NAME(const T *dy, const u32 *order, const u32 *sorted, float *table, float *parts, u32 tokens, u32 chunk,      \
              u32 vocab_size, u32 width, float scale) {                                                                 \
-        add_chunk(dy, ids, order, table, parts, tokens, chunk, vocab_size, width, scale);                              \
+        add_chunk(dy, order, sorted, table, parts, tokens, chunk, vocab_size, width, scale);                           \
     }
 ADD_CHUNK(embedding_add_f32, float)
 ADD_CHUNK(embedding_add_bf16, bf16)

@@ -7,6 +7,17 @@
 
 #define CHUNK 256
 
+// Eight numbers as they stand in memory: they wait in few registers.
+template <typename T> struct Raw;
+template <> struct Raw<bf16> { uint4 words; };
+template <> struct Raw<float> { Eight numbers; };
+__device__ __forceinline__ Raw<bf16> load_raw(const bf16 *from) {
+    return Raw<bf16>{*reinterpret_cast<const uint4 *>(from)};
+}
+__device__ __forceinline__ Raw<float> load_raw(const float *from) { return Raw<float>{load8(from)}; }
+__device__ __forceinline__ Eight open(const Raw<bf16> &raw) { return load8(reinterpret_cast<const bf16 *>(&raw.words)); }
+__device__ __forceinline__ Eight open(const Raw<float> &raw) { return raw.numbers; }
+
 struct NormForward {
     const void *x, *residual;
     const float *gamma, *beta;
@@ -22,34 +33,38 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void forw
     if (row >= p.rows) return;
     const u64 start = u64(row) * p.width;
     const T *x = static_cast<const T *>(p.x) + start, *residual = static_cast<const T *>(p.residual) + start;
-    Eight v[CHUNKS], r[CHUNKS];
+    Raw<T> raw[CHUNKS] = {}, other[CHUNKS] = {};
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         const u32 column = c * CHUNK + lane * 8;
-        v[c] = r[c] = Eight{{0}};
         if (column < p.width) {
-            v[c] = load8(x + column);
-            if (p.residual) r[c] = load8(residual + column);
+            raw[c] = load_raw(x + column);
+            if (p.residual) other[c] = load_raw(residual + column);
         }
     }
+    // Drawn while the numbers are on their way.
+    u32 bits[CHUNKS];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) bits[c] = 0xffu;
     if (p.dropout.threshold) {
         const uint2 key = dropout_key(p.dropout);
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c++) {
-            if (c * CHUNK >= p.width) break;
-            const u32 bits = warp_keep_bits_from(p.dropout, key, start + c * CHUNK);
-#pragma unroll
-            for (int i = 0; i < 8; i++) v[c].x[i] = bits >> i & 1 ? v[c].x[i] * p.dropout.scale : 0.0f;
-        }
+        for (int c = 0; c < CHUNKS; c++)
+            if (c * CHUNK < p.width) bits[c] = warp_keep_bits_from(p.dropout, key, start + c * CHUNK);
     }
+    const float scale = p.dropout.threshold ? p.dropout.scale : 1.0f;
+    Eight v[CHUNKS];
     float sum = 0;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         const u32 column = c * CHUNK + lane * 8;
+        const Eight r = open(other[c]);
+        v[c] = open(raw[c]);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
+            const float kept = bits[c] >> i & 1 ? v[c].x[i] * scale : 0.0f;
             // As it is kept, so that the way back sees the same numbers.
-            v[c].x[i] = to_float(from_float<T>(v[c].x[i] + r[c].x[i]));
+            v[c].x[i] = to_float(from_float<T>(kept + r.x[i]));
             sum += RMS ? v[c].x[i] * v[c].x[i] : v[c].x[i];
         }
         if (p.h && column < p.width) store8(static_cast<T *>(p.h) + start + column, v[c]);
@@ -158,19 +173,35 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void back
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) to_gamma[c] = to_beta[c] = Eight{{0}};
     const uint2 key = dropout_key(p.dropout);
-    for (u32 row = blockIdx.x * warps + warp; row < p.rows; row += gridDim.x * warps) {
-        const u64 start = u64(row) * p.width;
-        Eight dy[CHUNKS], n[CHUNKS];
-        const float mean = RMS ? 0.0f : p.mean[row], inverse = p.inverse[row];
+    // The next row is asked for before the present one is worked on.
+    Raw<T> next_dy[CHUNKS] = {}, next_h[CHUNKS] = {};
+    float next_mean = 0, next_inverse = 0;
+    auto fetch = [&](u32 row) {
+        if (row >= p.rows) return;
+        if (!RMS) next_mean = p.mean[row];
+        next_inverse = p.inverse[row];
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             const u32 column = c * CHUNK + lane * 8;
-            dy[c] = n[c] = Eight{{0}};
             if (column < p.width) {
-                dy[c] = load8(static_cast<const T *>(p.dy) + start + column);
-                n[c] = load8(static_cast<const T *>(p.h) + start + column);
+                next_dy[c] = load_raw(static_cast<const T *>(p.dy) + u64(row) * p.width + column);
+                next_h[c] = load_raw(static_cast<const T *>(p.h) + u64(row) * p.width + column);
             }
         }
+    };
+    const u32 step = gridDim.x * warps;
+    u32 row = blockIdx.x * warps + warp;
+    fetch(row);
+    for (; row < p.rows; row += step) {
+        const u64 start = u64(row) * p.width;
+        Eight dy[CHUNKS], n[CHUNKS];
+        const float mean = next_mean, inverse = next_inverse;
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++) {
+            dy[c] = open(next_dy[c]);
+            n[c] = open(next_h[c]);
+        }
+        fetch(row + step);
         float sum_g = 0, sum_gn = 0;
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
@@ -262,14 +293,15 @@ template <typename T, bool RMS> __device__ __forceinline__ void backward_by_bloc
     }
 }
 
-#define FORWARD(NAME, BODY)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+// `BLOCKS`: how many shall fit on a multiprocessor, so that enough rows are under way.
+#define FORWARD(NAME, BLOCKS, BODY)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(128, BLOCKS)                                                          \
         NAME(const void *x, const void *residual, const float *gamma, const float *beta, void *h, void *y,             \
              float *mean, float *inverse, u32 rows, u32 width, float epsilon, Dropout dropout) {                       \
         BODY(NormForward{x, residual, gamma, beta, h, y, mean, inverse, rows, width, epsilon, dropout});               \
     }
-#define BACKWARD(NAME, BODY)                                                                                           \
-    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+#define BACKWARD(NAME, BLOCKS, BODY)                                                                                   \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS)                                                          \
         NAME(const void *dy, const void *h, const float *gamma, const float *mean, const float *inverse,               \
              void *to_residual, const void *before_residual, void *to_x, const void *before_x, float *partials,        \
              u32 rows, u32 width, Dropout dropout) {                                                                   \
@@ -277,12 +309,12 @@ template <typename T, bool RMS> __device__ __forceinline__ void backward_by_bloc
                           width, dropout});                                                                            \
     }
 #define BOTH(KIND, RMS, DTYPE, T)                                                                                      \
-    FORWARD(KIND##_forward_512_##DTYPE, (forward_by_warps<T, 2, RMS>))                                                 \
-    FORWARD(KIND##_forward_1024_##DTYPE, (forward_by_warps<T, 4, RMS>))                                                \
-    FORWARD(KIND##_forward_any_##DTYPE, (forward_by_blocks<T, RMS>))                                                   \
-    BACKWARD(KIND##_backward_512_##DTYPE, (backward_by_warps<T, 2, RMS>))                                              \
-    BACKWARD(KIND##_backward_1024_##DTYPE, (backward_by_warps<T, 4, RMS>))                                             \
-    BACKWARD(KIND##_backward_any_##DTYPE, (backward_by_blocks<T, RMS>))
+    FORWARD(KIND##_forward_512_##DTYPE, 8, (forward_by_warps<T, 2, RMS>))                                              \
+    FORWARD(KIND##_forward_1024_##DTYPE, 5, (forward_by_warps<T, 4, RMS>))                                             \
+    FORWARD(KIND##_forward_any_##DTYPE, 1, (forward_by_blocks<T, RMS>))                                                \
+    BACKWARD(KIND##_backward_512_##DTYPE, 2, (backward_by_warps<T, 2, RMS>))                                           \
+    BACKWARD(KIND##_backward_1024_##DTYPE, 1, (backward_by_warps<T, 4, RMS>))                                          \
+    BACKWARD(KIND##_backward_any_##DTYPE, 2, (backward_by_blocks<T, RMS>))
 
 BOTH(layer_norm, false, f32, float)
 BOTH(layer_norm, false, bf16, bf16)

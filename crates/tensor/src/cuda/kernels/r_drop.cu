@@ -45,7 +45,11 @@ struct RDrop {
     u32 keep;
 };
 
-template <typename T> __device__ __forceinline__ void visit(const T *logits, T *gradient, const RDrop &p) {
+// FAST: rows are multiples of eight numbers, so that every eight are all there and aligned.
+template <typename T, bool FAST> __device__ __forceinline__ void visit(const T *logits, T *gradient, const RDrop &p) {
+    auto counted = [&](u32 at) { return FAST ? 8u : some(at, p.width); };
+    auto load = [](const T *from, u32 count) { return FAST ? load8(from) : load_some(from, count); };
+    auto store = [](T *to, const Eight &v, u32 count) { FAST ? store8(to, v) : store_some(to, v, count); };
     __shared__ float scratch[WARP];
     const u32 width = p.width, position = blockIdx.x, positions = gridDim.x, target = p.targets[position];
     const u32 padded = (width + 7) / 8 * 8, stride = blockDim.x * 8, own = threadIdx.x * 8;
@@ -54,7 +58,7 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
         for (int pass = 0; pass < 2; pass++) {
             if (gradient)
                 for (u32 at = own; at < width; at += stride)
-                    store_some(gradient + starts[pass] + at, Eight{{0}}, some(at, width));
+                    store(gradient + starts[pass] + at, Eight{{0}}, counted(at));
             if (threadIdx.x == 0) p.losses[position + pass * positions] = 0.0f;
         }
         if (threadIdx.x == 0) p.halves[position] = 0.0f;
@@ -69,8 +73,8 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
         Online online = {-INFINITY_F, 0.0f, 0.0f};
 #pragma unroll 4
         for (u32 at = own; at < width; at += stride) {
-            const u32 count = some(at, width);
-            const Eight v = load_some(row + at, count);
+            const u32 count = counted(at);
+            const Eight v = load(row + at, count);
             if (p.keep) store8(kept + at, v);
             online.take(v, count);
         }
@@ -82,8 +86,8 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
     const float a = logsumexp[0], b = logsumexp[1], shift = a - b;
     float forth = 0, back = 0;
     for (u32 at = own; at < width; at += stride) {
-        const u32 count = some(at, width);
-        const Eight y = load_some(rows[0] + at, count), z = load_some(rows[1] + at, count);
+        const u32 count = counted(at);
+        const Eight y = load(rows[0] + at, count), z = load(rows[1] + at, count);
 #pragma unroll
         for (u32 i = 0; i < 8; i++)
             if (i < count) {
@@ -104,8 +108,8 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
     const float floor = share * p.smoothing / width, whole = share * (1.0f - p.smoothing);
     const bool infinite = a == INFINITY_F && b == INFINITY_F;
     for (u32 at = own; at < width; at += stride) {
-        const u32 count = some(at, width);
-        Eight y = load_some(rows[0] + at, count), z = load_some(rows[1] + at, count);
+        const u32 count = counted(at);
+        Eight y = load(rows[0] + at, count), z = load(rows[1] + at, count);
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
             const float p_ = power_of_two((y.x[i] - a) * LOG2_E), q = power_of_two((z.x[i] - b) * LOG2_E);
@@ -114,21 +118,22 @@ template <typename T> __device__ __forceinline__ void visit(const T *logits, T *
             y.x[i] = infinite ? 0.0f : (share * p_ - floor) + kl * (weighed(p_, d - forth) + (p_ - q)) - take;
             z.x[i] = infinite ? 0.0f : (share * q - floor) + kl * (weighed(q, -d - back) + (q - p_)) - take;
         }
-        store_some(gradient + starts[0] + at, y, count);
-        store_some(gradient + starts[1] + at, z, count);
+        store(gradient + starts[0] + at, y, count);
+        store(gradient + starts[1] + at, z, count);
     }
 }
 
-#define KERNEL(DTYPE, T)                                                                                               \
-    extern "C" __global__ void __launch_bounds__(512)                                                                  \
-        r_drop_##DTYPE(const T *logits, T *gradient, const u32 *targets, const u32 *count, float *losses,              \
-                       float *halves, u32 width, u32 has_ignored, u32 ignored, float smoothing, float alpha,           \
-                       u32 keep) {                                                                                     \
-        visit(logits, gradient,                                                                                        \
-              RDrop{targets, count, losses, halves, width, has_ignored, ignored, smoothing, alpha, keep});             \
+#define KERNEL(NAME, T, FAST)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(512, 3)                                                               \
+        NAME(const T *logits, T *gradient, const u32 *targets, const u32 *count, float *losses, float *halves,         \
+             u32 width, u32 has_ignored, u32 ignored, float smoothing, float alpha, u32 keep) {                        \
+        visit<T, FAST>(logits, gradient,                                                                               \
+                       RDrop{targets, count, losses, halves, width, has_ignored, ignored, smoothing, alpha, keep});    \
     }
-KERNEL(f32, float)
-KERNEL(bf16, bf16)
+KERNEL(r_drop_f32, float, true)
+KERNEL(r_drop_bf16, bf16, true)
+KERNEL(r_drop_any_f32, float, false)
+KERNEL(r_drop_any_bf16, bf16, false)
 
 // The loss, its cross-entropy and its divergence: means[0 … 2]; one block, in f64.
 extern "C" __global__ void __launch_bounds__(512)

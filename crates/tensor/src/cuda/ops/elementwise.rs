@@ -1,5 +1,6 @@
 //! Operations on single numbers on a card; see [`crate::ops::elementwise`].
 
+use super::column_sum::column_sum;
 use super::walk;
 use crate::cuda::{Array, Dtype, Family, args};
 use crate::gemm::Output;
@@ -8,9 +9,9 @@ use crate::ops::elementwise::{Binary, Unary};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// left ∘ right, of one shape.
+/// left ∘ right; the right side has the last axes of the left one and is repeated along the others.
 pub(crate) fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Var {
-    let [a, b] = alike([left.value().array(), right.value().array()]);
+    let [a, b] = alike([left.value().array().operand(), right.value().array().operand()]);
     let y = Tensor::on_card(left.shape(), combined(operation, &a, &b));
     let saved = Saved { operation, places: [left.place(), right.place()], a, b, y: y.clone() };
     tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients))
@@ -34,25 +35,29 @@ impl Saved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let Self { operation, places: [left, right], a, b, y } = self;
         let g = gradient.array();
-        let shaped = |array: Array| Tensor::on_card(gradient.shape(), array);
         if left.needs_gradient() {
             let full = match operation {
-                Binary::Add | Binary::Sub => gradient.clone(),
-                Binary::Mul | Binary::Div => shaped(combined(*operation, g, b)),
+                Binary::Add | Binary::Sub => g.clone(),
+                Binary::Mul | Binary::Div => combined(*operation, g, b),
             };
-            gradients.add(left, &full);
+            gradients.add(left, &Tensor::on_card(y.shape(), full));
         }
-        if right.needs_gradient() {
-            let full = match operation {
-                Binary::Add => gradient.clone(),
-                Binary::Sub => shaped(mapped(Unary::Scale(-1.0), g)),
-                Binary::Mul => shaped(combined(Binary::Mul, g, a)),
-                Binary::Div => {
-                    let slope = combined(Binary::Div, y.array(), b);
-                    shaped(mapped(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope)))
-                }
-            };
-            gradients.add(right, &full);
+        if !right.needs_gradient() {
+            return;
+        }
+        let full = match operation {
+            Binary::Add => g.clone(),
+            Binary::Sub => mapped(Unary::Scale(-1.0), g),
+            Binary::Mul => combined(Binary::Mul, g, a),
+            Binary::Div => {
+                let slope = combined(Binary::Div, y.array(), b);
+                mapped(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope))
+            }
+        };
+        if full.len() == b.len() {
+            gradients.add(right, &Tensor::on_card(&[full.len()], full));
+        } else if let Some(place) = gradients.place(right) {
+            column_sum(&place, &full, full.len() / b.len().max(1), None);
         }
     }
 }
@@ -66,27 +71,39 @@ fn combined(operation: Binary, a: &Array, b: &Array) -> Array {
         Binary::Mul => 2,
         Binary::Div => 3,
     };
-    let tasks = out.len().div_ceil(8);
-    let kernel = ("elementwise", "combine");
-    walk(kernel, tasks, Family::Elementwise, &out, args![&a, &b, &out, out.len() as u64, code]);
+    let arguments = args![&a, &b, &out, out.len() as u64, b.len() as u64, code];
+    walk(("elementwise", "combine"), out.len().div_ceil(8), Family::Elementwise, &out, arguments);
     out
 }
 
 /// f(x).
 pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
-    let y = Tensor::on_card(x.shape(), mapped(operation, x.value().array()));
-    let (place, kept) = (x.place(), operation.kept(x.value(), &y));
+    let input = Tensor::on_card(x.shape(), x.value().array().operand().clone());
+    let y = Tensor::on_card(x.shape(), mapped(operation, input.array()));
+    let (place, kept, dtype) = (x.place(), operation.kept(&input, &y), y.array().dtype());
     tape.record(y, &[x], move |gradient, gradients| {
         gradients.update_array(&place, |out, output| {
-            let (code, factor) = code(operation);
-            let g = gradient.array().to_dtype(out.dtype());
+            let g = gradient.array().to_dtype(dtype);
             let kept = kept.as_ref().map(Tensor::array);
-            let adds = u32::from(output == Output::Accumulate);
-            let kernel = ("elementwise", "map_back");
-            let arguments = args![&g, kept, out, out.len() as u64, code, factor, adds];
-            walk(kernel, out.len().div_ceil(8), Family::Elementwise, out, arguments);
+            if out.dtype() == dtype {
+                return go_back(operation, out, output, [Some(&g), kept]);
+            }
+            let own = Array::new(g.cuda(), dtype, g.len());
+            go_back(operation, &own, Output::Overwrite, [Some(&g), kept]);
+            match output {
+                Output::Overwrite => out.set_from(&own),
+                Output::Accumulate => out.add(&own),
+            }
         });
     })
+}
+
+/// out = or += g·f′, told in what was kept.
+fn go_back(operation: Unary, out: &Array, output: Output, [g, kept]: [Option<&Array>; 2]) {
+    let (code, factor) = code(operation);
+    let adds = u32::from(output == Output::Accumulate);
+    let arguments = args![g, kept, out, out.len() as u64, code, factor, adds];
+    walk(("elementwise", "map_back"), out.len().div_ceil(8), Family::Elementwise, out, arguments);
 }
 
 fn mapped(operation: Unary, x: &Array) -> Array {

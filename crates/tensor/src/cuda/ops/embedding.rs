@@ -66,7 +66,7 @@ impl Scatter<'_> {
         let (cuda, tokens) = (gradient.cuda(), ids.len());
         let chunk = tokens.div_ceil(1024).next_multiple_of(8);
         let chunks = tokens.div_ceil(chunk.max(1));
-        let [order, other] = [(); 2].map(|()| Array::new(cuda, Dtype::U32, tokens));
+        let [order, sorted, other] = [(); 3].map(|()| Array::new(cuda, Dtype::U32, tokens));
         let parts = Array::new(cuda, Dtype::F32, chunks * 2 * width);
         let launch = |name: &str, grid: [usize; 2], block: usize, arguments: &[crate::cuda::Argument]| {
             let (grid, family) = ([grid[0], grid[1], 1], Family::Embedding);
@@ -77,13 +77,14 @@ impl Scatter<'_> {
         }
         // Ids outside the table count as the first number that is.
         let bits = usize::BITS - vocab_size.leading_zeros();
-        let arguments = args![ids, &order, &other, tokens, vocab_size, bits.div_ceil(8)];
+        let arguments = args![ids, &order, &sorted, &other, tokens, vocab_size, bits.div_ceil(8)];
         launch("embedding_sort", [1, 1], 1024, arguments);
         let spans = width.div_ceil(256);
         let name = format!("embedding_add_{}", gradient.suffix());
-        let arguments = args![gradient, ids, &order, table, &parts, tokens, chunk, vocab_size, width, scale];
+        let arguments =
+            args![gradient, &order, &sorted, table, &parts, tokens, chunk, vocab_size, width, scale];
         launch(&name, [chunks.div_ceil(4), spans], 128, arguments);
-        let arguments = args![ids, &order, table, &parts, tokens, chunk, vocab_size, width, scale];
-        launch("embedding_join", [chunks, spans], 256, arguments);
+        let arguments = args![&sorted, table, &parts, tokens, chunk, vocab_size, width, scale];
+        launch("embedding_join", [chunks, spans], 1024, arguments);
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod norm;
 pub(crate) mod output;
 pub(crate) mod r_drop;
 pub(crate) mod rotary;
+pub(crate) mod shape;
 pub(crate) mod softmax;
 pub(crate) mod step;
 

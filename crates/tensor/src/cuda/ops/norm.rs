@@ -20,15 +20,16 @@ pub(crate) struct Norm<'a> {
     pub(crate) epsilon: f32,
 }
 
-/// Warps of a block where a warp has a row.
-const WARPS: usize = 8;
+/// Threads of a block on the way forward, and on the way back, where more rows share one sum.
+const THREADS: [usize; 2] = [128, 256];
 
-/// Which kernel rows of `width` numbers take, and how many rows a block has at once.
-fn variant(width: usize) -> (&'static str, usize) {
+/// Which kernel rows of `width` numbers take, how many rows `threads` have at once, and how many blocks of the way back
+/// fit on a multiprocessor.
+fn variant(width: usize, threads: usize) -> (&'static str, usize, usize) {
     match width {
-        _ if !width.is_multiple_of(8) || width > 1024 => ("any", 1),
-        ..=512 => ("512", WARPS),
-        _ => ("1024", WARPS),
+        _ if !width.is_multiple_of(8) || width > 1024 => ("any", 1, 2),
+        ..=512 => ("512", threads / 32, 2),
+        _ => ("1024", threads / 32, 1),
     }
 }
 
@@ -49,12 +50,12 @@ impl Norm<'_> {
         let [mean, inverse] = [(); 2].map(|()| Array::new(cuda, Dtype::F32, rows));
         let gamma = self.gamma.value().array().to_dtype(Dtype::F32);
         let beta = self.beta.map(|beta| beta.value().array().to_dtype(Dtype::F32));
-        let (size, at_once) = variant(width);
+        let (size, at_once, _) = variant(width, THREADS[0]);
         let launch = Launch {
             file: "norm",
             name: &format!("{}_forward_{size}_{}", self.kind(), x.suffix()),
             grid: [rows.div_ceil(at_once), 1, 1],
-            block: 256,
+            block: THREADS[0],
             shared: 0,
             family: Family::Norm,
         };
@@ -82,8 +83,7 @@ impl Norm<'_> {
             mean,
             inverse,
             mask: self.mask,
-            places: [Some(self.x), self.residual, Some(self.gamma), self.beta]
-                .map(|var| var.map(|var| var.place())),
+            places: [Some(self.x), self.residual, Some(self.gamma), self.beta].map(|var| var.map(Var::place)),
         };
         let value = Tensor::on_card(self.x.shape(), y);
         let inputs: Vec<&Var> =
@@ -109,12 +109,12 @@ impl Saved {
         let [rows, width] = gradient.rows();
         let dy = gradient.array().to_dtype(self.h.dtype());
         let cuda = dy.cuda();
-        let (size, at_once) = variant(width);
+        let (size, at_once, side_by_side) = variant(width, THREADS[1]);
         let [x, residual, gamma, beta] = &self.places;
         let mut place = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.place(var));
         let (residual, x) = (place(residual), place(x));
         let (gamma, beta) = (place(gamma), place(beta));
-        let blocks = rows.div_ceil(at_once).min(2 * cuda.multiprocessors() as usize);
+        let blocks = rows.div_ceil(at_once).min(side_by_side * cuda.multiprocessors() as usize);
         let columns = if self.kind == "layer_norm" { 2 * width } else { width };
         let is_summed = gamma.is_some() || beta.is_some();
         let partials = is_summed.then(|| Partials::new(cuda, blocks, columns));
@@ -122,7 +122,7 @@ impl Saved {
             file: "norm",
             name: &format!("{}_backward_{size}_{}", self.kind, dy.suffix()),
             grid: [blocks, 1, 1],
-            block: 256,
+            block: THREADS[1],
             shared: 0,
             family: Family::Norm,
         };

@@ -23,7 +23,7 @@ pub(super) fn means(
     let (has_ignored, ignored) = ignored(options);
     let launch = Launch {
         file: "r_drop",
-        name: &format!("r_drop_{}", logits.suffix()),
+        name: &format!("r_drop_{}{}", if width.is_multiple_of(8) { "" } else { "any_" }, logits.suffix()),
         grid: [positions, 1, 1],
         block: 512,
         shared,

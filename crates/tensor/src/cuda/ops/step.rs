@@ -6,6 +6,7 @@ use crate::Result;
 use crate::cuda::{Array, CardRows, Dtype, Epilogue, Family, Launch, Product, Side, args};
 use crate::ops::attention::{Attended, CacheShape, KeysValues, StepOptions, StepRows, StepSight};
 use crate::ops::decoding::StepPlaces;
+use crate::tape::Var;
 use crate::tensor::Tensor;
 
 /// Threads of a block; a warp does one head of a row.
@@ -30,7 +31,7 @@ fn lanes(shape: CacheShape) -> Result<[usize; 2]> {
     Ok([widest.div_ceil(8).next_power_of_two(), usize::from(is_aligned)])
 }
 
-fn launch<'a>(name: &'a str, rows: usize, n_heads: usize) -> Launch<'a> {
+fn launch(name: &str, rows: usize, n_heads: usize) -> Launch<'_> {
     let grid = [(rows * n_heads).div_ceil(THREADS / 32), 1, 1];
     Launch { file: "cached_attention", name, grid, block: THREADS, shared: 0, family: Family::Attention }
 }
@@ -45,24 +46,8 @@ pub(crate) fn self_step(
     let (card, shape, kept) = (rows_of(rows), cache.shape(), cache.array());
     let (cuda, n_heads) = (kept.cuda(), options.n_heads);
     let [lanes, is_aligned] = lanes(shape)?;
-    let (turns, halves) = match options.rotary {
-        None => (None, false),
-        Some(table) => {
-            let (turns, halves) = table.parts();
-            if turns.shape()[0] <= rows.len() {
-                let expected = format!("more than {} positions", rows.len());
-                return crate::error::shape("rotary", "table", turns.shape(), expected);
-            }
-            let key = turns.data().as_ptr() as usize;
-            (Some(card.table(key, || turns.clone())), halves)
-        }
-    };
-    let vectors = options.relative.map(|relative| {
-        let of = |table: &Tensor| table.array().matching(kept.dtype());
-        (of(relative.keys.value()), relative.values.as_ref().map(|values| of(values.value())))
-    });
-    let (distance_keys, distance_values) =
-        vectors.as_ref().map_or((None, None), |(keys, values)| (Some(keys), values.as_ref()));
+    let (turns, halves) = turns(rows, options)?;
+    let [distance_keys, distance_values] = distances(kept, options);
     let (seen, words) = match options.seen {
         Some(StepSight::Bits(sight)) => (Some(&sight.bits), sight.words),
         _ => (None, 0),
@@ -83,8 +68,8 @@ pub(crate) fn self_step(
             card.n_slots,
             turns.as_ref(),
             usize::from(halves),
-            distance_keys,
-            distance_values,
+            distance_keys.as_ref(),
+            distance_values.as_ref(),
             options.relative.map_or(0, |relative| relative.max_distance),
             seen,
             words,
@@ -95,12 +80,41 @@ pub(crate) fn self_step(
             shape.d_value,
             lanes,
             is_aligned,
-            1.0 / (shape.d_key as f32).sqrt(),
+            scale(shape),
             weights.as_ref(),
             n_weights
         ],
     );
-    let context = Tensor::on_card(&[card.rows, n_heads * shape.d_value], out);
+    attended(out, weights, rows, n_heads)
+}
+
+/// What scores are multiplied with.
+fn scale(shape: CacheShape) -> f32 {
+    1.0 / (shape.d_key as f32).sqrt()
+}
+
+/// The turns of all places, and whether a pair is half a head apart.
+fn turns(rows: &StepRows, options: &StepOptions<'_>) -> Result<(Option<Array>, bool)> {
+    let Some(table) = options.rotary else { return Ok((None, false)) };
+    let (turns, halves) = table.parts();
+    if turns.shape()[0] <= rows.len() {
+        let expected = format!("more than {} positions", rows.len());
+        return crate::error::shape("rotary", "table", turns.shape(), expected);
+    }
+    let key = turns.data().as_ptr() as usize;
+    Ok((Some(rows_of(rows).table(key, || turns.clone())), halves))
+}
+
+/// Vectors for distances, of keys and of values, as numbers of the cache.
+fn distances(kept: &Array, options: &StepOptions<'_>) -> [Option<Array>; 2] {
+    let of = |table: &Var| table.value().array().matching(kept.dtype());
+    let keys = options.relative.map(|relative| of(&relative.keys));
+    [keys, options.relative.and_then(|relative| relative.values.as_ref()).map(of)]
+}
+
+fn attended(out: Array, weights: Option<Array>, rows: &StepRows, n_heads: usize) -> Result<Attended> {
+    let computed = rows.computed();
+    let context = Tensor::on_card(&[computed, out.len() / computed], out);
     Ok(Attended { context, weights: weights.map(|array| weights_of(array, rows, n_heads)).transpose()? })
 }
 
@@ -145,12 +159,11 @@ pub(crate) fn cross_step(
             shape.d_value,
             lanes,
             is_aligned,
-            1.0 / (shape.d_key as f32).sqrt(),
+            scale(shape),
             weights.as_ref()
         ],
     );
-    let context = Tensor::on_card(&[card.rows, n_heads * shape.d_value], out);
-    Ok(Attended { context, weights: weights.map(|array| weights_of(array, rows, n_heads)).transpose()? })
+    attended(out, weights, rows, n_heads)
 }
 
 /// scale · E(token) + P(place).
