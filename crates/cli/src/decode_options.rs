@@ -71,8 +71,8 @@ pub(crate) struct DecodeOptions {
     /// Another seed, other samples
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sampling")]
     seed: u64,
-    /// Numbers to compute with. f32 is as exact as the model's own, also on a card, where products of f32 are not rounded to
-    /// tf32 unless asked: so a score does not hang on the device. The others are faster and a little less exact
+    /// Numbers to compute with. f32 is never rounded to tf32 unasked, so that a score does not hang on the device; tf32 and
+    /// bf16 (cards) and int8 (the processor) are faster and a little less exact
     #[arg(long, value_enum, default_value_t = Dtype::F32, help_heading = "Speed")]
     dtype: Dtype,
     /// Write only pieces that occur in this file of target text; faster where all words are known
@@ -100,13 +100,9 @@ enum Formula {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Dtype {
-    /// As exact as the weights
     F32,
-    /// Products round their factors to 10 bits; cards only
     Tf32,
-    /// Activations and factors of products have 7 bits, weights and sums are f32; cards only
     Bf16,
-    /// Weights and activations are bytes with scales; the processor only
     Int8,
 }
 
