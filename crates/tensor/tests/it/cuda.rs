@@ -378,7 +378,9 @@ fn shapes(table: &mut Table) {
     table.check("mean over an axis", &one(), &|tape, vars, _| mean(tape, &vars[0], Over::Axis(1)));
     table.check("max over an axis", &one(), &|tape, vars, _| max(tape, &vars[0], Over::Axis(1)));
     let turns = RotaryTable::new(8, 20, RotaryOptions::default()).unwrap();
-    table.check("rotary", &[activation(&[2, 3, 6, 8], 66)], &|tape, vars, _| rotary(tape, &vars[0], &turns, 3));
+    table.check("rotary", &[activation(&[2, 3, 6, 8], 66)], &|tape, vars, _| {
+        rotary(tape, &vars[0], &turns, 3)
+    });
     table.check("transpose", &one(), &|tape, vars, _| transpose(tape, &vars[0], [0, 1]));
     table.check("slice", &one(), &|tape, vars, _| slice(tape, &vars[0], 2, 1..5));
     table.check("split", &one(), &|tape, vars, _| Ok(split(tape, &vars[0], 2, &[3, 5])?.remove(1)));
