@@ -89,6 +89,11 @@ impl Engine {
         self.parameters.device()
     }
 
+    /// Texts that fill batches of sentences of like length, where many are translated: 1024, on a card 8192.
+    pub fn texts_at_once(&self) -> usize {
+        if self.device().is_cpu() { 1024 } else { 8192 }
+    }
+
     /// How the folder wants its model to be decoded.
     pub fn generation(&self) -> &Generation {
         &self.generation

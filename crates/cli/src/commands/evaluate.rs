@@ -24,9 +24,6 @@ Examples:
 
 BLEU, chrF and TER are those of polyhead score. Seconds are those of translating, without loading the model.";
 
-/// Lines translated between two looks at the clock.
-const CHUNK_LINES: usize = 1024;
-
 /// Options of `polyhead evaluate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
@@ -87,7 +84,7 @@ impl Evaluate {
             metrics: vec![],
         };
         let mut hypotheses = Vec::with_capacity(sources.len());
-        for chunk in sources.chunks(CHUNK_LINES) {
+        for chunk in sources.chunks(engine.texts_at_once()) {
             let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
             for translation in pool.install(|| engine.translate(&texts, &options))? {
                 report.tokens += translation.best().tokens as u64;

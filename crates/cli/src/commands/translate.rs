@@ -118,7 +118,7 @@ impl Work<'_> {
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);
-        for chunk in Chunks::of_standard_input()? {
+        for chunk in Chunks::of_standard_input(self.engine.texts_at_once())? {
             let chunk = chunk?;
             let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();
             lines += texts.len() as u64;

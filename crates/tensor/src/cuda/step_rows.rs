@@ -18,6 +18,8 @@ const FIRST_CAPACITY: usize = 64;
 const TOKENS_AT: usize = 8;
 /// The fewest rows of a step.
 const FEWEST_ROWS: usize = 8;
+/// So many rows take no longer than fewer: the weights are read in either case.
+const CHEAP_ROWS: usize = 256;
 
 /// Rows that grow together on a card.
 #[derive(Debug)]
@@ -105,8 +107,8 @@ impl CardRows {
     pub(crate) fn begin(&mut self, len: usize, tokens: &[u32]) -> Option<Regroup> {
         let wanted = rounded(tokens.len());
         let rows_before = self.rows;
-        // Fewer rows need a new recording, which half as many are worth.
-        if wanted > self.rows || 2 * wanted <= self.rows {
+        // Fewer rows need a new recording, which half as many of many are worth.
+        if wanted > self.rows || (2 * wanted <= self.rows && self.rows > CHEAP_ROWS) {
             self.rows = wanted;
         }
         let must_move = len >= self.capacity || self.rows > self.n_slots;

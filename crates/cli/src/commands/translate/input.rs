@@ -8,10 +8,8 @@ use polyhead_text::lines::Lines;
 
 use crate::report::note;
 
-/// Lines translated together at most.
-const MAX_LINES: usize = 1024;
-/// Bytes after which a chunk takes no further line.
-const MAX_BYTES: usize = 1 << 18;
+/// Bytes of a line, on average, beyond which a chunk takes fewer lines.
+const LINE_BYTES: usize = 256;
 
 /// A line.
 pub(super) struct Line {
@@ -39,12 +37,14 @@ impl Line {
 /// Chunks of lines.
 pub(super) struct Chunks {
     lines: Receiver<polyhead_text::Result<Line>>,
+    /// Lines translated together at most.
+    most: usize,
 }
 
 impl Chunks {
-    /// Reads standard input on a thread of its own.
-    pub(super) fn of_standard_input() -> Result<Self> {
-        let (sender, lines) = sync_channel(MAX_LINES);
+    /// Reads standard input on a thread of its own, `most` lines at a time.
+    pub(super) fn of_standard_input(most: usize) -> Result<Self> {
+        let (sender, lines) = sync_channel(most);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             let read = || -> polyhead_text::Result<()> {
                 let mut lines = Lines::open("-")?;
@@ -60,7 +60,7 @@ impl Chunks {
                 let _ = sender.send(Err(error));
             }
         })?;
-        Ok(Self { lines })
+        Ok(Self { lines, most })
     }
 }
 
@@ -79,7 +79,7 @@ impl Iterator for Chunks {
                 }
                 Err(error) => return Some(Err(error.into())),
             }
-            let is_full = chunk.len() >= MAX_LINES || bytes >= MAX_BYTES;
+            let is_full = chunk.len() >= self.most || bytes >= self.most * LINE_BYTES;
             next = if is_full { None } else { self.lines.try_recv().ok() };
         }
         (!chunk.is_empty()).then_some(Ok(chunk))

@@ -1,6 +1,8 @@
 //! The best tokens of each row, chosen on the card: a few numbers are copied, not the vocabulary; see
 //! [`crate::ops::best_tokens`].
 
+use rayon::prelude::*;
+
 use crate::Result;
 use crate::cuda::{Array, Dtype, Family, Launch, args};
 use crate::ops::best_tokens::Candidate;
@@ -36,5 +38,5 @@ pub(crate) fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate
         let candidates = candidates.map(|(&id, &bits)| Candidate { id, score: f32::from_bits(bits) });
         candidates.filter(|candidate| candidate.score > f32::NEG_INFINITY).collect()
     };
-    Ok(found.chunks_exact(size).map(row).collect())
+    Ok(found.par_chunks_exact(size).map(row).collect())
 }

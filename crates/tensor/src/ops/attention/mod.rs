@@ -13,6 +13,7 @@
 mod block;
 mod cached;
 mod kernel;
+mod keys_values;
 mod pattern;
 mod plan;
 mod relative;
@@ -24,8 +25,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-pub use self::cached::{CacheShape, CachedOptions, KeysValues, cached_attention, cached_weights};
+pub use self::cached::{CachedOptions, cached_attention, cached_weights};
 use self::kernel::{Forward, Gradient, SCRATCH};
+pub use self::keys_values::{CacheShape, KeysValues};
 pub use self::pattern::{Pattern, join};
 use self::plan::Address;
 pub(crate) use self::plan::{Plan, Side};

@@ -3,7 +3,8 @@
 //! On the processor the keys and values of the newest token are cut out of the product that made them, turned, kept, and
 //! attended to by [`cached_attention`]; the bits are those of all tokens at once. On a card one kernel does all of it.
 
-use super::cached::{CachedOptions, KeysValues, cached_attention, cached_weights};
+use super::cached::{CachedOptions, cached_attention, cached_weights};
+use super::keys_values::KeysValues;
 use super::relative::Relative;
 use super::step_rows::{StepRows, StepSight};
 use crate::ops::rotary::{RotaryTable, rotary};

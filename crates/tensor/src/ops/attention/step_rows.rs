@@ -15,6 +15,9 @@ use std::ops::Range;
 
 use crate::device::Device;
 
+/// Steps of more rows are launched kernel by kernel.
+const MOST_RECORDED: usize = 1024;
+
 /// Rows that grow together.
 #[derive(Debug)]
 pub struct StepRows {
@@ -107,6 +110,11 @@ impl StepRows {
             return card.rows;
         }
         self.count()
+    }
+
+    /// Whether a step is worth recording: with many rows the card has more to do than to be told.
+    pub fn are_few(&self) -> bool {
+        self.computed() <= MOST_RECORDED
     }
 
     /// What a recorded step depends on: as long as it is the same, the step can be replayed.

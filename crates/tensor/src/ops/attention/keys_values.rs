@@ -1,0 +1,214 @@
+//! Keys and values that are kept, of the tokens of decoding or of a source sentence.
+//!
+//! On the processor keys are kept turned round, a row for each number of a head and a column for each position, so that the
+//! scores of many positions come side by side. On a card a position's keys and values stand side by side, as the product that
+//! made them left them.
+
+use super::step_rows::{Regroup, StepRows};
+use crate::lanes::LANES;
+use crate::tensor::Tensor;
+use crate::{Result, error};
+
+/// Positions whose scores are computed at once.
+pub(super) const WIDTH: usize = 2 * LANES;
+
+/// Sizes of kept keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Heads of keys and values.
+    pub n_heads: usize,
+    /// Width of a head's keys.
+    pub d_key: usize,
+    /// Width of a head's values.
+    pub d_value: usize,
+}
+
+impl CacheShape {
+    /// Numbers of all keys and values of a position.
+    pub const fn width(self) -> usize {
+        self.n_heads * (self.d_key + self.d_value)
+    }
+}
+
+/// Keys and values of several sequences, each in a slot of its own.
+#[derive(Debug, Clone)]
+pub struct KeysValues {
+    pub(super) shape: CacheShape,
+    pub(super) n_slots: usize,
+    /// Positions that there is room for, a multiple of [`WIDTH`].
+    pub(super) capacity: usize,
+    /// slot × head × d_key × capacity.
+    pub(super) keys: Vec<f32>,
+    /// slot × head × capacity × d_value.
+    pub(super) values: Vec<f32>,
+    /// Instead of both, on a card: for each position of a slot its keys, then its values, all heads side by side. Tokens of
+    /// decoding are kept position by position, a source sentence slot by slot.
+    #[cfg(feature = "cuda")]
+    card: Option<crate::cuda::Array>,
+}
+
+impl KeysValues {
+    /// `n_slots` empty sequences with room for `capacity` positions; more room is made when it is needed.
+    pub fn new(shape: CacheShape, n_slots: usize, capacity: usize) -> Self {
+        let capacity = capacity.next_multiple_of(WIDTH).max(WIDTH);
+        let rows = n_slots * shape.n_heads;
+        let [keys, values] = [shape.d_key, shape.d_value].map(|width| vec![0.0; rows * width * capacity]);
+        Self {
+            shape,
+            n_slots,
+            capacity,
+            keys,
+            values,
+            #[cfg(feature = "cuda")]
+            card: None,
+        }
+    }
+
+    /// Nothing yet, where `rows` live.
+    pub fn of_rows(shape: CacheShape, rows: &StepRows) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = rows.card() {
+            let numbers = card.capacity * card.n_slots * shape.width();
+            let array = crate::cuda::Array::new(card.cuda(), card.dtype(), numbers);
+            return Self::on_card(shape, [card.n_slots, card.capacity], array);
+        }
+        Self::new(shape, rows.n_slots(), 0)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn on_card(shape: CacheShape, [n_slots, capacity]: [usize; 2], array: crate::cuda::Array) -> Self {
+        let (keys, values) = (Vec::new(), Vec::new());
+        Self { shape, n_slots, capacity, keys, values, card: Some(array) }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn array(&self) -> &crate::cuda::Array {
+        self.card.as_ref().expect("keys and values are on a card")
+    }
+
+    /// Positions that there is room for.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Goes on where the rows say.
+    pub fn regroup(&mut self, regroup: &Regroup) {
+        #[cfg(not(feature = "cuda"))]
+        let _ = regroup;
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            let moved = regroup.inner.moved(card, self.shape.width());
+            let sizes = [regroup.inner.n_slots(), regroup.inner.capacity()];
+            *self = Self::on_card(self.shape, sizes, moved);
+        }
+    }
+
+    /// The keys and values of a product, batch × length × (keys, values): a slot for each row of the batch.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn of_product(shape: CacheShape, projected: &Tensor) -> Result<Self> {
+        let (d_keys, width) = (shape.n_heads * shape.d_key, shape.width());
+        let &[batch, length, found] = projected.shape() else {
+            return error::shape("keeping keys", "projected", projected.shape(), "three axes");
+        };
+        if found != width {
+            return error::shape("keeping keys", "projected", projected.shape(), format!("{width} columns"));
+        }
+        #[cfg(feature = "cuda")]
+        if let Some(array) = projected.card() {
+            return Ok(Self::on_card(shape, [batch, length], array.clone()));
+        }
+        let mut kept = Self::new(shape, batch, length);
+        for (index, row) in projected.data().chunks_exact(width.max(1)).enumerate() {
+            let (key, value) = row.split_at(d_keys);
+            kept.write(index / length, index % length, key, value);
+        }
+        Ok(kept)
+    }
+
+    /// Sizes of what it keeps.
+    pub fn shape(&self) -> CacheShape {
+        self.shape
+    }
+
+    /// How many sequences there is room for.
+    pub fn n_slots(&self) -> usize {
+        self.n_slots
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        #[cfg(feature = "cuda")]
+        if let Some(card) = &self.card {
+            return card.len() * card.dtype().bytes();
+        }
+        (self.keys.len() + self.values.len()) * size_of::<f32>()
+    }
+
+    /// Writes the key and value of one position: all heads side by side.
+    ///
+    /// # Panics
+    /// If a width is not that of the heads.
+    pub fn write(&mut self, slot: usize, position: usize, key: &[f32], value: &[f32]) {
+        let CacheShape { n_heads, d_key, d_value } = self.shape;
+        assert!(key.len() == n_heads * d_key && value.len() == n_heads * d_value, "widths of the heads");
+        if position >= self.capacity {
+            self.grow(position + 1);
+        }
+        let first = slot * n_heads * d_key * self.capacity + position;
+        let keys = self.keys[first..].iter_mut().step_by(self.capacity);
+        keys.zip(key).for_each(|(kept, number)| *kept = *number);
+        for (head, value) in value.chunks_exact(d_value.max(1)).enumerate() {
+            let first = ((slot * n_heads + head) * self.capacity + position) * d_value;
+            self.values[first..first + d_value].copy_from_slice(value);
+        }
+    }
+
+    /// Makes the first `len` positions of slot `to` those of slot `from`.
+    pub fn copy(&mut self, from: usize, to: usize, len: usize) {
+        let CacheShape { n_heads, d_key, d_value } = self.shape;
+        if 2 * len >= self.capacity {
+            // One copy of everything is faster than many of what is used.
+            for (numbers, width) in [(&mut self.keys, d_key), (&mut self.values, d_value)] {
+                let size = n_heads * width * self.capacity;
+                numbers.copy_within(from * size..(from + 1) * size, to * size);
+            }
+            return;
+        }
+        for row in 0..n_heads * d_key {
+            let start = (from * n_heads * d_key + row) * self.capacity;
+            self.keys.copy_within(start..start + len, (to * n_heads * d_key + row) * self.capacity);
+        }
+        for head in 0..n_heads {
+            let start = (from * n_heads + head) * self.capacity * d_value;
+            self.values
+                .copy_within(start..start + len * d_value, (to * n_heads + head) * self.capacity * d_value);
+        }
+    }
+
+    /// The values of the first `len` positions of a slot, each with all heads side by side.
+    pub fn values(&self, slot: usize, len: usize) -> Vec<f32> {
+        let CacheShape { n_heads, d_value, .. } = self.shape;
+        let first =
+            |position: usize, head: usize| ((slot * n_heads + head) * self.capacity + position) * d_value;
+        let places = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
+        places.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
+    }
+
+    /// Room for at least `len` positions, and twice as many as before.
+    fn grow(&mut self, len: usize) {
+        let capacity = len.max(2 * self.capacity).next_multiple_of(WIDTH);
+        let CacheShape { d_value, .. } = self.shape;
+        let mut larger = Self::new(self.shape, self.n_slots, capacity);
+        for (new, old) in larger.keys.chunks_exact_mut(capacity).zip(self.keys.chunks_exact(self.capacity)) {
+            new[..self.capacity].copy_from_slice(old);
+        }
+        let [new_size, old_size] = [capacity, self.capacity].map(|capacity| (capacity * d_value).max(1));
+        for (new, old) in larger.values.chunks_exact_mut(new_size).zip(self.values.chunks_exact(old_size)) {
+            new[..old_size].copy_from_slice(old);
+        }
+        *self = larger;
+    }
+}
