@@ -153,6 +153,11 @@ impl Dataset {
         self.len() == 0
     }
 
+    /// Whether every epoch cuts the text anew.
+    pub fn cuts_anew(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
     /// What is not used.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped

@@ -1,5 +1,6 @@
 //! A training run from its beginning, or from where it stopped, to its finished model.
 
+mod epochs;
 mod pace;
 mod plan;
 mod saving;
@@ -11,6 +12,7 @@ use std::time::Instant;
 use polyhead_tensor::Device;
 use polyhead_text::batch::Position;
 
+use self::epochs::Epochs;
 use self::plan::plan;
 use self::saving::Judging;
 use crate::checkpoint::Checkpoints;
@@ -195,25 +197,25 @@ impl<'a> Run<'a> {
     }
 
     fn run(mut self) -> Result<Outcome> {
-        if std::mem::take(&mut self.state.owes_validation) {
-            self.batches_of_epoch = self.epoch()?.len();
-            self.save(Judging::Now)?;
-        }
-        let ending = loop {
-            let epoch = self.epoch()?;
-            self.batches_of_epoch = epoch.len();
-            self.padding = epoch.padding(self.learner.rounding()).waste();
-            if let Some(ending) = self.train_epoch(&epoch)? {
-                break ending;
+        let epochs = Epochs::new(self.config, &self.preparation.data, self.device);
+        let ending = std::thread::scope(|scope| {
+            let mut epochs = epochs.in_scope(scope);
+            if std::mem::take(&mut self.state.owes_validation) {
+                self.batches_of_epoch = epochs.take(self.state.position.epoch)?.len();
+                self.save(Judging::Now)?;
             }
-        };
-        let ending = self.close(ending)?;
+            let ending = loop {
+                let epoch = epochs.take(self.state.position.epoch)?;
+                self.batches_of_epoch = epoch.len();
+                self.padding = epoch.padding(self.learner.rounding()).waste();
+                if let Some(ending) = self.train_epoch(&epoch)? {
+                    break ending;
+                }
+            };
+            self.close(ending)
+        })?;
         let State { step, seconds, .. } = self.state;
         Ok(Outcome { ending, step, seconds, folder: self.folder.to_owned() })
-    }
-
-    fn epoch(&self) -> Result<EpochData> {
-        self.preparation.data.epoch(Preparation::batches(self.config), self.state.position.epoch)
     }
 
     /// Trains until the next batch is of another epoch, or the run ends.

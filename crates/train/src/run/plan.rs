@@ -45,8 +45,10 @@ pub(super) fn plan(
         threads: rayon::current_num_threads(),
         out: config.out.clone(),
     }));
+    // A card says itself what did not fit; the forecast of a batch is a processor's.
+    let needed = if device.is_cpu() { forecast.total() } else { forecast.parameters };
     match free {
-        Some(free) if forecast.total() > free => Err(Error::Memory {
+        Some(free) if needed > free => Err(Error::Memory {
             message: format!(
                 "the run needs about {:.1} GB ({:.1} for parameters, {:.1} for the largest batch of {} × ({source} + \
                  {target}) tokens), and {:.1} GB are free on {}",
