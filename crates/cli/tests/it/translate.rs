@@ -54,6 +54,53 @@ fn raw_lines_are_those_of_generate() {
     }
 }
 
+/// The program's own words where no card can be used; the test says them and passes.
+fn has_card() -> bool {
+    let run = translate(&["--device", "cuda", "hello"], "");
+    if run.code != 0 {
+        eprintln!("skipped: {}", run.err);
+    }
+    run.code == 0
+}
+
+#[test]
+fn a_card_translates_as_generate_does() {
+    if !has_card() {
+        return;
+    }
+    let expected: Value = serde_json::from_slice(&fs::read(golden().join("expected.json")).unwrap()).unwrap();
+    let cases = expected["generate"].as_array().unwrap();
+    let sources: String = cases.iter().map(|case| format!("{}\n", case["text"].as_str().unwrap())).collect();
+    for (beams, way) in [(&["--beam", "1"][..], "greedy"), (&[], "beam")] {
+        let base = ["translate", "--model", ".", "--raw", "--device", "cuda", "--dtype"];
+        for dtype in ["f32", "tf32", "bf16"] {
+            let out = polyhead(&golden(), &[&base[..], &[dtype], beams].concat(), &sources).ok();
+            let right = |(line, case): &(&str, &Value)| *line == case[way]["text"].as_str().unwrap();
+            let same = out.lines().zip(cases).filter(right).count();
+            println!("{dtype} {way}: {same} of {} lines are those of generate", cases.len());
+            // Fewer bits may turn a choice between equals.
+            assert!(same == cases.len() || (dtype != "f32" && 10 * same >= 8 * cases.len()), "{dtype} {way}");
+        }
+    }
+    let aligned = ["--raw", "--alignment", "--device", "cuda", "The teacher reads a book today."];
+    let there = translate(&aligned, "").ok();
+    let here = translate(&[&["--raw", "--alignment"], &aligned[4..]].concat(), "").ok();
+    assert_eq!(there, here);
+}
+
+#[test]
+fn a_device_that_cannot_is_refused() {
+    for (arguments, message) in [
+        (&["--dtype", "bf16"][..], "--dtype bf16 on cpu"),
+        (&["--dtype", "int8", "--device", "cuda"], "--dtype int8 on cuda"),
+    ] {
+        let error = translate(&[arguments, &["hello"]].concat(), "").failed(2);
+        assert!(error.contains(message) && error.contains("hint: "), "{error}");
+    }
+    let error = translate(&["--device", "abacus", "hello"], "");
+    assert!(error.code != 0 && error.err.contains("abacus"), "{}", error.err);
+}
+
 #[test]
 fn a_line_gives_a_line() {
     let one = |text: &str| translate(&[text], "").ok().trim_end_matches('\n').to_owned();

@@ -6,6 +6,7 @@ mod attention;
 mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod decoding;
 mod dropout;
 mod elementwise;
 mod embedding;
