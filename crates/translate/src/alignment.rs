@@ -6,7 +6,6 @@
 //! attention may look elsewhere than at the word it translates.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 
 use polyhead_attention::capture::{Filter, Kind};
 use polyhead_attention::{Capture, Pass};
@@ -92,7 +91,7 @@ struct PieceWeights {
 
 impl Pair<'_> {
     fn weights(&self) -> Result<PieceWeights> {
-        let Engine { model, parameters, tokenizers, turn, .. } = self.engine;
+        let Engine { model, parameters, tokenizers, .. } = self.engine;
         let config = model.config();
         let source = tokenizers.encode_source(self.source, config.end_id)?;
         let target = tokenizers.encode_target(self.target)?;
@@ -104,17 +103,17 @@ impl Pair<'_> {
         // Cut anew, a translation can have more pieces than it was written with.
         target_ids.truncate(config.max_len);
         let layer = config.decoder.n_layers.saturating_sub(2);
-        let capture =
-            Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() });
-        let tape = Tape::inference();
-        let pass = Pass { tape: &tape, parameters, capture: &capture };
-        let device = parameters.device();
-        let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id).to_device(&device);
-        let _turn = (!device.is_cpu()).then(|| turn.lock().unwrap_or_else(PoisonError::into_inner));
-        model.forward(&pass, &ids(&source_ids)?, &ids(&target_ids)?)?;
+        let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() };
+        let captured = self.engine.in_turn(|| {
+            let (tape, capture) = (Tape::inference(), Capture::on(filter));
+            let pass = Pass { tape: &tape, parameters, capture: &capture };
+            let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id).to_device(&parameters.device());
+            model.forward(&pass, &ids(&source_ids)?, &ids(&target_ids)?)?;
+            Ok::<_, polyhead_models::Error>(capture.take().weights)
+        })?;
         let width = source_ids.len();
         let mut rows = vec![0.0; width * target_ids.len()];
-        for captured in capture.take().weights {
+        for captured in captured {
             for head in captured.weights.data().chunks(rows.len()) {
                 rows.iter_mut().zip(head).for_each(|(sum, weight)| *sum += f64::from(*weight));
             }

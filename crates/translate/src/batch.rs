@@ -55,8 +55,7 @@ pub(crate) fn decode(
     } else {
         let most = (CARD_ROWS / search.width()).max(1);
         let batches = pack(&lengths, batch_tokens.unwrap_or(CARD_TOKENS), most);
-        let _turn = engine.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = batches.iter().map(run).collect::<Result<Vec<Found>>>()?;
+        let found = engine.in_turn(|| batches.iter().map(run).collect::<Result<Vec<Found>>>())?;
         (batches, found)
     };
     let mut all = vec![Vec::new(); jobs.len()];

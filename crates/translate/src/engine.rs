@@ -1,7 +1,7 @@
 //! A model folder, loaded: model, tokenisers, settings and languages.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
 use polyhead_models::transformer::{Shortlist, Translator};
@@ -33,8 +33,8 @@ pub struct Engine {
     pub(crate) shortlist: Option<Shortlist>,
     generation: Generation,
     languages: Languages,
-    /// A card does one batch after the other: whoever holds this has it.
-    pub(crate) turn: Mutex<()>,
+    /// A card does one thing after the other: whoever holds this has it.
+    turn: Mutex<()>,
 }
 
 impl Engine {
@@ -87,6 +87,22 @@ impl Engine {
     /// Where the model computes.
     pub fn device(&self) -> Device {
         self.parameters.device()
+    }
+
+    /// Does `work` alone on the engine's device, or at once where that is the processor.
+    ///
+    /// Whoever waits for the card does so on a thread of its own: a thread of a pool would take up other work meanwhile, which
+    /// could want the card too and wait for itself.
+    pub(crate) fn in_turn<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        if self.device().is_cpu() {
+            return work();
+        }
+        let alone = || {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            work()
+        };
+        let done = std::thread::scope(|scope| scope.spawn(alone).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Texts that fill batches of sentences of like length, where many are translated: 1024, on a card 8192.
