@@ -230,7 +230,7 @@ impl Array {
                 result::memcpy_dtoh_async(&mut numbers[..], self.pointer(), cuda.stream())
                     .and_then(|()| result::stream::synchronize(cuda.stream()))
                     .map_err(|error| {
-                        let error = card_error("computing", &error);
+                        let error = card_error("computing", error);
                         cuda.keep_error(error.clone());
                         error
                     })?;

@@ -81,7 +81,9 @@ impl Cuda {
         }
         self.branch.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let left = std::mem::take(&mut *self.branch.left.lock().unwrap_or_else(PoisonError::into_inner));
-        left.into_iter().for_each(|piece| self.store().give(piece));
+        for piece in left {
+            self.store().give(piece);
+        }
     }
 
     /// Lets the second stream wait for all that the first has been given.

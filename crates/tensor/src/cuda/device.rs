@@ -109,7 +109,7 @@ impl CardFacts {
 pub fn cards() -> Result<Vec<CardFacts>> {
     let driver = library::version_text(library::driver_version()?);
     let failed = |error: result::DriverError| Error::Device {
-        what: format!("the driver does not start: {}", describe(&error)),
+        what: format!("the driver does not start: {}", describe(error)),
         hint: "does nvidia-smi work?",
     };
     match result::init() {
@@ -141,7 +141,7 @@ pub fn cards() -> Result<Vec<CardFacts>> {
 }
 
 /// What the driver says about an error.
-pub(super) fn describe(error: &result::DriverError) -> String {
+pub(super) fn describe(error: result::DriverError) -> String {
     match error.error_string() {
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(_) => format!("{:?}", error.0),
@@ -162,13 +162,13 @@ impl Cuda {
         facts.check()?;
         library::check_libraries()?;
         Self::start(facts, math).map_err(|error| Error::Device {
-            what: format!("{} does not start: {}", facts.name, describe(&error)),
+            what: format!("{} does not start: {}", facts.name, describe(error)),
             hint: "is it in use by somebody who wants it alone?",
         })
     }
 
     fn start(facts: &CardFacts, math: Math) -> std::result::Result<Arc<Self>, result::DriverError> {
-        let device = result::device::get(facts.ordinal as i32)?;
+        let device = result::device::get(i32::try_from(facts.ordinal).unwrap_or(i32::MAX))?;
         let limit = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         // SAFETY: the card exists; its context is kept until the program ends.
         let (context, shared_limit) =
@@ -262,7 +262,7 @@ impl Cuda {
     /// If the card does not answer.
     pub fn memory(&self) -> Result<[usize; 2]> {
         self.bind();
-        let (free, all) = result::mem_get_info().map_err(|error| card_error("asking for memory", &error))?;
+        let (free, all) = result::mem_get_info().map_err(|error| card_error("asking for memory", error))?;
         Ok([free, all])
     }
 
@@ -315,10 +315,10 @@ impl Cuda {
         answer: std::result::Result<T, result::DriverError>,
         what: &str,
     ) -> Option<T> {
-        answer.map_err(|error| self.keep_error(card_error(what, &error))).ok()
+        answer.map_err(|error| self.keep_error(card_error(what, error))).ok()
     }
 
-    pub(super) fn keep_allocation_error(&self, size: usize, is_full: bool, error: &result::DriverError) {
+    pub(super) fn keep_allocation_error(&self, size: usize, is_full: bool, error: result::DriverError) {
         if !is_full {
             return self.keep_error(card_error("asking for memory", error));
         }
@@ -361,7 +361,7 @@ impl Cuda {
 }
 
 /// An error of the driver while something was being done.
-pub(super) fn card_error(what: &str, error: &result::DriverError) -> Error {
+pub(super) fn card_error(what: &str, error: result::DriverError) -> Error {
     use sys::CUresult as E;
     let gone = [E::CUDA_ERROR_DEVICE_UNAVAILABLE, E::CUDA_ERROR_ECC_UNCORRECTABLE, E::CUDA_ERROR_NO_DEVICE]
         .contains(&error.0);

@@ -16,7 +16,7 @@ use crate::Result;
 #[derive(Debug)]
 pub struct Graph {
     cuda: Arc<Cuda>,
-    graph: sys::CUgraph,
+    recorded: sys::CUgraph,
     executable: sys::CUgraphExec,
     /// What it reads and nobody else keeps.
     _reads: Vec<Array>,
@@ -48,14 +48,14 @@ impl Graph {
         let result = result?;
         cuda.check()?;
         let Some(graph) = cuda.keep(ended, "recording") else {
-            return Err(cuda.check().err().expect("kept"));
+            return Err(cuda.check().expect_err("kept"));
         };
         let mut executable = std::ptr::null_mut();
         // SAFETY: the graph was just made.
         let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result() };
         cuda.keep(made, "preparing a recording");
         cuda.check()?;
-        Ok((result, Self { cuda: Arc::clone(cuda), graph, executable, _reads: reads }))
+        Ok((result, Self { cuda: Arc::clone(cuda), recorded: graph, executable, _reads: reads }))
     }
 
     /// Queues the whole work again.
@@ -75,7 +75,7 @@ impl Drop for Graph {
         // SAFETY: nobody else has these handles; the driver waits for a launch that runs.
         unsafe {
             let _ = result::graph::exec_destroy(self.executable);
-            let _ = result::graph::destroy(self.graph);
+            let _ = result::graph::destroy(self.recorded);
         }
     }
 }

@@ -229,7 +229,7 @@ impl Kernels {
             let name = CString::new(launch.name).expect("names of kernels have no zero");
             // SAFETY: the module stays loaded.
             let handle = unsafe { result::module::get_function(module.0, name) }.map_err(|error| {
-                failed(format!("kernel {} is not in {}.cu: {}", launch.name, launch.file, describe(&error)))
+                failed(format!("kernel {} is not in {}.cu: {}", launch.name, launch.file, describe(error)))
             })?;
             loaded.functions.insert(launch.name.into(), Function { handle, shared: FREE_SHARED });
         }
@@ -238,14 +238,18 @@ impl Kernels {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED;
             // SAFETY: the function is loaded.
             unsafe {
-                result::function::set_function_attribute(function.handle, SHARED, launch.shared as i32)
+                result::function::set_function_attribute(
+                    function.handle,
+                    SHARED,
+                    i32::try_from(launch.shared).unwrap_or(i32::MAX),
+                )
             }
             .map_err(|error| {
                 failed(format!(
                     "kernel {} cannot have {} bytes of shared memory: {}",
                     launch.name,
                     launch.shared,
-                    describe(&error)
+                    describe(error)
                 ))
             })?;
             function.shared = launch.shared;
@@ -270,7 +274,7 @@ impl Kernels {
         if let Some(path) = path {
             keep_file(&path, &image);
         }
-        module(&image).map_err(|error| failed(format!("{file}.cu does not load: {}", describe(&error))))
+        module(&image).map_err(|error| failed(format!("{file}.cu does not load: {}", describe(error))))
     }
 }
 

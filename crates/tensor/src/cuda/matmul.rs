@@ -159,7 +159,7 @@ impl Cuda {
         if inner == 0 {
             // An empty sum.
             return if product.output == Output::Overwrite {
-                product.out.clear()
+                product.out.clear();
             };
         }
         self.bind();
@@ -183,12 +183,12 @@ impl Cuda {
             Err(error) => answer = Err(error),
         }
         if let Err(error) = answer {
-            self.keep_error(product_error(&error, product));
+            self.keep_error(product_error(error, product));
         }
     }
 }
 
-fn product_error(error: &result::CublasError, product: &Product<'_>) -> Error {
+fn product_error(error: result::CublasError, product: &Product<'_>) -> Error {
     let [[rows, inner], [_, columns]] = [product.a.shape(), product.b.shape()];
     Error::Device {
         what: format!("cuBLASLt cannot multiply {rows} × {inner} with {inner} × {columns}: {:?}", error.0),
@@ -243,7 +243,12 @@ fn cuda_type(dtype: Dtype) -> sys::cudaDataType {
 
 /// A side as cuBLASLt sees it: columns × rows, without gaps.
 fn layout(array: &Array, rows: usize, columns: usize) -> Answer<sys::cublasLtMatrixLayout_t> {
-    result::create_matrix_layout(cuda_type(array.dtype()), columns as u64, rows as u64, columns as i64)
+    result::create_matrix_layout(
+        cuda_type(array.dtype()),
+        columns as u64,
+        rows as u64,
+        columns.cast_signed() as i64,
+    )
 }
 
 impl Plan {

@@ -113,7 +113,7 @@ fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
             pointer
         }
         Err(error) => {
-            cuda.keep_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, &error);
+            cuda.keep_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, error);
             0
         }
     }

@@ -272,6 +272,8 @@ fn norms(table: &mut Table) {
     });
 }
 
+type Function = fn(&Tape, &Var) -> Var;
+
 fn single_numbers(table: &mut Table) {
     let pair = |shape: &[usize]| [activation(shape, 31), activation(shape, 32)];
     table.check("add", &pair(&[5, 40]), &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
@@ -284,7 +286,6 @@ fn single_numbers(table: &mut Table) {
     let wide = [activation(&[4, 3, 10], 35), activation(&[10], 36)];
     table.check("add, repeated rows", &wide, &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
     table.check("scale", &pair(&[5, 40]), &|tape, vars, _| Ok(each::scale(tape, &vars[0], 0.3)));
-    type Function = fn(&Tape, &Var) -> Var;
     let functions: [(&str, Function); 10] = [
         ("neg", each::neg),
         ("square", each::square),

@@ -1,4 +1,4 @@
-// Whole arrays: out += x between types, and changing the type.
+// Whole arrays: out += x between types, and changing the type; and waiting, so that a queue fills behind it.
 
 template <typename To, typename From> __device__ void add_to(To *out, const From *x, u64 len) {
     const u64 step = u64(gridDim.x) * blockDim.x;
@@ -21,6 +21,14 @@ template <typename T> __device__ void sum_of(T *out, const T *a, const T *b, u64
         for (int j = 0; j < 8; j++) x.x[j] += y.x[j];
         store8(out + 8 * i, x);
     }
+}
+
+// Lets the queue stand still for some nanoseconds.
+extern "C" __global__ void wait(u64 nanoseconds) {
+    u64 begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - begin < nanoseconds);
 }
 
 #define KERNEL extern "C" __global__ void
