@@ -156,8 +156,16 @@ impl Cuda {
     pub fn open(ordinal: usize, math: Math) -> Result<Arc<Self>> {
         let cards = cards()?;
         let Some(facts) = cards.get(ordinal) else {
-            let hint = "polyhead devices lists what there is";
-            return obstacle(format!("card {ordinal} of {}: counting starts at 0", cards.len()), hint);
+            return match cards.len() {
+                0 => obstacle(
+                    "the driver finds no card",
+                    "is it visible to this system? nvidia-smi lists cards",
+                ),
+                count => obstacle(
+                    format!("there is no card {ordinal}, expected 0 to {}", count - 1),
+                    "polyhead devices lists what there is",
+                ),
+            };
         };
         facts.check()?;
         library::check_libraries()?;

@@ -18,6 +18,8 @@ mod instructions;
 mod layer_norm;
 mod linear;
 mod matmul;
+#[cfg(feature = "cuda")]
+mod obstacles;
 mod output;
 mod r_drop;
 mod reduce;
