@@ -253,6 +253,15 @@ impl Device {
         }
     }
 
+    /// How many operations of a card were computed on the processor since it was opened.
+    pub(crate) fn detours(&self) -> usize {
+        match self {
+            Self::Cpu => 0,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => cuda.detours(),
+        }
+    }
+
     /// Tells the first error of the card, without waiting for work that is under way.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Work that is done again and again on the same memory: a card does it once launch by launch, records it the second time
-//! and replays the recording from then on. The processor does it anew each time.
+//! and replays the recording from then on. The processor does it anew each time, and so does a card where a part of the
+//! work has no kernel.
 //!
 //! What changes between two times must stand in memory that was made before: [`Indices`](crate::Indices),
 //! [`Number`](crate::journal::Number), [`StepKey`](crate::StepKey), parameters.
@@ -25,6 +26,8 @@ pub enum Repeated<T> {
     New,
     /// Done once, so that kernels are loaded and products chosen.
     Done,
+    /// Done once, with a part that has no kernel and was computed on the processor: it is never recorded.
+    Mixed,
     /// Recorded, with what it leaves behind.
     Recorded(T, Graph),
 }
@@ -44,9 +47,10 @@ impl<T> Repeated<T> {
             then(&work()?);
             return Ok(());
         }
-        if matches!(self, Self::New) {
-            *self = Self::Done;
+        if matches!(self, Self::New | Self::Mixed) {
+            let before = device.detours();
             device.scratch(|| work().map(|found| then(&found)))?;
+            *self = if device.detours() == before { Self::Done } else { Self::Mixed };
             return Ok(device.check()?);
         }
         if matches!(self, Self::Done) {

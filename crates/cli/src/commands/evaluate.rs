@@ -1,5 +1,6 @@
 //! `polyhead evaluate`: translates a test set and scores the result.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -8,7 +9,9 @@ use clap::Args;
 use polyhead_text::Error;
 use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::tokenize::trim_end;
-use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, Metric, Statistics, Ter, signature};
+use polyhead_text::metrics::{
+    Bleu, BleuOptions, Chrf, Metric, SequenceErrorRate, Statistics, Ter, signature,
+};
 use polyhead_text::output::Output;
 use serde::Serialize;
 
@@ -21,8 +24,9 @@ Examples:
   polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr
   polyhead evaluate --model opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 --out test.out.tr --format json
   polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr --device cuda
+  polyhead evaluate --model runs/cmudict/model --tsv cmudict-test.tsv --any-reference
 
-BLEU, chrF and TER are those of polyhead score. Seconds are those of translating, without loading the model.";
+BLEU, chrF, TER and SER, the share of lines that are not exactly a reference, are those of polyhead score. Seconds are those of translating, without loading the model.";
 
 /// Options of `polyhead evaluate`.
 #[derive(Debug, Args)]
@@ -39,6 +43,9 @@ pub(crate) struct Evaluate {
     /// Sources and references in a tab-separated file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "reference"])]
     tsv: Option<PathBuf>,
+    /// Lines with the same source are several right answers to it: it is translated once
+    #[arg(long)]
+    any_reference: bool,
     /// How BLEU splits lines into words; none for text that is tokenised already
     #[arg(long, value_enum, default_value_t = TokenizeName::V13a)]
     tokenize: TokenizeName,
@@ -102,7 +109,7 @@ impl Evaluate {
             hypotheses.iter().try_for_each(|line| out.write_line(line))?;
             out.finish()?;
         }
-        report.metrics = pool.install(|| self.metrics(&hypotheses, references))?;
+        report.metrics = pool.install(|| self.metrics(&hypotheses, &references))?;
         self.print(&report)
     }
 
@@ -120,8 +127,8 @@ impl Evaluate {
         Ok(())
     }
 
-    /// Sources and references.
-    fn read(&self) -> Result<(Vec<String>, Vec<String>)> {
+    /// Sources, and lists of as many references.
+    fn read(&self) -> Result<(Vec<String>, Vec<Vec<String>>)> {
         let corpus = match (&self.source, &self.reference, &self.tsv) {
             (Some(source), Some(target), _) => {
                 Corpus::LineFiles { source: source.clone(), target: target.clone() }
@@ -144,7 +151,7 @@ impl Evaluate {
         if sources.is_empty() {
             return Err(Error::Empty { what: corpus.source_path().display().to_string() }.into());
         }
-        Ok((sources, references))
+        Ok(if self.any_reference { grouped(sources, references) } else { (sources, vec![references]) })
     }
 
     fn print(&self, report: &Report) -> Result<()> {
@@ -165,20 +172,55 @@ impl Evaluate {
         print_text(&scores.chain([speed]).chain(signatures).collect::<String>())
     }
 
-    fn metrics(&self, hypotheses: &[String], references: Vec<String>) -> Result<Vec<MetricJson>> {
+    fn metrics(&self, hypotheses: &[String], references: &[Vec<String>]) -> Result<Vec<MetricJson>> {
         let tokenization = self.tokenize.tokenization();
         let bleu = Bleu::new(BleuOptions { tokenization, ..BleuOptions::default() });
-        let metrics: [Box<dyn Metric>; 3] =
-            [Box::new(bleu), Box::new(Chrf::default()), Box::new(Ter::default())];
-        let references = [references];
+        let errors = SequenceErrorRate::default();
+        let metrics: [Box<dyn Metric>; 4] =
+            [Box::new(bleu), Box::new(Chrf::default()), Box::new(Ter::default()), Box::new(errors)];
         let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
         metrics
             .iter()
             .map(|metric| {
                 let score =
-                    Statistics::collect(metric.as_ref(), &hypotheses, &references)?.score(metric.as_ref());
-                Ok(MetricJson { name: metric.name(), score, signature: signature(metric.as_ref(), 1, None) })
+                    Statistics::collect(metric.as_ref(), &hypotheses, references)?.score(metric.as_ref());
+                Ok(MetricJson {
+                    name: metric.name(),
+                    score,
+                    signature: signature(metric.as_ref(), references.len(), None),
+                })
             })
             .collect()
+    }
+}
+
+/// Every source once, with its references in as many lists as the most that one has; the others are filled up with their
+/// first, which changes no score.
+fn grouped(sources: Vec<String>, references: Vec<String>) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let (mut distinct, mut all): (Vec<String>, Vec<Vec<String>>) = (Vec::new(), Vec::new());
+    for (source, reference) in sources.into_iter().zip(references) {
+        let place = *places.entry(source).or_insert_with_key(|source| {
+            distinct.push(source.clone());
+            all.push(Vec::new());
+            distinct.len() - 1
+        });
+        all[place].push(reference);
+    }
+    let most = all.iter().map(Vec::len).max().unwrap_or(0);
+    let list = |index: usize| all.iter().map(|own| own.get(index).unwrap_or(&own[0]).clone()).collect();
+    (distinct, (0..most).map(list).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_the_same_source_become_its_references() {
+        let text = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        let (sources, references) = grouped(text(&["a", "b", "a"]), text(&["1", "2", "3"]));
+        assert_eq!(sources, ["a", "b"]);
+        assert_eq!(references, [["1", "2"], ["3", "2"]]);
     }
 }

@@ -38,6 +38,8 @@ pub struct Cuda {
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
     scratch_depth: AtomicUsize,
+    /// Operations that were computed on the processor.
+    detours: AtomicUsize,
     pub(super) recording: AtomicBool,
     /// Numbers that the present recording reads and nobody else keeps.
     recorded: Mutex<Vec<Array>>,
@@ -201,6 +203,7 @@ impl Cuda {
             error: Mutex::new(None),
             failed: AtomicBool::new(false),
             scratch_depth: AtomicUsize::new(0),
+            detours: AtomicUsize::new(0),
             recording: AtomicBool::new(false),
             recorded: Mutex::default(),
             kernels: Kernels::new(facts.capability),
@@ -288,6 +291,15 @@ impl Cuda {
         let result = work();
         self.scratch_depth.store(depth, Ordering::Relaxed);
         result
+    }
+
+    /// Counts an operation that is computed on the processor.
+    pub(super) fn count_detour(&self) {
+        self.detours.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn detours(&self) -> usize {
+        self.detours.load(Ordering::Relaxed)
     }
 
     /// Keeps numbers as long as the graph that is being recorded.

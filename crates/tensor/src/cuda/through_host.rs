@@ -22,10 +22,11 @@ pub(crate) fn through_host(
     };
     if like.cuda().recording.load(Ordering::Relaxed) {
         return obstacle(
-            "this model has an operation that is computed on the processor, which cannot be recorded",
-            "train it with --device cpu",
+            "an operation that is computed on the processor cannot be part of a recording",
+            "report this with the config of the model",
         );
     }
+    like.cuda().count_detour();
     let beside = tape.beside();
     let copies: Vec<Var> = inputs
         .iter()

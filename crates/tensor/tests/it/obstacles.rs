@@ -43,6 +43,9 @@ fn said(folder: &Path, variables: &[(&str, &str)]) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
+/// Variables of the stand-in, and what is said then.
+type Case<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2]);
+
 #[test]
 fn every_obstacle_is_told_with_a_hint() {
     let folder = std::env::temp_dir().join(format!("polyhead-stand-in-{}", std::process::id()));
@@ -51,7 +54,7 @@ fn every_obstacle_is_told_with_a_hint() {
         eprintln!("skipped: no C compiler");
         return;
     }
-    let cases: [(&[(&str, &str)], [&str; 2]); 5] = [
+    let cases: [Case<'_>; 5] = [
         (
             &[("STAND_IN_VERSION", "12040")],
             ["the driver knows CUDA 12.4, expected 13.0", "newer NVIDIA driver"],
