@@ -253,6 +253,18 @@ impl Device {
         }
     }
 
+    /// Does `work` while no other thread that takes turns has the device; at once on the processor.
+    pub fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Cpu => work(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => {
+                let _turn = cuda.turn();
+                work()
+            }
+        }
+    }
+
     /// How many operations of a card were computed on the processor since it was opened.
     pub(crate) fn detours(&self) -> usize {
         match self {

@@ -190,7 +190,10 @@ pub enum Rounding {
     Exact,
     /// Rows and lengths take few values: sixteen rows and eight lengths between a power of two and the next. Rows are
     /// multiples of 8 and lengths of 2.
-    Few,
+    Few {
+        /// No length is rounded beyond this: a model has no more places.
+        max_length: usize,
+    },
 }
 
 impl Rounding {
@@ -201,14 +204,17 @@ impl Rounding {
 
     /// Room for tokens in a batch whose longest row has `length`.
     pub fn length(self, length: usize) -> usize {
-        self.up(length, 8, 2)
+        match self {
+            Self::Exact => length,
+            Self::Few { max_length } => self.up(length, 8, 2).min(max_length.max(length)),
+        }
     }
 
     fn up(self, number: usize, parts: usize, least: usize) -> usize {
         match self {
             Self::Exact => number,
-            Self::Few if number == 0 => least,
-            Self::Few => number.next_multiple_of(least.max((1 << number.ilog2()) / parts)),
+            Self::Few { .. } if number == 0 => least,
+            Self::Few { .. } => number.next_multiple_of(least.max((1 << number.ilog2()) / parts)),
         }
     }
 }
@@ -296,14 +302,17 @@ mod tests {
     #[test]
     fn rounded_sizes_are_few_and_near() {
         for number in 1..5000 {
+            let few = Rounding::Few { max_length: usize::MAX };
             assert_eq!((Rounding::Exact.rows(number), Rounding::Exact.length(number)), (number, number));
-            let (rows, length) = (Rounding::Few.rows(number), Rounding::Few.length(number));
+            let (rows, length) = (few.rows(number), few.length(number));
             assert!(rows >= number && rows.is_multiple_of(8) && rows < number + (number / 16).max(8));
             assert!(length >= number && length.is_multiple_of(2) && length < number + (number / 8).max(2));
             // A size that was rounded is its own: recording it again would change nothing.
-            assert_eq!((Rounding::Few.rows(rows), Rounding::Few.length(length)), (rows, length));
+            assert_eq!((few.rows(rows), few.length(length)), (rows, length));
         }
-        let sizes: std::collections::BTreeSet<_> = (256..512).map(|n| Rounding::Few.rows(n)).collect();
+        let few = Rounding::Few { max_length: 50 };
+        assert_eq!([40, 47, 49, 50].map(|length| few.length(length)), [40, 48, 50, 50]);
+        let sizes: std::collections::BTreeSet<_> = (256..512).map(|n| few.rows(n)).collect();
         assert_eq!(sizes.len(), 17);
     }
 

@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn rows_that_fill_up_a_batch_have_no_tokens_and_do_not_count() {
-        let [exact, few] =
-            [Rounding::Exact, Rounding::Few].map(|rounding| epoch().batch(0, 1, rounding).unwrap());
+        let [exact, few] = [Rounding::Exact, Rounding::Few { max_length: 100 }]
+            .map(|rounding| epoch().batch(0, 1, rounding).unwrap());
         assert_eq!((few.source.rows(), few.source.length(), few.target.length()), (8, 6, 8));
         assert_eq!((&few.source.lengths().host()[5..], few.tokens), (&[0; 3][..], exact.tokens));
         let mut parameters = Parameters::default();
@@ -386,7 +386,8 @@ mod tests {
             assert_eq!(first, second);
         }
         assert_eq!((batch.source.rows(), batch.tokens), (16, 25));
-        let padding = [Rounding::Exact, Rounding::Few].map(|rounding| epoch().padding(rounding).padded);
+        let padding = [Rounding::Exact, Rounding::Few { max_length: 100 }]
+            .map(|rounding| epoch().padding(rounding).padded);
         assert_eq!((padding, epoch().n_sizes(Rounding::Few)), ([5 * (6 + 7), 8 * (6 + 8)], 1));
     }
 }

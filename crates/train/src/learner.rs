@@ -179,11 +179,15 @@ impl Learner {
 
     /// How the sizes of batches are rounded.
     pub(crate) fn rounding(&self) -> Rounding {
-        if self.card.is_some() { Rounding::Few } else { Rounding::Exact }
+        if self.card.is_some() {
+            Rounding::Few { max_length: self.model.config().max_len }
+        } else {
+            Rounding::Exact
+        }
     }
 
-    /// Makes steps one after the other, each of as many batches of the epoch as make one. Where the loss of a step or its
-    /// gradient is no number, that step has changed nothing and its report says so.
+    /// Makes steps one after the other, each of as many batches of the epoch as make one. Where the norm of a step's gradient
+    /// is no number, that step has changed nothing and its report says so; on the processor also where its loss is none.
     pub(crate) fn steps(&mut self, epoch: &EpochData, planned: &[Planned]) -> Result<Vec<StepReport>> {
         let mut reports = Vec::with_capacity(planned.len());
         for plan in planned {

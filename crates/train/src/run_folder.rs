@@ -23,7 +23,8 @@ const LOCK: &str = ".lock";
 /// The finished model.
 pub(crate) const MODEL: &str = "model";
 
-/// Keys that may differ when a run goes on: they do not change what a step does, or only how it is rounded.
+/// Keys that may differ when a run goes on: they do not change what is learned. On another device the rest of a run has other
+/// bits, and other dropout, since a card rounds the sizes of batches.
 const FREE: [&str; 16] = [
     "out",
     "train.device",

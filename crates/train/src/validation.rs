@@ -146,7 +146,8 @@ impl ValidationSet {
     fn cross_entropy(&self, Candidate { model, parameters, device, .. }: Candidate<'_>) -> Result<f64> {
         let (capture, tape) = (Capture::off(), Tape::inference());
         let options = CrossEntropyOptions { label_smoothing: 0.0, ignored_id: Some(model.config().pad_id) };
-        let rounding = if device.is_cpu() { Rounding::Exact } else { Rounding::Few };
+        let few = Rounding::Few { max_length: model.config().max_len };
+        let rounding = if device.is_cpu() { Rounding::Exact } else { few };
         let mut parameters = parameters.clone();
         parameters.freeze_all();
         let parameters = &parameters.to_device(device)?;
@@ -182,7 +183,7 @@ impl ValidationSet {
         };
         let texts: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let mut found = Vec::with_capacity(texts.len());
-        // In parts, so that a run can be stopped between them; a text's translation hangs on nothing but the text.
+        // In parts, so that a run can be stopped between them; they are the same in every run.
         for part in texts.chunks(PART) {
             if is_stopping() {
                 return Ok(None);

@@ -2,7 +2,7 @@
 //!
 //! One batch is decoded by operations that use all threads. Of several, each is decoded by one thread: threads that share
 //! a small operation mostly wait for each other. A row's bits do not depend on its batch or on the threads, so neither
-//! changes a result. A card decodes large batches, one after the other.
+//! changes a result. A card decodes large batches, one after the other; there a row's last bits do hang on its batch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

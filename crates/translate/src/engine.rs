@@ -1,7 +1,6 @@
 //! A model folder, loaded: model, tokenisers, settings and languages.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
 use polyhead_models::transformer::{Shortlist, Translator};
@@ -33,8 +32,6 @@ pub struct Engine {
     pub(crate) shortlist: Option<Shortlist>,
     generation: Generation,
     languages: Languages,
-    /// A card does one thing after the other: whoever holds this has it.
-    turn: Mutex<()>,
 }
 
 impl Engine {
@@ -65,10 +62,10 @@ impl Engine {
             }
             // Frozen ones need no memory for gradients.
             parameters.freeze_all();
-            parameters = parameters.to_device(&options.device).map_err(polyhead_models::Error::from)?;
+            let moved = options.device.in_turn(|| parameters.to_device(&options.device));
+            parameters = moved.map_err(polyhead_models::Error::from)?;
         }
-        let (shortlist, turn) = (None, Mutex::new(()));
-        let mut engine = Self { model, parameters, tokenizers, shortlist, generation, languages, turn };
+        let mut engine = Self { model, parameters, tokenizers, shortlist: None, generation, languages };
         if !options.shortlist.is_empty() {
             engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
         }
@@ -89,19 +86,16 @@ impl Engine {
         self.parameters.device()
     }
 
-    /// Does `work` alone on the engine's device, or at once where that is the processor.
+    /// Does `work` while no other engine has the same card, or at once where the device is the processor.
     ///
     /// Whoever waits for the card does so on a thread of its own: a thread of a pool would take up other work meanwhile, which
     /// could want the card too and wait for itself.
     pub(crate) fn in_turn<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        if self.device().is_cpu() {
+        let device = self.device();
+        if device.is_cpu() {
             return work();
         }
-        let alone = || {
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            work()
-        };
-        let done = std::thread::scope(|scope| scope.spawn(alone).join());
+        let done = std::thread::scope(|scope| scope.spawn(|| device.in_turn(work)).join());
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 

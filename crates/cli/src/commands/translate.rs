@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_translate::{Engine, Evidence, TranslateOptions};
 
-use self::input::{Chunks, Line};
+use self::input::{Chunks, Line, Patience};
 use self::output::Output;
 use crate::decode_options::DecodeOptions;
 use crate::report::{Failure, grouped, note, progress_beside_results, thread_pool};
@@ -118,7 +118,11 @@ impl Work<'_> {
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);
-        for chunk in Chunks::of_standard_input(self.engine.texts_at_once())? {
+        // On a card a sentence's last bits hang on its batch; a person who types wants an answer to every line.
+        let is_typed = std::io::stdin().is_terminal();
+        let patience =
+            if self.engine.device().is_cpu() || is_typed { Patience::None } else { Patience::UntilFull };
+        for chunk in Chunks::of_standard_input(self.engine.texts_at_once(), patience)? {
             let chunk = chunk?;
             let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();
             lines += texts.len() as u64;

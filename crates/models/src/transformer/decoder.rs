@@ -8,7 +8,7 @@ use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Error, Indices, Result, Tensor, Var};
 
-use super::config::{CrossProjection, TransformerConfig};
+use super::config::{CrossProjection, PositionConfig, TransformerConfig};
 use super::encoder::{feed_forward, feed_forward_options, final_norm, mask, self_attention};
 use super::input::{Input, order};
 use super::residual::Residual;
@@ -155,6 +155,7 @@ impl Decoder {
         finish: impl FnOnce(&Var) -> std::result::Result<Tensor, E>,
     ) -> std::result::Result<Tensor, E> {
         let DecoderState { cache, memory, repeated, form } = state;
+        self.check(cache.len(), tokens)?;
         cache.begin(tokens, &self.sight);
         if std::mem::replace(form, cache.rows().form()) != *form {
             *repeated = Repeated::New;
@@ -170,6 +171,20 @@ impl Decoder {
         }
         cache.advance();
         Ok(y.expect("a step gives something").first_rows(tokens.len()))
+    }
+
+    /// What operations check when they are done is not checked again when they are replayed.
+    fn check(&self, len: usize, tokens: &[u32]) -> Result<()> {
+        let TransformerConfig { target_vocab_size: vocab_size, max_len, position, .. } = self.config;
+        if let Some((place, &id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+            return Err(Error::Id { operation: "embedding", id, position: place, vocab_size });
+        }
+        let is_limited = matches!(position, PositionConfig::Learned {} | PositionConfig::Rotary { .. });
+        if is_limited && len >= max_len {
+            let expected = format!("more than {len} places");
+            return Err(Error::Shape { operation: "step", name: "places", found: vec![max_len], expected });
+        }
+        Ok(())
     }
 
     /// The newest token of each row → rows × d_model.

@@ -47,7 +47,7 @@ impl Array {
         self.launch(&name, self.len(), args![self, x, self.len() as u64]);
     }
 
-    /// a + b of the same type.
+    /// a + b, of the type of a.
     pub(crate) fn sum_of(a: &Self, b: &Self) -> Self {
         let out = Self::new(a.cuda(), a.dtype(), a.len());
         if !out.write_sum(a, b) {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use cudarc::driver::{result, sys};
 
 use super::array::Array;
-use super::device::Cuda;
+use super::device::{Afterwards, Cuda};
 use super::memory::Piece;
 
 /// Bytes kept for the branch at most; then the streams meet.
@@ -63,8 +63,9 @@ impl Cuda {
         self.wait([self.main_stream(), self.branch.stream]);
         self.branch.open.store(true, Ordering::Relaxed);
         self.branch.taken.store(true, Ordering::Relaxed);
+        let after = Afterwards(|| self.branch.taken.store(false, Ordering::Relaxed));
         work();
-        self.branch.taken.store(false, Ordering::Relaxed);
+        drop(after);
         let mut kept = self.branch.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(reads.iter().copied().cloned());
         let bytes: usize = kept.iter().map(|array| array.len() * array.dtype().bytes()).sum();

@@ -1,4 +1,4 @@
-//! An opened card: its context, its one stream, its memory, and the first error that happened on it.
+//! An opened card: its context, its streams, its memory, and the first error that happened on it.
 //!
 //! Work is queued and runs later, so most errors show up at a call that did not cause them. Therefore launching never
 //! fails: the first error is kept, everything after it does nothing, and [`Cuda::check`] tells it.
@@ -37,6 +37,7 @@ pub struct Cuda {
     staging: Mutex<Staging>,
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
+    turn: Mutex<()>,
     scratch_depth: AtomicUsize,
     /// Operations that were computed on the processor.
     detours: AtomicUsize,
@@ -48,7 +49,8 @@ pub struct Cuda {
     pub(super) profile: Profile,
 }
 
-// SAFETY: handles of the driver may be used from any thread that has bound the context; what changes is behind locks.
+// SAFETY: handles of the driver may be used from any thread that has bound the context; what changes is atomic or behind
+// locks. Work of two threads would still mix in one stream: whoever may meet others takes turns.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
@@ -202,6 +204,7 @@ impl Cuda {
             staging: Mutex::new(Staging::new()),
             error: Mutex::new(None),
             failed: AtomicBool::new(false),
+            turn: Mutex::default(),
             scratch_depth: AtomicUsize::new(0),
             detours: AtomicUsize::new(0),
             recording: AtomicBool::new(false),
@@ -252,9 +255,15 @@ impl Cuda {
         if BOUND.get() != self.context as usize {
             // SAFETY: the context lives as long as the program.
             let bound = unsafe { result::ctx::set_current(self.context) };
-            self.keep(bound, "binding the card");
-            BOUND.set(self.context as usize);
+            if self.keep(bound, "binding the card").is_some() {
+                BOUND.set(self.context as usize);
+            }
         }
+    }
+
+    /// Lets one thread after the other have the card: what several queue at once would mix, in recordings too.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The most memory that was in use at once, in bytes.
@@ -280,17 +289,17 @@ impl Cuda {
     /// Does `work`, whose memory is free for others after it: nothing made inside may be kept.
     pub fn scratch<T>(&self, work: impl FnOnce() -> T) -> T {
         self.scratch_depth.fetch_add(1, Ordering::Relaxed);
-        let result = work();
-        self.scratch_depth.fetch_sub(1, Ordering::Relaxed);
-        result
+        let _after = Afterwards(|| {
+            self.scratch_depth.fetch_sub(1, Ordering::Relaxed);
+        });
+        work()
     }
 
     /// The opposite inside of [`Cuda::scratch`]: what `work` makes may be kept.
     pub(crate) fn lasting<T>(&self, work: impl FnOnce() -> T) -> T {
         let depth = self.scratch_depth.swap(0, Ordering::Relaxed);
-        let result = work();
-        self.scratch_depth.store(depth, Ordering::Relaxed);
-        result
+        let _after = Afterwards(|| self.scratch_depth.store(depth, Ordering::Relaxed));
+        work()
     }
 
     /// Counts an operation that is computed on the processor.
@@ -353,7 +362,7 @@ impl Cuda {
                 mib(held),
                 mib(all)
             ),
-            hint: "take smaller batches (train.max_tokens), or a card that nobody else uses",
+            hint: "take smaller batches (train.max_tokens, --batch-tokens), or a card that nobody else uses",
         });
     }
 
@@ -377,6 +386,15 @@ impl Cuda {
         let answer = unsafe { result::stream::synchronize(self.stream) };
         self.keep(answer, "waiting for the card");
         self.check()
+    }
+}
+
+/// Does something when it goes out of scope, also after a panic.
+pub(super) struct Afterwards<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for Afterwards<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

@@ -101,10 +101,7 @@ impl Slot {
                 sum.array().add(gradient.array());
                 sum
             }
-            Some(sum) => {
-                let more = gradient.array().to_dtype(self.dtype);
-                Tensor::on_card(shape, Array::sum_of(sum.array(), &more))
-            }
+            Some(sum) => Tensor::on_card(shape, Array::sum_of(sum.array(), gradient.array())),
         }
     }
 }

@@ -16,14 +16,61 @@ use crate::Result;
 #[derive(Debug)]
 pub struct Graph {
     cuda: Arc<Cuda>,
-    recorded: sys::CUgraph,
     executable: sys::CUgraphExec,
+    _recorded: Recorded,
     /// What it reads and nobody else keeps.
     _reads: Vec<Array>,
 }
 
 // SAFETY: a graph may be launched from any thread that has bound the context; it is not changed after its making.
 unsafe impl Send for Graph {}
+
+/// What was recorded, before it can be launched.
+#[derive(Debug)]
+struct Recorded(sys::CUgraph);
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has this handle.
+        let _ = unsafe { result::graph::destroy(self.0) };
+    }
+}
+
+/// A recording that is going on; it ends also after a panic.
+struct Recording<'a> {
+    cuda: &'a Cuda,
+    is_over: bool,
+}
+
+impl<'a> Recording<'a> {
+    fn begin(cuda: &'a Cuda) -> Result<Self> {
+        // Relaxed: memory may be asked for and kernels loaded meanwhile.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream lives as long as the card, and is not recording yet.
+        cuda.keep(unsafe { result::stream::begin_capture(cuda.main_stream(), mode) }, "beginning to record");
+        cuda.check()?;
+        cuda.recording.store(true, Ordering::Relaxed);
+        Ok(Self { cuda, is_over: false })
+    }
+
+    /// Ends it: what was recorded, and what that reads.
+    fn end(&mut self) -> (std::result::Result<Recorded, result::DriverError>, Vec<Array>) {
+        self.is_over = true;
+        self.cuda.meet();
+        self.cuda.recording.store(false, Ordering::Relaxed);
+        // SAFETY: the stream is recording.
+        let ended = unsafe { result::stream::end_capture(self.cuda.main_stream()) };
+        (ended.map(Recorded), self.cuda.take_recorded())
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.end());
+        }
+    }
+}
 
 impl Graph {
     /// Records what `work` queues, without running it. What `work` makes must not be kept, except in what it returns, and
@@ -33,29 +80,20 @@ impl Graph {
     /// If `work` failed or did what cannot be recorded.
     pub fn record<T>(cuda: &Arc<Cuda>, work: impl FnOnce() -> Result<T>) -> Result<(T, Self)> {
         cuda.synchronize()?;
-        // Relaxed: memory may be asked for and kernels loaded meanwhile.
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the stream lives as long as the card, and is not recording yet.
-        cuda.keep(unsafe { result::stream::begin_capture(cuda.main_stream(), mode) }, "beginning to record");
-        cuda.check()?;
-        cuda.recording.store(true, Ordering::Relaxed);
+        let mut recording = Recording::begin(cuda)?;
         let result = cuda.scratch(work);
-        cuda.meet();
-        cuda.recording.store(false, Ordering::Relaxed);
-        // SAFETY: as above; the recording is ended also after an error.
-        let ended = unsafe { result::stream::end_capture(cuda.main_stream()) };
-        let reads = cuda.take_recorded();
+        let (recorded, reads) = recording.end();
         let result = result?;
         cuda.check()?;
-        let Some(graph) = cuda.keep(ended, "recording") else {
+        let Some(recorded) = cuda.keep(recorded, "recording") else {
             return Err(cuda.check().expect_err("kept"));
         };
         let mut executable = std::ptr::null_mut();
         // SAFETY: the graph was just made.
-        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result() };
+        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, recorded.0, 0).result() };
         cuda.keep(made, "preparing a recording");
         cuda.check()?;
-        Ok((result, Self { cuda: Arc::clone(cuda), recorded: graph, executable, _reads: reads }))
+        Ok((result, Self { cuda: Arc::clone(cuda), executable, _recorded: recorded, _reads: reads }))
     }
 
     /// Queues the whole work again.
@@ -72,10 +110,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         self.cuda.bind();
-        // SAFETY: nobody else has these handles; the driver waits for a launch that runs.
-        unsafe {
-            let _ = result::graph::exec_destroy(self.executable);
-            let _ = result::graph::destroy(self.recorded);
-        }
+        // SAFETY: nobody else has this handle; the driver lets a launch that runs come to its end.
+        let _ = unsafe { result::graph::exec_destroy(self.executable) };
     }
 }

@@ -61,7 +61,8 @@ pub(super) struct Kernels {
 #[derive(Debug, Default)]
 struct Loaded {
     modules: HashMap<&'static str, Module>,
-    functions: HashMap<String, Function>,
+    /// By file and name.
+    functions: HashMap<(&'static str, String), Function>,
 }
 
 /// A loaded file; it stays until the program ends.
@@ -221,7 +222,8 @@ impl Kernels {
     /// The function of a launch, compiled and loaded if this is its first use.
     fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if !loaded.functions.contains_key(launch.name) {
+        let key = (launch.file, launch.name.to_owned());
+        if !loaded.functions.contains_key(&key) {
             let module = match loaded.modules.get(launch.file) {
                 Some(module) => *module,
                 None => *loaded.modules.entry(launch.file).or_insert(self.load(launch.file)?),
@@ -231,9 +233,9 @@ impl Kernels {
             let handle = unsafe { result::module::get_function(module.0, name) }.map_err(|error| {
                 failed(format!("kernel {} is not in {}.cu: {}", launch.name, launch.file, describe(error)))
             })?;
-            loaded.functions.insert(launch.name.into(), Function { handle, shared: FREE_SHARED });
+            loaded.functions.insert(key.clone(), Function { handle, shared: FREE_SHARED });
         }
-        let function = loaded.functions.get_mut(launch.name).expect("just made");
+        let function = loaded.functions.get_mut(&key).expect("just made");
         if launch.shared > function.shared {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as SHARED;
             // SAFETY: the function is loaded.

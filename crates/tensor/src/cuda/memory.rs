@@ -1,12 +1,13 @@
 //! Memory of a card that is used again: a piece goes back when its last user is gone.
 //!
-//! All work of a card goes through one stream, so a piece may be given to the next operation while the last one that used
+//! All work of a card goes through its main stream (what a recording does beside it is kept apart), so a piece may be given to the next operation while the last one that used
 //! it has yet to run: the stream keeps their order. Sizes are an eighth apart. There are two stores. What lives longer than
 //! a step comes from the general one. The inside of a step comes from the scratch store, whose addresses recorded graphs
 //! use again and again: nothing there may be kept from one step to the next.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
@@ -98,8 +99,12 @@ fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
         return found;
     }
     cuda.bind();
-    // SAFETY: plain allocations of the bound context; free pieces are used by nobody once the stream has run dry.
-    let made = unsafe { result::malloc_sync(size) }.or_else(|_| unsafe {
+    // SAFETY: plain allocations of the bound context; free pieces are used by nobody once the stream has run dry. A stream
+    // that records cannot be waited for.
+    let made = unsafe { result::malloc_sync(size) }.or_else(|error| unsafe {
+        if cuda.recording.load(Ordering::Relaxed) {
+            return Err(error);
+        }
         let free = cuda.store().take_free();
         result::stream::synchronize(cuda.stream())?;
         free.into_iter().try_for_each(|pointer| result::free_sync(pointer))?;

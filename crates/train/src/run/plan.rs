@@ -22,7 +22,8 @@ pub(super) fn plan(
     let mut parameters = Parameters::default();
     Translator::new(&preparation.model, &mut parameters)?;
     let epoch = preparation.data.epoch(Preparation::batches(config), 0)?;
-    let rounding = if device.is_cpu() { Rounding::Exact } else { Rounding::Few };
+    let few = Rounding::Few { max_length: preparation.model.max_len };
+    let rounding = if device.is_cpu() { Rounding::Exact } else { few };
     let [rows, source, target] = epoch.largest(rounding);
     // A value, a gradient, two moments, and a moving average if one is kept.
     let copies = if options.ema > 0.0 { 5 } else { 4 };

@@ -39,11 +39,21 @@ pub(super) struct Chunks {
     lines: Receiver<polyhead_text::Result<Line>>,
     /// Lines translated together at most.
     most: usize,
+    patience: Patience,
+}
+
+/// Whether a chunk waits for lines that are not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// No: what is there is translated at once.
+    None,
+    /// Until it is full or the input ends, so that the same input gives the same chunks.
+    UntilFull,
 }
 
 impl Chunks {
     /// Reads standard input on a thread of its own, `most` lines at a time.
-    pub(super) fn of_standard_input(most: usize) -> Result<Self> {
+    pub(super) fn of_standard_input(most: usize, patience: Patience) -> Result<Self> {
         let (sender, lines) = sync_channel(most);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             let read = || -> polyhead_text::Result<()> {
@@ -60,7 +70,7 @@ impl Chunks {
                 let _ = sender.send(Err(error));
             }
         })?;
-        Ok(Self { lines, most })
+        Ok(Self { lines, most, patience })
     }
 }
 
@@ -80,7 +90,11 @@ impl Iterator for Chunks {
                 Err(error) => return Some(Err(error.into())),
             }
             let is_full = chunk.len() >= self.most || bytes >= self.most * LINE_BYTES;
-            next = if is_full { None } else { self.lines.try_recv().ok() };
+            next = match self.patience {
+                _ if is_full => None,
+                Patience::None => self.lines.try_recv().ok(),
+                Patience::UntilFull => self.lines.recv().ok(),
+            };
         }
         (!chunk.is_empty()).then_some(Ok(chunk))
     }

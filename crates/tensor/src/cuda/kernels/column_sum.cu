@@ -1,7 +1,7 @@
 // Column sums of a matrix, rows × columns, in two stages: blocks add up their share of the rows, then the shares are added
 // in order. For gradients of biases, and the second stage also for those of γ and β of norms.
 
-// partials (gridDim.y × columns): block (x, y) adds rows y, y + 8·gridDim.y, … of 256 columns; eight warps side by side.
+// partials (gridDim.y × columns): warp w of block (x, y) adds rows 8y + w, 8y + w + 8·gridDim.y, … of 256 columns.
 template <typename T> __device__ __forceinline__ void add_rows(const T *from, float *partials, u32 rows, u32 columns) {
     __shared__ __align__(16) float sums[8][256];
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

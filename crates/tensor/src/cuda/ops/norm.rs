@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::column_sum::Partials;
-use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::cuda::{Array, Dtype, Family, Launch, Place, args};
 use crate::ops::dropout::Mask;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
@@ -113,6 +113,11 @@ impl Saved {
         let [x, residual, gamma, beta] = &self.places;
         let mut place = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.place(var));
         let (residual, x) = (place(residual), place(x));
+        let fits = |place: &Place| place.out.dtype() == self.h.dtype();
+        assert!(
+            [&x, &residual].into_iter().flatten().all(fits),
+            "x, the residual and their gradients have one type"
+        );
         let (gamma, beta) = (place(gamma), place(beta));
         let blocks = rows.div_ceil(at_once).min(side_by_side * cuda.multiprocessors() as usize);
         let columns = if self.kind == "layer_norm" { 2 * width } else { width };
