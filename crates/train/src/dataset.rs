@@ -336,6 +336,8 @@ mod tests {
 
     use super::*;
 
+    const FEW: Rounding = Rounding::Few { max_length: 100 };
+
     /// Five pairs in one batch, ids 3 to 10.
     fn epoch() -> EpochData {
         let mut pairs = Encoded::default();
@@ -361,8 +363,7 @@ mod tests {
 
     #[test]
     fn rows_that_fill_up_a_batch_have_no_tokens_and_do_not_count() {
-        let [exact, few] = [Rounding::Exact, Rounding::Few { max_length: 100 }]
-            .map(|rounding| epoch().batch(0, 1, rounding).unwrap());
+        let [exact, few] = [Rounding::Exact, FEW].map(|rounding| epoch().batch(0, 1, rounding).unwrap());
         assert_eq!((few.source.rows(), few.source.length(), few.target.length()), (8, 6, 8));
         assert_eq!((&few.source.lengths().host()[5..], few.tokens), (&[0; 3][..], exact.tokens));
         let mut parameters = Parameters::default();
@@ -380,14 +381,13 @@ mod tests {
 
     #[test]
     fn copies_are_filled_up_alike() {
-        let batch = epoch().batch(0, 2, Rounding::Few).unwrap();
+        let batch = epoch().batch(0, 2, FEW).unwrap();
         for rows in [batch.source.ids(), batch.source.lengths(), batch.target.ids(), &batch.expected] {
             let (first, second) = rows.host().split_at(rows.len() / 2);
             assert_eq!(first, second);
         }
         assert_eq!((batch.source.rows(), batch.tokens), (16, 25));
-        let padding = [Rounding::Exact, Rounding::Few { max_length: 100 }]
-            .map(|rounding| epoch().padding(rounding).padded);
-        assert_eq!((padding, epoch().n_sizes(Rounding::Few)), ([5 * (6 + 7), 8 * (6 + 8)], 1));
+        let padding = [Rounding::Exact, FEW].map(|rounding| epoch().padding(rounding).padded);
+        assert_eq!((padding, epoch().n_sizes(FEW)), ([5 * (6 + 7), 8 * (6 + 8)], 1));
     }
 }
