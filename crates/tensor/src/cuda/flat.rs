@@ -1,7 +1,8 @@
 //! All parameters of a model in one piece of a card's memory, with their gradients in another of the same layout.
 //!
 //! Each parameter begins at a multiple of 128 numbers; the gaps are zero and stay zero. Those that are trained come first.
-//! Where products read bf16, a third piece holds all values rounded: the twin.
+//! Where products read bf16, a third piece holds all values rounded: the twin. A step is taken to write every gradient that it
+//! ever writes: one that a step leaves out would keep that of the step before.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! a step comes from the general one. The inside of a step comes from the scratch store, whose addresses recorded graphs
 //! use again and again: nothing there may be kept from one step to the next.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use cudarc::driver::{result, sys};
 use super::device::Cuda;
 
 /// Where a piece goes back to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Home {
     General,
     Scratch,
@@ -23,7 +23,7 @@ pub(super) enum Home {
 /// Free pieces by home and size, and how much there is.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    free: HashMap<(Home, usize), Vec<u64>>,
+    free: BTreeMap<(Home, usize), Vec<u64>>,
     pub(super) held: usize,
     in_use: usize,
     pub(super) peak: usize,
@@ -36,11 +36,15 @@ fn size(bytes: usize) -> usize {
 }
 
 impl Store {
-    /// A free piece, counted as in use.
-    fn find(&mut self, home: Home, size: usize) -> Option<u64> {
-        let found = self.free.get_mut(&(home, size))?.pop()?;
+    /// A free piece, counted as in use: of that size, or in the scratch store up to twice as large, so that batches of many
+    /// sizes share what the largest needs.
+    fn find(&mut self, home: Home, size: usize) -> Option<Piece> {
+        let most = if home == Home::Scratch { 2 * size } else { size };
+        let (&(_, size), list) =
+            self.free.range_mut((home, size)..=(home, most)).find(|(_, list)| !list.is_empty())?;
+        let pointer = list.pop()?;
         self.count(size);
-        Some(found)
+        Some(Piece { pointer, size, home })
     }
 
     fn count(&mut self, size: usize) {
@@ -85,8 +89,9 @@ impl Storage {
     /// At least `bytes`, whatever stands there. Where the card has no more, the card keeps the error and the piece is null.
     pub(super) fn new(cuda: &Arc<Cuda>, bytes: usize) -> Self {
         let (home, size) = (cuda.home(), size(bytes));
-        let pointer = if bytes == 0 { 0 } else { take(cuda, home, size) };
-        Self { cuda: Arc::clone(cuda), piece: Piece { pointer, size, home } }
+        let nothing = Piece { pointer: 0, size, home };
+        let piece = if bytes == 0 { nothing } else { take(cuda, home, size).unwrap_or(nothing) };
+        Self { cuda: Arc::clone(cuda), piece }
     }
 
     pub(super) fn pointer(&self) -> u64 {
@@ -94,8 +99,10 @@ impl Storage {
     }
 }
 
-fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
-    if let Some(found) = cuda.store().find(home, size) {
+/// A free piece, or a new one; none where the card has no more, which it keeps as its error.
+fn take(cuda: &Cuda, home: Home, size: usize) -> Option<Piece> {
+    let found = cuda.store().find(home, size);
+    if found.is_some() {
         return found;
     }
     cuda.bind();
@@ -115,11 +122,11 @@ fn take(cuda: &Cuda, home: Home, size: usize) -> u64 {
             let mut store = cuda.store();
             store.held += size;
             store.count(size);
-            pointer
+            Some(Piece { pointer, size, home })
         }
         Err(error) => {
             cuda.keep_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, error);
-            0
+            None
         }
     }
 }
@@ -208,7 +215,25 @@ mod tests {
         let mut store = Store::default();
         store.count(512);
         store.give(Piece { pointer: 7, size: 512, home: Home::Scratch });
-        assert_eq!(store.find(Home::General, 512), None);
-        assert_eq!(store.find(Home::Scratch, 512), Some(7));
+        assert!(store.find(Home::General, 512).is_none());
+        assert_eq!(store.find(Home::Scratch, 512).map(|piece| piece.pointer), Some(7));
+    }
+
+    #[test]
+    fn scratch_of_a_large_batch_serves_smaller_ones() {
+        let mut store = Store::default();
+        for (home, size, pointer) in
+            [(Home::Scratch, 4096, 1), (Home::Scratch, 2048, 2), (Home::General, 4096, 3)]
+        {
+            store.count(size);
+            store.give(Piece { pointer, size, home });
+        }
+        let mut found = |home, size| store.find(home, size).map(|piece| (piece.pointer, piece.size));
+        assert_eq!(found(Home::Scratch, 1536), Some((2, 2048)));
+        assert_eq!(found(Home::Scratch, 1536), None);
+        assert_eq!(found(Home::Scratch, 2048), Some((1, 4096)));
+        assert_eq!(found(Home::General, 3072), None);
+        assert_eq!(found(Home::General, 4096), Some((3, 4096)));
+        assert_eq!(store.in_use, 2048 + 4096 + 4096);
     }
 }
