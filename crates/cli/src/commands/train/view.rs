@@ -124,7 +124,9 @@ fn text(event: &Event) -> Option<String> {
 fn opened(device: &str, model: Option<&str>, dtype: &str, why: Option<&(String, String)>) -> String {
     match (model, why) {
         (Some(model), _) => format!("on {device} ({model}), in {dtype}"),
-        (None, Some((why, hint))) => format!("on the processor, in f32, for no card can be used: {why} ({hint})"),
+        (None, Some((why, hint))) => {
+            format!("on the processor, in f32, for no card can be used: {why} ({hint})")
+        }
         (None, None) => "on the processor".into(),
     }
 }
