@@ -1,9 +1,10 @@
 //! Memory of a card that is used again: a piece goes back when its last user is gone.
 //!
-//! All work of a card goes through its main stream (what a recording does beside it is kept apart), so a piece may be given to the next operation while the last one that used
-//! it has yet to run: the stream keeps their order. Sizes are an eighth apart. There are two stores. What lives longer than
-//! a step comes from the general one. The inside of a step comes from the scratch store, whose addresses recorded graphs
-//! use again and again: nothing there may be kept from one step to the next.
+//! All work of a card goes through its main stream (what a recording does beside it is kept apart), so a piece may be given
+//! to the next operation while the last one that used it has yet to run: the stream keeps their order. Sizes are an eighth
+//! apart. There are two stores. What lives longer than a step comes from the general one. The inside of a step comes from
+//! the scratch store, whose addresses recorded graphs use again and again: nothing there may be kept from one step to the
+//! next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

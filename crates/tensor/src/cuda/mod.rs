@@ -6,7 +6,8 @@
 //! 4. [`gradient`] says where gradients go; [`flat`] lays out parameters; [`optim`] changes them.
 //! 5. [`graph`] records a step once and replays it, with a [`branch`] for what can wait; [`profile`] says where its time goes.
 //!
-//! All work goes through one stream, but for a recording's branch, and every sum is taken in a fixed order: the same input gives the same bits.
+//! All work goes through one stream, but for a recording's branch, and every sum is taken in a fixed order: the same input
+//! gives the same bits.
 
 mod array;
 mod arrays;
