@@ -23,11 +23,7 @@ pub(crate) enum CardDtype {
 impl CardDtype {
     /// What a card is opened with.
     pub(crate) fn math(self) -> Math {
-        match self {
-            Self::F32 => Math::F32,
-            Self::Tf32 => Math::Tf32,
-            Self::Bf16 => Math::Bf16,
-        }
+        Dtype::from(self).math()
     }
 }
 

@@ -190,10 +190,7 @@ impl Device {
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
                 let families = cuda.profile(work)?;
-                Ok(families
-                    .into_iter()
-                    .map(|(family, _, milliseconds)| (family.name(), milliseconds))
-                    .collect())
+                Ok(families.into_iter().map(|(family, time)| (family.name(), time)).collect())
             }
         }
     }

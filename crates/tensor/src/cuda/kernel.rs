@@ -1,6 +1,7 @@
 //! Our own kernels: CUDA C++ in the program, compiled by NVRTC for the card at first use, kept on disk as machine code.
 //!
-//! A file is compiled as a whole, after `prelude.cuh`, the first time one of its kernels is launched: a tenth of a second.
+//! A file is compiled as a whole, after `prelude.cuh`, the first time one of its kernels is launched: from a tenth of a second
+//! to some seconds for those of attention, which have many forms.
 //! The result goes to the user's cache folder under a name that hangs on the text, the compiler and the card.
 
 use std::collections::HashMap;

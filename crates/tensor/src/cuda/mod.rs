@@ -1,6 +1,6 @@
 //! NVIDIA cards: arrays in their memory, kernels, products, and whole steps recorded as graphs.
 //!
-//! 1. [`library`] finds what a card needs; [`device`] opens one: its stream, its memory ([`memory`]), its first error.
+//! 1. [`library`] finds what a card needs, [`cards`] which there are; [`device`] opens one: its stream, its memory ([`memory`]), its first error.
 //! 2. [`array`] is numbers on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
 //! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file an operation.
 //! 4. [`gradient`] says where gradients go; [`flat`] lays out parameters; [`optim`] changes them.
@@ -12,6 +12,7 @@
 mod array;
 mod arrays;
 mod branch;
+mod cards;
 mod device;
 mod flat;
 mod gradient;
@@ -28,7 +29,8 @@ mod through_host;
 mod transfer;
 
 pub(crate) use array::{Array, Dtype};
-pub use device::{CardFacts, Cuda, cards};
+pub use cards::{CardFacts, cards};
+pub use device::Cuda;
 pub(crate) use flat::Flat;
 pub(crate) use gradient::{Place, Slot};
 pub use graph::Graph;

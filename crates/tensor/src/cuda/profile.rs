@@ -104,11 +104,11 @@ impl Cuda {
         self.launch(launch, args![100_000_000_u64]);
     }
 
-    /// Does `work` and says how many launches of each family it had and how many milliseconds they took.
+    /// Does `work` and says how many milliseconds the launches of each family took.
     ///
     /// # Errors
     /// If something failed on the card.
-    pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(Family, usize, f64)>> {
+    pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(Family, f64)>> {
         self.synchronize()?;
         self.hold_queue();
         self.profile.on.store(true, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Cuda {
         self.synchronize()?;
         let timed =
             std::mem::take(&mut *self.profile.launches.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut sums = Family::ALL.map(|family| (family, 0, 0.0));
+        let mut sums = Family::ALL.map(|family| (family, 0.0));
         for Timed { family, begin, end } in timed {
             // SAFETY: both events have been recorded and waited for, and are used by nobody else.
             let time = unsafe {
@@ -125,9 +125,8 @@ impl Cuda {
                 let _ = result::event::destroy(begin).and(result::event::destroy(end));
                 time
             };
-            let (_, count, sum) =
+            let (_, sum) =
                 sums.iter_mut().find(|(known, ..)| *known == family).expect("all families are in the list");
-            *count += 1;
             *sum += f64::from(self.keep(time, "measuring time").unwrap_or(0.0));
         }
         self.check()?;

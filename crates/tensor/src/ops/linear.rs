@@ -30,11 +30,11 @@ pub struct LinearOptions {
 /// If the shapes do not fit together.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
     let [rows, d_in, d_out] = check(x, weight, bias)?;
-    let mask = Mask::draw(tape, options.dropout)?;
     #[cfg(feature = "cuda")]
     if x.value().card().is_some() {
-        return Ok(crate::cuda::ops::linear::linear(tape, x, [Some(weight), bias], options, mask));
+        return crate::cuda::ops::linear::linear(tape, x, weight, bias, options);
     }
+    let mask = Mask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;
     let mut y = Tensor::uninit(&out_shape);

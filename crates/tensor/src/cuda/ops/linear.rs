@@ -2,6 +2,7 @@
 
 use super::activation;
 use super::column_sum::{Partials, column_sum};
+use crate::Result;
 use crate::cuda::{Array, Epilogue, Place, Product, Side};
 use crate::gemm::Output;
 use crate::ops::dropout::Mask;
@@ -9,36 +10,27 @@ use crate::ops::linear::{Activation, LinearOptions};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// y = act(x·Wᵀ + b), dropped out by `mask`.
+/// y = act(x·Wᵀ + b), dropped out if asked.
 pub(crate) fn linear(
     tape: &Tape,
     x: &Var,
-    [weight, bias]: [Option<&Var>; 2],
+    weight: &Var,
+    bias: Option<&Var>,
     options: LinearOptions,
-    mask: Option<Mask>,
-) -> Var {
-    let weight = weight.expect("a layer has a weight");
-    let ([rows, d_in], [d_out, _]) = (x.value().rows(), weight.value().rows());
-    let input = x.value().array();
-    let cuda = input.cuda();
-    let y = Array::new(cuda, input.dtype(), rows * d_out);
-    let operand = weight.value().array().matching(input.dtype());
-    let bias_operand = bias.map(|bias| bias.value().array().matching(input.dtype()));
+) -> Result<Var> {
+    let mask = Mask::draw(tape, options.dropout)?;
     let is_fused = matches!(options.activation, Activation::None | Activation::Relu);
-    let product = Product::new(Side::new(input, rows, d_in), Side::new(&operand, d_out, d_in).t(), &y);
-    cuda.multiply(&Product {
-        bias: bias_operand.as_ref().filter(|_| is_fused),
-        epilogue: if options.activation == Activation::Relu { Epilogue::Relu } else { Epilogue::None },
-        ..product
-    });
+    let epilogue = if options.activation == Activation::Relu { Epilogue::Relu } else { Epilogue::None };
+    let y = product(x.value(), weight.value(), bias.filter(|_| is_fused).map(Var::value), epilogue);
     let before = (!is_fused && tape.is_training()).then(|| y.duplicate());
     if !is_fused {
-        activation::apply(&y, bias_operand.as_ref(), options.activation, mask);
+        let bias = bias.map(|bias| bias.value().array().matching(y.dtype()));
+        activation::apply(&y, bias.as_ref(), options.activation, mask);
     } else if mask.is_some() {
         activation::apply(&y, None, Activation::None, mask);
     }
     let mut shape = x.shape().to_vec();
-    *shape.last_mut().expect("checked by the caller") = d_out;
+    *shape.last_mut().expect("checked by the caller") = weight.value().rows()[0];
     let value = Tensor::on_card(&shape, y.clone());
     let saved = Saved {
         x: x.clone(),
@@ -50,7 +42,18 @@ pub(crate) fn linear(
         activation: options.activation,
     };
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
-    tape.record(value, &inputs, move |gradient, gradients| saved.backward(gradient, gradients))
+    Ok(tape.record(value, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+}
+
+/// x·Wᵀ + b, of the type of x.
+pub(super) fn product(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, epilogue: Epilogue) -> Array {
+    let ([rows, d_in], [d_out, _], x) = (x.rows(), weight.rows(), x.array());
+    let weight = weight.array().matching(x.dtype());
+    let bias = bias.map(|bias| bias.array().matching(x.dtype()));
+    let y = Array::new(x.cuda(), x.dtype(), rows * d_out);
+    let product = Product::new(Side::new(x, rows, d_in), Side::new(&weight, d_out, d_in).t(), &y);
+    x.cuda().multiply(&Product { bias: bias.as_ref(), epilogue, ..product });
+    y
 }
 
 struct Saved {

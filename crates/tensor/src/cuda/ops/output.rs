@@ -2,9 +2,9 @@
 //! [`crate::ops::output`].
 
 use super::cross_entropy::{is_wanted, mean_loss};
-use super::linear::LinearGradient;
+use super::linear::{LinearGradient, product};
 use super::r_drop::means;
-use crate::cuda::{Array, Product, Side};
+use crate::cuda::{Array, Epilogue};
 use crate::indices::Indices;
 use crate::ops::cross_entropy::CrossEntropyOptions;
 use crate::ops::output::OutputLayer;
@@ -43,16 +43,8 @@ fn wants_gradient(tape: &Tape, layer: OutputLayer<'_>) -> bool {
     [Some(layer.x), Some(layer.weight), layer.bias].into_iter().flatten().any(|var| is_wanted(tape, var))
 }
 
-/// x·Wᵀ + b.
-fn logits(layer: OutputLayer<'_>) -> Array {
-    let ([rows, d_in], [vocab_size, _]) = (layer.x.value().rows(), layer.weight.value().rows());
-    let x = layer.x.value().array();
-    let weight = layer.weight.value().array().matching(x.dtype());
-    let bias = layer.bias.map(|bias| bias.value().array().matching(x.dtype()));
-    let logits = Array::new(x.cuda(), x.dtype(), rows * vocab_size);
-    let product = Product::new(Side::new(x, rows, d_in), Side::new(&weight, vocab_size, d_in).t(), &logits);
-    x.cuda().multiply(&Product { bias: bias.as_ref(), ..product });
-    logits
+fn logits(OutputLayer { x, weight, bias }: OutputLayer<'_>) -> Array {
+    product(x.value(), weight.value(), bias.map(Var::value), Epilogue::None)
 }
 
 /// Writes down a loss; `g` is the gradient of the logits if that of the loss is 1.

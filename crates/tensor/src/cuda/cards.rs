@@ -1,0 +1,85 @@
+//! The cards of a machine, before one is opened.
+
+use cudarc::driver::{result, sys};
+
+use super::device::describe;
+use super::library::{self, obstacle};
+use crate::{Error, Result};
+
+/// The smallest compute capability: bf16 products need it.
+const OLDEST_CARD: (i32, i32) = (8, 0);
+
+/// What is known of a card before it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CardFacts {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// All its memory, in bytes.
+    pub memory: usize,
+    /// Its compute capability, such as (9, 0).
+    pub capability: (i32, i32),
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The version of CUDA that the driver knows, such as 13.0.
+    pub driver: String,
+}
+
+impl CardFacts {
+    /// Whether it is new enough.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check(&self) -> Result<()> {
+        let Self { name, capability: (major, minor), .. } = self;
+        if self.capability < OLDEST_CARD {
+            let (needed_major, needed_minor) = OLDEST_CARD;
+            return obstacle(
+                format!(
+                    "{name} has compute capability {major}.{minor}, expected {needed_major}.{needed_minor} or more"
+                ),
+                "cards from Ampere (A100, RTX 30) on will do",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// All cards of this machine.
+///
+/// # Errors
+/// If there is no driver, or it is too old.
+pub fn cards() -> Result<Vec<CardFacts>> {
+    let driver = library::version_text(library::driver_version()?);
+    let failed = |error: result::DriverError| Error::Device {
+        what: format!("the driver does not start: {}", describe(error)),
+        hint: "does nvidia-smi work?",
+    };
+    match result::init() {
+        Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => return Ok(Vec::new()),
+        other => other.map_err(failed)?,
+    }
+    let count = result::device::get_count().map_err(failed)?;
+    (0..count)
+        .map(|ordinal| {
+            use sys::CUdevice_attribute as A;
+            let device = result::device::get(ordinal)?;
+            // SAFETY: `device` is a card of this machine.
+            let attribute = |which: A| unsafe { result::device::get_attribute(device, which) };
+            Ok(CardFacts {
+                ordinal: ordinal as usize,
+                name: result::device::get_name(device)?,
+                // SAFETY: as above.
+                memory: unsafe { result::device::total_mem(device)? },
+                capability: (
+                    attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                    attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+                ),
+                multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
+                driver: driver.clone(),
+            })
+        })
+        .collect::<std::result::Result<_, _>>()
+        .map_err(failed)
+}
