@@ -1,7 +1,8 @@
 //! Pairs of sentences as ids, and the batches of every epoch.
 //!
 //! The batches of epoch e are a pure function of (text, config, e): a resumed run needs only its position. With
-//! BPE-dropout every epoch cuts the text anew, by numbers that hang on the seed, the epoch and the pair.
+//! BPE-dropout, or where text is changed in passing, every epoch cuts it anew, by numbers that hang on the seed, the epoch and
+//! the pair.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +11,12 @@ use polyhead_models::Ids;
 use polyhead_random::Random;
 use polyhead_tensor::{Device, Indices};
 use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
-use polyhead_text::corpus::Corpus;
 use polyhead_text::tokenizer::Dropout;
 use rayon::prelude::*;
 
+use crate::augment::augment;
+use crate::config::AugmentConfig;
+use crate::parallel::Parallel;
 use crate::sentences::Sentences;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
@@ -39,13 +42,22 @@ pub struct DatasetOptions {
     pub max_length: usize,
     /// Probability of leaving a merge out, anew in every epoch; 0.
     pub dropout: f64,
+    /// What is changed about the text, anew in every epoch; nothing.
+    pub augment: AugmentConfig,
     /// Another seed, other cuts; 1.
     pub seed: u64,
 }
 
+impl DatasetOptions {
+    /// Whether every epoch sees the text in another way.
+    fn cuts_anew(&self) -> bool {
+        self.dropout > 0.0 || self.augment != AugmentConfig::default()
+    }
+}
+
 impl Default for DatasetOptions {
     fn default() -> Self {
-        Self { max_length: 256, dropout: 0.0, seed: 1 }
+        Self { max_length: 256, dropout: 0.0, augment: AugmentConfig::default(), seed: 1 }
     }
 }
 
@@ -54,10 +66,18 @@ impl Default for DatasetOptions {
 pub struct Dataset {
     pairs: Arc<Encoded>,
     /// Kept where every epoch cuts the text anew.
-    texts: Vec<[Box<str>; 2]>,
+    texts: Vec<Text>,
     vocabulary: Vocabulary,
     options: DatasetOptions,
     skipped: Skipped,
+}
+
+/// A pair before it is cut.
+#[derive(Debug)]
+struct Text {
+    sides: [Box<str>; 2],
+    /// The id of the tag before the source.
+    tag: Option<u32>,
 }
 
 /// Pairs as ids.
@@ -85,7 +105,7 @@ impl Dataset {
     ///
     /// # Errors
     /// If a corpus cannot be read, or holds no pair that can be used.
-    pub fn read(corpora: &[Corpus], vocabulary: &Vocabulary, options: DatasetOptions) -> Result<Self> {
+    pub fn read(corpora: &[Parallel], vocabulary: &Vocabulary, options: DatasetOptions) -> Result<Self> {
         let mut dataset = Self {
             pairs: Arc::default(),
             texts: Vec::new(),
@@ -94,21 +114,24 @@ impl Dataset {
             skipped: Skipped::default(),
         };
         let mut encoded = Encoded::default();
-        for (number, corpus) in corpora.iter().enumerate() {
-            let mut pairs = corpus.pairs()?;
-            let mut chunk: Vec<(u64, [Box<str>; 2])> = Vec::new();
-            while let Some(pair) = pairs.next_pair()? {
-                chunk.push((pair.line, [pair.source.into(), pair.target.into()]));
-                if chunk.len() == CHUNK {
-                    dataset.take(number, std::mem::take(&mut chunk), &mut encoded)?;
+        for (number, parallel) in corpora.iter().enumerate() {
+            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
+            for _ in 0..parallel.repeat {
+                let mut pairs = parallel.corpus.pairs()?;
+                let mut chunk: Vec<(u64, Text)> = Vec::new();
+                while let Some(pair) = pairs.next_pair()? {
+                    chunk.push((pair.line, Text { sides: [pair.source.into(), pair.target.into()], tag }));
+                    if chunk.len() == CHUNK {
+                        dataset.take(number, std::mem::take(&mut chunk), &mut encoded)?;
+                    }
                 }
+                dataset.take(number, chunk, &mut encoded)?;
             }
-            dataset.take(number, chunk, &mut encoded)?;
         }
         if encoded.lengths.is_empty() {
             let Skipped { empty, too_long, .. } = dataset.skipped;
             let names: Vec<String> =
-                corpora.iter().map(|corpus| corpus.source_path().display().to_string()).collect();
+                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
             return Err(Error::config(
                 names.join(", "),
                 format!("no pair that can be used ({empty} with an empty side, {too_long} too long)"),
@@ -120,23 +143,23 @@ impl Dataset {
         Ok(dataset)
     }
 
-    fn take(&mut self, corpus: usize, chunk: Vec<(u64, [Box<str>; 2])>, encoded: &mut Encoded) -> Result<()> {
+    fn take(&mut self, corpus: usize, chunk: Vec<(u64, Text)>, encoded: &mut Encoded) -> Result<()> {
         let ids = chunk
             .par_iter()
-            .map(|(_, [source, target])| self.vocabulary.encode(source, target))
+            .map(|(_, Text { sides: [source, target], tag })| self.vocabulary.encode([source, target], *tag))
             .collect::<Result<Vec<_>>>()?;
         let [_, end_id] = self.vocabulary.special_ids();
-        for ((line, texts), ids) in chunk.into_iter().zip(ids) {
+        for ((line, text), ids) in chunk.into_iter().zip(ids) {
             let longest = ids.iter().map(Vec::len).max().unwrap_or(0) + 1;
-            if ids.iter().any(Vec::is_empty) {
+            if ids[0].len() == usize::from(text.tag.is_some()) || ids[1].is_empty() {
                 self.skipped.empty += 1;
             } else if longest > self.options.max_length {
                 self.skipped.too_long += 1;
                 self.skipped.first_too_long.get_or_insert((corpus, line, longest));
             } else {
                 encoded.push(&ids, end_id);
-                if self.options.dropout > 0.0 {
-                    self.texts.push(texts);
+                if self.options.cuts_anew() {
+                    self.texts.push(text);
                 }
             }
         }
@@ -181,22 +204,27 @@ impl Dataset {
         Ok(EpochData { pairs, plan, pad_id })
     }
 
-    /// The pairs as BPE-dropout cuts them in one epoch; one that would get too long stays as it was.
+    /// The pairs as one epoch sees them; one that would get too long stays as it was.
     fn cut(&self, epoch: u64) -> Result<Encoded> {
-        let Self { options: DatasetOptions { max_length, dropout, seed }, .. } = *self;
+        let Self { options: DatasetOptions { max_length, dropout, augment: changes, seed }, .. } = *self;
         let numbers = Random::new(Random::new(seed ^ CUT_STREAM).stream(epoch).u64(0));
         let ids = self
             .texts
             .par_iter()
             .enumerate()
-            .map(|(index, [source, target])| {
-                let dropouts = [0, 1].map(|side| Dropout {
-                    probability: dropout,
-                    random: numbers.stream_pair(index as u64, side),
-                });
-                let ids = self.vocabulary.encode_with_dropout(source, target, dropouts)?;
+            .map(|(index, Text { sides: [source, target], tag })| {
+                let random = |purpose| numbers.stream_pair(index as u64, purpose);
+                let sides = [source.as_ref(), target.as_ref()];
+                let changed = augment(sides, changes, random(2));
+                let seen = changed.as_ref().map_or(sides, |[source, target]| [source, target]);
+                let ids = if dropout > 0.0 {
+                    let dropouts = [0, 1].map(|side| Dropout { probability: dropout, random: random(side) });
+                    self.vocabulary.encode_with_dropout(seen, *tag, dropouts)?
+                } else {
+                    self.vocabulary.encode(seen, *tag)?
+                };
                 let fits = ids.iter().all(|ids| ids.len() < max_length);
-                if fits { Ok(ids) } else { self.vocabulary.encode(source, target) }
+                if fits { Ok(ids) } else { self.vocabulary.encode(sides, *tag) }
             })
             .collect::<Result<Vec<_>>>()?;
         let mut encoded = Encoded::default();

@@ -255,7 +255,7 @@ mod tests {
     use polyhead_text::tokenizer::Kind;
 
     use super::*;
-    use crate::config::{Sides, TokenizerConfig};
+    use crate::config::{RunConfig, Sides, TokenizerConfig};
 
     /// Words of a small vocabulary, a table of four numbers each, and a file of vectors.
     struct Case {
@@ -272,7 +272,8 @@ mod tests {
             let corpus = Corpus::Tsv { path, source_column: 0, target_column: 1 };
             let config =
                 TokenizerConfig { kind: Kind::Word, vocab_size: 0, sides, ..TokenizerConfig::default() };
-            let vocabulary = Vocabulary::train(&config, &[corpus], folder.path()).unwrap();
+            let run = RunConfig { tokenizer: config, ..RunConfig::default() };
+            let vocabulary = Vocabulary::train(&run, &[corpus.into()], folder.path()).unwrap();
             let mut parameters = Parameters::default();
             let [source, target] = vocabulary.sizes();
             let named = match sides {

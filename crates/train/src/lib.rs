@@ -8,6 +8,7 @@
 //! Same config, same text, same machine → the same weights to the bit, whatever the number of threads, and whether or not
 //! the run was killed and resumed on the way.
 
+pub mod augment;
 pub mod average;
 pub mod checkpoint;
 pub mod config;
@@ -23,6 +24,7 @@ mod log;
 pub mod memory;
 pub mod metrics_file;
 mod model_folder;
+pub mod parallel;
 mod preparation;
 mod run;
 mod run_folder;

@@ -61,6 +61,18 @@ impl ModelFolder<'_> {
         })
     }
 
+    /// What a model of several languages has learned, as in `eng-tur`, in the order of its corpora.
+    fn directions(&self) -> Vec<String> {
+        let mut directions = Vec::new();
+        for [from, to] in self.run.data.train.iter().filter_map(|corpus| corpus.languages.as_ref()) {
+            let direction = format!("{from}-{to}");
+            if !directions.contains(&direction) {
+                directions.push(direction);
+            }
+        }
+        directions
+    }
+
     fn tokenizer(&self) -> Value {
         let mut map = Map::new();
         for (key, token) in
@@ -77,6 +89,10 @@ impl ModelFolder<'_> {
             if let Some(language) = language {
                 map.insert(key.into(), language.clone().into());
             }
+        }
+        let directions = self.directions();
+        if !directions.is_empty() {
+            map.insert("directions".into(), directions.into());
         }
         Value::Object(map)
     }

@@ -1,17 +1,18 @@
 //! Everything before the first step: corpora examined and read, a tokeniser, a model's sizes, memory forecast.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::Tie;
 use polyhead_text::batch::BatchOptions;
-use polyhead_text::corpus::Corpus;
 use polyhead_text::doctor::{CheckOptions, check};
 
-use crate::config::{RunConfig, resolve_model};
+use crate::config::{CorpusConfig, RunConfig, resolve_model};
 use crate::dataset::{Dataset, DatasetOptions};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
+use crate::parallel::Parallel;
 use crate::run_folder::Origin;
 use crate::validation::ValidationSet;
 use crate::vocabulary::Vocabulary;
@@ -36,22 +37,31 @@ pub(crate) enum Stage {
 
 /// The corpora of a config.
 pub(crate) struct Corpora {
-    train: Vec<Corpus>,
-    valid: Option<Corpus>,
+    train: Vec<Parallel>,
+    valid: Vec<Parallel>,
 }
 
 impl Corpora {
     pub(crate) fn new(config: &RunConfig) -> Result<Self> {
-        let train =
-            config.data.train.iter().map(|corpus| corpus.corpus("data.train")).collect::<Result<_>>()?;
-        let valid = config.data.valid.as_ref().map(|corpus| corpus.corpus("data.valid")).transpose()?;
-        Ok(Self { train, valid })
+        let read = |corpora: &[CorpusConfig], place: &str| {
+            corpora.iter().map(|corpus| Parallel::new(corpus, place)).collect::<Result<_>>()
+        };
+        let data = &config.data;
+        Ok(Self { train: read(&data.train, "data.train")?, valid: read(&data.valid, "data.valid")? })
     }
 
-    /// Looks all training text through; what makes it unreadable is an error.
+    /// Looks all training text through, each file once; what makes it unreadable is an error.
     pub(crate) fn examine(&self, tell: &mut dyn FnMut(&Event)) -> Result<()> {
-        for corpus in &self.train {
-            let options = CheckOptions { test: self.valid.clone(), ..CheckOptions::default() };
+        let mut seen = HashSet::new();
+        for Parallel { corpus, languages, .. } in &self.train {
+            let mut paths = [corpus.source_path(), corpus.target_path()];
+            paths.sort();
+            if !seen.insert(paths) {
+                continue;
+            }
+            let alike = self.valid.iter().find(|valid| valid.languages == *languages);
+            let test = alike.map(|valid| valid.corpus.clone());
+            let options = CheckOptions { test, ..CheckOptions::default() };
             let report = check(corpus, &options, &mut |_| {})?;
             let is_readable = report.is_readable();
             tell(&Event::Examined(Box::new(report)));
@@ -66,9 +76,10 @@ impl Corpora {
         Ok(())
     }
 
-    fn fingerprints(corpora: &[Corpus]) -> Result<Vec<Fingerprint>> {
-        let mut paths: Vec<&Path> =
-            corpora.iter().flat_map(|corpus| [corpus.source_path(), corpus.target_path()]).collect();
+    fn fingerprints(corpora: &[Parallel]) -> Result<Vec<Fingerprint>> {
+        let paths =
+            corpora.iter().flat_map(|Parallel { corpus, .. }| [corpus.source_path(), corpus.target_path()]);
+        let mut paths: Vec<&Path> = paths.collect();
         paths.dedup();
         paths.into_iter().map(Fingerprint::of).collect()
     }
@@ -96,12 +107,17 @@ impl Preparation {
             ));
         }
         let max_length = config.data.max_length.min(model.max_len).min(config.train.max_tokens);
-        let options = DatasetOptions { max_length, dropout: config.tokenizer.dropout, seed: config.seed };
+        let options = DatasetOptions {
+            max_length,
+            dropout: config.tokenizer.dropout,
+            augment: config.augment,
+            seed: config.seed,
+        };
         let data = Dataset::read(&corpora.train, &vocabulary, options)?;
         let limits = (model.max_len.min(config.train.max_tokens), config.train.max_tokens);
-        let valid = corpora.valid.as_ref();
-        let valid = valid.map(|corpus| ValidationSet::read(corpus, &vocabulary, &config.validation, limits));
-        let valid = valid.transpose()?;
+        let valid = (!corpora.valid.is_empty())
+            .then(|| ValidationSet::read(&corpora.valid, &vocabulary, &config.validation, limits))
+            .transpose()?;
         tell(&Event::Read {
             pairs: data.len(),
             tokens: data.tokens(),
@@ -113,7 +129,7 @@ impl Preparation {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: config.seed,
             train: Corpora::fingerprints(&corpora.train)?,
-            valid: Corpora::fingerprints(corpora.valid.as_slice())?,
+            valid: Corpora::fingerprints(&corpora.valid)?,
             tokenizer: tokenizer_files
                 .iter()
                 .filter(|path| path.exists())
@@ -151,5 +167,5 @@ fn new_vocabulary(
         return Ok(vocabulary);
     }
     tell(&Event::TrainingTokenizer);
-    Vocabulary::train(&config.tokenizer, &corpora.train, folder)
+    Vocabulary::train(config, &corpora.train, folder)
 }

@@ -197,7 +197,12 @@ fn differences(stored: &RunConfig, given: &RunConfig) -> Vec<String> {
         flatten(String::new(), &value, &mut keys);
         keys
     };
-    let (stored_keys, given_keys) = (flat(stored), flat(given));
+    let (mut stored_keys, mut given_keys) = (flat(stored), flat(given));
+    for (keys, config) in [(&mut stored_keys, stored), (&mut given_keys, given)] {
+        // Paths of corpora may differ, not what they are used for.
+        let uses = config.data.train.iter().map(|corpus| (&corpus.languages, corpus.repeat));
+        keys.insert("use of data.train".into(), format!("{:?}", uses.collect::<Vec<_>>()));
+    }
     // Where the fall of the rate ends with the run, its length matters.
     let falls =
         matches!(given.schedule.curve, Curve::Cosine | Curve::Linear) && given.schedule.total_steps.is_none();

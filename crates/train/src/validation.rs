@@ -11,12 +11,12 @@ use polyhead_models::transformer::Translator;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Device, Parameters, Tape};
 use polyhead_text::batch::{BatchOptions, Rounding};
-use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, SequenceErrorRate, Statistics, Tokenization};
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::config::{Metric, ValidationConfig};
 use crate::dataset::{Batch, Dataset, DatasetOptions, EpochData};
+use crate::parallel::Parallel;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
@@ -63,6 +63,8 @@ const PART: usize = 256;
 #[derive(Debug)]
 pub(crate) struct ValidationSet {
     batches: EpochData,
+    /// The languages written, and where the sources of each end.
+    parts: Vec<(Option<String>, usize)>,
     sources: Vec<String>,
     references: Vec<String>,
     config: ValidationConfig,
@@ -74,27 +76,32 @@ pub(crate) struct ValidationSet {
 
 impl ValidationSet {
     pub(crate) fn read(
-        corpus: &Corpus,
+        corpora: &[Parallel],
         vocabulary: &Vocabulary,
         config: &ValidationConfig,
         (max_length, max_tokens): (usize, usize),
     ) -> Result<Self> {
         let options = DatasetOptions { max_length, ..DatasetOptions::default() };
-        let dataset = Dataset::read(std::slice::from_ref(corpus), vocabulary, options)?;
-        let (mut sources, mut references) = (Vec::new(), Vec::new());
-        let mut pairs = corpus.pairs()?;
+        let dataset = Dataset::read(corpora, vocabulary, options)?;
+        let (mut parts, mut sources, mut references) = (Vec::new(), Vec::new(), Vec::new());
         let most = if config.max_pairs == 0 { usize::MAX } else { config.max_pairs };
-        while let Some(pair) = pairs.next_pair()? {
-            if sources.len() < most {
+        for Parallel { corpus, languages, .. } in corpora {
+            let mut pairs = corpus.pairs()?;
+            let end = sources.len().saturating_add(most);
+            while let Some(pair) = pairs.next_pair()?
+                && sources.len() < end
+            {
                 sources.push(pair.source.to_owned());
                 references.push(pair.target.to_owned());
             }
+            parts.push((languages.as_ref().map(|[_, to]| to.clone()), sources.len()));
         }
         let batches = dataset.epoch(BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
         let skipped = dataset.skipped().too_long + dataset.skipped().empty;
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
-        Ok(Self { batches, sources, references, config: config.clone(), tokenization, max_length, skipped })
+        let config = config.clone();
+        Ok(Self { batches, parts, sources, references, config, tokenization, max_length, skipped })
     }
 
     /// Pairs whose cross-entropy does not count, for they are empty or too long.
@@ -183,13 +190,16 @@ impl ValidationSet {
         };
         let texts: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let mut found = Vec::with_capacity(texts.len());
-        // In parts, so that a run can be stopped between them; they are the same in every run.
-        for part in texts.chunks(PART) {
-            if is_stopping() {
-                return Ok(None);
+        for (to, end) in &self.parts {
+            let options = TranslateOptions { to: to.clone(), ..options.clone() };
+            // In parts, so that a run can be stopped between them; they are the same in every run.
+            for part in texts[found.len()..*end].chunks(PART) {
+                if is_stopping() {
+                    return Ok(None);
+                }
+                let translations = engine.translate(part, &options)?;
+                found.extend(translations.iter().map(|translation| translation.best().text.clone()));
             }
-            let translations = engine.translate(part, &options)?;
-            found.extend(translations.iter().map(|translation| translation.best().text.clone()));
         }
         Ok(Some(found))
     }

@@ -2,16 +2,22 @@
 
 use std::path::Path;
 
-use polyhead_text::corpus::{Corpus, Pairs};
-use polyhead_text::tokenizer::{Dropout, Tokenizer, train};
+use polyhead_random::Random;
+use polyhead_text::corpus::Pairs;
+use polyhead_text::tokenizer::{Dropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
-use crate::config::{Sides, TokenizerConfig};
+use crate::augment::augment;
+use crate::config::{AugmentConfig, RunConfig, Sides};
+use crate::parallel::Parallel;
 use crate::{Error, Result};
 
 /// The file of a tokeniser for both languages.
 const BOTH: &str = "tokenizer.json";
 /// The files of one for each.
 const EACH: [&str; 2] = ["source.json", "target.json"];
+
+/// The stream of numbers that change text before a tokeniser learns on it.
+const TEXT_STREAM: u64 = 0x544F_4B45;
 
 /// Text to ids on both sides.
 #[derive(Debug, Clone)]
@@ -44,11 +50,16 @@ impl Vocabulary {
         Self::new(Tokenizer::load(path)?, None, path)
     }
 
-    /// Trained on all training text and written into `folder`.
-    pub fn train(config: &TokenizerConfig, corpora: &[Corpus], folder: &Path) -> Result<Self> {
+    /// Trained on all training text, as an epoch shows it, and written into `folder`.
+    pub fn train(run: &RunConfig, corpora: &[Parallel], folder: &Path) -> Result<Self> {
+        let config = &run.tokenizer;
+        let special = SpecialTokens { tags: Parallel::tags(corpora), ..SpecialTokens::default() };
         let learn = |sides: &[Side], name: &str| {
-            let options = if sides == [Side::Target] { config.target_options() } else { config.options() };
-            let tokenizer = train(Texts::new(corpora, sides), &options, &mut |_| {})?;
+            let own = if sides == [Side::Target] { config.target_options() } else { config.options() };
+            let options = TrainOptions { special: special.clone(), ..own };
+            let random = Random::new(run.seed ^ TEXT_STREAM);
+            let texts = Texts { augment: run.augment, random, ..Texts::new(corpora, sides) };
+            let tokenizer = train(texts, &options, &mut |_| {})?;
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
@@ -123,23 +134,41 @@ impl Vocabulary {
         self.target.as_ref().unwrap_or(&self.source)
     }
 
-    /// Ids of a pair, without end tokens.
-    pub(crate) fn encode(&self, source: &str, target: &str) -> Result<[Vec<u32>; 2]> {
-        Ok([self.source.encode(source)?.ids, self.target().encode_target(target)?.ids])
+    /// The id of a tag.
+    ///
+    /// # Errors
+    /// If the tokeniser does not know it.
+    pub fn tag_id(&self, tag: &str) -> Result<u32> {
+        self.source.id(tag).ok_or_else(|| {
+            Error::config(
+                "tokenizer",
+                format!("no {tag}, expected the tag of every language that is written"),
+                "leave tokenizer.file out, or give the tag to `polyhead tokenizer train --tag`",
+            )
+        })
+    }
+
+    /// Ids of a source and a target, without end tokens, the tag first.
+    pub(crate) fn encode(&self, [source, target]: [&str; 2], tag: Option<u32>) -> Result<[Vec<u32>; 2]> {
+        let source = self.source.encode(source)?.ids;
+        Ok([tagged(tag, source), self.target().encode_target(target)?.ids])
     }
 
     /// The same with merges left out.
     pub(crate) fn encode_with_dropout(
         &self,
-        source: &str,
-        target: &str,
+        [source, target]: [&str; 2],
+        tag: Option<u32>,
         dropouts: [Dropout; 2],
     ) -> Result<[Vec<u32>; 2]> {
-        Ok([
-            self.source.encode_with_dropout(source, &dropouts[0])?.ids,
-            self.target().encode_with_dropout(target, &dropouts[1])?.ids,
-        ])
+        let source = self.source.encode_with_dropout(source, &dropouts[0])?.ids;
+        Ok([tagged(tag, source), self.target().encode_with_dropout(target, &dropouts[1])?.ids])
     }
+}
+
+fn tagged(tag: Option<u32>, mut ids: Vec<u32>) -> Vec<u32> {
+    ids.splice(0..0, tag);
+    ids
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,17 +177,25 @@ enum Side {
     Target,
 }
 
-/// The texts of corpora, one after the other.
+/// The texts of corpora, one after the other, each as often as an epoch holds it.
 struct Texts<'a> {
-    corpora: std::slice::Iter<'a, Corpus>,
+    /// Those that are still to be read.
+    corpora: Vec<&'a Parallel>,
     sides: &'a [Side],
+    augment: AugmentConfig,
+    random: Random,
     open: Option<Pairs>,
     waiting: Vec<String>,
+    pairs: u64,
 }
 
 impl<'a> Texts<'a> {
-    fn new(corpora: &'a [Corpus], sides: &'a [Side]) -> Self {
-        Self { corpora: corpora.iter(), sides, open: None, waiting: Vec::new() }
+    fn new(corpora: &'a [Parallel], sides: &'a [Side]) -> Self {
+        let repeated =
+            corpora.iter().rev().flat_map(|parallel| std::iter::repeat_n(parallel, parallel.repeat));
+        let (augment, random) = (AugmentConfig::default(), Random::new(0));
+        let corpora = repeated.collect();
+        Self { corpora, sides, augment, random, open: None, waiting: Vec::new(), pairs: 0 }
     }
 }
 
@@ -172,14 +209,15 @@ impl Iterator for Texts<'_> {
             }
             match self.open.as_mut().map(Pairs::next_pair) {
                 Some(Ok(Some(pair))) => {
-                    self.waiting = self
-                        .sides
-                        .iter()
-                        .map(|side| if *side == Side::Source { pair.source } else { pair.target }.to_owned())
-                        .collect();
+                    let both = [pair.source, pair.target];
+                    let changed = augment(both, self.augment, self.random.stream(self.pairs));
+                    let [source, target] = changed.unwrap_or_else(|| both.map(str::to_owned));
+                    let text = |side: &Side| if *side == Side::Source { &source } else { &target };
+                    self.waiting = self.sides.iter().map(text).cloned().collect();
+                    self.pairs += 1;
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                Some(Ok(None)) | None => match self.corpora.next()?.pairs() {
+                Some(Ok(None)) | None => match self.corpora.pop()?.corpus.pairs() {
                     Ok(pairs) => self.open = Some(pairs),
                     Err(error) => return Some(Err(error)),
                 },

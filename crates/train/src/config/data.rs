@@ -21,15 +21,22 @@ pub struct DataConfig {
     /// Pairs to learn from: one corpus, or a list of several.
     #[serde(deserialize_with = "one_or_several")]
     pub train: Vec<CorpusConfig>,
-    /// Pairs to validate on, of which none may be in `train`.
-    pub valid: Option<CorpusConfig>,
+    /// Pairs to validate on, of which none may be in `train`: none, one corpus or several.
+    #[serde(deserialize_with = "one_or_several")]
+    pub valid: Vec<CorpusConfig>,
     /// Pairs with more tokens on a side are skipped, counted and named; 256.
     pub max_length: usize,
 }
 
 impl Default for DataConfig {
     fn default() -> Self {
-        Self { source_language: None, target_language: None, train: Vec::new(), valid: None, max_length: 256 }
+        Self {
+            source_language: None,
+            target_language: None,
+            train: Vec::new(),
+            valid: Vec::new(),
+            max_length: 256,
+        }
     }
 }
 
@@ -53,6 +60,11 @@ pub struct CorpusConfig {
     pub source_field: Option<String>,
     /// Its field with the target; `target`.
     pub target_field: Option<String>,
+    /// The languages of source and target, as in `["eng", "tur"]`, where one model learns several directions: a tag such as
+    /// `>>tur<<` before the source says what to write. None: there is one direction and no tag.
+    pub languages: Option<[String; 2]>,
+    /// How often an epoch holds every pair, so that a small corpus counts beside large ones; 1.
+    pub repeat: Option<usize>,
 }
 
 /// `{ … }` means a list of one corpus.
@@ -124,6 +136,17 @@ impl CorpusConfig {
             )),
         }
     }
+}
+
+/// `[augment]`: pairs changed in passing, anew in every epoch, so that a model stands what users write.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AugmentConfig {
+    /// Probability that the names and numbers which both sides of a pair share become placeholders (U+E000 to U+E003); 0. The
+    /// model learns to carry over what it cannot read, such as addresses.
+    pub keep: f64,
+    /// Probability that a pair loses its final full stop, and half of the time its source its first capital; 0.
+    pub bare: f64,
 }
 
 /// Whether both languages share one vocabulary.

@@ -11,7 +11,7 @@ mod model;
 mod read;
 mod sections;
 
-pub use data::{CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfig};
+pub use data::{AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfig};
 pub use model::{PRESETS, resolve_model};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
@@ -35,6 +35,8 @@ pub struct RunConfig {
     pub seed: u64,
     /// What is learned from, and what it is checked on.
     pub data: DataConfig,
+    /// What is changed about it in passing.
+    pub augment: AugmentConfig,
     /// How text becomes ids.
     pub tokenizer: TokenizerConfig,
     /// Sizes and choices of the model: a `preset`, and whatever differs from it.
@@ -59,6 +61,7 @@ impl Default for RunConfig {
             out: "run".into(),
             seed: 1,
             data: DataConfig::default(),
+            augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
             model: toml::Table::new(),
             embeddings: EmbeddingsConfig::default(),

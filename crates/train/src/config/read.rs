@@ -81,12 +81,19 @@ fn check(config: &RunConfig) -> Result<()> {
              polyhead init writes a whole config",
         ));
     }
-    for (key, number) in [("tokenizer.dropout", tokenizer.dropout), ("train.ema", f64::from(train.ema))] {
+    let shares = [
+        ("tokenizer.dropout", tokenizer.dropout),
+        ("augment.keep", config.augment.keep),
+        ("augment.bare", config.augment.bare),
+        ("train.ema", f64::from(train.ema)),
+    ];
+    for (key, number) in shares {
         if !(0.0..1.0).contains(&number) {
             return wrong(key, number.to_string(), "0 to below 1");
         }
     }
     check_numbers(config)?;
+    check_corpora(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
         return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
     }
@@ -112,7 +119,7 @@ fn check(config: &RunConfig) -> Result<()> {
         return wrong(key, "0".into(), "1 or more");
     }
     let ends = train.max_steps > 0 || train.max_epochs > 0 || train.max_minutes > 0.0;
-    if !ends && (config.validation.patience == 0 || config.data.valid.is_none()) {
+    if !ends && (config.validation.patience == 0 || config.data.valid.is_empty()) {
         return Err(Error::config(
             "train",
             "no end, expected train.max_steps, train.max_epochs, train.max_minutes, or data.valid with \
@@ -135,6 +142,31 @@ fn alone(config: &RunConfig) -> Option<(&'static str, &'static str, &'static str
     }
     let is_alone = embeddings.frozen && embeddings.init.is_none();
     is_alone.then_some(("embeddings.frozen", "true", "embeddings.init beside it"))
+}
+
+/// Corpora that do not go together.
+fn check_corpora(config: &RunConfig) -> Result<()> {
+    let all = || config.data.train.iter().chain(&config.data.valid);
+    if all().any(|corpus| corpus.repeat == Some(0)) {
+        return Err(Error::config("data", "repeat = 0, expected 1 or more", "leave the corpus out instead"));
+    }
+    let codes = || all().filter_map(|corpus| corpus.languages.as_ref()).flatten();
+    let is_code = |code: &String| code.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if let Some(code) = codes().find(|code| code.is_empty() || !is_code(code)) {
+        return Err(Error::config(
+            "data",
+            format!("languages with {code:?}, expected codes of letters"),
+            "for instance: languages = [\"eng\", \"tur\"]",
+        ));
+    }
+    if codes().next().is_some() && all().any(|corpus| corpus.languages.is_none()) {
+        return Err(Error::config(
+            "data",
+            "some corpora with languages and some without, expected all or none",
+            "a model that knows several languages must be told each time which one to write",
+        ));
+    }
+    Ok(())
 }
 
 /// Numbers that would train nonsense.

@@ -141,7 +141,7 @@ mod tests {
                     config.data.train[0].corpus("x").unwrap().source_path(),
                     Path::new("f/a\"\\b.tsv")
                 );
-                assert_eq!(config.data.valid.is_some(), valid.is_some());
+                assert_eq!(!config.data.valid.is_empty(), valid.is_some());
                 assert_eq!(config.data.target_language.as_deref(), Some("de"));
             }
         }

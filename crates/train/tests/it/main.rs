@@ -4,6 +4,7 @@
 mod card;
 mod embeddings;
 mod events;
+mod languages;
 mod repeat;
 mod toy;
 mod trouble;
