@@ -26,17 +26,22 @@ kind = "word"
 vocab_size = 0
 
 [model]
-preset = "tiny"
+d_model = 48
 n_layers = 1
+n_heads = 4
+d_ff = 96
+dropout = { embedding = 0.0, residual = 0.0, attention = 0.0, activation = 0.0 }
 
 [schedule]
-peak = 0.01
+curve = "cosine"
+peak = 0.004
 warmup_steps = 50
 
 [train]
 device = "cpu"
-max_tokens = 400
-max_steps = 1000
+max_tokens = 512
+label_smoothing = 0.0
+max_steps = 500
 "#;
 
 fn config(folder: &Path, text: &str) -> RunConfig {
@@ -46,12 +51,12 @@ fn config(folder: &Path, text: &str) -> RunConfig {
 #[test]
 fn a_tag_says_which_language_to_write() {
     let folder = tempfile::tempdir().unwrap();
-    toy::write_pairs(folder.path(), "train", 600, 1);
+    toy::write_pairs(folder.path(), "train", 1500, 1);
     toy::write_pairs(folder.path(), "valid", 30, 2);
     let config = config(folder.path(), CONFIG);
     let (outcome, events) = toy::run(&config, RunOptions::default(), 2);
     let read = events.iter().find(|event| event.starts_with("Read")).unwrap();
-    assert!(read.contains("pairs: 1800") && read.contains("valid: Some((60, 0))"), "{read}");
+    assert!(read.contains("pairs: 4500") && read.contains("valid: Some((60, 0))"), "{read}");
     let model = outcome.unwrap().folder.join("model");
     let settings = std::fs::read_to_string(model.join("tokenizer_config.json")).unwrap();
     assert!(settings.contains("\"dig-rev\"") && settings.contains("\"dig-dig\""), "{settings}");
@@ -73,7 +78,8 @@ fn a_run_does_not_go_on_with_other_shares() {
     let folder = tempfile::tempdir().unwrap();
     toy::write_pairs(folder.path(), "train", 50, 1);
     toy::write_pairs(folder.path(), "valid", 5, 2);
-    let short = CONFIG.replace("max_steps = 1000", "max_steps = 2");
+    let short =
+        CONFIG.replace("max_steps = 500", "max_steps = 2").replace("warmup_steps = 50", "warmup_steps = 1");
     toy::run(&config(folder.path(), &short), RunOptions::default(), 1).0.unwrap();
     let other = config(folder.path(), &short.replace("repeat = 2", "repeat = 3"));
     let resume = RunOptions { start: Start::Resume, ..RunOptions::default() };
