@@ -12,13 +12,19 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
+use crate::form::{Form, Restored};
 use crate::{Engine, Result};
 
 /// Where a part stands in its text and in the translation, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) source: Range<usize>,
-    pub(crate) target: Range<usize>,
+    /// Where its translation begins.
+    pub(crate) target: usize,
+    /// What the model wrote.
+    pub(crate) written: String,
+    /// What the model read in place of the source, and what became of what it wrote; none where both are as they are.
+    pub(crate) form: Option<(Form, Restored)>,
 }
 
 /// Pairs of a source word and a target word, by target words; `tag` stands before every source.
@@ -32,23 +38,30 @@ pub(crate) fn of_texts(
     let (source_words, target_words) = (words(source), words(target));
     let mut pairs = Vec::new();
     for place in places {
-        let pair = Pair {
-            engine,
-            tag,
-            source: &source[place.source.clone()],
-            target: &target[place.target.clone()],
-        };
-        let weights = pair.weights()?;
+        let read = place.form.as_ref().map_or(&source[place.source.clone()], |(form, _)| &form.text);
+        let weights = Pair { engine, tag, source: read, target: &place.written }.weights()?;
         let mut strengths = vec![vec![0.0; source_words.len()]; target_words.len()];
+        let source_word = |piece: &Range<usize>| {
+            let piece = place.form.as_ref().map_or(piece.clone(), |(form, _)| form.origin.map(piece));
+            word_at(&source_words, place.source.start, &piece)
+        };
         for (target_piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1)))
         {
-            let Some(target_word) = word_at(&target_words, place.target.start, target_piece) else {
-                continue;
-            };
+            let piece = place.form.as_ref();
+            let piece = piece.map_or(target_piece.clone(), |(_, restored)| restored.place.map(target_piece));
+            let Some(target_word) = word_at(&target_words, place.target, &piece) else { continue };
             for (source_piece, weight) in weights.source_spans.iter().zip(row) {
-                if let Some(source_word) = word_at(&source_words, place.source.start, source_piece) {
+                if let Some(source_word) = source_word(source_piece) {
                     strengths[target_word][source_word] += weight;
                 }
+            }
+        }
+        let copies = place.form.iter().flat_map(|(_, restored)| &restored.copies);
+        for (copied, there) in copies {
+            let from = overlapping(&source_words, place.source.start, copied);
+            // What is copied stands for itself, word by word.
+            for (source_word, target_word) in from.zip(overlapping(&target_words, place.target, there)) {
+                strengths[target_word][source_word] = f64::INFINITY;
             }
         }
         for (target_word, strengths) in strengths.iter().enumerate() {
@@ -59,6 +72,12 @@ pub(crate) fn of_texts(
         }
     }
     Ok(pairs)
+}
+
+/// The words that a range has a part of.
+fn overlapping(words: &[Range<usize>], offset: usize, range: &Range<usize>) -> Range<usize> {
+    let first = words.partition_point(|word| word.end <= offset + range.start);
+    first..words.partition_point(|word| word.start < offset + range.end).max(first)
 }
 
 /// Runs without white space.

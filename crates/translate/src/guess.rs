@@ -1,0 +1,98 @@
+//! The language of texts where nobody says it, and doubts about what is said.
+//!
+//! The lines of a file are mostly of one language, and short ones say little about theirs. Read in order, a line is taken
+//! for another language than those before it only if it is clear by itself. What comes later never changes a guess, so
+//! the same lines are guessed alike however they arrive.
+
+use polyhead_text::language::{Guess, Identifier};
+
+use crate::options::{Guessing, TranslateOptions};
+
+/// Bytes of the texts before a text that its guess looks at.
+pub(crate) const CONTEXT_BYTES: usize = 600;
+/// A text is of another language than those before it from this probability on.
+const CLEAR: f64 = 0.95;
+/// A text is of the very language that it is to be translated into from this probability on.
+const ALREADY: f64 = 0.8;
+/// A text is doubted to be of the language that was said from this probability of another on.
+const DOUBTED: f64 = 0.99;
+/// Letters without which a text is neither clear nor doubted.
+const FEWEST_LETTERS: usize = 12;
+
+/// What was found out about the language of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Nothing: no letters, or no reason to doubt.
+    None,
+    /// Its code, guessed.
+    Guess(String),
+    /// The code of another than was said.
+    Doubt(String),
+}
+
+/// Guesses the language of each text among `known`; `targets` are those that they are to be translated into.
+pub(crate) fn languages(
+    identifier: &Identifier,
+    texts: &[&str],
+    known: &[&str],
+    targets: &[Option<&str>],
+    options: &TranslateOptions,
+) -> Vec<Reading> {
+    let mut context = options.context.clone();
+    let mut guess = |(text, target): (&&str, &Option<&str>)| {
+        let own = identifier.identify_among(text, known);
+        let found = match (own, options.guessing) {
+            (Some(own), Guessing::InOrder) if !is_clear(&own, text, CLEAR) => {
+                let found = identifier.identify_among(&format!("{context}\n{text}"), known);
+                extend_context(&mut context, text);
+                found
+            }
+            (own, Guessing::InOrder) => {
+                extend_context(&mut context, text);
+                own
+            }
+            (own, Guessing::Each) => own,
+        };
+        found.map_or(Reading::None, |guess| Reading::Guess(likely(guess, *target)))
+    };
+    texts.iter().zip(targets).map(&mut guess).collect()
+}
+
+/// Texts that clearly are not in the language `from`.
+pub(crate) fn doubts(identifier: &Identifier, texts: &[&str], known: &[&str], from: &str) -> Vec<Reading> {
+    let doubt = |text: &&str| {
+        let guess = identifier.identify_among(text, known).filter(|guess| guess.code != from);
+        let clear = guess.filter(|guess| is_clear(guess, text, DOUBTED));
+        clear.map_or(Reading::None, |guess| Reading::Doubt(guess.code))
+    };
+    texts.iter().map(doubt).collect()
+}
+
+/// Adds a text to what comes before the next one.
+pub(crate) fn extend_context(context: &mut String, text: &str) {
+    if text.contains(char::is_alphabetic) {
+        context.push('\n');
+        context.push_str(text);
+        let mut start = context.len().saturating_sub(CONTEXT_BYTES);
+        while !context.is_char_boundary(start) {
+            start += 1;
+        }
+        context.drain(..start);
+    }
+}
+
+fn is_clear(guess: &Guess, text: &str, probability: f64) -> bool {
+    let letters = text.chars().filter(|letter| letter.is_alphabetic()).count();
+    guess.probability >= probability && letters >= FEWEST_LETTERS
+}
+
+/// The best guess. Who asks for a language has hardly a text of that language, so there the next best may be likelier.
+fn likely(guess: Guess, target: Option<&str>) -> String {
+    let is_doubtful = Some(guess.code.as_str()) == target && guess.probability < ALREADY;
+    let others = guess.others.iter().filter(|(code, _)| *code != guess.code);
+    let next = others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(code, _)| code.clone());
+    match next {
+        Some(next) if is_doubtful => next,
+        _ => guess.code,
+    }
+}
