@@ -23,7 +23,7 @@ impl Request<'_> {
                 places = found;
             }
         }
-        for place in places.iter().filter(|place| place.written.is_empty() && !place.source.is_empty()) {
+        for place in places.iter().filter(|place| place.is_empty() && !place.source.is_empty()) {
             let sentence = shortened(&document.text[place.source.clone()]);
             document.notes.push(Note::Empty { sentence });
         }
@@ -69,7 +69,13 @@ impl Request<'_> {
         let mut scores = Vec::new();
         for (index, part) in document.parts.iter().enumerate() {
             match part.found.get(rank).or(part.found.last()) {
-                None => candidate.text.push_str(part.sentence.text),
+                None => {
+                    if self.alphabet().n_placeholders() > 0 {
+                        places.push(place(document, part, None, &mut candidate.text));
+                    } else {
+                        candidate.text.push_str(part.sentence.text);
+                    }
+                }
                 Some(hypothesis) => {
                     let mut written = self.engine.decode(&hypothesis.ids)?;
                     if part.form.is_none() && self.alphabet().n_placeholders() > 0 {
@@ -79,7 +85,7 @@ impl Request<'_> {
                     candidate.log_probability += hypothesis.log_probability;
                     candidate.tokens += hypothesis.ids.len();
                     scores.push(hypothesis.score);
-                    places.push(place(document, part, written, &mut candidate.text));
+                    places.push(place(document, part, Some(written), &mut candidate.text));
                 }
             }
             candidate.text.push_str(part.sentence.separator);
@@ -93,16 +99,20 @@ impl Request<'_> {
     }
 }
 
-/// Adds what the model wrote for a part to `text`, with everything put back, and says where it stands.
-fn place(document: &Document<'_>, part: &Part<'_>, written: String, text: &mut String) -> Place {
+/// Adds what the model wrote for a part to `text`, with everything put back, and says where it stands; the sentence where
+/// the model did not see it.
+fn place(document: &Document<'_>, part: &Part<'_>, written: Option<String>, text: &mut String) -> Place {
     let start = text.len();
-    let source_start = part.sentence.text.as_ptr() as usize - document.text.as_ptr() as usize;
-    let form = part.form.as_ref().map(|form| (form.clone(), form.restore(part.sentence.text, &written)));
-    match &form {
-        Some((_, restored)) => text.push_str(&restored.text),
-        None => text.push_str(&written),
+    let sentence = part.sentence.text;
+    let source_start = sentence.as_ptr() as usize - document.text.as_ptr() as usize;
+    let form = part.form.as_ref().zip(written.as_ref());
+    let form = form.map(|(form, written)| (form.clone(), form.restore(sentence, written)));
+    match (&form, &written) {
+        (Some((_, restored)), _) => text.push_str(&restored.text),
+        (None, Some(written)) => text.push_str(written),
+        (None, None) => text.push_str(sentence),
     }
-    Place { source: source_start..source_start + part.sentence.text.len(), target: start, written, form }
+    Place { source: source_start..source_start + sentence.len(), target: start, written, form }
 }
 
 /// Notes what was kept and what was read in small letters.

@@ -91,7 +91,7 @@ impl Languages {
         let mut alike = self.targets.iter().filter(|language| is_same(&language.code, wanted));
         match (exact, alike.next(), alike.next()) {
             (Some(language), ..) | (None, Some(language), None) => Ok(Some(language)),
-            (None, None, _) => Err(unknown(to, &format!("the model knows {}", list(self.targets.iter())))),
+            (None, None, _) => Err(unknown(to, &self.names())),
             (None, Some(_), Some(_)) => {
                 let alike = self.targets.iter().filter(|language| is_same(&language.code, wanted));
                 Err(unknown(to, &format!("it may be any of {}", list(alike))))
@@ -106,8 +106,7 @@ impl Languages {
     pub fn check_source(&self, from: &str) -> Result<()> {
         let (known, wanted) = (self.known(), short(code(from).unwrap_or(from)));
         if !known.is_empty() {
-            let expected = || format!("the model knows {}", known.join(", "));
-            return if known.contains(&wanted.as_str()) { Ok(()) } else { Err(unknown(from, &expected())) };
+            return if known.contains(&wanted.as_str()) { Ok(()) } else { Err(unknown(from, &self.names())) };
         }
         match &self.from {
             Some(own) if !is_same(own, from) => {
@@ -115,6 +114,14 @@ impl Languages {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the model knows, for messages.
+    fn names(&self) -> String {
+        let known = self.known().into_iter().map(|code| format!("{} ({code})", name(code)));
+        let known: Vec<String> = known.collect();
+        let known = if known.is_empty() { list(self.targets.iter()) } else { known.join(", ") };
+        format!("the model knows {known}")
     }
 
     /// Whether the model was trained to translate so; codes of two letters.
@@ -214,7 +221,10 @@ mod tests {
         assert_eq!(["en", "de", "it"].map(|from| known.default_target(from)), [Some("tr"), Some("en"), None]);
         assert!(known.check_source("Turkish").is_ok());
         let error = known.check_source("spa").unwrap_err().to_string();
-        assert_eq!(error, "language \"spa\": the model knows en, de, tr, fr");
+        assert_eq!(
+            error,
+            "language \"spa\": the model knows English (en), German (de), Turkish (tr), French (fr)"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use polyhead_models::decode::Hypothesis;
 use polyhead_text::tokenizer::Encoding;
 
 use crate::alphabet::Alphabet;
+use crate::capitals::is_in_capitals;
 use crate::cut::cut;
 use crate::document::{Document, Part, Repetition};
 use crate::form::{Form, Languages};
@@ -93,22 +94,24 @@ impl<'a> Request<'a> {
         let Split { lead, sentences } = split(body);
         let mut document = Document::new(text, lead, leg);
         let n_sentences = sentences.len();
+        let mut n_cut = 0;
         let mut waiting: Vec<Sentence<'t>> = sentences.into_iter().rev().collect();
         while let Some(sentence) = waiting.pop() {
-            let kept = self.kept(sentence.text);
+            let kept = self.kept(sentence.text, leg);
             if !self.has_text(sentence.text, &kept) {
                 document.parts.push(Part::copied(sentence));
                 continue;
             }
             let form = self.form(sentence.text, &kept, leg);
-            let mut parts = self.before_too_many(sentence, form.as_ref());
-            let encoding = self.encode_form(sentence.text, form.as_ref())?;
-            if parts.len() == 1 {
-                parts = cut(sentence, &encoding, self.limit);
+            if let Some([first, rest]) = self.before_too_many(sentence, form.as_ref()) {
+                waiting.extend([rest, first]);
+                continue;
             }
+            let encoding = self.encode_form(sentence.text, form.as_ref())?;
+            let parts = cut(sentence, &encoding, self.limit);
             if parts.len() > 1 {
-                parts.reverse();
-                waiting.append(&mut parts);
+                n_cut += parts.len() - 1;
+                waiting.extend(parts.into_iter().rev());
                 continue;
             }
             self.add_unknown(sentence.text, &encoding, &mut document.unknown);
@@ -121,18 +124,21 @@ impl<'a> Request<'a> {
         if n_sentences > 1 {
             document.notes.push(Note::Split { sentences: n_sentences });
         }
-        if document.parts.len() > n_sentences {
-            document.notes.push(Note::Cut { parts: document.parts.len() });
+        if n_cut > 0 {
+            document.notes.push(Note::Cut { parts: n_sentences + n_cut });
         }
         Ok(document)
     }
 
     /// What a sentence keeps; nothing where the model has no placeholders.
-    fn kept(&self, sentence: &str) -> Vec<Kept> {
+    fn kept(&self, sentence: &str, leg: &Leg) -> Vec<Kept> {
         if self.alphabet().n_placeholders() == 0 {
             return Vec::new();
         }
-        kept::find(sentence, &|character| self.alphabet().has(character, &self.engine.tokenizers))
+        let has = |letter: char| self.alphabet().has(letter, &self.engine.tokenizers);
+        // Capitals are going to be read as small letters.
+        let is_lowered = leg.languages.is_some() && is_in_capitals(sentence);
+        kept::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)))
     }
 
     /// Whether there is something to translate.
@@ -154,13 +160,12 @@ impl<'a> Request<'a> {
     }
 
     /// A sentence that keeps more things than there are placeholders, in two parts.
-    fn before_too_many<'t>(&self, sentence: Sentence<'t>, form: Option<&Form>) -> Vec<Sentence<'t>> {
-        let first_too_many = form.and_then(|form| form.kept().get(self.alphabet().n_placeholders()));
-        let Some(kept) = first_too_many else { return vec![sentence] };
+    fn before_too_many<'t>(&self, sentence: Sentence<'t>, form: Option<&Form>) -> Option<[Sentence<'t>; 2]> {
+        let kept = form?.kept().get(self.alphabet().n_placeholders())?;
         let (head, rest) = sentence.text.split_at(kept.start);
         let text = head.trim_end();
         let first = Sentence { text, separator: &head[text.len()..] };
-        vec![first, Sentence { text: rest, separator: sentence.separator }]
+        Some([first, Sentence { text: rest, separator: sentence.separator }])
     }
 
     /// The ids of what the model reads, with places in the sentence.

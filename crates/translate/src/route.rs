@@ -139,13 +139,13 @@ impl Planner<'_> {
     /// The way of one text into `to`, if that is said.
     fn journey<'t>(&self, body: &'t str, to: Option<String>, reading: Reading) -> Result<Journey<'t>> {
         let mut journey = Journey { body, legs: Vec::new(), route: None, notes: Vec::new() };
-        let from = match (self.from, reading) {
-            (Some(from), Reading::Doubt(looks_like)) => {
-                journey.notes.push(Note::LooksLike { language: looks_like });
-                from.to_owned()
+        let (from, guessed) = match (self.from, reading) {
+            (Some(_), Reading::Doubt(code)) => {
+                journey.notes.push(Note::LooksLike { language: code.clone() });
+                (code, true)
             }
-            (Some(from), _) => from.to_owned(),
-            (None, Reading::Guess(code)) => code,
+            (Some(from), _) => (from.to_owned(), false),
+            (None, Reading::Guess(code)) => (code, true),
             // Without letters there is nothing to translate.
             (None, _) => return Ok(journey),
         };
@@ -155,7 +155,7 @@ impl Planner<'_> {
             let message = format!("no language to translate {} into", name(&from));
             return Err(Error::request(message, "choose one with --to"));
         };
-        let mut route = Route { from, to, through: None, guessed: self.from.is_none(), is_default };
+        let mut route = Route { from, to, through: None, guessed, is_default };
         if route.from == route.to {
             journey.notes.push(Note::Same { language: route.to.clone() });
         } else if self.languages.is_trained(&route.from, &route.to) {

@@ -70,7 +70,7 @@ pub enum Note {
         /// Its code.
         language: String,
     },
-    /// The text does not look like the language that it was said to be in.
+    /// The text clearly is of another language than it was said to be in, and was translated from that.
     LooksLike {
         /// The code of the language that it looks like.
         language: String,
@@ -142,7 +142,9 @@ impl std::fmt::Display for Note {
             Self::Cut { parts } => write!(f, "too long for the model: translated in {parts} parts"),
             Self::Through { language } => write!(f, "through {}", name(language)),
             Self::Same { language } => write!(f, "the text is {} already: left as it is", name(language)),
-            Self::LooksLike { language } => write!(f, "the text looks like {}", name(language)),
+            Self::LooksLike { language } => {
+                write!(f, "the text looks like {0}, and was taken for {0}", name(language))
+            }
             Self::Kept { things } => write!(f, "kept: {}", things.join(" ")),
             Self::Around { sentence } => {
                 write!(f, "{sentence:?} was translated in pieces, around what must be kept")
