@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod default_model;
 mod devices;
 mod init;
 mod killed;
