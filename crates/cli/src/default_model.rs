@@ -50,9 +50,13 @@ fn places(program: Option<&Path>) -> Vec<PathBuf> {
         places.push(own.join(FOLDER));
         places.extend(own.parent().map(|parent| parent.join(SHARED)));
     }
-    places.extend(folders.map(|folder| folder.join(FOLDER)));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    places.extend(source.map(|source| source.join(FOLDER)).filter(|place| !places.contains(place)));
+    let sources = folders.filter(|folder| folder.join("Cargo.toml").is_file());
+    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    for place in sources.chain(built_from).map(|source| source.join(FOLDER)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
     places
 }
 
@@ -118,11 +122,11 @@ mod embedded {
         .into())
     }
 
-    /// Writes the files unless they are there; the folder appears whole or not at all.
+    /// Writes the files unless they are there, byte by byte; the folder appears whole or not at all.
     fn unpacked(folder: &Path) -> std::io::Result<()> {
         let is_there = |folder: &Path| {
             let has = |(name, bytes): &(&str, &[u8])| {
-                folder.join(name).metadata().is_ok_and(|found| found.len() == bytes.len() as u64)
+                std::fs::read(folder.join(name)).is_ok_and(|found| found == *bytes)
             };
             FILES.iter().all(has)
         };
@@ -151,14 +155,13 @@ mod tests {
 
     #[test]
     fn the_nearest_place_comes_first() {
-        let places = places(Some(Path::new("x/target/release/polyhead")));
-        let expected = [
-            "x/target/release/models/default",
-            "x/target/share/polyhead/models/default",
-            "x/target/models/default",
-        ];
-        assert_eq!(places[..3], expected.map(PathBuf::from));
-        assert!(places.contains(&PathBuf::from("x/models/default")));
-        assert!(places.last().is_some_and(|last| last.is_absolute() && last.ends_with(FOLDER)));
+        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+        let below = |folder: &str| tree.join(folder).join(FOLDER);
+        let found = places(Some(&tree.join("target/release/polyhead")));
+        let shared = tree.join("target").join(SHARED);
+        assert_eq!(found, [below("target/release"), shared, tree.join(FOLDER)]);
+        let found = places(Some(Path::new("x/bin/polyhead")));
+        assert_eq!(found, [Path::new("x/bin").join(FOLDER), Path::new("x").join(SHARED), tree.join(FOLDER)]);
+        assert_eq!(places(None), [tree.join(FOLDER)]);
     }
 }

@@ -101,7 +101,7 @@ impl Form {
             let is_word = rest.starts_with(char::is_alphabetic);
             let length = rest.find(|letter: char| letter.is_alphabetic() != is_word).unwrap_or(rest.len());
             let (word, range) = (&rest[..length], at..at + length);
-            let touches = |neighbour: Option<char>| neighbour.is_some_and(|next| next.is_numeric());
+            let touches = |neighbour: Option<char>| neighbour.is_some_and(char::is_numeric);
             let is_code =
                 touches(rest[length..].chars().next()) || touches(sentence[..at].chars().next_back());
             if !is_word || is_code {
@@ -228,30 +228,20 @@ impl Mapping {
 
     /// What a range stands for; empty for an empty one.
     pub(crate) fn map(&self, span: &Range<usize>) -> Range<usize> {
-        let at = |place: usize| {
-            let index = self.0.partition_point(|(here, _)| here.end <= place);
-            self.0.get(index).or(self.0.last())
-        };
-        let Some((here, there)) = at(span.start) else { return 0..0 };
-        let is_equal = |(here, there): &(Range<usize>, Range<usize>)| here.len() == there.len();
-        let start = match at(span.start) {
-            Some(segment) if is_equal(segment) => {
-                there.start + (span.start.saturating_sub(here.start)).min(there.len())
-            }
-            _ => there.start,
-        };
-        if span.is_empty() {
-            return start..start;
+        let start = self.place(span.start, |there| there.start);
+        let end = if span.is_empty() { start } else { self.place(span.end - 1, |there| there.end) };
+        start..end.max(start)
+    }
+
+    /// What the byte at `at` stands for, of which `side` takes one end.
+    fn place(&self, at: usize, side: impl Fn(Range<usize>) -> usize) -> usize {
+        let index = self.0.partition_point(|(here, _)| here.end <= at);
+        let Some((here, there)) = self.0.get(index).or(self.0.last()) else { return 0 };
+        if here.len() != there.len() {
+            return side(there.clone());
         }
-        match at(span.end - 1) {
-            Some(segment) if is_equal(segment) => {
-                start
-                    ..(segment.1.start + (span.end - segment.0.start.min(span.end)).min(segment.1.len()))
-                        .max(start)
-            }
-            Some((_, there)) => start..there.end.max(start),
-            None => start..start,
-        }
+        let byte = there.start + at.saturating_sub(here.start);
+        side(byte.min(there.end)..(byte + 1).min(there.end))
     }
 }
 

@@ -38,11 +38,11 @@ pub(crate) fn languages(
     identifier: &Identifier,
     texts: &[&str],
     known: &[&str],
-    targets: &[Option<&str>],
+    targets: &[Option<String>],
     options: &TranslateOptions,
 ) -> Vec<Reading> {
     let mut context = options.context.clone();
-    let mut guess = |(text, target): (&&str, &Option<&str>)| {
+    let mut guess = |(text, target): (&&str, Option<&str>)| {
         let own = identifier.identify_among(text, known);
         let found = match (own, options.guessing) {
             (Some(own), Guessing::InOrder) if !is_clear(&own, text, CLEAR) => {
@@ -56,9 +56,9 @@ pub(crate) fn languages(
             }
             (own, Guessing::Each) => own,
         };
-        found.map_or(Reading::None, |guess| Reading::Guess(likely(guess, *target)))
+        found.map_or(Reading::None, |guess| Reading::Guess(likely(guess, target)))
     };
-    texts.iter().zip(targets).map(&mut guess).collect()
+    texts.iter().zip(targets.iter().map(Option::as_deref)).map(&mut guess).collect()
 }
 
 /// Texts that clearly are not in the language `from`.

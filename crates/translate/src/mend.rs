@@ -81,11 +81,12 @@ impl Request<'_> {
         kept.sort_by_key(|range| range.start);
         let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
         let mut at = 0;
-        for range in kept.into_iter().chain([text.len()..text.len()]) {
+        for range in kept {
             ranges.push((trimmed(text, at..range.start), true));
             at = range.end;
             ranges.push((trimmed(text, range), false));
         }
+        ranges.push((trimmed(text, at..text.len()), true));
         ranges.retain(|(range, _)| !range.is_empty());
         let mut prefix = part.job.as_ref().map(|job| job.prefix.clone());
         let mut parts = Vec::with_capacity(ranges.len());

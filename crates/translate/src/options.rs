@@ -130,7 +130,9 @@ impl TranslateOptions {
     /// Lets the next texts come after these, where languages are guessed in order.
     pub fn follow(&mut self, texts: &[&str]) {
         if self.guessing == Guessing::InOrder && self.from.is_none() {
-            texts.iter().for_each(|text| extend_context(&mut self.context, text));
+            for text in texts {
+                extend_context(&mut self.context, text);
+            }
         }
     }
 }

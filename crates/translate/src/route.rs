@@ -6,7 +6,7 @@ use polyhead_text::language::Identifier;
 use serde::Serialize;
 
 use crate::guess::{self, Reading};
-use crate::languages::{Languages, name, short};
+use crate::languages::{Language, Languages, name, short};
 use crate::options::{Mode, TranslateOptions};
 use crate::translation::Note;
 use crate::{Error, Result};
@@ -75,41 +75,29 @@ pub(crate) fn journeys<'t>(
     if let Some(from) = &options.from {
         languages.check_source(from)?;
     }
-    let tag = match &options.to {
-        Some(to) => languages.target(to)?.map(|language| (language.id, short(&language.code))),
-        None => None,
-    };
+    let asked = options.to.as_ref().map(|to| languages.target(to)).transpose()?.flatten();
     if options.mode == Mode::Raw {
         check_raw(languages, options)?;
-        let leg = Leg { tag: tag.map(|(id, _)| id), languages: None };
-        return Ok(texts.iter().map(|text| Journey::one(text, leg.clone())).collect());
+        return Ok(texts.iter().map(|text| Journey::one(text, asked)).collect());
     }
-    let tagged = texts.iter().map(|text| match languages.tag_of(text) {
-        Some((language, rest)) => (tag.clone().or_else(|| Some((language.id, short(&language.code)))), rest),
-        None => (tag.clone(), *text),
+    let tagged = texts.iter().map(|text| {
+        let (tag, body) = languages.tag_of(text).map_or((None, *text), |(tag, body)| (Some(tag), body));
+        (asked.or(tag), body)
     });
-    let tagged: Vec<(Option<(u32, String)>, &str)> = tagged.collect();
+    let tagged: Vec<(Option<&Language>, &str)> = tagged.collect();
     if languages.directions().is_empty() {
-        let journey = |(tag, body): (Option<(u32, String)>, &'t str)| {
-            Journey::one(body, Leg { tag: tag.map(|(id, _)| id), languages: None })
-        };
-        return Ok(tagged.into_iter().map(journey).collect());
+        return Ok(tagged.into_iter().map(|(tag, body)| Journey::one(body, tag)).collect());
     }
-    let known = languages.known();
-    let bodies: Vec<&str> = tagged.iter().map(|(_, body)| *body).collect();
+    let (targets, bodies): (Vec<Option<String>>, Vec<&str>) =
+        tagged.into_iter().map(|(tag, body)| (tag.map(|tag| short(&tag.code)), body)).unzip();
     let from = options.from.as_deref().map(short);
     let readings = match &from {
-        Some(from) => guess::doubts(Identifier::four(), &bodies, &known, from),
-        None => {
-            let targets: Vec<Option<&str>> =
-                tagged.iter().map(|(tag, _)| Some(tag.as_ref()?.1.as_str())).collect();
-            guess::languages(Identifier::four(), &bodies, &known, &targets, options)
-        }
+        Some(from) => guess::doubts(Identifier::four(), &bodies, &languages.known(), from),
+        None => guess::languages(Identifier::four(), &bodies, &languages.known(), &targets, options),
     };
-    let journeys = tagged.into_iter().zip(readings).map(|((tag, body), reading)| {
-        Planner { languages, from: from.as_deref() }.journey(body, tag.map(|(_, code)| code), reading)
-    });
-    journeys.collect()
+    let planner = Planner { languages, from: from.as_deref() };
+    let texts = bodies.into_iter().zip(targets).zip(readings);
+    texts.map(|((body, to), reading)| planner.journey(body, to, reading)).collect()
 }
 
 /// The model's own decoding knows one step.
@@ -124,7 +112,9 @@ fn check_raw(languages: &Languages, options: &TranslateOptions) -> Result<()> {
 }
 
 impl<'t> Journey<'t> {
-    fn one(body: &'t str, leg: Leg) -> Self {
+    /// One step, into the language of a tag.
+    fn one(body: &'t str, tag: Option<&Language>) -> Self {
+        let leg = Leg { tag: tag.map(|tag| tag.id), languages: None };
         Self { body, legs: vec![leg], route: None, notes: Vec::new() }
     }
 }
