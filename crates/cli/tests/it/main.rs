@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod detect;
 mod devices;
 mod init;
 mod killed;
