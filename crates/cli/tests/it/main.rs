@@ -4,6 +4,7 @@
 mod bench;
 mod data;
 mod default_model;
+mod detect;
 mod devices;
 mod init;
 mod killed;

@@ -171,7 +171,8 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], Fault> {
-        let taken = self.bytes[self.at..].get(..len).ok_or_else(|| Fault::damaged("a file that ends too early"))?;
+        let taken =
+            self.bytes[self.at..].get(..len).ok_or_else(|| Fault::damaged("a file that ends too early"))?;
         self.at += len;
         Ok(taken)
     }
@@ -185,4 +186,83 @@ fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(bytes);
     crc.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn small() -> Identifier {
+        let grams = Grams { letters: vec!['\'', 'é', 'ı'], max_n: 3, n_rows: 5 };
+        let codes = vec!["en".to_owned(), "pt-BR".to_owned()];
+        Identifier { codes, grams, scale: 0.25, weights: Cow::Owned((120..130).collect()) }
+    }
+
+    fn message(bytes: Vec<u8>) -> String {
+        decode(Cow::Owned(bytes), "f.ngrams".as_ref()).unwrap_err().to_string()
+    }
+
+    /// Behind a right checksum the reader has to find faults itself.
+    fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let sum = checksum(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.ngrams");
+        small().save(&path).unwrap();
+        assert_eq!(Identifier::load(&path).unwrap(), small());
+        assert_eq!(std::fs::read(&path).unwrap(), encode(&small()));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let good = encode(&small());
+        assert_eq!(
+            message(b"hello".to_vec()),
+            "f.ngrams: another kind of file, expected a language identifier"
+        );
+        let mut newer = good.clone();
+        newer[8] = 2;
+        assert!(message(newer).contains("version 2 of the form instead of 1"));
+        assert!(message(good[..10].to_vec()).contains("ends too early"));
+        let with = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            message(summed(bytes))
+        };
+        assert!(with(16, 0).contains("0 languages instead of 1 to 1000"));
+        assert!(with(24, 9).contains("9 characters in an n-gram instead of 1 to 8"));
+        assert!(with(28, 6).contains("10 bytes of weights instead of 12"));
+        assert!(with(35, 0xff).contains("a scale of -"));
+        assert!(with(20, 200).contains("ends too early"));
+    }
+
+    #[test]
+    fn every_changed_or_missing_byte_is_found() {
+        let good = encode(&small());
+        for at in 0..good.len() {
+            let mut changed = good.clone();
+            changed[at] ^= 0x10;
+            message(changed);
+            message(good[..at].to_vec());
+        }
+        message([good, vec![0]].concat());
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_brings_the_reader_down(tail in prop::collection::vec(any::<u8>(), 0..80), kept in 16_usize..40) {
+            let mut bytes = encode(&small());
+            bytes.truncate(kept);
+            bytes.extend(tail);
+            if let Ok(identifier) = decode(Cow::Owned(summed(bytes)), "f".as_ref()) {
+                identifier.identify("the été");
+            }
+        }
+    }
 }

@@ -93,3 +93,33 @@ fn finish(hash: u32) -> u32 {
     let hash = (hash ^ hash >> 15).wrapping_mul(0x846c_a68b);
     hash ^ hash >> 16
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n_grams(plain: &str, marked: &str, known: &str, max_n: usize) -> usize {
+        let word = Word { plain: plain.chars().collect(), marked: marked.chars().collect() };
+        let mut count = 0;
+        each_gram(&word, max_n, |c| known.contains(c), |_| count += 1);
+        count
+    }
+
+    #[test]
+    fn n_grams_are_those_of_the_padded_word() {
+        // a b | _a ab b_ | _ab ab_
+        assert_eq!(n_grams("ab", "ab", "ab", 3), 7 + 1);
+        // With the word as its longest n-gram it does not count as a whole besides.
+        assert_eq!(n_grams("ab", "ab", "ab", 4), 8);
+        // é | _é ét with ends: é, _é, ét, _ét, ét_ on top of the plain ones.
+        assert_eq!(n_grams("et", "ét", "eté", 4) - n_grams("et", "et", "eté", 4), 5);
+    }
+
+    #[test]
+    fn letters_that_are_not_known_say_nothing() {
+        assert_eq!(n_grams("xyz", "xyz", "ab", 5), 0);
+        // Of a x b: a, _a, b, b_.
+        assert_eq!(n_grams("axb", "axb", "ab", 5), 4);
+        assert_eq!(n_grams("a", "ã", "a", 5), n_grams("a", "a", "a", 5));
+    }
+}

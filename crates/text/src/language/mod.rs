@@ -61,7 +61,9 @@ impl Identifier {
     /// The built-in identifier of English, German, French and Turkish (`en`, `de`, `fr`, `tr`).
     pub fn four() -> &'static Self {
         static IDENTIFIER: OnceLock<Identifier> = OnceLock::new();
-        IDENTIFIER.get_or_init(|| file::decode(Cow::Borrowed(FOUR), "built in".as_ref()).expect("a test reads this file"))
+        IDENTIFIER.get_or_init(|| {
+            file::decode(Cow::Borrowed(FOUR), "built in".as_ref()).expect("a test reads this file")
+        })
     }
 
     /// Codes of the languages that it knows.
@@ -113,7 +115,8 @@ impl Identifier {
         }
         let unit = f64::from(self.scale) / (n_grams as f64).sqrt();
         let scores = self.codes.iter().zip(&sums).filter(|(code, _)| counts(code));
-        let mut ranked: Vec<(String, f64)> = scores.map(|(code, &sum)| (code.clone(), sum as f64 * unit)).collect();
+        let mut ranked: Vec<(String, f64)> =
+            scores.map(|(code, &sum)| (code.clone(), sum as f64 * unit)).collect();
         // Equal scores stay in the order of the codes.
         ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let best = ranked.first()?.1;
@@ -123,5 +126,105 @@ impl Identifier {
         }
         let (code, probability) = ranked.remove(0);
         Some(Guess { code, probability, others: ranked })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code(text: &str) -> String {
+        Identifier::four().identify(text).expect("letters").code
+    }
+
+    #[test]
+    fn short_texts_are_told_apart() {
+        for (expected, texts) in [
+            (
+                "en",
+                [
+                    "The cat ate the mouse.",
+                    "I AM A STUDENT",
+                    "Where is it?",
+                    "thanks",
+                    "We went to the river bank.",
+                ],
+            ),
+            (
+                "de",
+                ["Ich bin Student.", "WIE GEHT ES DIR?", "schoen", "Guten Morgen", "Die Straße war zu breit"],
+            ),
+            (
+                "fr",
+                ["Je suis étudiant", "je suis etudiant", "L’ANIMAL ÉTAIT FATIGUÉ", "merci", "Où est-elle ?"],
+            ),
+            ("tr", ["Kedi fareyi yedi.", "Isik nerede?", "IŞIK", "SEN NEREDESIN", "tesekkurler"]),
+        ] {
+            for text in texts {
+                assert_eq!(code(text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_and_digits_do_not_sway() {
+        let guess = |text: &str| Identifier::four().identify(text);
+        let plain = guess("Kedi geldi");
+        assert_eq!(
+            guess("Kedi 12 https://www.example.com/the/english/page the.cat@which.example.org mp3 geldi 3.5"),
+            plain
+        );
+        assert_eq!(guess("KEDI GELDI!"), plain);
+        for nothing in ["", " ", "12:30", "?!", "🙂", "https://example.com/hello", "me@example.com", "漢字"]
+        {
+            assert_eq!(guess(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn only_asked_languages_come_into_question() {
+        let four = Identifier::four();
+        let guess = four.identify_among("Kedi fareyi yedi.", &["fr", "de"]).expect("letters");
+        assert_eq!(guess.others.len(), 1);
+        assert!(["fr", "de"].contains(&guess.code.as_str()), "{guess:?}");
+        assert_eq!(four.identify_among("the", &["de"]).expect("letters").probability, 1.0);
+        assert_eq!(four.identify_among("the", &["xx"]), None);
+        assert!(four.check_codes(&["tr", "en"]).is_ok());
+        let error = four.check_codes(&["en", "xx"]).unwrap_err().to_string();
+        assert_eq!(error, "languages: \"xx\", expected some of en, de, fr, tr");
+    }
+
+    #[test]
+    fn the_built_in_file_is_small() {
+        assert!(FOUR.len() <= 150_000, "{}", FOUR.len());
+        assert_eq!(Identifier::four().codes().collect::<Vec<_>>(), ["en", "de", "fr", "tr"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_probabilities_that_add_up(text in any::<String>()) {
+            let four = Identifier::four();
+            let guess = four.identify(&text);
+            prop_assert_eq!(&guess, &four.identify(&text));
+            if let Some(Guess { probability, others, .. }) = guess {
+                let all: Vec<f64> = std::iter::once(probability).chain(others.iter().map(|(_, p)| *p)).collect();
+                prop_assert!(all.is_sorted_by(|a, b| a >= b) && all.iter().all(|p| (0.0..=1.0).contains(p)), "{:?}", all);
+                prop_assert!((all.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+
+        #[test]
+        fn letters_give_a_guess(text in "[A-Za-zéüşı ,!]{0,20}") {
+            let has_letters = text.chars().any(char::is_alphabetic);
+            prop_assert_eq!(Identifier::four().identify(&text).is_some(), has_letters);
+        }
+
+        #[test]
+        fn case_and_order_of_words_do_not_matter(words in prop::collection::vec("[a-z]{1,9}", 1..6)) {
+            let four = Identifier::four();
+            let turned: Vec<String> = words.iter().rev().map(|word| word.to_uppercase()).collect();
+            prop_assert_eq!(four.identify(&words.join(" ")), four.identify(&turned.join(", ")));
+        }
     }
 }

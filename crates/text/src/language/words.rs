@@ -55,7 +55,10 @@ fn words_of(letters: impl Iterator<Item = char>, word: &mut Word, found: &mut im
             push(c, word);
         } else if c.is_numeric() {
             has_digit = true;
-        } else if is_apostrophe(c) && !word.plain.is_empty() && letters.peek().is_some_and(|c| c.is_alphabetic()) {
+        } else if is_apostrophe(c)
+            && !word.plain.is_empty()
+            && letters.peek().is_some_and(|c| c.is_alphabetic())
+        {
             word.plain.push('\'');
             word.marked.push('\'');
         } else {
@@ -114,7 +117,8 @@ fn is_address(token: &str) -> bool {
     let is_name = |at: usize| {
         token.is_ascii() && is_inside(at) && token[at + 1..].starts_with(|c: char| c.is_ascii_lowercase())
     };
-    token.match_indices('@').any(|(at, _)| is_inside(at)) || token.match_indices('.').any(|(at, _)| is_name(at))
+    token.match_indices('@').any(|(at, _)| is_inside(at))
+        || token.match_indices('.').any(|(at, _)| is_name(at))
 }
 
 #[cfg(test)]
@@ -134,11 +138,10 @@ mod tests {
     #[test]
     fn case_goes_and_accents_are_kept_apart() {
         let pair = |plain: &str, marked: &str| (plain.to_owned(), marked.to_owned());
-        assert_eq!(words("Je suis ÉTUDIANT."), [
-            pair("je", "je"),
-            pair("suis", "suis"),
-            pair("etudiant", "étudiant")
-        ]);
+        assert_eq!(
+            words("Je suis ÉTUDIANT."),
+            [pair("je", "je"), pair("suis", "suis"), pair("etudiant", "étudiant")]
+        );
         assert_eq!(words("Groß, GROSS"), [pair("gross", "groß"), pair("gross", "gross")]);
         assert_eq!(words("e\u{301}te\u{301}"), words("été"));
     }
@@ -160,8 +163,9 @@ mod tests {
 
     #[test]
     fn apostrophes_join_letters_only() {
-        assert_eq!(plain("l’homme don't 'yes' 1980'lerde end.Start"), [
-            "l'homme", "don't", "yes", "lerde", "end", "start"
-        ]);
+        assert_eq!(
+            plain("l’homme don't 'yes' 1980'lerde end.Start"),
+            ["l'homme", "don't", "yes", "lerde", "end", "start"]
+        );
     }
 }
