@@ -160,8 +160,11 @@ mod tests {
         let found = places(Some(&tree.join("target/release/polyhead")));
         let shared = tree.join("target").join(SHARED);
         assert_eq!(found, [below("target/release"), shared, tree.join(FOLDER)]);
-        let found = places(Some(Path::new("x/bin/polyhead")));
-        assert_eq!(found, [Path::new("x/bin").join(FOLDER), Path::new("x").join(SHARED), tree.join(FOLDER)]);
+        let found = places(Some(Path::new("/x/bin/polyhead")));
+        assert_eq!(
+            found,
+            [Path::new("/x/bin").join(FOLDER), Path::new("/x").join(SHARED), tree.join(FOLDER)]
+        );
         assert_eq!(places(None), [tree.join(FOLDER)]);
     }
 }

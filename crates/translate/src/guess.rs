@@ -4,8 +4,9 @@
 //! for another language than those before it only if it is clear by itself. What comes later never changes a guess, so
 //! the same lines are guessed alike however they arrive.
 //!
-//! What is said is doubted only where the text leaves no doubt: of 24,000 sentences of Tatoeba none is taken for another
-//! language so, and a model that reads a language which it does not expect writes a mixture.
+//! What is said is doubted only where the text leaves no doubt, for a model that reads a language which it does not expect
+//! writes a mixture. Of 28,000 sentences of Tatoeba and FLORES none is doubted wrongly, of 30,000 of WMT's news 9, most of
+//! them lists of names.
 
 use polyhead_text::language::{Guess, Identifier};
 
@@ -19,8 +20,10 @@ const CLEAR: f64 = 0.95;
 const ALREADY: f64 = 0.8;
 /// A text is doubted to be of the language that was said from this probability of another on.
 const DOUBTED: f64 = 0.99;
-/// Letters without which a text is neither clear nor doubted.
-const FEWEST_LETTERS: usize = 12;
+/// Letters without which a text is not clear.
+const CLEAR_LETTERS: usize = 12;
+/// Letters without which a text is not doubted.
+const DOUBTED_LETTERS: usize = 20;
 
 /// What was found out about the language of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub(crate) fn languages(
     let mut guess = |(text, target): (&&str, Option<&str>)| {
         let own = identifier.identify_among(text, known);
         let found = match (own, options.guessing) {
-            (Some(own), Guessing::InOrder) if !is_clear(&own, text, CLEAR) => {
+            (Some(own), Guessing::InOrder) if !is_sure(&own, CLEAR, text, CLEAR_LETTERS) => {
                 let found = identifier.identify_among(&format!("{context}\n{text}"), known);
                 extend_context(&mut context, text);
                 found
@@ -65,7 +68,7 @@ pub(crate) fn languages(
 pub(crate) fn doubts(identifier: &Identifier, texts: &[&str], known: &[&str], from: &str) -> Vec<Reading> {
     let doubt = |text: &&str| {
         let guess = identifier.identify_among(text, known).filter(|guess| guess.code != from);
-        let clear = guess.filter(|guess| is_clear(guess, text, DOUBTED));
+        let clear = guess.filter(|guess| is_sure(guess, DOUBTED, text, DOUBTED_LETTERS));
         clear.map_or(Reading::None, |guess| Reading::Doubt(guess.code))
     };
     texts.iter().map(doubt).collect()
@@ -84,9 +87,9 @@ pub(crate) fn extend_context(context: &mut String, text: &str) {
     }
 }
 
-fn is_clear(guess: &Guess, text: &str, probability: f64) -> bool {
-    let letters = text.chars().filter(|letter| letter.is_alphabetic()).count();
-    guess.probability >= probability && letters >= FEWEST_LETTERS
+fn is_sure(guess: &Guess, probability: f64, text: &str, letters: usize) -> bool {
+    guess.probability >= probability
+        && text.chars().filter(|letter| letter.is_alphabetic()).count() >= letters
 }
 
 /// The best guess. Who asks for a language has hardly a text of that language, so there the next best may be likelier.

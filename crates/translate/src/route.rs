@@ -130,9 +130,11 @@ impl Planner<'_> {
     fn journey<'t>(&self, body: &'t str, to: Option<String>, reading: Reading) -> Result<Journey<'t>> {
         let mut journey = Journey { body, legs: Vec::new(), route: None, notes: Vec::new() };
         let (from, guessed) = match (self.from, reading) {
-            (Some(_), Reading::Doubt(code)) => {
-                journey.notes.push(Note::LooksLike { language: code.clone() });
-                (code, true)
+            (Some(said), Reading::Doubt(code)) => {
+                // Who names both languages wants a translation.
+                let is_believed = to.as_ref() != Some(&code);
+                journey.notes.push(Note::LooksLike { language: code.clone(), is_believed });
+                if is_believed { (code, true) } else { (said.to_owned(), false) }
             }
             (Some(from), _) => (from.to_owned(), false),
             (None, Reading::Guess(code)) => (code, true),

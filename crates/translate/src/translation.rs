@@ -70,10 +70,12 @@ pub enum Note {
         /// Its code.
         language: String,
     },
-    /// The text clearly is of another language than it was said to be in, and was translated from that.
+    /// The text clearly is of another language than it was said to be in.
     LooksLike {
         /// The code of the language that it looks like.
         language: String,
+        /// Whether it was translated from that; not where it looks like the one that was asked for.
+        is_believed: bool,
     },
     /// What went through unchanged: addresses, emoji, numbers, what the model cannot spell.
     Kept {
@@ -142,8 +144,11 @@ impl std::fmt::Display for Note {
             Self::Cut { parts } => write!(f, "too long for the model: translated in {parts} parts"),
             Self::Through { language } => write!(f, "through {}", name(language)),
             Self::Same { language } => write!(f, "the text is {} already: left as it is", name(language)),
-            Self::LooksLike { language } => {
+            Self::LooksLike { language, is_believed: true } => {
                 write!(f, "the text looks like {0}, and was taken for {0}", name(language))
+            }
+            Self::LooksLike { language, is_believed: false } => {
+                write!(f, "the text looks like {}", name(language))
             }
             Self::Kept { things } => write!(f, "kept: {}", things.join(" ")),
             Self::Around { sentence } => {

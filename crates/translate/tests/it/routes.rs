@@ -102,7 +102,15 @@ fn languages_are_guessed_and_chosen() {
     // What is said is doubted where the text is clear, and only there.
     assert_eq!(route(german, Some("en"), Some("fr")), "from German (guessed), into French");
     let doubted = translate(&engine, german, &options(Some("en"), Some("fr")));
-    assert!(doubted.notes.contains(&Note::LooksLike { language: "de".into() }), "{:?}", doubted.notes);
+    assert!(
+        doubted.notes.contains(&Note::LooksLike { language: "de".into(), is_believed: true }),
+        "{:?}",
+        doubted.notes
+    );
+    assert_eq!(
+        route("Komşumuz bugün bahçede kitap okuyor.", Some("en"), Some("tr")),
+        "from English, into Turkish"
+    );
     assert_eq!(route("Garten", Some("en"), Some("tr")), "from English, into Turkish");
 }
 
