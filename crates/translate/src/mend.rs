@@ -1,11 +1,13 @@
 //! Nothing is lost: what the model did not carry over is kept by a second or third way.
 //!
 //! A number that is missing in the translation is kept as an address is. Where the model loses or doubles a placeholder
-//! in every hypothesis, what stands around the kept things is translated by itself and joined with them.
+//! in every hypothesis, what stands around the kept things is translated by itself and joined with them. A sentence whose
+//! translation finds no end is translated in halves.
 
 use std::ops::Range;
 
 use crate::Result;
+use crate::cut::cut;
 use crate::document::{Document, Part};
 use crate::form::Form;
 use crate::kept::{Kept, Kind};
@@ -14,6 +16,13 @@ use crate::request::Request;
 use crate::route::Leg;
 use crate::split::Sentence;
 use crate::translation::{Note, shortened};
+
+/// A translation has fewer tokens than this many times those of its source,
+const LONGEST_SHARE: usize = 4;
+/// and this many.
+const LONGEST_BESIDES: usize = 32;
+/// A part of fewer tokens is not cut.
+const FEWEST_TO_CUT: usize = 16;
 
 impl Request<'_> {
     /// Sets right what is lost in a text; whether parts wait to be decoded again.
@@ -27,15 +36,55 @@ impl Request<'_> {
                 document.parts.extend(pieces);
                 continue;
             }
+            if self.is_endless(&part) {
+                let halves = self.halves(&part, document.leg)?;
+                if halves.len() > 1 {
+                    is_changed = true;
+                    document.notes.push(Note::Halved { sentence: shortened(part.sentence.text) });
+                    document.parts.extend(halves);
+                    continue;
+                }
+            }
             let lost = self.lost_numbers(&part)?;
             if lost.is_empty() {
                 document.parts.push(part);
                 continue;
             }
             is_changed = true;
-            document.parts.push(self.keeping(part, &lost, document.leg)?);
+            let part = self.keeping(part, &lost, document.leg)?;
+            if part.form.as_ref().is_some_and(|form| form.n_kept() > self.alphabet().n_placeholders()) {
+                document.parts.extend(self.pieces(&part, document.leg)?);
+            } else {
+                document.parts.push(part);
+            }
         }
         Ok(is_changed)
+    }
+
+    /// Whether the best translation of a part is far longer than any that is right, and the part can be cut.
+    fn is_endless(&self, part: &Part<'_>) -> bool {
+        let (Some(job), Some(best)) = (&part.job, part.found.first()) else { return false };
+        let limit = self.search.max_length().min(LONGEST_SHARE * job.source.len() + LONGEST_BESIDES);
+        self.options.max_length.is_none() && best.ids.len() >= limit && job.source.len() >= FEWEST_TO_CUT
+    }
+
+    /// A part in two, at a clause if it can be.
+    fn halves<'t>(&self, part: &Part<'t>, leg: &Leg) -> Result<Vec<Part<'t>>> {
+        let encoding = self.encode_form(part.sentence.text, part.form.as_ref())?;
+        let mut prefix = part.job.as_ref().map(|job| job.prefix.clone());
+        let mut halves = Vec::new();
+        for sentence in cut(part.sentence, &encoding, encoding.len().div_ceil(2)) {
+            let kept = self.kept(sentence.text, leg);
+            if !self.has_text(sentence.text, &kept) {
+                halves.push(Part::copied(sentence));
+                continue;
+            }
+            let form = self.form(sentence.text, &kept, leg);
+            let mut job = self.job(self.encode_form(sentence.text, form.as_ref())?.ids, leg);
+            job.prefix = prefix.take().unwrap_or_default();
+            halves.push(Part::new(sentence, form, job));
+        }
+        Ok(halves)
     }
 
     /// The numbers of a part that its best hypothesis lacks.

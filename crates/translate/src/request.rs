@@ -131,7 +131,7 @@ impl<'a> Request<'a> {
     }
 
     /// What a sentence keeps; nothing where the model has no placeholders.
-    fn kept(&self, sentence: &str, leg: &Leg) -> Vec<Kept> {
+    pub(crate) fn kept(&self, sentence: &str, leg: &Leg) -> Vec<Kept> {
         if self.alphabet().n_placeholders() == 0 {
             return Vec::new();
         }

@@ -87,6 +87,11 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
+    /// The translation of a sentence found no end, so it was translated in halves.
+    Halved {
+        /// The sentence, shortened.
+        sentence: String,
+    },
     /// Sentences in capitals were read in small letters.
     Capitals {
         /// How many.
@@ -153,6 +158,9 @@ impl std::fmt::Display for Note {
             Self::Kept { things } => write!(f, "kept: {}", things.join(" ")),
             Self::Around { sentence } => {
                 write!(f, "{sentence:?} was translated in pieces, around what must be kept")
+            }
+            Self::Halved { sentence } => {
+                write!(f, "the translation of {sentence:?} found no end: translated in halves")
             }
             Self::Capitals { sentences } => {
                 write!(f, "{sentences} sentences in capitals, read in small letters")

@@ -77,6 +77,24 @@ fn what_has_nothing_to_translate_never_meets_the_model() {
 }
 
 #[test]
+fn more_numbers_than_placeholders_are_kept() {
+    let found = translate("the cat ate 123 the 456 cat 789 ate 234 the 567 mouse @tom");
+    for number in ["123", "456", "789", "234", "567", "@tom"] {
+        assert!(found.text().contains(number), "{found:?}");
+    }
+}
+
+#[test]
+fn what_finds_no_end_is_halved() {
+    let (from, to) = (Some("en".into()), Some("de".into()));
+    let options = TranslateOptions { from, to, beam_size: Some(1), ..TranslateOptions::default() };
+    let text = "the cat ate the mouse @tom , ".repeat(4);
+    let found = engine().translate(&[&text], &options).unwrap().remove(0);
+    assert!(found.notes.iter().any(|note| matches!(note, Note::Halved { .. })), "{:?}", found.notes);
+    assert_eq!(found.text().matches("@tom").count(), 4);
+}
+
+#[test]
 fn what_is_copied_stands_for_itself() {
     let found = translate("😀 the cat https://x.org");
     let target: Vec<&str> = found.text().split_whitespace().collect();
