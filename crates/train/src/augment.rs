@@ -7,11 +7,9 @@
 use std::ops::Range;
 
 use polyhead_random::Random;
+use polyhead_translate::PLACEHOLDERS;
 
 use crate::config::AugmentConfig;
-
-/// The placeholders: private-use characters, which no text means anything by.
-pub const PLACEHOLDERS: [char; 4] = ['\u{E000}', '\u{E001}', '\u{E002}', '\u{E003}'];
 
 /// Letters of the shortest name that is kept: shorter words are alike by chance.
 const SHORTEST_NAME: usize = 3;

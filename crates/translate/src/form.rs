@@ -14,7 +14,7 @@ use crate::capitals::{capitalised, is_in_capitals, upper, usual};
 use crate::kept::{Kept, Kind};
 
 /// Placeholders of the first, second, … kept thing of a sentence, as models are trained with them.
-pub(crate) const PLACEHOLDERS: [char; 4] = ['\u{e000}', '\u{e001}', '\u{e002}', '\u{e003}'];
+pub const PLACEHOLDERS: [char; 4] = ['\u{e000}', '\u{e001}', '\u{e002}', '\u{e003}'];
 
 /// The languages of a sentence and of its translation, as two-letter codes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -67,7 +67,8 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
         let is_foreign = text[..word].chars().any(|letter| letter.is_alphabetic() && !is_known(letter));
         return (word, is_foreign.then_some(Kind::Foreign));
     }
-    let is_plain = first.is_ascii() || first.is_whitespace() || first.is_control() || is_known(first);
+    let is_usual = first.is_ascii_digit() || ".,;:!?'\"()-".contains(first);
+    let is_plain = is_usual || first.is_whitespace() || first.is_control() || is_known(first);
     let is_kept = is_private(first) || !is_plain;
     (first.len_utf8(), is_kept.then_some(Kind::Symbol))
 }

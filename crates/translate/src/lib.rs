@@ -52,6 +52,7 @@ mod translation;
 
 pub use engine::{Engine, LoadOptions};
 pub use error::{Error, Result};
+pub use form::PLACEHOLDERS;
 pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
 pub use route::Route;
 pub use translation::{Candidate, Note, Translation};
