@@ -202,6 +202,15 @@ impl Parameters {
         }
     }
 
+    /// Makes prepared weights arrays again, as a device takes them that does not compute with prepared ones.
+    pub fn unprepare(&mut self) {
+        for entry in &mut self.entries {
+            if let Value::Prepared(prepared) = &entry.value {
+                entry.value = Value::Tensor(prepared.to_tensor());
+            }
+        }
+    }
+
     /// Its prepared form, if it has one.
     pub fn prepared(&self, id: ParameterId) -> Option<&Prepared> {
         match &self.entries[id.0].value {
@@ -363,6 +372,27 @@ mod tests {
         for (id, (mean, deviation)) in ids.into_iter().zip(expected) {
             let found = moments(id);
             assert!((found.0 - mean).abs() < 0.03 && (found.1 - deviation).abs() < 0.02, "{id:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn prepared_weights_become_arrays_again() {
+        let mut parameters = Parameters::default();
+        let id = parameters.declare_product("weight", &[5, 7], Init::Normal(1.0));
+        parameters.initialise(3);
+        let before = parameters.value(id).clone();
+        let again = |precision| {
+            let mut parameters = parameters.clone();
+            parameters.prepare(precision);
+            parameters.unprepare();
+            assert!(!parameters.are_prepared());
+            parameters.value(id).clone()
+        };
+        assert_eq!(again(Precision::F32).data(), before.data());
+        let bytes = again(Precision::Int8);
+        let largest = before.data().iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+        for (a, b) in before.data().iter().zip(bytes.data()) {
+            assert!((a - b).abs() <= largest / 127.0, "{a} {b}");
         }
     }
 

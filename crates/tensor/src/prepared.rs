@@ -71,6 +71,16 @@ impl Prepared {
         }
     }
 
+    /// The weights as an array again, outputs × inputs; of bytes, what they stand for.
+    pub fn to_tensor(&self) -> Tensor {
+        let [d_out, d_in] = self.shape();
+        let mut rows = Tensor::zeros(&[d_out, d_in]);
+        for (out, row) in rows.data_mut().chunks_exact_mut(d_in.max(1)).enumerate() {
+            self.row(out, row);
+        }
+        rows
+    }
+
     /// The weights of some outputs only, in that order; each gives the bits that it gives among all.
     ///
     /// # Panics

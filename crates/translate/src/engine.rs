@@ -59,10 +59,12 @@ impl Engine {
             load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
         } else {
             load_parameters(folder, &config, layout, &mut parameters)?;
-            if options.precision == Precision::Int8 || parameters.are_prepared() {
+            if options.precision == Precision::Int8 {
                 let message = format!("int8 on {}, expected f32, tf32 or bf16 there", options.device.name());
                 return Err(Error::request(message, "only the processor computes with bytes"));
             }
+            // A folder of bytes is read as what they stand for.
+            parameters.unprepare();
             // Frozen ones need no memory for gradients.
             parameters.freeze_all();
             let moved = options.device.in_turn(|| parameters.to_device(&options.device));
