@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::tokenizers::{self, Vocabulary};
-use crate::model_folder::{check_folder, generation};
+use crate::model_folder::{check_folder, generation, object};
 
 /// What is printed.
 #[derive(Serialize)]
@@ -32,6 +32,8 @@ pub(super) struct Description {
     /// Memory of a token while a sentence is decoded, in f32.
     pub(super) cache_bytes: Cache,
     pub(super) tokenizers: Vec<Vocabulary>,
+    /// What a model of several languages was trained on, such as `eng-tur`.
+    pub(super) directions: Vec<String>,
     /// Settings of generation.
     pub(super) generation: Option<Map<String, Value>>,
     pub(super) marian: Marian,
@@ -104,6 +106,7 @@ impl Description {
         }
         description.notes.extend(description.tokenizers.iter().filter_map(Vocabulary::note));
         description.generation = generation(folder)?;
+        description.directions = directions(folder)?;
         let marian = &mut description.marian;
         marian.loads_folder = marian.compatible && layout == Layout::Marian && has_weights;
         Ok(Self { folder: Some(folder.to_owned()), layout: Some(layout), ..description })
@@ -128,6 +131,7 @@ impl Description {
             cache_bytes: Cache::of(&config),
             tokenizers: Vec::new(),
             generation: None,
+            directions: Vec::new(),
             marian: Marian { compatible: reasons.is_empty(), loads_folder: false, reasons },
             notes: Vec::new(),
             architecture: config,
@@ -176,4 +180,11 @@ impl From<Loaded> for WeightFiles {
         let dtypes = loaded.dtypes.iter().map(|dtype| dtype.name()).collect();
         Self { files: loaded.files, bytes: loaded.bytes, dtypes }
     }
+}
+
+/// The directions that the folder of a model of several languages names.
+fn directions(folder: &Path) -> Result<Vec<String>> {
+    let settings = object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
+    let named = settings.get("directions").and_then(Value::as_array).into_iter().flatten();
+    Ok(named.filter_map(Value::as_str).map(str::to_owned).collect())
 }

@@ -30,6 +30,9 @@ pub(super) fn text(description: &Description) -> String {
         );
         rows.push(("tokeniser", text));
     }
+    if !description.directions.is_empty() {
+        rows.push(("directions", description.directions.join(", ")));
+    }
     if let Some(settings) = &description.generation {
         let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
         rows.push(("generation", settings.join(", ")));
