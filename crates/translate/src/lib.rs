@@ -26,6 +26,7 @@ mod engine;
 mod error;
 pub mod generation;
 pub mod languages;
+mod opened;
 mod options;
 mod pipeline;
 mod repetition;

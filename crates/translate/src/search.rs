@@ -103,6 +103,11 @@ impl Search {
         search
     }
 
+    /// What a beam search needs to know.
+    pub(crate) fn into_beam(self) -> BeamOptions {
+        self.beam
+    }
+
     /// Hypotheses followed for each sentence.
     pub(crate) fn width(&self) -> usize {
         if self.sampling.is_some() { self.beam.top_beams } else { self.beam.beam_size }
