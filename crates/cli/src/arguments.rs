@@ -46,6 +46,9 @@ pub(crate) enum Command {
     Quantize(commands::quantize::Quantize),
     /// Draw losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
+    /// Draw positions, learning-rate schedules and masks
+    #[command(subcommand)]
+    Draw(commands::draw::Draw),
     /// List where models can run: the processor and graphics cards
     Devices(commands::devices::Devices),
     /// Measure speed, one JSON line for each measurement

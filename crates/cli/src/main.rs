@@ -7,6 +7,7 @@ mod corpus_options;
 mod decode_options;
 mod device_options;
 mod model_folder;
+mod picture;
 mod report;
 
 use std::process::ExitCode;

@@ -114,12 +114,17 @@ impl Inspect {
     pub(crate) fn run(self) -> Result<()> {
         let forms = self.out.iter().map(|path| Form::of(path)).collect::<Result<Vec<_>>>()?;
         if self.vectors && !forms.contains(&Form::Json) {
-            return Err(misuse("--vectors without a .json file, expected one in --out", "add --out trace.json"));
+            return Err(misuse(
+                "--vectors without a .json file, expected one in --out",
+                "add --out trace.json",
+            ));
         }
         let Some(folder) = &self.model else {
             return Err(Failure {
                 message: "no model, expected --model DIR".into(),
-                hint: "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is".into(),
+                hint:
+                    "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is"
+                        .into(),
             }
             .into());
         };
@@ -210,18 +215,23 @@ fn numbers(config: &TransformerConfig, [source, target]: [usize; 2], filter: &Fi
         (Kind::DecoderSelf, config.decoder, target * target),
         (Kind::Cross, config.decoder, target * source),
     ];
-    let count = |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
+    let count =
+        |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
     kinds
         .into_iter()
         .filter(|(kind, ..)| filter.kind.is_none_or(|wanted| wanted == *kind))
-        .map(|(_, stack, size)| count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size)
+        .map(|(_, stack, size)| {
+            count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size
+        })
         .sum()
 }
 
 /// `0,2`, `1-3`, `all`, or nothing.
 fn places(text: &str) -> Result<Places, String> {
     let number = |text: &str| {
-        text.trim().parse::<usize>().map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
+        text.trim()
+            .parse::<usize>()
+            .map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
     };
     match text.trim() {
         "" => return Ok(Places::Unsaid),

@@ -4,6 +4,7 @@ pub(crate) mod average;
 pub(crate) mod bench;
 pub(crate) mod data;
 pub(crate) mod devices;
+pub(crate) mod draw;
 pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod import;
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
         Command::Devices(devices) => devices.run(),
+        Command::Draw(draw) => draw.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Init(init) => init.run(),
         Command::Train(train) => train.run(),

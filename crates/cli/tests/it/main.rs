@@ -5,6 +5,7 @@ mod bench;
 mod data;
 mod devices;
 mod init;
+mod inspect;
 mod killed;
 mod model;
 mod plot;

@@ -14,7 +14,11 @@ pub fn mask(mask: &Mask, batch: usize, length: usize, title: &str) -> String {
         .chunks_exact(length * length)
         .enumerate()
         .map(|(sentence, seen)| HeatMap {
-            title: if batch == 1 { "query ↓  key →".into() } else { format!("sentence {sentence}: query ↓  key →") },
+            title: if batch == 1 {
+                "query ↓  key →".into()
+            } else {
+                format!("sentence {sentence}: query ↓  key →")
+            },
             numbers: Matrix::new(length, seen.iter().map(|&seen| f32::from(u8::from(seen))).collect()),
             rows: labels.clone(),
             columns: labels.clone(),

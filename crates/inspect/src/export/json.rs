@@ -40,7 +40,8 @@ use crate::trace::{NodeFate, Selected, Side, Token, Trace, Tree};
 /// The version of the form.
 pub const VERSION: u32 = 1;
 
-/// The trace as one line of JSON, with the weights that `filter` lets through.
+/// The trace as one line of JSON, with the weights that `filter` lets through. No text in it can end a script of a page
+/// that it stands in.
 pub fn json(trace: &Trace, filter: &Filter) -> String {
     let config = &trace.config;
     let stack = |stack: polyhead_models::transformer::config::StackConfig| {
@@ -61,7 +62,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         let alternatives: Vec<Value> = alternatives.collect();
         json!({ "log_probability": short(step.log_probability), "alternatives": alternatives })
     });
-    json!({
+    let text = json!({
         "format": "polyhead-trace",
         "version": VERSION,
         "model": {
@@ -84,11 +85,14 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         "alignment": trace.alignment(),
         "intervention": intervention(trace),
     })
-    .to_string()
+    .to_string();
+    // These stand in texts alone, where both spellings mean the same.
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 fn side(side: &Side) -> Value {
-    let tokens: Vec<Value> = side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, label)).collect();
+    let tokens: Vec<Value> =
+        side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, label)).collect();
     let words: Vec<[usize; 2]> = side.words.iter().map(|word| [word.start, word.end]).collect();
     json!({ "text": side.text, "tokens": tokens, "words": words })
 }
@@ -144,8 +148,10 @@ fn intervention(trace: &Trace) -> Value {
     let heads = trace.intervention.heads().map(|(site, head, factor)| {
         json!({ "kind": kind_name(site.kind), "layer": site.layer, "head": head, "factor": short(factor) })
     });
-    let layers =
-        trace.intervention.layers().map(|(stack, layer)| json!({ "stack": stack_name(stack), "layer": layer }));
+    let layers = trace
+        .intervention
+        .layers()
+        .map(|(stack, layer)| json!({ "stack": stack_name(stack), "layer": layer }));
     json!({ "heads": heads.collect::<Vec<Value>>(), "layers": layers.collect::<Vec<Value>>() })
 }
 

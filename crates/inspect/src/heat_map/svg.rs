@@ -32,7 +32,7 @@ pub struct FigureOptions {
     pub title: String,
     /// Lines below the heading; none by default.
     pub lines: Vec<String>,
-    /// Maps side by side; by default all that have room.
+    /// Small maps side by side; by default, as of large ones, all that have room.
     pub n_columns: Option<usize>,
 }
 
@@ -41,7 +41,10 @@ pub fn figure(maps: &[HeatMap], options: &FigureOptions) -> String {
     let is_labelled = maps.len() <= MOST_LABELLED;
     let panels: Vec<Panel> = maps.iter().map(|map| Panel::new(map, maps.len(), is_labelled)).collect();
     let widest = panels.iter().map(|panel| panel.width).fold(0.0, f64::max);
-    let n_columns = options.n_columns.unwrap_or_else(|| ((1100.0 / (widest + GAP)) as usize).max(1));
+    let n_columns = options
+        .n_columns
+        .filter(|_| !is_labelled)
+        .unwrap_or_else(|| ((1100.0 / (widest + GAP)) as usize).max(1));
     let mut body = String::new();
     let mut top = MARGIN;
     let mut text = |size: f64, colour: &str, text: &str, top: &mut f64| {
@@ -94,7 +97,13 @@ impl Panel {
         let most = if map.range == Range::Signed { MOST_SIGNED } else { MOST_CELLS };
         let (map, step) = map.coarse(most);
         let longest = map.numbers.n_rows().max(map.numbers.n_columns()).max(1) as f64;
-        let side = if n_maps == 1 { 720.0 } else if is_labelled { 340.0 } else { 110.0 };
+        let side = if n_maps == 1 {
+            720.0
+        } else if is_labelled {
+            340.0
+        } else {
+            110.0
+        };
         let cell = (side / longest).min(if is_labelled { 26.0 } else { 12.0 });
         let is_labelled = is_labelled && !map.rows.is_empty();
         let width_of = |label: &String| font::width(&shown(label), label_size(cell)).min(MOST_LABEL);
@@ -208,7 +217,11 @@ impl Panel {
                 Range::Signed => colour::signed(2.0 * part - 1.0),
             };
             let x = 18 + 4 * step;
-            format!("<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>", svg::short(y), colour::hex(rgb))
+            format!(
+                "<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>",
+                svg::short(y),
+                colour::hex(rgb)
+            )
         };
         let coarse = if self.step == 1 {
             String::new()

@@ -43,8 +43,7 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     let rows: Vec<String> = map.rows.iter().map(|label| cut(label, MOST_ROW_LABEL)).collect();
     let columns: Vec<String> = map.columns.iter().map(|label| cut(label, MOST_ROW_LABEL)).collect();
     let margin = rows.iter().map(|label| (options.measure)(label)).max().unwrap_or(0);
-    let wide: Vec<usize> =
-        columns.iter().map(|label| (options.measure)(label).max(NARROW) + 1).collect();
+    let wide: Vec<usize> = columns.iter().map(|label| (options.measure)(label).max(NARROW) + 1).collect();
     let room = options.width.saturating_sub(margin + 1);
     let fits = wide.iter().sum::<usize>() <= room;
     let shown = if fits { columns.len() } else { columns.len().min(room / NARROW) };
@@ -53,7 +52,11 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     if !map.title.is_empty() {
         out += &format!("{}\n", visible(&map.title));
     }
-    out += &if fits { header(&columns, &widths, margin, options) } else { downwards(&columns[..shown], margin, options) };
+    out += &if fits {
+        header(&columns, &widths, margin, options)
+    } else {
+        downwards(&columns[..shown], margin, options)
+    };
     for (label, numbers) in rows.iter().zip(map.numbers.rows()).take(options.most_rows) {
         let space = " ".repeat(margin - (options.measure)(label));
         out += &format!("{space}{label} ");
@@ -112,7 +115,13 @@ fn cell(number: f32, part: f32, width: usize, colours: Colours) -> String {
     let digits = if percent == 0 { "·".into() } else { percent.to_string() };
     let text = format!("{}{digits}", " ".repeat(width.saturating_sub(digits.chars().count())));
     let back = colour::on_screen(part);
-    let front = if colour::is_light(back) { [0; 3] } else if percent == 0 { [110; 3] } else { [240; 3] };
+    let front = if colour::is_light(back) {
+        [0; 3]
+    } else if percent == 0 {
+        [110; 3]
+    } else {
+        [240; 3]
+    };
     match colours {
         Colours::None => text,
         Colours::Palette => {
@@ -134,7 +143,11 @@ fn left_out([columns, rows]: [usize; 2], options: &TerminalOptions) -> String {
     if rows > 0 {
         parts.push(format!("{rows} more rows"));
     }
-    if parts.is_empty() { String::new() } else { format!("… {}; --out FILE.svg shows all\n", parts.join(" and ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("… {}; --out FILE.svg shows all\n", parts.join(" and "))
+    }
 }
 
 /// `text` in at most `most` columns.
@@ -162,7 +175,13 @@ mod tests {
         let labels: Vec<String> = (0..n).map(|index| format!("word{index}")).collect();
         let mut numbers = Matrix::zeros(n, n);
         (0..n).for_each(|place| numbers.row_mut(place)[n - 1 - place] = 0.5);
-        HeatMap { title: "a map".into(), numbers, rows: labels.clone(), columns: labels, ..HeatMap::default() }
+        HeatMap {
+            title: "a map".into(),
+            numbers,
+            rows: labels.clone(),
+            columns: labels,
+            ..HeatMap::default()
+        }
     }
 
     fn options(width: usize, colours: Colours) -> TerminalOptions {
@@ -184,7 +203,10 @@ mod tests {
         assert!(found.lines().all(|line| line.chars().count() <= 100), "{found}");
         let rows = found.lines().filter(|line| line.trim_start().starts_with("word"));
         assert!(rows.clone().all(|line| line.chars().count() <= 60) && rows.count() == 30, "{found}");
-        assert!(found.ends_with("… 13 more columns than 60 characters have room for; --out FILE.svg shows all\n"), "{found}");
+        assert!(
+            found.ends_with("… 13 more columns than 60 characters have room for; --out FILE.svg shows all\n"),
+            "{found}"
+        );
         // Written downwards.
         assert!(found.lines().nth(1).is_some_and(|line| line.trim_start().starts_with('w')), "{found}");
     }
@@ -195,6 +217,9 @@ mod tests {
         map.rows[0] = "\x1b[2J\u{202e}".into();
         map.columns[1] = "a\nb".into();
         let found = text(&map, &options(60, Colours::None));
-        assert!(!found.contains('\x1b') && !found.contains('\u{202e}') && found.lines().count() == 4, "{found:?}");
+        assert!(
+            !found.contains('\x1b') && !found.contains('\u{202e}') && found.lines().count() == 4,
+            "{found:?}"
+        );
     }
 }

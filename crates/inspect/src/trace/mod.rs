@@ -134,8 +134,7 @@ impl Trace {
         let start_id = search.decode.start_id;
         let ids = [source.ids(), target.ids()];
         let seen = observe(model, parameters, [&ids[0], &ids[1]], start_id, &observe_options)?;
-        let steps =
-            step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| engine.target_piece(id))?;
+        let steps = step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| engine.target_piece(id))?;
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         Ok(Self {
             config: model.config().clone(),
@@ -250,8 +249,7 @@ fn searched(
     intervention: Option<&Intervention>,
 ) -> Result<(Side, Option<Tree>)> {
     let capture = Capture::off();
-    let decoding =
-        Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
+    let decoding = Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
     if search.beam_size == 1 {
         let found = greedy(&decoding, &[source], &search.decode)?.remove(0);
         return Ok((Side::written(engine, &found.ids)?, None));
