@@ -221,7 +221,7 @@ fn positions_schedules_and_masks_are_drawn() {
         read("positions.svg").contains("8 positions") && read("schedule.svg").contains("inverse square root")
     );
     // Of 12 × 12 pairs 78 are not in the future.
-    assert_eq!(read("causal.svg").matches("M").count(), 78);
+    assert_eq!(read("causal.svg").matches("h26v26h-26z").count(), 78);
     assert_eq!(read("padding.svg").matches("sentence ").count(), 3);
     assert!(fs::read(folder.path().join("mask.png")).unwrap().starts_with(b"\x89PNG"));
     assert!(draw(&["mask", "--out", "mask.gif"]).failed(2).contains(".svg or .png"));

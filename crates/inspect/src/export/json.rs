@@ -73,7 +73,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         },
         "source": side(&trace.source),
         "target": side(&trace.target),
-        "start": token(&trace.start, trace.start.piece.clone()),
+        "start": token(&trace.start, &trace.start.piece),
         "given": trace.is_given,
         "log_probability": trace.log_probability(),
         "score": trace.score,
@@ -92,12 +92,12 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
 
 fn side(side: &Side) -> Value {
     let tokens: Vec<Value> =
-        side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, label)).collect();
+        side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, &label)).collect();
     let words: Vec<[usize; 2]> = side.words.iter().map(|word| [word.start, word.end]).collect();
     json!({ "text": side.text, "tokens": tokens, "words": words })
 }
 
-fn token(token: &Token, label: String) -> Value {
+fn token(token: &Token, label: &str) -> Value {
     let Token { id, piece, span, word } = token;
     json!({ "id": id, "piece": piece, "label": label, "start": span.start, "end": span.end, "word": word })
 }

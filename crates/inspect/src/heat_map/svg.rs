@@ -145,6 +145,7 @@ impl Panel {
         );
         out += &format!("<g transform=\"translate({} {})\">\n", svg::short(x), svg::short(y));
         out += &self.cells();
+        out += &self.lines();
         out += &format!(
             "<rect width=\"{wide}\" height=\"{high}\" fill=\"none\" stroke=\"#d0d7de\" stroke-width=\"1\"/>\n"
         );
@@ -162,7 +163,7 @@ impl Panel {
         for (row, numbers) in self.map.numbers.rows().enumerate() {
             for (column, &number) in numbers.iter().enumerate() {
                 let part = match self.map.range {
-                    Range::Weights => self.map.part(number),
+                    Range::Weights | Range::Seen => self.map.part(number),
                     Range::Signed => f32::midpoint(number, 1.0),
                 };
                 let shade = (part.clamp(0.0, 1.0) * SHADES as f32).round() as usize;
@@ -172,16 +173,36 @@ impl Panel {
         }
         let path = |(shade, path): (usize, &String)| {
             let part = shade as f32 / SHADES as f32;
-            let rgb = match self.map.range {
-                Range::Weights => colour::on_paper(part),
-                Range::Signed => colour::signed(2.0 * part - 1.0),
-            };
+            let rgb = self.colour(part);
             let is_drawn = !path.is_empty() && rgb != [255; 3];
             is_drawn.then(|| {
                 format!("<path fill=\"{}\" shape-rendering=\"crispEdges\" d=\"{path}\"/>\n", colour::hex(rgb))
             })
         };
         paths.iter().enumerate().filter_map(path).collect()
+    }
+
+    /// The colour of a part of the range, 0 to 1.
+    fn colour(&self, part: f32) -> colour::Rgb {
+        match self.map.range {
+            Range::Weights => colour::on_paper(part),
+            Range::Signed => colour::signed(2.0 * part - 1.0),
+            // A tone in which lines between cells can be seen.
+            Range::Seen => colour::on_paper(part / 2.0),
+        }
+    }
+
+    /// Lines between cells that have room for them.
+    fn lines(&self) -> String {
+        if self.map.range != Range::Seen || self.cell < 5.0 {
+            return String::new();
+        }
+        let [wide, high] = [self.map.numbers.n_columns(), self.map.numbers.n_rows()];
+        let [right, bottom] = [wide, high].map(|n| svg::short(n as f64 * self.cell));
+        let at = |place: usize| svg::short(place as f64 * self.cell);
+        let down: String = (1..wide).map(|place| format!("M{} 0V{bottom}", at(place))).collect();
+        let across: String = (1..high).map(|place| format!("M0 {}H{right}", at(place))).collect();
+        format!("<path fill=\"none\" stroke=\"#d0d7de\" stroke-width=\"0.75\" d=\"{down}{across}\"/>\n")
     }
 
     fn labels(&self) -> String {
@@ -205,17 +226,22 @@ impl Panel {
     /// The colours and what they stand for.
     fn legend(&self) -> String {
         let y = self.map.numbers.n_rows() as f64 * self.cell + 12.0;
+        if self.map.range == Range::Seen {
+            let swatch = colour::hex(self.colour(1.0));
+            let [y, baseline] = [y, y + 9.0].map(svg::short);
+            return format!(
+                "<rect y=\"{y}\" width=\"10\" height=\"10\" fill=\"{swatch}\"/>\
+                 <text x=\"16\" y=\"{baseline}\" font-size=\"11\" fill=\"{QUIET}\">the query may look at the key</text>\n"
+            );
+        }
         let (low, high) = match self.map.range {
             Range::Weights => ("0", format!("{:.2}", self.map.top())),
-            Range::Signed => ("−1", "1".to_owned()),
+            Range::Signed | Range::Seen => ("−1", "1".to_owned()),
         };
         let steps = 24;
         let swatch = |step: usize| {
             let part = step as f32 / (steps - 1) as f32;
-            let rgb = match self.map.range {
-                Range::Weights => colour::on_paper(part),
-                Range::Signed => colour::signed(2.0 * part - 1.0),
-            };
+            let rgb = self.colour(part);
             let x = 18 + 4 * step;
             format!(
                 "<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>",
