@@ -30,6 +30,8 @@ pub(crate) enum Command {
     VerifyRun(commands::verify_run::VerifyRun),
     /// Translate texts or lines with a model
     Translate(commands::translate::Translate),
+    /// Tell which language texts or lines are in
+    Detect(commands::detect::Detect),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser

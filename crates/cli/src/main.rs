@@ -5,6 +5,7 @@ mod commands;
 mod conversion;
 mod corpus_options;
 mod decode_options;
+mod default_model;
 mod device_options;
 mod model_folder;
 mod picture;

@@ -16,17 +16,18 @@ use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{Scaled, Skipped, Without};
 use self::files::Form;
-use crate::report::{Failure, Misuse, grouped, note};
+use crate::default_model;
+use crate::report::{Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead inspect --model opus-mt-en-tr 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --layers 0,2 --heads all 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --kind encoder --words --out it.svg 'The animal was too tired because it ran.'
+  polyhead inspect 'The cat ate the mouse.'
+  polyhead inspect --to tr --layers 0,2 --heads all 'The cat ate the mouse.'
+  polyhead inspect --to de --kind encoder --words --out it.svg 'The animal slept because it was tired.'
   polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --without cross:5:3 --skip encoder:0 'The cat ate the mouse.'
+  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
 
-The sentence goes to the model as it is, and one pass over it and its translation is looked at: of all attention weights, the
+The sentence goes to the model as it is, as with translate --raw, and one pass over it and its translation is looked at: of all attention weights, the
 ones that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and --heads say
 otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the probability of each token
 with what the model held probable instead, and how widely every head looks (entropy in bits).
@@ -45,10 +46,13 @@ pub(crate) struct Inspect {
     /// The sentence
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
     #[arg(short, long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The language to translate into, for models that know several: tr, tur or >>tur<<
+    /// The language of the sentence: en, eng or English [default: guessed, if the model knows several]
+    #[arg(long, value_name = "LANGUAGE")]
+    from: Option<String>,
+    /// The language to translate into: tr, tur, Turkish or >>tur<< [default: English, of English texts Turkish]
     #[arg(long, value_name = "LANGUAGE")]
     to: Option<String>,
     /// A translation to look at instead of the model's own
@@ -119,21 +123,14 @@ impl Inspect {
                 "add --out trace.json",
             ));
         }
-        let Some(folder) = &self.model else {
-            return Err(Failure {
-                message: "no model, expected --model DIR".into(),
-                hint:
-                    "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is"
-                        .into(),
-            }
-            .into());
-        };
+        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
         let engine = Engine::load(folder, &LoadOptions::default())?;
         let config = engine.model().config();
         let selection = self.selection();
         selection.check(config)?;
         let intervention = change::intervention(config, &self.without, &self.scale, &self.skip)?;
         let options = TraceOptions {
+            from: self.from.clone(),
             to: self.to.clone(),
             target: self.target.clone(),
             beam_size: self.beam,
@@ -180,7 +177,7 @@ impl Inspect {
 
     /// All attention if it is not too much, else what is meant.
     fn kept(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
-        let source = engine.encode_source(&self.text, self.to.as_deref())?.len();
+        let source = engine.encode_source(&self.text, self.from.as_deref(), self.to.as_deref())?.0.len();
         let target = match &self.target {
             Some(target) => engine.encode_target(target)?.len(),
             // A guess: nobody knows before.

@@ -3,6 +3,8 @@
 
 mod bench;
 mod data;
+mod default_model;
+mod detect;
 mod devices;
 mod init;
 mod inspect;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `format`, `version` | `"polyhead-trace"` and [`VERSION`]; a key more does not change the version |
 //! | `model` | `encoder` and `decoder`, each `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
+//! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (whether `from` is a guess) |
 //! | `source` | `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
 //! | `target` | the same of the translation; position t of the decoder writes token t |
 //! | `start` | the token that position 0 of the decoder reads; position t reads target token t − 1 |
@@ -71,6 +72,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             "d_model": config.d_model,
             "vocab_size": config.target_vocab_size,
         },
+        "route": trace.route,
         "source": side(&trace.source),
         "target": side(&trace.target),
         "start": token(&trace.start, &trace.start.piece),

@@ -29,7 +29,7 @@ use polyhead_attention::{Capture, Filter, Intervention, Kind, Site};
 use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::transformer::{Decoding, TransformerConfig};
-use polyhead_translate::{Engine, TranslateOptions};
+use polyhead_translate::{Engine, Route, TranslateOptions};
 
 use crate::alignment::alignment;
 use crate::matrix::Matrix;
@@ -43,7 +43,9 @@ const MOST_ROLLED_OUT: usize = 512;
 /// What is traced, and how the translation comes about.
 #[derive(Debug, Clone)]
 pub struct TraceOptions {
-    /// The language to translate into, for models that know several; what a tag before the text says.
+    /// The language of the text; guessed if the model knows several.
+    pub from: Option<String>,
+    /// The language to translate into, for models that know several; what a tag before the text says, or the model's choice.
     pub to: Option<String>,
     /// A translation that is given; none, so the model searches for one.
     pub target: Option<String>,
@@ -64,6 +66,7 @@ pub struct TraceOptions {
 impl Default for TraceOptions {
     fn default() -> Self {
         Self {
+            from: None,
             to: None,
             target: None,
             beam_size: None,
@@ -81,6 +84,8 @@ impl Default for TraceOptions {
 pub struct Trace {
     /// Sizes of the model.
     pub config: TransformerConfig,
+    /// From which language into which, if the model tells.
+    pub route: Option<Route>,
     /// What the model read.
     pub source: Side,
     /// What it wrote; position t of the decoder writes token t.
@@ -113,7 +118,8 @@ impl Trace {
             let message = "an empty text, expected a sentence".into();
             return Err(Error::Request { message, hint: "write it in quotes after the options".into() });
         }
-        let source = Side::new(text, engine.encode_source(text, options.to.as_deref())?);
+        let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
+        let source = Side::new(text, encoding);
         let search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
@@ -138,6 +144,7 @@ impl Trace {
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         Ok(Self {
             config: model.config().clone(),
+            route,
             score: search.length_penalty.score(sum, steps.len().max(1)),
             source,
             target,

@@ -67,11 +67,13 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
         (Some(tree), false) => format!("beam of {}", tree.beam_size),
         (None, false) => "greedy".into(),
     };
-    let mut rows = vec![
+    let languages = trace.route.iter().map(|route| ("languages", route.to_string()));
+    let mut rows: Vec<(&str, String)> = languages.collect();
+    rows.extend([
         ("source", visible(&trace.source.text)),
         ("translation", visible(&trace.target.text)),
         ("probability", format!("{} ({way})", scored(trace))),
-    ];
+    ]);
     if let Some(plain) = plain {
         rows.push(("unchanged", visible(&plain.target.text)));
         rows.push(("", scored(plain)));
