@@ -1,9 +1,9 @@
 //! Attention rollout: what each token is made of when the layers are taken together (Abnar & Zuidema 2020).
 //!
 //! Half of a layer's output comes past its attention, by the residual connection: Ã_l = ½·A_l + ½·I, with A_l the mean
-//! over heads. The encoder's rollout is R = Ã_L ⋯ Ã_1, source × source. A decoder token is made of target tokens
-//! T and source tokens S; from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise halved,
-//! gives (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
+//! over heads. The encoder's rollout is R = Ã_L ⋯ Ã_1, source × source. A decoder token is made of target tokens T and
+//! source tokens S; from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise
+//! halved, gives (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
 
 use polyhead_attention::{Kind, Site};
 

@@ -21,9 +21,9 @@ impl Engine {
         &self.parameters
     }
 
-    /// The pieces that the model reads for a text as one sentence: the tag of the language to translate into, the text, the end
-    /// token; and the languages, where the folder tells them. Languages are named, read from a tag before the text, guessed or
-    /// chosen as in translating. Tag and end stand for no part of the text.
+    /// The pieces that the model reads for a text as one sentence: the tag of the language to translate into, the text, the
+    /// end token; and the languages, where the folder tells them. Languages are named, read from a tag before the text,
+    /// guessed or chosen as in translating. Tag and end stand for no part of the text.
     ///
     /// # Errors
     /// If the model does not know a language, or would go from one to the other in two steps.

@@ -27,14 +27,14 @@ Examples:
   polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
 
-The sentence goes to the model as it is, as with translate --raw, and one pass over it and its translation is looked at: of all attention weights, the
-ones that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and --heads say
-otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the probability of each token
-with what the model held probable instead, and how widely every head looks (entropy in bits).
+The sentence goes to the model as it is, as with translate --raw, and one pass over it and its translation is looked at: the
+weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
+--heads say otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the
+probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
 
 Files: .svg and .png are pictures of what would be shown; .json has everything (tokens, weights, probabilities, beam tree,
-rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads × queries
-× keys, of all layers and heads or of those named.";
+rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads ×
+queries × keys, of all layers and heads or of those named.";
 
 /// The most numbers of weights that are kept: 1 GB.
 const MOST_NUMBERS: usize = 250_000_000;

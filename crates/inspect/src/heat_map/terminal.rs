@@ -57,13 +57,19 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     } else {
         downwards(&columns[..shown], margin, options)
     };
+    // Between wide columns there is room for a space.
+    let after = if fits { " " } else { "" };
     for (label, numbers) in rows.iter().zip(map.numbers.rows()).take(options.most_rows) {
         let space = " ".repeat(margin - (options.measure)(label));
-        out += &format!("{space}{label} ");
+        let mut line = format!("{space}{label} ");
         for (number, width) in numbers.iter().zip(&widths) {
-            out += &cell(*number, map.part(*number), *width, options.colours);
+            line += &cell(*number, map.part(*number), (*width, after), options.colours);
         }
-        out += if options.colours == Colours::None { "\n" } else { "\x1b[0m\n" };
+        out += &if options.colours == Colours::None {
+            format!("{}\n", line.trim_end())
+        } else {
+            line + "\x1b[0m\n"
+        };
     }
     out + &left_out([columns.len() - shown, rows.len().saturating_sub(options.most_rows)], options)
 }
@@ -72,10 +78,10 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
 fn header(columns: &[String], widths: &[usize], margin: usize, options: &TerminalOptions) -> String {
     let mut out = " ".repeat(margin + 1);
     for (label, width) in columns.iter().zip(widths) {
-        let space = " ".repeat(width - (options.measure)(label));
-        out += &format!("{space}{label}");
+        let space = " ".repeat(width - 1 - (options.measure)(label));
+        out += &format!("{space}{label} ");
     }
-    out + "\n"
+    format!("{}\n", out.trim_end())
 }
 
 /// Labels from top to bottom, ending just above their columns; what takes no column stays with the letter before it.
@@ -109,11 +115,12 @@ fn downwards(columns: &[String], margin: usize, options: &TerminalOptions) -> St
     out
 }
 
-/// Percent on its colour.
-fn cell(number: f32, part: f32, width: usize, colours: Colours) -> String {
+/// Percent on its colour, in so many columns, which end with `after`.
+fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours) -> String {
     let percent = (number * 100.0).round() as i64;
     let digits = if percent == 0 { "·".into() } else { percent.to_string() };
-    let text = format!("{}{digits}", " ".repeat(width.saturating_sub(digits.chars().count())));
+    let space = " ".repeat(width.saturating_sub(digits.chars().count() + after.len()));
+    let text = format!("{space}{digits}{after}");
     let back = colour::on_screen(part);
     let front = if colour::is_light(back) {
         [0; 3]
@@ -191,9 +198,9 @@ mod tests {
     #[test]
     fn a_small_map_has_its_labels_above_its_columns() {
         let found = text(&map(2), &options(40, Colours::None));
-        assert_eq!(found, "a map\n       word0 word1\nword0      ·    50\nword1     50     ·\n");
+        assert_eq!(found, "a map\n      word0 word1\nword0     ·    50\nword1    50     ·\n");
         let coloured = text(&map(2), &options(40, Colours::True));
-        assert!(coloured.contains("\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m    50"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m   50 "), "{coloured:?}");
         assert!(text(&map(2), &options(40, Colours::Palette)).contains("\x1b[48;5;"));
     }
 

@@ -1,7 +1,7 @@
 //! One pass over a source and its translation, with everything that is to be seen of it.
 //!
-//! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass over all
-//! of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
+//! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass
+//! over all of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
 //! whichever search found it.
 
 use polyhead_attention::vectors::Vectors;
