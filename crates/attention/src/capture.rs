@@ -13,7 +13,11 @@
 
 use std::cell::RefCell;
 
-use polyhead_tensor::{Tensor, Var};
+use polyhead_tensor::ops::attention::Columns;
+use polyhead_tensor::{Result, Tensor, Var};
+
+use crate::multi_head::HeadShape;
+use crate::vectors::Vectors;
 
 /// A stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +80,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn accepts(&self, site: Site) -> bool {
+    /// Whether a head of an attention goes through.
+    pub fn accepts_head(&self, site: Site, head: usize) -> bool {
+        self.accepts(site) && self.heads.as_ref().is_none_or(|heads| heads.contains(&head))
+    }
+
+    /// Whether an attention goes through, with at least some of its heads.
+    pub fn accepts(&self, site: Site) -> bool {
         self.stack.is_none_or(|stack| stack == site.stack())
             && self.kind.is_none_or(|kind| kind == site.kind)
             && self.layers.as_ref().is_none_or(|layers| layers.contains(&site.layer))
@@ -99,6 +109,8 @@ pub struct Weights {
 pub struct Trace {
     /// Attention weights.
     pub weights: Vec<Weights>,
+    /// Queries, keys and values.
+    pub vectors: Vec<Vectors>,
     /// Outputs of layers by name, such as `encoder.layers.0.feed_forward`.
     pub activations: Vec<(String, Tensor)>,
 }
@@ -108,6 +120,7 @@ pub struct Trace {
 pub struct Capture {
     filter: Option<Filter>,
     keeps_activations: bool,
+    keeps_vectors: bool,
     trace: RefCell<Trace>,
 }
 
@@ -125,6 +138,12 @@ impl Capture {
     /// Keeps all weights and all activations.
     pub fn everything() -> Self {
         Self { keeps_activations: true, ..Self::on(Filter::default()) }
+    }
+
+    /// Keeps queries, keys and values besides the weights, where all tokens go through a layer at once.
+    #[must_use]
+    pub fn with_vectors(self) -> Self {
+        Self { keeps_vectors: true, ..self }
     }
 
     /// Whether nothing is wanted.
@@ -153,9 +172,7 @@ impl Capture {
         if !self.wants(site) {
             return;
         }
-        let wanted = self.filter.as_ref().and_then(|filter| filter.heads.as_ref());
-        let heads: Vec<usize> =
-            (0..n_heads).filter(|head| wanted.is_none_or(|wanted| wanted.contains(head))).collect();
+        let heads = self.heads(n_heads);
         let weights = if heads.len() == n_heads {
             weights.clone()
         } else {
@@ -166,6 +183,21 @@ impl Capture {
             Tensor::new(&[batch, heads.len(), q_len, k_len], data)
         };
         self.trace.borrow_mut().weights.push(Weights { site, heads, weights });
+    }
+
+    /// Takes the vectors of `site`, batch × length × heads side by side, if they are wanted.
+    pub(crate) fn vectors(&self, site: Site, shape: HeadShape, columns: [Columns<'_>; 3]) -> Result<()> {
+        if self.keeps_vectors && self.wants(site) {
+            let vectors = Vectors::of(site, self.heads(shape.n_heads), shape, columns)?;
+            self.trace.borrow_mut().vectors.push(vectors);
+        }
+        Ok(())
+    }
+
+    /// The wanted ones of so many heads.
+    fn heads(&self, n_heads: usize) -> Vec<usize> {
+        let wanted = self.filter.as_ref().and_then(|filter| filter.heads.as_ref());
+        (0..n_heads).filter(|head| wanted.is_none_or(|wanted| wanted.contains(head))).collect()
     }
 
     /// Takes the output of a layer; its name is only made if it is wanted.

@@ -14,7 +14,7 @@
 //! let layer = SelfAttention::new(&mut Builder::new(&mut parameters).at("attention"), shape, options);
 //! parameters.initialise(1);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let x = Var::constant(Tensor::zeros(&[2, 5, 12]));
 //! let site = Site { kind: Kind::EncoderSelf, layer: 0 };
 //! let y = layer.forward(&pass, &x, &Mask::causal().resolve(5, 5), site)?;
@@ -158,9 +158,10 @@ impl SelfAttention {
         };
         if pass.capture.wants(site) {
             pass.capture.weights(site, &attention_weights(query, key, &options)?.to_host()?);
+            pass.capture.vectors(site, self.shape, [query, key, value])?;
         }
         let context = attention(pass.tape, query, key, value, &options)?;
-        self.output.forward(pass, &context)
+        self.output.forward(pass, &pass.intervened(site, context, self.shape.n_heads)?)
     }
 
     /// One more token in each row: x, rows × d_model → the same shape. Its keys and values are kept in `cache`, which says
@@ -179,7 +180,8 @@ impl SelfAttention {
             keeps_weights: pass.capture.wants(site),
         };
         let attended = cache.attend(projected.value(), &options)?;
-        self.output.forward(pass, &seen_context(pass, attended, site))
+        let context = pass.intervened(site, seen_context(pass, attended, site), self.shape.n_heads)?;
+        self.output.forward(pass, &context)
     }
 
     /// Queries and keys turned by their positions, if they are.
@@ -268,8 +270,10 @@ impl CrossAttention {
         let options = sight.on(self.shape.options(self.dropout));
         if pass.capture.wants(site) {
             pass.capture.weights(site, &attention_weights(&query, key, &options)?.to_host()?);
+            pass.capture.vectors(site, self.shape, [(&query).into(), key, value])?;
         }
-        self.output.forward(pass, &attention(pass.tape, &query, key, value, &options)?)
+        let context = attention(pass.tape, &query, key, value, &options)?;
+        self.output.forward(pass, &pass.intervened(site, context, self.shape.n_heads)?)
     }
 
     /// One token in each row, x of rows × d_model, attends to the row's source sentence.
@@ -281,7 +285,8 @@ impl CrossAttention {
         let keeps_weights = pass.capture.wants(site);
         let options = StepOptions { n_heads: self.shape.n_heads, keeps_weights, ..StepOptions::default() };
         let attended = cross_step(query.value(), memory.kept, memory.rows, &options)?;
-        self.output.forward(pass, &seen_context(pass, attended, site))
+        let context = pass.intervened(site, seen_context(pass, attended, site), self.shape.n_heads)?;
+        self.output.forward(pass, &context)
     }
 }
 

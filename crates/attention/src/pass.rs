@@ -1,4 +1,4 @@
-//! What a layer is given besides its input: the tape that records, the parameters, and what is to be captured.
+//! What a layer is given besides its input: the tape that records, the parameters, what is to be captured and changed.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::Linear};
@@ -7,15 +7,17 @@
 //! let layer = Linear::new(&mut Builder::new(&mut parameters).at("layer"), 3, 2);
 //! parameters.initialise(1);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let y = layer.forward(&pass, &Var::constant(Tensor::zeros(&[4, 3])))?;
 //! assert_eq!(y.shape(), [4, 2]);
 //! # Ok::<(), polyhead_attention::Error>(())
 //! ```
 
-use polyhead_tensor::{ParameterId, Parameters, Tape, Var};
+use polyhead_tensor::ops::elementwise;
+use polyhead_tensor::{ParameterId, Parameters, Result, Tape, Tensor, Var};
 
-use crate::capture::Capture;
+use crate::capture::{Capture, Site, Stack};
+use crate::intervention::Intervention;
 
 /// One way through a model.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +28,33 @@ pub struct Pass<'a> {
     pub parameters: &'a Parameters,
     /// Collects what is asked for.
     pub capture: &'a Capture,
+    /// What is changed on the way; nothing.
+    pub intervention: Option<&'a Intervention>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    /// A pass that changes nothing.
+    pub const fn new(tape: &'a Tape, parameters: &'a Parameters, capture: &'a Capture) -> Self {
+        Self { tape, parameters, capture, intervention: None }
+    }
+
     /// A parameter as an input of operations.
     pub fn parameter(&self, id: ParameterId) -> Var {
         self.tape.parameter(self.parameters, id)
+    }
+
+    /// Whether a layer is passed over.
+    pub fn skips(&self, stack: Stack, layer: usize) -> bool {
+        self.intervention.is_some_and(|intervention| intervention.skips(stack, layer))
+    }
+
+    /// The context of an attention, its heads side by side in the last axis, each with its factor.
+    pub(crate) fn intervened(&self, site: Site, context: Var, n_heads: usize) -> Result<Var> {
+        let factors = self.intervention.and_then(|intervention| intervention.factors(site, n_heads));
+        let Some(factors) = factors else { return Ok(context) };
+        let width = context.shape().last().map_or(0, |width| width / n_heads);
+        let columns = factors.iter().flat_map(|&factor| std::iter::repeat_n(factor, width)).collect();
+        let factors = Tensor::new(&[n_heads * width], columns).to_device(&self.parameters.device())?;
+        elementwise::mul(self.tape, &context, &Var::constant(factors))
     }
 }

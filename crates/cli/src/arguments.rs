@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser
     Info(commands::info::Info),
+    /// See how a model translates a sentence: attention, probabilities, search
+    Inspect(Box<commands::inspect::Inspect>),
     /// Compare a model with what another program computed, layer by layer
     Parity(commands::parity::Parity),
     /// Bring a model of another program into our own form
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     Quantize(commands::quantize::Quantize),
     /// Draw losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
+    /// Draw positions, learning-rate schedules and masks
+    #[command(subcommand)]
+    Draw(commands::draw::Draw),
     /// List where models can run: the processor and graphics cards
     Devices(commands::devices::Devices),
     /// Measure speed, one JSON line for each measurement

@@ -8,6 +8,7 @@ mod decode_options;
 mod default_model;
 mod device_options;
 mod model_folder;
+mod picture;
 mod report;
 
 use std::process::ExitCode;

@@ -78,7 +78,7 @@ pub fn compare(
         return Err(Error::file(reference.path(), message, "both need a row for each sentence"));
     }
     let (tape, capture) = (Tape::inference(), Capture::everything());
-    model.forward(&Pass { tape: &tape, parameters, capture: &capture }, &source, &target)?;
+    model.forward(&Pass::new(&tape, parameters, &capture), &source, &target)?;
     let trace = capture.take();
     let mut ours: Vec<(String, Tensor)> = trace.activations;
     ours.extend(

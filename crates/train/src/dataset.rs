@@ -398,7 +398,7 @@ mod tests {
         let model = Translator::new(&TransformerConfig::tiny(11), &mut parameters).unwrap();
         parameters.initialise(3);
         let (tape, capture) = (Tape::inference(), Capture::off());
-        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let pass = Pass::new(&tape, &parameters, &capture);
         let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(0) };
         let [exact, few] = [exact, few].map(|batch| {
             let loss = model.loss(&pass, &batch.source, &batch.target, &batch.expected, options).unwrap();

@@ -247,7 +247,7 @@ impl Learner {
     /// The loss of a batch, and the gradients of `share` times the loss.
     fn gradients(&self, batch: &Batch, number: u64, share: f32) -> Result<(f64, Gradients)> {
         let (tape, capture) = (Tape::training(self.options.seed, number), Capture::off());
-        let pass = Pass { tape: &tape, parameters: &self.weights.parameters, capture: &capture };
+        let pass = Pass::new(&tape, &self.weights.parameters, &capture);
         let (loss, value) = Loss { model: &self.model, options: self.options }.of(&pass, batch)?;
         let value = f64::from(value.data()[0]);
         let scaled = if share < 1.0 { scale(&tape, &loss, share) } else { loss };

@@ -158,7 +158,7 @@ impl ValidationSet {
         let mut parameters = parameters.clone();
         parameters.freeze_all();
         let parameters = &parameters.to_device(device)?;
-        let pass = Pass { tape: &tape, parameters, capture: &capture };
+        let pass = Pass::new(&tape, parameters, &capture);
         let (mut sum, mut tokens) = (0.0, 0);
         for index in 0..self.batches.len() {
             let Some(batch) = self.batches.batch(index, 1, rounding) else { break };

@@ -154,7 +154,7 @@ impl Pair<'_> {
         let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() };
         let captured = self.engine.in_turn(|| {
             let (tape, capture) = (Tape::inference(), Capture::on(filter));
-            let pass = Pass { tape: &tape, parameters, capture: &capture };
+            let pass = Pass::new(&tape, parameters, &capture);
             let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id).to_device(&parameters.device());
             model.forward(&pass, &ids(&source_ids)?, &ids(&target_ids)?)?;
             Ok::<_, polyhead_models::Error>(capture.take().weights)

@@ -35,7 +35,7 @@ pub(crate) fn decode(
     let lengths: Vec<usize> = jobs.iter().map(|job| job.source.len()).collect();
     let run = |batch: &Vec<usize>| {
         let capture = Capture::off();
-        let decoding = Decoding { model: &engine.model, parameters: &engine.parameters, capture: &capture };
+        let decoding = Decoding::new(&engine.model, &engine.parameters, &capture);
         let jobs: Vec<&Job> = batch.iter().map(|&job| &jobs[job]).collect();
         match &engine.shortlist {
             None => search.run(&decoding, &jobs),

@@ -40,6 +40,7 @@ mod kept;
 pub mod languages;
 mod mend;
 mod numbers;
+mod opened;
 mod options;
 mod pipeline;
 mod repetition;

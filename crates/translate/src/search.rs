@@ -103,6 +103,11 @@ impl Search {
         search
     }
 
+    /// What a beam search needs to know.
+    pub(crate) fn into_beam(self) -> BeamOptions {
+        self.beam
+    }
+
     /// The same with all that was followed as result; samples are as many as before.
     pub(crate) fn all_beams(&self) -> Self {
         let mut search = self.clone();

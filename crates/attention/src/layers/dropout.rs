@@ -7,7 +7,7 @@
 //! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 //! let (parameters, capture) = (Parameters::default(), Capture::off());
 //! let dropped = |tape: &Tape| {
-//!     let pass = Pass { tape, parameters: &parameters, capture: &capture };
+//!     let pass = Pass::new(tape, &parameters, &capture);
 //!     let x = Var::constant(Tensor::new(&[1000], vec![1.0; 1000]));
 //!     let y = Dropout::new(0.5).forward(&pass, &x).expect("a probability");
 //!     y.value().data().iter().filter(|&&number| number == 0.0).count()

@@ -10,7 +10,7 @@
 //! let table = Embedding::new(&mut Builder::new(&mut parameters).at("embedding"), 6, 4);
 //! parameters.initialise(0);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let x = table.forward(&pass, &[5, 1, 0, 2].into(), 2, &EmbeddingOptions::default())?;
 //! assert_eq!(x.shape(), [2, 2, 4]);
 //! assert_eq!(table.logits(&pass, &x, None)?.shape(), [2, 2, 6]);

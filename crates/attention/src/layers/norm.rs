@@ -7,7 +7,7 @@
 //! let norm = LayerNorm::new(&mut Builder::new(&mut parameters).at("norm"), 2, 1e-5);
 //! parameters.initialise(0);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let y = norm.forward(&pass, &Var::constant(Tensor::new(&[1, 2], vec![3.0, 5.0])))?;
 //! assert!((y.value().data()[0] + 1.0).abs() < 1e-4 && (y.value().data()[1] - 1.0).abs() < 1e-4);
 //! # Ok::<(), polyhead_attention::Error>(())

@@ -7,7 +7,7 @@
 //! let positions = Learned::new(&mut Builder::new(&mut parameters).at("positions"), 8, 4);
 //! parameters.initialise(0);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let x = Var::constant(Tensor::zeros(&[2, 3, 4]));
 //! assert_eq!(positions.add(&pass, &x, 5)?.shape(), [2, 3, 4]); // tokens 5, 6 and 7
 //! assert!(positions.add(&pass, &x, 6).is_err());

@@ -12,7 +12,7 @@
 //!     parameters.set(id, Tensor::new(shape, vec![value]));
 //! }
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let [query, key] = [0.5, 0.25].map(|number| Var::constant(Tensor::new(&[1, 1, 1], vec![number])));
 //! let scores = score.scores(&pass, &query, &key)?;
 //! assert!((scores.value().data()[0] - 3.0 * 1_f32.tanh()).abs() < 1e-6);

@@ -6,7 +6,7 @@
 //! use polyhead_attention::{Capture, Pass, score::Cosine};
 //! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 //! let (tape, parameters, capture) = (Tape::inference(), Parameters::default(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let query = Var::constant(Tensor::new(&[1, 1, 2], vec![3.0, 4.0]));
 //! let key = Var::constant(Tensor::new(&[1, 2, 2], vec![6.0, 8.0, 5.0, 0.0]));
 //! let scores = Cosine { sharpness: 10.0 }.scores(&pass, &query, &key)?;

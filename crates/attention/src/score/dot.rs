@@ -4,7 +4,7 @@
 //! use polyhead_attention::{Capture, Pass, score::Dot};
 //! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 //! let (tape, parameters, capture) = (Tape::inference(), Parameters::default(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! // The string A A B A with A = [1, 0] and B = [0, 1] is asked for B.
 //! let key = Var::constant(Tensor::new(&[1, 4, 2], vec![1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]));
 //! let query = Var::constant(Tensor::new(&[1, 1, 2], vec![0.0, 1.0]));

@@ -8,7 +8,7 @@
 //! let weight = parameters.find("score.weight").expect("just declared");
 //! parameters.set(weight, Tensor::new(&[2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let query = Var::constant(Tensor::new(&[1, 1, 2], vec![0.0, 1.0]));
 //! let key = Var::constant(Tensor::new(&[1, 2, 3], vec![1.0, 0.0, 0.0, 0.0, 1.0, 1.0]));
 //! assert_eq!(score.scores(&pass, &query, &key)?.value().data(), [4.0, 11.0]);

@@ -10,7 +10,7 @@
 //! let weight = parameters.find("score.weight").expect("just declared");
 //! parameters.set(weight, Tensor::new(&[3, 1], vec![7.0, 8.0, 9.0]));
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let query = Var::constant(Tensor::new(&[1, 1, 1], vec![2.0]));
 //! let keys = |k_len| Var::constant(Tensor::zeros(&[1, k_len, 5]));
 //! assert_eq!(score.scores(&pass, &query, &keys(2))?.value().data(), [14.0, 16.0]);

@@ -19,7 +19,7 @@
 //! let score = Score::new(&mut Builder::new(&mut parameters).at("score"), options)?;
 //! parameters.initialise(1);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let [query, key] = [[2, 7, 3], [2, 6, 5]].map(|shape| Var::constant(Tensor::zeros(&shape)));
 //! assert_eq!(score.scores(&pass, &query, &key)?.shape(), [2, 7, 6]);
 //! # Ok::<(), polyhead_attention::Error>(())

@@ -6,7 +6,7 @@
 //! use polyhead_attention::{Capture, Pass, score::ScaledDot};
 //! use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 //! let (tape, parameters, capture) = (Tape::inference(), Parameters::default(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! // Products of 112 and 96 with d = 64: 14 and 12.
 //! let query = Var::constant(Tensor::new(&[1, 1, 64], vec![1.0; 64]));
 //! let key = Var::constant(Tensor::new(&[1, 2, 64], [[1.75; 64], [1.5; 64]].concat()));

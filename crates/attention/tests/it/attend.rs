@@ -18,7 +18,7 @@ fn string() -> Var {
 
 fn with_pass<T>(work: impl FnOnce(&Pass<'_>) -> T) -> T {
     let (tape, parameters, capture) = (Tape::inference(), Parameters::default(), Capture::off());
-    work(&Pass { tape: &tape, parameters: &parameters, capture: &capture })
+    work(&Pass::new(&tape, &parameters, &capture))
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(crate) fn run(
     layer: impl Fn(&Pass<'_>, &[Var]) -> Vec<Var>,
 ) -> Run {
     let (tape, capture) = (Tape::training(1, 1), Capture::off());
-    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let pass = Pass::new(&tape, parameters, &capture);
     let vars: Vec<Var> = inputs.iter().map(|input| tape.input(input.clone())).collect();
     let outputs = layer(&pass, &vars);
     let mut loss = Var::constant(Tensor::scalar(0.0));

@@ -61,7 +61,7 @@ fn layers() -> impl Iterator<Item = (SelfAttention, Parameters)> {
 
 fn with_pass<T>(parameters: &Parameters, capture: &Capture, work: impl FnOnce(&Pass<'_>) -> T) -> T {
     let tape = Tape::inference();
-    work(&Pass { tape: &tape, parameters, capture })
+    work(&Pass::new(&tape, parameters, capture))
 }
 
 /// The output of a layer for a whole batch.

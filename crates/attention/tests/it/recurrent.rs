@@ -159,7 +159,7 @@ fn assert_steps<Cell: Recurrent>(new: impl Fn(&mut Builder<'_>, usize, usize) ->
     let cell = new(&mut Builder::new(&mut parameters), D_IN, D);
     parameters.initialise(4);
     let (tape, capture) = (Tape::inference(), Capture::off());
-    let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+    let pass = Pass::new(&tape, &parameters, &capture);
     let x = numbers(&[1, 6, D_IN], 1);
     let (outputs, _) = cell.forward(&pass, &Var::constant(x.clone()), &cell.start(1)).unwrap();
     let mut state = cell.start(1);

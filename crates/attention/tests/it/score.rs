@@ -134,7 +134,7 @@ fn equal_to_pytorch() {
 /// The scores without gradients.
 fn plain(score: &Score, parameters: &Parameters, query: &Tensor, key: &Tensor) -> Result<Tensor, Error> {
     let (tape, capture) = (Tape::inference(), Capture::off());
-    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let pass = Pass::new(&tape, parameters, &capture);
     let [query, key] = [query, key].map(|tensor| Var::constant(tensor.clone()));
     score.scores(&pass, &query, &key).map(|scores| scores.value().clone())
 }

@@ -5,11 +5,13 @@ pub(crate) mod bench;
 pub(crate) mod data;
 pub(crate) mod detect;
 pub(crate) mod devices;
+pub(crate) mod draw;
 pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -32,12 +34,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Data(data) => data.run(),
         Command::Detect(detect) => detect.run(),
         Command::Devices(devices) => devices.run(),
+        Command::Draw(draw) => draw.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Init(init) => init.run(),
         Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),
+        Command::Inspect(inspect) => inspect.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Export(export) => export.run(),

@@ -7,6 +7,7 @@ mod default_model;
 mod detect;
 mod devices;
 mod init;
+mod inspect;
 mod killed;
 mod model;
 mod plot;

@@ -1,4 +1,21 @@
-//! The integration tests of the crate of pictures, one binary.
+//! The integration tests of `polyhead-inspect`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod charts;
+mod export;
+mod outside;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+use polyhead_translate::{Engine, LoadOptions};
+
+/// The folder of a small model that Hugging Face's code made.
+fn model_folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden").join(name)
+}
+
+/// A model with tokenisers, like those of OPUS-MT.
+fn engine() -> Engine {
+    Engine::load(model_folder("opus"), &LoadOptions::default()).unwrap()
+}

@@ -3,7 +3,7 @@
 
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{CrossAttention, KeyValueProjection, Memory, Order, SelfAttention};
-use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site};
+use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site, Stack};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Error, Indices, Result, Tensor, Var};
@@ -114,6 +114,9 @@ impl Decoder {
         let source_sight = Mask::padding(source_lengths.clone()).resolve(length, memory.shape()[1]);
         let shared = self.shared_key_value.as_ref().map(|shared| shared.forward(pass, memory)).transpose()?;
         for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(Stack::Decoder, index) {
+                continue;
+            }
             let own = layer.key_value.as_ref().map(|own| own.forward(pass, memory)).transpose()?;
             let key_value =
                 own.as_ref().or(shared.as_ref()).expect("each layer has keys and values, or all share them");
@@ -146,7 +149,7 @@ impl Decoder {
     }
 
     /// One token in each row: `finish` gets rows × d_model and gives what a step is to give, a row for each token. Where a
-    /// device can replay a step it does so, unless something is captured or `finish` is not to be recorded.
+    /// device can replay a step it does so, unless something is captured or changed or `finish` is not to be recorded.
     pub(super) fn step<E: From<Error>>(
         &self,
         pass: &Pass<'_>,
@@ -160,7 +163,7 @@ impl Decoder {
         if std::mem::replace(form, cache.rows().form()) != *form {
             *repeated = Repeated::New;
         }
-        let is_recorded = cache.rows().are_few() && pass.capture.is_off();
+        let is_recorded = cache.rows().are_few() && pass.capture.is_off() && pass.intervention.is_none();
         let work = || finish(&self.attend(pass, cache, memory)?);
         let mut y = None;
         match replay {
@@ -193,6 +196,9 @@ impl Decoder {
         let mut x = self.input.step(pass, cache.rows())?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
         for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(Stack::Decoder, index) {
+                continue;
+            }
             let kept = memory
                 .get(index)
                 .or(memory.first())

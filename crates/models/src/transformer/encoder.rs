@@ -3,7 +3,7 @@
 use polyhead_attention::layers::feed_forward::FeedForwardOptions;
 use polyhead_attention::layers::{Embedding, FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{Order, SelfAttention, SelfAttentionOptions};
-use polyhead_attention::{Builder, Kind, Mask, Pass, Site};
+use polyhead_attention::{Builder, Kind, Mask, Pass, Site, Stack};
 use polyhead_tensor::{Result, Var};
 
 use super::config::{Sight, StackConfig, TransformerConfig};
@@ -51,6 +51,9 @@ impl Encoder {
         pass.capture.activation(|| "encoder.embedding".into(), &x);
         let sight = self.sight.clone().and(Mask::padding(source.lengths().clone())).resolve(length, length);
         for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(Stack::Encoder, index) {
+                continue;
+            }
             let site = Site { kind: Kind::EncoderSelf, layer: index };
             x = layer.attention_residual.around(pass, &x, |x| {
                 let y = layer.attention.forward(pass, x, &sight, site)?;

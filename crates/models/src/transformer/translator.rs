@@ -10,7 +10,7 @@
 //! ```
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Builder, Capture, Filter, Kind, Pass};
+use polyhead_attention::{Builder, Capture, Filter, Intervention, Kind, Pass};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
@@ -158,12 +158,20 @@ pub struct Decoding<'a> {
     pub parameters: &'a Parameters,
     /// What is to be seen of it.
     pub capture: &'a Capture,
+    /// What is changed in it; nothing.
+    pub intervention: Option<&'a Intervention>,
 }
 
-impl Decoding<'_> {
+impl<'a> Decoding<'a> {
+    /// A model that decodes as it is.
+    pub const fn new(model: &'a Translator, parameters: &'a Parameters, capture: &'a Capture) -> Self {
+        Self { model, parameters, capture, intervention: None }
+    }
+
     fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
         let tape = Tape::inference();
-        work(&Pass { tape: &tape, parameters: self.parameters, capture: self.capture })
+        let intervention = self.intervention;
+        work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
     }
 
     /// One step up to the output layer: rows × d_model, on the processor.

@@ -50,7 +50,7 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     let mut key = StepKey::new(device);
     key.set(1, 2);
     let (tape, capture) = (Tape::training_with(&key), Capture::off());
-    let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+    let pass = Pass::new(&tape, &parameters, &capture);
     let rows: [&[u32]; 4] = [&[4, 9, 17, 2], &[30, 2], &[4, 9, 17, 2], &[30, 2]];
     let given: [&[u32]; 4] = [&[1, 20, 21, 22, 23], &[1, 45, 8], &[1, 20, 21, 22, 23], &[1, 45, 8]];
     let said: [&[u32]; 4] = [&[20, 21, 22, 23, 2], &[45, 8, 2], &[20, 21, 22, 23, 2], &[45, 8, 2]];

@@ -99,7 +99,7 @@ fn steps_agree(name: &str, config: &TransformerConfig, device: &Device, allowed:
     let (model, parameters) = build(config);
     let moved = parameters.to_device(device).unwrap();
     let capture = Capture::off();
-    let host = Decoding { model: &model, parameters: &parameters, capture: &capture };
+    let host = Decoding::new(&model, &parameters, &capture);
     let there = Decoding { parameters: &moved, ..host };
     let sources = sentences(9);
     // So many that steps are launched one by one, fewer that are recorded, and few after them.
@@ -170,7 +170,7 @@ fn searches_on_a_card_find_what_those_of_the_processor_find() {
             let (model, parameters) = build(&config);
             let moved = parameters.to_device(&device).unwrap();
             let capture = Capture::off();
-            let host = Decoding { model: &model, parameters: &parameters, capture: &capture };
+            let host = Decoding::new(&model, &parameters, &capture);
             let there = Decoding { parameters: &moved, ..host };
             let sentences = sentences(60);
             let sources = slices(&sentences);
@@ -195,7 +195,7 @@ fn what_needs_all_scores_gets_them_from_a_card() {
     let (model, parameters) = build(&config());
     let moved = parameters.to_device(&device).unwrap();
     let capture = Capture::off();
-    let host = Decoding { model: &model, parameters: &parameters, capture: &capture };
+    let host = Decoding::new(&model, &parameters, &capture);
     let there = Decoding { parameters: &moved, ..host };
     let sentences = sentences(12);
     let sources = slices(&sentences);

@@ -22,7 +22,7 @@ fn a_trained_fairseq_model_gives_its_known_outputs() {
         |dictionary| Tokenizer::load_fairseq(folder.join("bpe.code"), folder.join(dictionary)).unwrap();
     let (source, target) = (tokenizer("dict.roman.txt"), tokenizer("dict.nqo.txt"));
     let capture = Capture::off();
-    let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
+    let decoding = Decoding::new(&model, &parameters, &capture);
     let end_id = model.config().end_id;
     let lengths = Lengths { max: 300, ..Lengths::default() };
     let options =

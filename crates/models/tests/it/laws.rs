@@ -90,7 +90,7 @@ fn build(config: &TransformerConfig) -> (Translator, Parameters) {
 
 fn logits(model: &Translator, parameters: &Parameters, sources: &[&[u32]], targets: &[&[u32]]) -> Tensor {
     let (tape, capture) = (Tape::inference(), Capture::off());
-    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let pass = Pass::new(&tape, parameters, &capture);
     let pad_id = model.config().pad_id;
     model
         .forward(&pass, &Ids::padded(sources, pad_id), &Ids::padded(targets, pad_id))
@@ -144,7 +144,7 @@ fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
         let target: Vec<u32> = (0..40).map(|index| [12, 5, 6, 7, 8, 9, 10][index % 7]).collect();
         let whole = logits(&model, &parameters, &SOURCES, &[&target, &target, &target]);
         let capture = Capture::off();
-        let decoding = Decoding { model: &model, parameters: &parameters, capture: &capture };
+        let decoding = Decoding::new(&model, &parameters, &capture);
         let mut state = decoding.start(&SOURCES, 3).unwrap();
         let vocab_size = config.target_vocab_size;
         for (position, &token) in target.iter().enumerate() {
@@ -164,7 +164,7 @@ fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
 /// Logits of every step of one target for all sources, one token at a time.
 fn stepped(model: &Translator, parameters: &Parameters, sources: &[&[u32]]) -> Vec<Tensor> {
     let capture = Capture::off();
-    let decoding = Decoding { model, parameters, capture: &capture };
+    let decoding = Decoding::new(model, parameters, &capture);
     let mut state = decoding.start(sources, sources.len()).unwrap();
     TARGETS[1].iter().map(|&token| decoding.step(&mut state, &vec![token; sources.len()]).unwrap()).collect()
 }
@@ -215,7 +215,7 @@ fn a_shortlist_keeps_the_bits_of_what_is_on_it() {
             let shortlist = Shortlist::new(&model, parameters, &[7, 3, 7]).unwrap();
             assert_eq!(shortlist.len(), 3, "{name}: two ids and the end");
             let capture = Capture::off();
-            let decoding = Decoding { model: &model, parameters, capture: &capture };
+            let decoding = Decoding::new(&model, parameters, &capture);
             let short = Shortlisted { decoding, shortlist: &shortlist };
             let mut states = [decoding.start(&SOURCES, 3).unwrap(), short.start(&SOURCES, 3).unwrap()];
             let all = decoding.step(&mut states[0], &[12; 3]).unwrap();
@@ -265,7 +265,7 @@ fn seeing_and_threads_change_nothing() {
             assert_eq!(other.data(), plain.data(), "{name}, {threads} threads");
         }
         let tape = Tape::inference();
-        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let pass = Pass::new(&tape, &parameters, &capture);
         let seen =
             model.forward(&pass, &Ids::padded(&SOURCES, pad_id), &Ids::padded(&TARGETS, pad_id)).unwrap();
         assert_eq!(seen.value().data(), plain.data(), "{name}");
@@ -297,7 +297,7 @@ fn gradients_are_slopes() {
         let expected = [5, 6, 0, 9, 9, 7, 8, 9, 10, 0, 2, 0, 9, 9, 9].into();
         let loss = |parameters: &Parameters, tape: &Tape| {
             let capture = Capture::off();
-            let pass = Pass { tape, parameters, capture: &capture };
+            let pass = Pass::new(tape, parameters, &capture);
             let [source, target] = [&SOURCES, &TARGETS].map(|rows| Ids::padded(rows, config.pad_id));
             let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(9) };
             model.loss(&pass, &source, &target, &expected, options).unwrap()
@@ -332,7 +332,7 @@ fn losses_are_those_of_the_logits() {
         let [source, target] = [&SOURCES, &TARGETS].map(|rows| Ids::padded(rows, config.pad_id));
         let losses = [Capture::off(), Capture::everything()].map(|capture| {
             let tape = Tape::training(1, 1);
-            let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+            let pass = Pass::new(&tape, &parameters, &capture);
             let loss = model.loss(&pass, &source, &target, &expected, options).unwrap();
             let gradients = tape.backward(&loss);
             let bits = |tensor: &Tensor| tensor.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -343,7 +343,7 @@ fn losses_are_those_of_the_logits() {
         });
         assert!(losses[0] == losses[1], "{name}");
         let (tape, capture) = (Tape::inference(), Capture::off());
-        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let pass = Pass::new(&tape, &parameters, &capture);
         let one = model.loss(&pass, &source, &target, &expected, options).unwrap().value().data()[0];
         let [source, target] =
             [&SOURCES, &TARGETS].map(|rows| Ids::padded(&[&rows[..], &rows[..]].concat(), config.pad_id));

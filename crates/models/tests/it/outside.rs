@@ -104,7 +104,7 @@ fn gradients_of_a_whole_transformer_are_pytorchs() {
             Ids::padded(&rows, model.config().pad_id)
         };
         let (tape, capture) = (Tape::training(1, 1), Capture::off());
-        let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+        let pass = Pass::new(&tape, &parameters, &capture);
         let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.config().pad_id) };
         let targets = expected.ids("expected_ids").unwrap().into();
         let loss = model.loss(&pass, &read("source"), &read("target"), &targets, options).unwrap();

@@ -116,7 +116,7 @@ impl Card {
                 Part::First => Tape::training_with(key),
                 Part::Further => Tape::training_with(key).continuing(),
             };
-            let pass = Pass { tape: &tape, parameters, capture: &capture };
+            let pass = Pass::new(&tape, parameters, &capture);
             let (loss, value) = loss.of(&pass, own)?;
             drop(tape.backward_times(&loss, share));
             Ok(value)

@@ -11,7 +11,7 @@
 //! let gru = Gru::new(&mut Builder::new(&mut parameters).at("encoder"), 3, 5);
 //! parameters.initialise(1);
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let x = Var::constant(Tensor::new(&[2, 4, 3], (0..24).map(|n| n as f32 * 0.1).collect()));
 //! let (outputs, last) = gru.forward(&pass, &x, &gru.start(2))?;
 //! assert_eq!((outputs.shape(), last.shape()), (&[2, 4, 5][..], &[2, 5][..]));

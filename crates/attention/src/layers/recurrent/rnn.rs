@@ -14,7 +14,7 @@
 //!     parameters.set(id, Tensor::zeros(&[1]));
 //! }
 //! let (tape, capture) = (Tape::inference(), Capture::off());
-//! let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+//! let pass = Pass::new(&tape, &parameters, &capture);
 //! let [x, h] = [0.5, 0.25].map(|number| Var::constant(Tensor::new(&[1, 1], vec![number])));
 //! let h = rnn.step(&pass, &x, &h)?;
 //! assert!((h.value().data()[0] - 1_f32.tanh()).abs() < 1e-6);

@@ -179,7 +179,7 @@ impl Task {
         for step in 0..self.steps + 2 {
             let start = Instant::now();
             let tape = Tape::training(self.seed, step as u64);
-            let pass = Pass { tape: &tape, parameters: &self.parameters, capture: &capture };
+            let pass = Pass::new(&tape, &self.parameters, &capture);
             let loss = self.model.loss(&pass, &self.source, &self.target, &self.expected, self.loss)?;
             losses.push(loss.value().data()[0]);
             let gradients = tape.backward(&loss);

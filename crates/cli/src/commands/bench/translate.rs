@@ -135,7 +135,7 @@ impl Translate {
                     scope.spawn(move || {
                         pool.install(|| {
                             let capture = Capture::off();
-                            self.decode(&Decoding { model, parameters, capture: &capture }, batch)
+                            self.decode(&Decoding::new(model, parameters, &capture), batch)
                         })
                     })
                 })

@@ -168,7 +168,7 @@ fn cached_steps_have_the_bits_of_a_full_pass() {
         let target: Vec<Vec<u32>> =
             (0..3).map(|row| (0..9).map(|place| (7 * row + 5 * place) % 29).collect()).collect();
         let (tape, decoding) = (Tape::inference(), loaded.decoding());
-        let pass = Pass { tape: &tape, parameters: &loaded.parameters, capture: &loaded.capture };
+        let pass = Pass::new(&tape, &loaded.parameters, &loaded.capture);
         let pad_id = loaded.model.config().pad_id;
         let whole = loaded
             .model

@@ -226,7 +226,7 @@ fn covered_score(loaded: &Loaded, source: &[u32], found: &Hypothesis, options: &
     let capture =
         Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![last]), ..Filter::default() });
     let tape = Tape::inference();
-    let pass = Pass { tape: &tape, parameters: &loaded.parameters, capture: &capture };
+    let pass = Pass::new(&tape, &loaded.parameters, &capture);
     let target = [&[config.start_id], &found.ids[..found.ids.len() - 1]].concat();
     let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id);
     loaded.model.forward(&pass, &ids(source), &ids(&target)).unwrap();

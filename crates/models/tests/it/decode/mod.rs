@@ -27,7 +27,7 @@ impl Loaded {
     }
 
     fn decoding(&self) -> Decoding<'_> {
-        Decoding { model: &self.model, parameters: &self.parameters, capture: &self.capture }
+        Decoding::new(&self.model, &self.parameters, &self.capture)
     }
 
     fn options(&self, max: usize) -> DecodeOptions {

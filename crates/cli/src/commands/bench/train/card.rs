@@ -32,7 +32,7 @@ impl Task {
             adam.set(step, self.adam.learning_rate, 0.0);
             let one_step = || {
                 let (tape, capture) = (Tape::training_with(&key), Capture::off());
-                let pass = Pass { tape: &tape, parameters: &parameters, capture: &capture };
+                let pass = Pass::new(&tape, &parameters, &capture);
                 let loss = self.model.loss(&pass, &source, &target, &expected, self.loss)?;
                 let value = loss.value().clone();
                 drop(tape.backward(&loss));

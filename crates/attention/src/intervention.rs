@@ -1,0 +1,68 @@
+//! Changing a pass: heads that are switched off or scaled, layers that are passed over.
+//!
+//! MultiHead = Concat(λ₁·head₁ … λ_h·head_h)·W_O with a factor λ for each head, 1 unless it says otherwise. λ = 0 takes a
+//! head out, exactly as zeros in its rows of W_O would (Michel, Levy & Neubig 2019, "Are sixteen heads really better than
+//! one?"). A layer that is passed over gives what it was given (Fan, Grave & Joulin 2020, LayerDrop).
+//!
+//! ```
+//! use polyhead_attention::{Intervention, Kind, Site, Stack};
+//! let site = Site { kind: Kind::Cross, layer: 1 };
+//! let intervention = Intervention::default().head(site, 2, 0.0).without_layer(Stack::Encoder, 0);
+//! assert_eq!(intervention.factors(site, 4), Some(vec![1.0, 1.0, 0.0, 1.0]));
+//! assert_eq!(intervention.factors(Site { layer: 0, ..site }, 4), None);
+//! assert!(intervention.skips(Stack::Encoder, 0) && !intervention.skips(Stack::Decoder, 0));
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::capture::{Site, Stack};
+
+/// What is changed in a pass; nothing by default.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Intervention {
+    heads: BTreeMap<(Site, usize), f32>,
+    layers: BTreeSet<(Stack, usize)>,
+}
+
+impl Intervention {
+    /// What a head found is multiplied by `factor`: 0 switches it off. The last word on a head holds.
+    #[must_use]
+    pub fn head(mut self, site: Site, head: usize, factor: f32) -> Self {
+        self.heads.insert((site, head), factor);
+        self
+    }
+
+    /// A layer, with all its sub-layers, is passed over.
+    #[must_use]
+    pub fn without_layer(mut self, stack: Stack, layer: usize) -> Self {
+        self.layers.insert((stack, layer));
+        self
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.layers.is_empty()
+    }
+
+    /// Whether a layer is passed over.
+    pub fn skips(&self, stack: Stack, layer: usize) -> bool {
+        self.layers.contains(&(stack, layer))
+    }
+
+    /// The factor of each of the `n_heads` heads of an attention; none if all are as they were.
+    pub fn factors(&self, site: Site, n_heads: usize) -> Option<Vec<f32>> {
+        let own = |head| self.heads.get(&(site, head)).copied();
+        let is_changed = (0..n_heads).any(|head| own(head).is_some());
+        is_changed.then(|| (0..n_heads).map(|head| own(head).unwrap_or(1.0)).collect())
+    }
+
+    /// Heads with a factor, in the order of their sites.
+    pub fn heads(&self) -> impl Iterator<Item = (Site, usize, f32)> {
+        self.heads.iter().map(|(&(site, head), &factor)| (site, head, factor))
+    }
+
+    /// Layers that are passed over.
+    pub fn layers(&self) -> impl Iterator<Item = (Stack, usize)> {
+        self.layers.iter().copied()
+    }
+}

@@ -1,0 +1,78 @@
+//! From pieces to words: weights of a word's pieces taken together.
+//!
+//! A word looks with the mean of its pieces and is looked at with their sum (Clark et al. 2019), so that rows still sum
+//! to what they summed to. A word is a run without white space; a piece belongs to the word that it ends in.
+
+use std::ops::Range;
+
+use crate::matrix::Matrix;
+
+/// Where the words of a text stand, in bytes.
+pub fn words(text: &str) -> Vec<Range<usize>> {
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
+}
+
+/// The word that a piece of the text ends in; none for a piece without text.
+pub fn word_at(words: &[Range<usize>], piece: &Range<usize>) -> Option<usize> {
+    let last = (!piece.is_empty()).then(|| piece.end - 1)?;
+    let word = words.partition_point(|word| word.end <= last);
+    words.get(word).is_some_and(|found| found.start <= last).then_some(word)
+}
+
+/// The pieces of one side: the word of each, and how many words there are.
+#[derive(Debug, Clone, Copy)]
+pub struct Grouping<'a> {
+    /// The word of each piece; none for those that stand for no text, which are left out.
+    pub word_of: &'a [Option<usize>],
+    /// Words.
+    pub n_words: usize,
+}
+
+/// Weights between pieces as weights between words: mean over a query word's pieces, sum over a key word's. None if a
+/// side has no words.
+pub fn word_weights(pieces: &Matrix, queries: Grouping<'_>, keys: Grouping<'_>) -> Option<Matrix> {
+    if queries.n_words == 0 || keys.n_words == 0 {
+        return None;
+    }
+    let mut found = Matrix::zeros(queries.n_words, keys.n_words);
+    let mut counts = vec![0_u32; queries.n_words];
+    for (row, query) in pieces.rows().zip(queries.word_of) {
+        let Some(query) = *query else { continue };
+        counts[query] += 1;
+        let out = found.row_mut(query);
+        for (weight, key) in row.iter().zip(keys.word_of) {
+            if let Some(key) = *key {
+                out[key] += weight;
+            }
+        }
+    }
+    for (query, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 1) {
+        found.row_mut(query).iter_mut().for_each(|sum| *sum /= count as f32);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_belong_to_the_word_they_end_in() {
+        let words = words(" ab  cde");
+        assert_eq!(words, [1..3, 5..8]);
+        let pieces = [0..2, 2..3, 3..6, 7..8, 8..8, 0..1];
+        let found = pieces.map(|piece| word_at(&words, &piece));
+        assert_eq!(found, [Some(0), Some(0), Some(1), Some(1), None, None]);
+    }
+
+    #[test]
+    fn words_look_with_their_mean_and_are_looked_at_with_their_sum() {
+        let pieces = Matrix::new(4, vec![0.1, 0.2, 0.3, 0.4, 0.3, 0.4, 0.1, 0.2, 0.0, 0.0, 0.5, 0.5]);
+        let queries = Grouping { word_of: &[Some(0), Some(0), None], n_words: 1 };
+        let keys = Grouping { word_of: &[Some(0), Some(0), Some(1), None], n_words: 2 };
+        let found = word_weights(&pieces, queries, keys).unwrap();
+        assert!((found.row(0)[0] - 0.5).abs() < 1e-6 && (found.row(0)[1] - 0.2).abs() < 1e-6, "{found:?}");
+        assert_eq!(word_weights(&pieces, Grouping { word_of: &[], n_words: 0 }, keys), None);
+    }
+}

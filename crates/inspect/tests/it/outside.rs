@@ -1,0 +1,68 @@
+//! Weights are those of Hugging Face's `output_attentions=True` (`tests/golden/attentions.py`).
+
+use std::path::Path;
+
+use polyhead_attention::{Kind, Site};
+use polyhead_inspect::trace::{Attention, ObserveOptions, Trace, TraceOptions, observe};
+use polyhead_models::checkpoint::safetensors::TensorFile;
+use polyhead_models::checkpoint::{load_parameters, read_config};
+use polyhead_models::transformer::Translator;
+use polyhead_tensor::Parameters;
+use serde_json::Value;
+
+use crate::{engine, model_folder};
+
+fn golden(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn ids(case: &Value, key: &str) -> Vec<u32> {
+    case[key].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn weights_are_hugging_faces_in_all_heads_of_all_kinds() {
+    let cases: Vec<Value> =
+        serde_json::from_slice(&std::fs::read(golden("attentions.json")).unwrap()).unwrap();
+    let arrays = TensorFile::open(golden("attentions.safetensors")).unwrap();
+    let engine = engine();
+    let (mut compared, mut worst) = (0, 0.0_f32);
+    for (index, case) in cases.iter().enumerate() {
+        let (source, target) = (ids(case, "source"), ids(case, "target"));
+        let attentions: Vec<Attention> = if let Some(text) = case["text"].as_str() {
+            // From the text alone: tokens, beam search and weights.
+            let trace = Trace::new(&engine, text, &TraceOptions::default()).unwrap();
+            assert_eq!((trace.source.ids(), trace.target.ids()), (source, target), "{text}");
+            trace.attentions
+        } else {
+            let folder = model_folder(case["folder"].as_str().unwrap());
+            let (config, layout) = read_config(&folder).unwrap();
+            let mut parameters = Parameters::default();
+            let model = Translator::new(&config, &mut parameters).unwrap();
+            load_parameters(&folder, &config, layout, &mut parameters).unwrap();
+            let options = ObserveOptions::default();
+            observe(&model, &parameters, [&source, &target], config.start_id, &options).unwrap().attentions
+        };
+        for (kind, name) in
+            [(Kind::EncoderSelf, "encoder"), (Kind::DecoderSelf, "decoder"), (Kind::Cross, "cross")]
+        {
+            let expected = arrays.tensor(&format!("{index}.{name}")).unwrap();
+            let &[n_layers, n_heads, q_len, k_len] = expected.shape() else { panic!("four axes") };
+            let mut numbers = expected.data().chunks_exact(q_len * k_len);
+            for layer in 0..n_layers {
+                let own = attentions.iter().find(|own| own.site == Site { kind, layer }).unwrap();
+                assert_eq!(own.heads, (0..n_heads).collect::<Vec<_>>());
+                for head in &own.weights {
+                    assert_eq!([head.n_rows(), head.n_columns()], [q_len, k_len]);
+                    for (own, theirs) in head.numbers().iter().zip(numbers.next().unwrap()) {
+                        worst = worst.max((own - theirs).abs());
+                        compared += 1;
+                    }
+                }
+            }
+            assert_eq!(attentions.iter().filter(|own| own.site.kind == kind).count(), n_layers);
+        }
+    }
+    println!("{compared} weights, largest difference {worst:e}");
+    assert!(compared > 40_000 && worst < 1e-5, "{compared} weights, {worst}");
+}

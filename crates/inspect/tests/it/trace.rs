@@ -1,0 +1,149 @@
+//! What a trace says is what happened.
+
+use polyhead_attention::{Capture, Filter, Intervention, Kind, Site};
+use polyhead_inspect::trace::{NodeFate, Trace, TraceOptions};
+use polyhead_models::decode::NextToken as _;
+use polyhead_models::transformer::Decoding;
+use polyhead_translate::{Evidence, Mode, TranslateOptions};
+
+use crate::engine;
+
+const SENTENCES: &[&str] = &[
+    "The teacher reads a book today.",
+    "Nobody slept well!",
+    "My brother drinks cold water in Istanbul every morning?",
+    "xqzwv 漢字 e\u{301}",
+];
+
+#[test]
+fn weights_are_those_of_decoding_step_by_step() {
+    let engine = engine();
+    for text in SENTENCES {
+        for beam_size in [Some(1), Some(4)] {
+            let trace =
+                Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
+            let capture = Capture::on(Filter::default());
+            let decoding = Decoding::new(engine.model(), engine.parameters(), &capture);
+            let mut state = decoding.start(&[&trace.source.ids()], 1).unwrap();
+            let encoder = capture.take().weights;
+            let own = |site| trace.attention(site).unwrap();
+            for found in &encoder {
+                let heads: Vec<f32> =
+                    own(found.site).weights.iter().flat_map(|head| head.numbers().to_vec()).collect();
+                assert!(heads == found.weights.data(), "{text} {}", found.site);
+            }
+            let read = [trace.start.id].into_iter().chain(trace.target.ids());
+            for (place, token) in read.take(trace.target.tokens.len()).enumerate() {
+                decoding.step(&mut state, &[token]).unwrap();
+                for found in capture.take().weights {
+                    let seen = found.weights.shape()[3];
+                    for (head, step) in own(found.site).weights.iter().zip(found.weights.data().chunks(seen))
+                    {
+                        let (looked, future) = head.row(place).split_at(seen);
+                        assert!(looked == step, "{text} {} step {place}", found.site);
+                        assert!(future.iter().all(|weight| *weight == 0.0), "{text} {} {place}", found.site);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn probabilities_and_alignments_are_those_of_the_translation() {
+    let engine = engine();
+    for text in &SENTENCES[..3] {
+        for beam_size in [Some(1), Some(4)] {
+            let trace =
+                Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
+            let evidence = Evidence::Alignment;
+            let options =
+                TranslateOptions { mode: Mode::Raw, beam_size, evidence, ..TranslateOptions::default() };
+            let found = engine.translate(&[text], &options).unwrap().remove(0);
+            assert_eq!(trace.target.text, found.text());
+            assert_eq!(trace.alignment(), found.alignment, "{text}");
+            for (token, step) in trace.target.tokens.iter().zip(&trace.steps) {
+                let best = &step.alternatives[0];
+                assert!(best.log_probability >= step.log_probability);
+                let own = step.alternatives.iter().find(|alternative| alternative.id == token.id);
+                assert!(own.is_none_or(|own| own.log_probability == step.log_probability));
+                assert_eq!(step.alternatives.len(), 5);
+            }
+            // Given back, the translation is the same pass.
+            let target = Some(trace.target.text.clone());
+            let given =
+                Trace::new(&engine, text, &TraceOptions { target, ..TraceOptions::default() }).unwrap();
+            if given.target.ids() == trace.target.ids() {
+                assert_eq!((given.attentions, given.steps), (trace.attentions, trace.steps));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tree_has_the_winner_and_what_was_pruned() {
+    let engine = engine();
+    let trace =
+        Trace::new(&engine, SENTENCES[0], &TraceOptions { beam_size: Some(3), ..TraceOptions::default() });
+    let trace = trace.unwrap();
+    let tree = trace.tree.unwrap();
+    let best: Vec<u32> = tree.nodes.iter().filter(|node| node.is_best).map(|node| node.id).collect();
+    assert_eq!(best, trace.target.ids());
+    let last = tree.nodes.iter().rfind(|node| node.is_best).unwrap();
+    assert!(
+        (last.sum - trace.steps.iter().map(|step| f64::from(step.log_probability)).sum::<f64>()).abs() < 1e-9
+    );
+    for node in &tree.nodes {
+        let before = node.parent.map_or(0.0, |parent| tree.nodes[parent].sum);
+        assert!((before + f64::from(node.log_probability) - node.sum).abs() < 1e-9);
+        assert!(node.parent.is_none_or(|parent| tree.nodes[parent].fate == NodeFate::Kept));
+    }
+    assert!(tree.nodes.iter().any(|node| node.fate == NodeFate::Pruned));
+    assert!(tree.nodes.iter().all(|node| node.step > 0 || node.parent.is_none()));
+}
+
+#[test]
+fn a_filter_keeps_what_is_asked_for_and_changes_nothing() {
+    let engine = engine();
+    let whole = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
+    let filter = Filter { kind: Some(Kind::Cross), heads: Some(vec![1, 3]), ..Filter::default() };
+    let some =
+        Trace::new(&engine, SENTENCES[0], &TraceOptions { filter, ..TraceOptions::default() }).unwrap();
+    assert_eq!(some.attentions.len(), 2);
+    for own in &some.attentions {
+        assert_eq!((own.site.kind, &own.heads[..]), (Kind::Cross, &[1, 3][..]));
+        assert_eq!(own.head(3), whole.attention(own.site).unwrap().head(3));
+    }
+    assert!(some.rollout().is_none() && whole.rollout().is_some());
+}
+
+#[test]
+fn offsets_slice_both_texts() {
+    let engine = engine();
+    for text in SENTENCES {
+        let trace = Trace::new(&engine, text, &TraceOptions::default()).unwrap();
+        for side in [&trace.source, &trace.target] {
+            for token in &side.tokens {
+                assert!(side.text.get(token.span.clone()).is_some(), "{text} {token:?}");
+            }
+            for (token, label) in side.tokens.iter().zip(side.labels()) {
+                assert!(!label.is_empty(), "{text} {token:?}");
+            }
+            let covered: String = side.tokens.iter().map(|token| &side.text[token.span.clone()]).collect();
+            let bare = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+            assert_eq!(bare(&covered), bare(&side.text));
+        }
+    }
+}
+
+#[test]
+fn an_intervention_shows_in_the_trace() {
+    let engine = engine();
+    let site = Site { kind: Kind::Cross, layer: 1 };
+    let off = (0..4).fold(Intervention::default(), |changed, head| changed.head(site, head, 0.0));
+    let plain = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
+    let options = TraceOptions { intervention: off.clone(), ..TraceOptions::default() };
+    let changed = Trace::new(&engine, SENTENCES[0], &options).unwrap();
+    assert_ne!(plain.steps, changed.steps);
+    assert_eq!(changed.intervention, off);
+}

@@ -1,0 +1,185 @@
+//! Switching parts of a model off: the same as a model that never had them, to the bit.
+
+use polyhead_attention::{Capture, Filter, Intervention, Kind, Pass, Site, Stack};
+use polyhead_models::decode::beam::{BeamOptions, beam};
+use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
+use polyhead_models::transformer::config::{NormOrder, StackConfig};
+use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_models::{Ids, Result};
+use polyhead_tensor::{Parameters, Tape, Tensor};
+
+use crate::outside::{golden, load};
+
+const SOURCE: &[u32] = &[3, 14, 15, 9, 2, 6, 0];
+const TARGET: &[u32] = &[12, 5, 8, 9, 7, 9, 3];
+
+fn forward(model: &Translator, parameters: &Parameters, intervention: Option<&Intervention>) -> Tensor {
+    let (tape, capture) = (Tape::inference(), Capture::off());
+    let pass = Pass { intervention, ..Pass::new(&tape, parameters, &capture) };
+    let ids = |ids| Ids::padded(&[ids], model.config().pad_id);
+    model.forward(&pass, &ids(SOURCE), &ids(TARGET)).unwrap().value().clone()
+}
+
+/// The same token by token.
+fn steps(model: &Translator, parameters: &Parameters, intervention: Option<&Intervention>) -> Vec<f32> {
+    let capture = Capture::off();
+    let decoding = Decoding { intervention, ..Decoding::new(model, parameters, &capture) };
+    let mut state = decoding.start(&[SOURCE], 1).unwrap();
+    let step = |token: &u32| decoding.step(&mut state, &[*token]).unwrap().data().to_vec();
+    TARGET.iter().flat_map(step).collect()
+}
+
+fn sites(config: &TransformerConfig) -> Vec<Site> {
+    let kinds = [
+        (Kind::EncoderSelf, config.encoder),
+        (Kind::DecoderSelf, config.decoder),
+        (Kind::Cross, config.decoder),
+    ];
+    let site =
+        |(kind, stack): (Kind, StackConfig)| (0..stack.n_layers).map(move |layer| Site { kind, layer });
+    kinds.into_iter().flat_map(site).collect()
+}
+
+/// The columns of the output projection that read a head are multiplied by a factor.
+fn scaled(parameters: &Parameters, site: Site, range: std::ops::Range<usize>, factor: f32) -> Parameters {
+    let mut changed = parameters.clone();
+    let id = changed.find(&format!("{site}.output.weight")).unwrap();
+    let width = changed.value(id).shape()[1];
+    for row in changed.value_mut(id).data_mut().chunks_exact_mut(width) {
+        row[range.clone()].iter_mut().for_each(|number| *number *= factor);
+    }
+    changed
+}
+
+#[test]
+fn a_head_switched_off_is_a_head_whose_output_weights_are_zero() {
+    for name in ["marian/relu", "marian/opus", "torch/pre", "torch/post"] {
+        let (model, parameters) = load(&golden(name));
+        let config = model.config();
+        let plain = forward(&model, &parameters, None);
+        for site in sites(config) {
+            let stack = if site.kind == Kind::EncoderSelf { config.encoder } else { config.decoder };
+            let shape = stack.heads(config.d_model);
+            for head in 0..shape.n_heads {
+                let columns = head * shape.d_value..(head + 1) * shape.d_value;
+                // Halving a number is exact, so a head that counts half has the bits of halved weights too.
+                for factor in [0.0, 0.5] {
+                    let intervention = Intervention::default().head(site, head, factor);
+                    let found = forward(&model, &parameters, Some(&intervention));
+                    let changed = scaled(&parameters, site, columns.clone(), factor);
+                    let expected = forward(&model, &changed, None);
+                    assert!(found.data() == expected.data(), "{name} {site} head {head} × {factor}");
+                    assert!(found.data() != plain.data(), "{name} {site} head {head} × {factor}");
+                    let stepped = steps(&model, &parameters, Some(&intervention));
+                    assert!(found.data() == stepped, "{name} {site} head {head} × {factor}, step by step");
+                }
+            }
+            let nothing = Intervention::default().head(site, 0, 1.0);
+            assert!(forward(&model, &parameters, Some(&nothing)).data() == plain.data(), "{name} {site}");
+        }
+    }
+}
+
+fn two_layers(norm_order: NormOrder) -> TransformerConfig {
+    let stack = StackConfig::new(2, 2, 10);
+    TransformerConfig {
+        d_model: 8,
+        encoder: stack,
+        decoder: stack,
+        norm_order,
+        ..TransformerConfig::tiny(17)
+    }
+}
+
+/// A model without layer 0 of a stack, with the values of the one that has it.
+fn without_first(
+    config: &TransformerConfig,
+    parameters: &Parameters,
+    stack: Stack,
+) -> (Translator, Parameters) {
+    let mut config = config.clone();
+    let (name, shorter) = match stack {
+        Stack::Encoder => ("encoder", &mut config.encoder),
+        Stack::Decoder => ("decoder", &mut config.decoder),
+    };
+    shorter.n_layers -= 1;
+    let mut own = Parameters::default();
+    let model = Translator::new(&config, &mut own).unwrap();
+    let declared: Vec<_> = own.declared().map(|(id, name, _)| (id, name.to_owned())).collect();
+    for (id, own_name) in declared {
+        let there = own_name.replace(&format!("{name}.layers.0."), &format!("{name}.layers.1."));
+        own.set(id, parameters.value(parameters.find(&there).unwrap()).clone());
+    }
+    (model, own)
+}
+
+#[test]
+fn a_layer_passed_over_is_a_layer_that_is_not_there() {
+    for norm_order in [NormOrder::Post, NormOrder::Pre] {
+        let config = two_layers(norm_order);
+        let mut parameters = Parameters::default();
+        let model = Translator::new(&config, &mut parameters).unwrap();
+        parameters.initialise(5);
+        for stack in [Stack::Encoder, Stack::Decoder] {
+            let intervention = Intervention::default().without_layer(stack, 0);
+            let (shorter, own) = without_first(&config, &parameters, stack);
+            let found = forward(&model, &parameters, Some(&intervention));
+            assert!(found.data() == forward(&shorter, &own, None).data(), "{norm_order:?} {stack:?}");
+            assert!(
+                found.data() == steps(&model, &parameters, Some(&intervention)),
+                "{norm_order:?} {stack:?}"
+            );
+            let search = |model: &Decoding<'_>| -> Result<Vec<Vec<u32>>> {
+                let lengths = Lengths { max: 40, ..Lengths::default() };
+                let decode = DecodeOptions { start_id: 12, end_id: 0, lengths, ..DecodeOptions::default() };
+                let options = BeamOptions { decode, top_beams: 4, ..BeamOptions::default() };
+                Ok(beam(model, &[SOURCE], &options)?.remove(0).into_iter().map(|found| found.ids).collect())
+            };
+            let capture = Capture::off();
+            let changed = Decoding {
+                intervention: Some(&intervention),
+                ..Decoding::new(&model, &parameters, &capture)
+            };
+            let expected = search(&Decoding::new(&shorter, &own, &capture)).unwrap();
+            assert_eq!(search(&changed).unwrap(), expected, "{norm_order:?} {stack:?}");
+        }
+    }
+}
+
+#[test]
+fn captured_vectors_give_the_captured_weights() {
+    for name in ["marian/relu", "torch/pre"] {
+        let (model, parameters) = load(&golden(name));
+        let (tape, capture) = (Tape::inference(), Capture::on(Filter::default()).with_vectors());
+        let ids = |ids| Ids::padded(&[ids], model.config().pad_id);
+        model.forward(&Pass::new(&tape, &parameters, &capture), &ids(SOURCE), &ids(TARGET)).unwrap();
+        let trace = capture.take();
+        assert_eq!(trace.vectors.len(), trace.weights.len());
+        for (vectors, captured) in trace.vectors.iter().zip(&trace.weights) {
+            assert_eq!((vectors.site, &vectors.heads), (captured.site, &captured.heads));
+            let &[_, n_heads, q_len, k_len] = captured.weights.shape() else { panic!("four axes") };
+            let d_key = vectors.query.shape()[3];
+            let dot = |query: usize, key: usize| -> f64 {
+                let [query, key] =
+                    [&vectors.query.data()[query * d_key..], &vectors.key.data()[key * d_key..]];
+                query.iter().zip(key).take(d_key).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum()
+            };
+            for row in 0..n_heads * q_len {
+                let (head, query) = (row / q_len, row % q_len);
+                let sees = |key: usize| captured.site.kind != Kind::DecoderSelf || key <= query;
+                let raised = |key: usize| {
+                    if sees(key) { (dot(row, head * k_len + key) / (d_key as f64).sqrt()).exp() } else { 0.0 }
+                };
+                let sum: f64 = (0..k_len).map(raised).sum();
+                for key in 0..k_len {
+                    let weight = f64::from(captured.weights.data()[row * k_len + key]);
+                    assert!(
+                        (raised(key) / sum - weight).abs() < 1e-6,
+                        "{name} {} {row} {key}",
+                        captured.site
+                    );
+                }
+            }
+        }
+    }
+}
