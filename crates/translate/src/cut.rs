@@ -1,13 +1,21 @@
 //! A sentence that is too long for the model, in parts: at clause marks, else at spaces, else anywhere.
 
+use std::ops::Range;
+
 use polyhead_text::tokenizer::Encoding;
 
 use crate::split::Sentence;
 
 /// Parts of `sentence` with about `limit` of its pieces each, separators kept; the sentence itself if it is short enough.
 ///
-/// `encoding` is the sentence's. Cut in parts, its pieces may be others, so a part can come out a little longer.
-pub(crate) fn cut<'a>(sentence: Sentence<'a>, encoding: &Encoding, limit: usize) -> Vec<Sentence<'a>> {
+/// `encoding` is the sentence's. Cut in parts, its pieces may be others, so a part can come out a little longer. Nothing is cut
+/// inside the ranges that are to stay `whole`.
+pub(crate) fn cut<'a>(
+    sentence: Sentence<'a>,
+    encoding: &Encoding,
+    limit: usize,
+    whole: &[Range<usize>],
+) -> Vec<Sentence<'a>> {
     let text = sentence.text;
     let (mut parts, mut start, mut first) = (Vec::new(), 0, 0);
     while encoding.len() - first > limit {
@@ -16,6 +24,11 @@ pub(crate) fn cut<'a>(sentence: Sentence<'a>, encoding: &Encoding, limit: usize)
         let at = clause(text, earliest..end)
             .or_else(|| space(text, start..end))
             .unwrap_or_else(|| character(text, start, end));
+        let at = match whole.iter().find(|range| range.start < at && at < range.end) {
+            Some(range) if range.start > start => range.start,
+            Some(range) => range.end,
+            None => at,
+        };
         let rest = text[at..].trim_start();
         let next = text.len() - rest.len();
         if rest.is_empty() {
@@ -31,7 +44,7 @@ pub(crate) fn cut<'a>(sentence: Sentence<'a>, encoding: &Encoding, limit: usize)
 }
 
 /// Behind the last clause mark of a range: before a space, or a mark that needs none.
-fn clause(text: &str, range: std::ops::Range<usize>) -> Option<usize> {
+fn clause(text: &str, range: Range<usize>) -> Option<usize> {
     let found = text[range.clone()].char_indices().rev().find(|&(at, mark)| {
         let after = range.start + at + mark.len_utf8();
         let is_clause = matches!(mark, ',' | ';' | ':' | '.' | '!' | '?' | '–' | '—' | ')' | '،' | '؛');
@@ -42,7 +55,7 @@ fn clause(text: &str, range: std::ops::Range<usize>) -> Option<usize> {
 }
 
 /// Before the last space of a range that has text before it.
-fn space(text: &str, range: std::ops::Range<usize>) -> Option<usize> {
+fn space(text: &str, range: Range<usize>) -> Option<usize> {
     let at = text[range.clone()].rfind(char::is_whitespace).map(|at| range.start + at)?;
     (!text[range.start..at].trim().is_empty()).then_some(at)
 }
@@ -74,7 +87,7 @@ mod tests {
 
     fn parts(text: &str, limit: usize) -> Vec<&str> {
         let sentence = Sentence { text, separator: "" };
-        cut(sentence, &characters(text), limit).iter().map(|part| part.text).collect()
+        cut(sentence, &characters(text), limit, &[]).iter().map(|part| part.text).collect()
     }
 
     #[test]
@@ -86,11 +99,22 @@ mod tests {
         assert_eq!(parts("一二三，四五六", 6), ["一二三，", "四五六"]);
     }
 
+    #[test]
+    fn what_is_to_stay_whole_does() {
+        let text = "onetwothreefour";
+        let cut = |whole: Range<usize>| {
+            let found = cut(Sentence { text, separator: "" }, &characters(text), 6, &[whole]);
+            found.iter().map(|part| part.text).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(3..11), ["one", "twothree", "four"]);
+        assert_eq!(cut(0..8), ["onetwoth", "reefou", "r"]);
+    }
+
     proptest::proptest! {
         #[test]
         fn joined_again_it_is_the_sentence(text in "[a-z ,;éß漢，]{0,80}", limit in 1_usize..20) {
             let text = text.trim();
-            let found = cut(Sentence { text, separator: "\n" }, &characters(text), limit);
+            let found = cut(Sentence { text, separator: "\n" }, &characters(text), limit, &[]);
             let joined: String = found.iter().flat_map(|part| [part.text, part.separator]).collect();
             proptest::prop_assert_eq!(joined, format!("{text}\n"));
             for part in &found {

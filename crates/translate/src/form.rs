@@ -141,6 +141,11 @@ impl Form {
         ends.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
+    /// The ranges of the sentence, which is `text`, that come through as they are.
+    pub(crate) fn untouched(&self, text: &str) -> Vec<Range<usize>> {
+        self.set_aside(text).into_iter().chain(self.kept.iter().cloned()).collect()
+    }
+
     /// Whether `written` has each of its placeholders once, and no other.
     pub(crate) fn is_carried_by(&self, written: &str) -> bool {
         let expected = |index: usize| usize::from(index < self.kept.len());

@@ -120,8 +120,7 @@ fn note_forms(document: &mut Document<'_>) {
     let forms = || document.parts.iter().filter_map(|part| Some((part.sentence.text, part.form.as_ref()?)));
     let sentences = forms().filter(|(_, form)| form.is_in_capitals()).count();
     let kept = |(text, form): (&str, &Form)| {
-        let ranges = form.set_aside(text).into_iter().chain(form.kept().iter().cloned());
-        ranges.map(|range| shortened(text[range].trim())).collect::<Vec<_>>()
+        form.untouched(text).into_iter().map(|range| shortened(text[range].trim())).collect::<Vec<_>>()
     };
     let mut things: Vec<String> = forms().flat_map(kept).filter(|thing| !thing.is_empty()).collect();
     things.dedup();

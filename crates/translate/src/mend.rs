@@ -73,7 +73,8 @@ impl Request<'_> {
         let encoding = self.encode_form(part.sentence.text, part.form.as_ref())?;
         let mut prefix = part.job.as_ref().map(|job| job.prefix.clone());
         let mut halves = Vec::new();
-        for sentence in cut(part.sentence, &encoding, encoding.len().div_ceil(2)) {
+        let whole = self.uncut(part.sentence.text, part.form.as_ref());
+        for sentence in cut(part.sentence, &encoding, encoding.len().div_ceil(2), &whole) {
             let kept = self.kept(sentence.text, leg);
             if !self.has_text(sentence.text, &kept) {
                 halves.push(Part::copied(sentence));
@@ -125,8 +126,7 @@ impl Request<'_> {
     fn pieces<'t>(&self, part: &Part<'t>, leg: &Leg) -> Result<Vec<Part<'t>>> {
         let Some(form) = &part.form else { return Ok(vec![part.clone()]) };
         let Sentence { text, separator } = part.sentence;
-        let mut kept: Vec<Range<usize>> =
-            form.set_aside(text).into_iter().chain(form.kept().iter().cloned()).collect();
+        let mut kept: Vec<Range<usize>> = form.untouched(text);
         kept.sort_by_key(|range| range.start);
         let mut ranges: Vec<(Range<usize>, bool)> = Vec::new();
         let mut at = 0;

@@ -16,7 +16,7 @@ pub(crate) fn missing(source: &str, target: &str) -> Vec<Range<usize>> {
 }
 
 /// Digits with single marks between them: `3.14`, `1,234.50`, `2026-11-15`, `14:30`.
-fn numbers(text: &str) -> Vec<Range<usize>> {
+pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(start) = text[at..].find(|digit: char| digit.is_ascii_digit()).map(|start| at + start) {

@@ -1,5 +1,7 @@
 //! What is asked of a model in one step: texts become parts, and parts get their hypotheses.
 
+use std::ops::Range;
+
 use polyhead_models::decode::Hypothesis;
 use polyhead_text::tokenizer::Encoding;
 
@@ -9,6 +11,7 @@ use crate::cut::cut;
 use crate::document::{Document, Part, Repetition};
 use crate::form::{Form, Languages};
 use crate::kept::{self, Kept};
+use crate::numbers::numbers;
 use crate::options::{Mode, TranslateOptions};
 use crate::repetition::{NO_REPEAT_NGRAM, REPETITION_PENALTY};
 use crate::route::Leg;
@@ -21,6 +24,8 @@ use crate::{Engine, Error, Result, batch};
 const MAX_PIECES: usize = 256;
 /// Unknown pieces, or kept things, that a note names.
 pub(crate) const MAX_NAMED: usize = 20;
+/// Characters of the longest number that is never cut; what is longer might be too long for the model.
+const LONGEST_NUMBER: usize = 40;
 /// Sentences of so few pieces are never cut.
 const FEWEST_PIECES: usize = 8;
 
@@ -108,7 +113,7 @@ impl<'a> Request<'a> {
                 continue;
             }
             let encoding = self.encode_form(sentence.text, form.as_ref())?;
-            let parts = cut(sentence, &encoding, self.limit);
+            let parts = cut(sentence, &encoding, self.limit, &self.uncut(sentence.text, form.as_ref()));
             if parts.len() > 1 {
                 n_cut += parts.len() - 1;
                 waiting.extend(parts.into_iter().rev());
@@ -166,6 +171,15 @@ impl<'a> Request<'a> {
         let text = head.trim_end();
         let first = Sentence { text, separator: &head[text.len()..] };
         Some([first, Sentence { text: rest, separator: sentence.separator }])
+    }
+
+    /// The ranges of a sentence that are never cut: what is kept, and numbers, which could not be found again.
+    pub(crate) fn uncut(&self, sentence: &str, form: Option<&Form>) -> Vec<Range<usize>> {
+        if self.alphabet().n_placeholders() == 0 {
+            return Vec::new();
+        }
+        let short = numbers(sentence).into_iter().filter(|number| number.len() <= LONGEST_NUMBER);
+        form.map_or_else(Vec::new, |form| form.untouched(sentence)).into_iter().chain(short).collect()
     }
 
     /// The ids of what the model reads, with places in the sentence.
