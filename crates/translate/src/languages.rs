@@ -129,6 +129,18 @@ impl Languages {
         self.directions.iter().any(|direction| direction.0 == from && direction.1 == to)
     }
 
+    /// Whether there is a way between two languages, in one step or two; none from a language to itself.
+    pub(crate) fn has_way(&self, from: &str, to: &str) -> bool {
+        from != to && (self.is_trained(from, to) || self.between(from, to).is_ok())
+    }
+
+    /// The two-letter codes of the languages that the model reads, in the order of `directions`.
+    pub(crate) fn sources(&self) -> Vec<&str> {
+        let mut sources = self.known();
+        sources.retain(|code| self.directions.iter().any(|direction| direction.0 == *code));
+        sources
+    }
+
     /// The language between two that the model was not trained on together; English where it may be any.
     ///
     /// # Errors

@@ -92,8 +92,8 @@ pub(crate) fn journeys<'t>(
         tagged.into_iter().map(|(tag, body)| (tag.map(|tag| short(&tag.code)), body)).unzip();
     let from = options.from.as_deref().map(short);
     let readings = match &from {
-        Some(from) => guess::doubts(Identifier::four(), &bodies, &languages.known(), from),
-        None => guess::languages(Identifier::four(), &bodies, &languages.known(), &targets, options),
+        Some(from) => guess::doubts(Identifier::four(), &bodies, &languages.sources(), from),
+        None => guess::languages(Identifier::four(), &bodies, &languages.sources(), &targets, options),
     };
     let planner = Planner { languages, from: from.as_deref() };
     let texts = bodies.into_iter().zip(targets).zip(readings);
@@ -132,7 +132,7 @@ impl Planner<'_> {
         let (from, guessed) = match (self.from, reading) {
             (Some(said), Reading::Doubt(code)) => {
                 // Who names both languages wants a translation.
-                let is_believed = to.as_ref() != Some(&code);
+                let is_believed = to.as_ref().is_none_or(|to| self.languages.has_way(&code, to));
                 journey.notes.push(Note::LooksLike { language: code.clone(), is_believed });
                 if is_believed { (code, true) } else { (said.to_owned(), false) }
             }
