@@ -90,12 +90,15 @@ pub(crate) fn journeys<'t>(
     }
     let (targets, bodies): (Vec<Option<String>>, Vec<&str>) =
         tagged.into_iter().map(|(tag, body)| (tag.map(|tag| short(&tag.code)), body)).unzip();
-    let from = options.from.as_deref().map(short);
+    let (from, sources) = (options.from.as_deref().map(short), languages.sources());
+    let identifier = Identifier::four();
+    let is_guessable = sources.iter().all(|code| identifier.codes().any(|known| known == *code));
     let readings = match &from {
-        Some(from) => guess::doubts(Identifier::four(), &bodies, &languages.sources(), from),
-        None => guess::languages(Identifier::four(), &bodies, &languages.sources(), &targets, options),
+        Some(from) if is_guessable => guess::doubts(identifier, &bodies, &sources, from),
+        None if is_guessable => guess::languages(identifier, &bodies, &sources, &targets, options),
+        _ => vec![Reading::None; bodies.len()],
     };
-    let planner = Planner { languages, from: from.as_deref() };
+    let planner = Planner { languages, from: from.as_deref(), is_guessable };
     let texts = bodies.into_iter().zip(targets).zip(readings);
     texts.map(|((body, to), reading)| planner.journey(body, to, reading)).collect()
 }
@@ -123,6 +126,8 @@ struct Planner<'a> {
     languages: &'a Languages,
     /// The language that texts are said to be in.
     from: Option<&'a str>,
+    /// Whether all languages that the model reads can be told apart.
+    is_guessable: bool,
 }
 
 impl Planner<'_> {
@@ -138,8 +143,7 @@ impl Planner<'_> {
             }
             (Some(from), _) => (from.to_owned(), false),
             (None, Reading::Guess(code)) => (code, true),
-            // Without letters there is nothing to translate.
-            (None, _) => return Ok(journey),
+            (None, _) => return self.unread(journey, to),
         };
         let default = || self.languages.default_target(&from).map(str::to_owned);
         let is_default = to.is_none();
@@ -159,6 +163,19 @@ impl Planner<'_> {
             route.through = Some(middle.to_owned());
         }
         journey.route = Some(route);
+        Ok(journey)
+    }
+
+    /// The way of a text whose language is unknown: straight into `to`, if that is said. Without letters it may stay as it is.
+    fn unread<'t>(&self, mut journey: Journey<'t>, to: Option<String>) -> Result<Journey<'t>> {
+        if let Some(to) = to {
+            let tag = self.languages.target(&to)?.map(|language| language.id);
+            journey.legs.push(Leg { tag, languages: None });
+        } else if !self.is_guessable && journey.body.contains(char::is_alphabetic) {
+            let sources = self.languages.sources().join(", ");
+            let message = format!("no language of the text, which cannot be guessed among {sources}");
+            return Err(Error::request(message, "say it with --from, or what to translate into with --to"));
+        }
         Ok(journey)
     }
 

@@ -115,6 +115,16 @@ fn languages_are_guessed_and_chosen() {
 }
 
 #[test]
+fn what_cannot_be_guessed_goes_where_it_is_sent() {
+    let engine = engine(r#"["spa-fra", "eng-fra"]"#);
+    let sent = translate(&engine, "hola", &options(None, Some("fr")));
+    assert!(sent.route.is_none() && sent.source_tokens > 0, "{sent:?}");
+    assert_eq!(translate(&engine, "1 + 1", &options(None, None)).text(), "1 + 1");
+    let error = engine.translate(&["hola"], &options(None, None)).unwrap_err();
+    assert_eq!(error.to_string(), "no language of the text, which cannot be guessed among es, en");
+}
+
+#[test]
 fn lines_in_order_are_guessed_alike_however_they_come() {
     let engine = engine(r#"["eng-tur", "deu-tur", "fra-tur"]"#);
     let lines = [
