@@ -80,7 +80,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn accepts(&self, site: Site) -> bool {
+    /// Whether a head of an attention goes through.
+    pub fn accepts_head(&self, site: Site, head: usize) -> bool {
+        self.accepts(site) && self.heads.as_ref().is_none_or(|heads| heads.contains(&head))
+    }
+
+    /// Whether an attention goes through, with at least some of its heads.
+    pub fn accepts(&self, site: Site) -> bool {
         self.stack.is_none_or(|stack| stack == site.stack())
             && self.kind.is_none_or(|kind| kind == site.kind)
             && self.layers.as_ref().is_none_or(|layers| layers.contains(&site.layer))

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser
     Info(commands::info::Info),
+    /// See how a model translates a sentence: attention, probabilities, search
+    Inspect(Box<commands::inspect::Inspect>),
     /// Compare a model with what another program computed, layer by layer
     Parity(commands::parity::Parity),
     /// Bring a model of another program into our own form

@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Translate(translate) => translate.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),
+        Command::Inspect(inspect) => inspect.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Export(export) => export.run(),

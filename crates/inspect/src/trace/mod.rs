@@ -162,6 +162,20 @@ impl Trace {
         self.attentions.iter().find(|attention| attention.site == site)
     }
 
+    /// The attentions, and of each the heads, that a filter lets through.
+    pub fn selected(&self, filter: &Filter) -> Vec<Selected<'_>> {
+        let some = |attention| {
+            let attention: &Attention = attention;
+            let site = attention.site;
+            let heads = attention.heads.iter().zip(&attention.weights);
+            let wanted = heads.filter(|(head, _)| filter.accepts_head(site, **head));
+            let (heads, weights): (Vec<usize>, Vec<_>) = wanted.map(|(head, own)| (*head, own)).unzip();
+            Selected { site, heads, weights }
+        };
+        let all = self.attentions.iter().map(some);
+        all.filter(|found| !found.heads.is_empty()).collect()
+    }
+
     /// The cross-attention that alignments are read from: of the last decoder layer but one.
     pub fn alignment_site(&self) -> Site {
         Site { kind: Kind::Cross, layer: self.config.decoder.n_layers.saturating_sub(2) }
@@ -215,6 +229,17 @@ impl Trace {
             }
         }
     }
+}
+
+/// Some heads of an attention.
+#[derive(Debug, Clone)]
+pub struct Selected<'a> {
+    /// Which attention it is.
+    pub site: Site,
+    /// The heads, as many as matrices.
+    pub heads: Vec<usize>,
+    /// Each head's weights: queries × keys.
+    pub weights: Vec<&'a Matrix>,
 }
 
 /// The best translation, and what was looked at on the way.

@@ -1,0 +1,261 @@
+//! `polyhead inspect`: how a model translates one sentence, in the terminal or as files.
+
+mod change;
+mod files;
+mod screen;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use polyhead_attention::{Filter, Kind};
+use polyhead_inspect::selection::{Places, Selection, Unit};
+use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
+use polyhead_models::transformer::TransformerConfig;
+use polyhead_translate::{Engine, LoadOptions};
+
+use self::change::{Scaled, Skipped, Without};
+use self::files::Form;
+use crate::report::{Failure, Misuse, grouped, note};
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead inspect --model opus-mt-en-tr 'The cat ate the mouse.'
+  polyhead inspect --model opus-mt-en-tr --layers 0,2 --heads all 'The cat ate the mouse.'
+  polyhead inspect --model opus-mt-en-tr --kind encoder --words --out it.svg 'The animal was too tired because it ran.'
+  polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
+  polyhead inspect --model opus-mt-en-tr --without cross:5:3 --skip encoder:0 'The cat ate the mouse.'
+
+The sentence goes to the model as it is, and one pass over it and its translation is looked at: of all attention weights, the
+ones that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and --heads say
+otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the probability of each token
+with what the model held probable instead, and how widely every head looks (entropy in bits).
+
+Files: .svg and .png are pictures of what would be shown; .json has everything (tokens, weights, probabilities, beam tree,
+rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads × queries
+× keys, of all layers and heads or of those named.";
+
+/// The most numbers of weights that are kept: 1 GB.
+const MOST_NUMBERS: usize = 250_000_000;
+
+/// Options of `polyhead inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Inspect {
+    /// The sentence
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    #[arg(short, long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// The language to translate into, for models that know several: tr, tur or >>tur<<
+    #[arg(long, value_name = "LANGUAGE")]
+    to: Option<String>,
+    /// A translation to look at instead of the model's own
+    #[arg(long, value_name = "TEXT")]
+    target: Option<String>,
+    /// Hypotheses followed; 1 is greedy [default: the model's]
+    #[arg(long, value_name = "N")]
+    beam: Option<usize>,
+    /// What looks at what [default: cross in pictures, all in files of numbers]
+    #[arg(long, value_enum)]
+    kind: Option<KindName>,
+    /// Layers, such as 0,2 or 1-3 or all [default: in pictures the one that alignments are read from]
+    #[arg(long, value_name = "LIST", value_parser = places, default_value = "", hide_default_value = true)]
+    layers: Places,
+    /// Heads, such as 0,2 or 1-3 or all [default: in pictures their mean]
+    #[arg(long, value_name = "LIST", value_parser = places, default_value = "", hide_default_value = true)]
+    heads: Places,
+    /// Show words instead of pieces
+    #[arg(long)]
+    words: bool,
+    /// Most probable tokens told at each step
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    alternatives: usize,
+    /// Files instead of the terminal: .svg, .png, .json, .npz, .safetensors
+    #[arg(long, value_name = "FILE")]
+    out: Vec<PathBuf>,
+    /// Keep queries, keys and values of the named layers and heads too, in .json
+    #[arg(long)]
+    vectors: bool,
+    /// Switch heads off: KIND:LAYER:HEAD, or KIND:LAYER for all of an attention
+    #[arg(long, value_name = "HEAD", value_parser = change::without, help_heading = "Intervening")]
+    without: Vec<Without>,
+    /// Multiply what a head finds: KIND:LAYER:HEAD=FACTOR
+    #[arg(long, value_name = "HEAD=FACTOR", value_parser = change::scaled, help_heading = "Intervening")]
+    scale: Vec<Scaled>,
+    /// Pass a layer over: encoder:LAYER or decoder:LAYER
+    #[arg(long, value_name = "LAYER", value_parser = change::skipped, help_heading = "Intervening")]
+    skip: Vec<Skipped>,
+}
+
+/// What looks at what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KindName {
+    /// Source to source
+    Encoder,
+    /// Target to the target so far
+    Decoder,
+    /// Target to source
+    Cross,
+}
+
+impl From<KindName> for Kind {
+    fn from(name: KindName) -> Self {
+        match name {
+            KindName::Encoder => Self::EncoderSelf,
+            KindName::Decoder => Self::DecoderSelf,
+            KindName::Cross => Self::Cross,
+        }
+    }
+}
+
+impl Inspect {
+    pub(crate) fn run(self) -> Result<()> {
+        let forms = self.out.iter().map(|path| Form::of(path)).collect::<Result<Vec<_>>>()?;
+        if self.vectors && !forms.contains(&Form::Json) {
+            return Err(misuse("--vectors without a .json file, expected one in --out", "add --out trace.json"));
+        }
+        let Some(folder) = &self.model else {
+            return Err(Failure {
+                message: "no model, expected --model DIR".into(),
+                hint: "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is".into(),
+            }
+            .into());
+        };
+        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let config = engine.model().config();
+        let selection = self.selection();
+        selection.check(config)?;
+        let intervention = change::intervention(config, &self.without, &self.scale, &self.skip)?;
+        let options = TraceOptions {
+            to: self.to.clone(),
+            target: self.target.clone(),
+            beam_size: self.beam,
+            n_alternatives: self.alternatives,
+            filter: self.kept(&engine, &selection)?,
+            vectors: if self.vectors { Kept::Yes } else { Kept::No },
+            intervention,
+            ..TraceOptions::default()
+        };
+        let trace = Trace::new(&engine, &self.text, &options)?;
+        if trace.source.tokens.len() > config.max_len {
+            note(&format!(
+                "note: {} source tokens, more than the {} that the model is made for",
+                grouped(trace.source.tokens.len() as u64),
+                config.max_len
+            ));
+        }
+        for (path, form) in self.out.iter().zip(forms) {
+            form.write(path, &trace, &selection)?;
+            note(&format!("wrote {}", path.display()));
+        }
+        if self.out.is_empty() {
+            // Beside what was changed stands what was not.
+            let plain = if trace.intervention.is_empty() {
+                None
+            } else {
+                let filter = Filter { layers: Some(Vec::new()), ..Filter::default() };
+                let intervention = polyhead_attention::Intervention::default();
+                Some(Trace::new(&engine, &self.text, &TraceOptions { filter, intervention, ..options })?)
+            };
+            screen::show(&trace, plain.as_ref(), &selection)?;
+        }
+        Ok(())
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            kind: self.kind.map(Kind::from),
+            layers: self.layers.clone(),
+            heads: self.heads.clone(),
+            unit: if self.words { Unit::Words } else { Unit::Tokens },
+        }
+    }
+
+    /// All attention if it is not too much, else what is meant.
+    fn kept(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
+        let source = engine.encode_source(&self.text, self.to.as_deref())?.len();
+        let target = match &self.target {
+            Some(target) => engine.encode_target(target)?.len(),
+            // A guess: nobody knows before.
+            None => source.min(engine.generation().max_length),
+        };
+        let config = engine.model().config();
+        let numbers = |filter: &Filter| numbers(config, [source, target], filter);
+        if !self.vectors && numbers(&Filter::default()) <= MOST_NUMBERS {
+            return Ok(Filter::default());
+        }
+        let filter = selection.filter();
+        let count = numbers(&filter);
+        if count > MOST_NUMBERS {
+            return Err(misuse(
+                &format!(
+                    "{} attention weights of {} source tokens, expected at most {}",
+                    grouped(count as u64),
+                    grouped(source as u64),
+                    grouped(MOST_NUMBERS as u64)
+                ),
+                "choose fewer with --kind, --layers and --heads",
+            ));
+        }
+        Ok(filter)
+    }
+}
+
+/// How many weights a filter lets through, for so many source and target tokens.
+fn numbers(config: &TransformerConfig, [source, target]: [usize; 2], filter: &Filter) -> usize {
+    let kinds = [
+        (Kind::EncoderSelf, config.encoder, source * source),
+        (Kind::DecoderSelf, config.decoder, target * target),
+        (Kind::Cross, config.decoder, target * source),
+    ];
+    let count = |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
+    kinds
+        .into_iter()
+        .filter(|(kind, ..)| filter.kind.is_none_or(|wanted| wanted == *kind))
+        .map(|(_, stack, size)| count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size)
+        .sum()
+}
+
+/// `0,2`, `1-3`, `all`, or nothing.
+fn places(text: &str) -> Result<Places, String> {
+    let number = |text: &str| {
+        text.trim().parse::<usize>().map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
+    };
+    match text.trim() {
+        "" => return Ok(Places::Unsaid),
+        "all" => return Ok(Places::All),
+        _ => {}
+    }
+    let mut places = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || last >= 1024 {
+            return Err(format!("{part:?}, expected a range such as 1-3"));
+        }
+        places.extend(first..=last);
+    }
+    places.sort_unstable();
+    places.dedup();
+    Ok(Places::Some(places))
+}
+
+fn misuse(message: &str, hint: &str) -> anyhow::Error {
+    Misuse { message: message.into(), hint: hint.into() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_lists_and_ranges() {
+        assert_eq!(places("0,2-4,3"), Ok(Places::Some(vec![0, 2, 3, 4])));
+        assert_eq!([places("all"), places("")], [Ok(Places::All), Ok(Places::Unsaid)]);
+        for wrong in ["x", "3-1", "1,", "-1", "0-99999"] {
+            assert!(places(wrong).is_err(), "{wrong}");
+        }
+    }
+}

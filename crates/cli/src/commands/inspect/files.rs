@@ -1,0 +1,77 @@
+//! The files that `polyhead inspect` writes.
+
+use std::path::Path;
+
+use anyhow::Result;
+use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
+use polyhead_inspect::selection::{Selection, title};
+use polyhead_inspect::trace::Trace;
+use polyhead_inspect::{export, png};
+use polyhead_text::output::Output;
+
+use super::misuse;
+use crate::report::grouped;
+
+/// Pixels for each unit of a picture in a PNG.
+const PNG_SCALE: f32 = 2.0;
+/// The most weights in a JSON file: 340 MB of text.
+const MOST_IN_JSON: usize = 64_000_000;
+
+/// The form of a file, as its name ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Svg,
+    Png,
+    Json,
+    Npz,
+    Safetensors,
+}
+
+impl Form {
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        Ok(match extension.as_str() {
+            "svg" => Self::Svg,
+            "png" => Self::Png,
+            "json" => Self::Json,
+            "npz" => Self::Npz,
+            "safetensors" => Self::Safetensors,
+            _ => {
+                let known = ".svg, .png, .json, .npz or .safetensors";
+                let message = format!("--out: {}, expected a name that ends in {known}", path.display());
+                return Err(misuse(&message, ".svg is a picture, .json has everything"));
+            }
+        })
+    }
+
+    pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection) -> Result<()> {
+        let filter = selection.filter();
+        let bytes = match self {
+            Self::Svg => picture(trace, selection)?.into_bytes(),
+            Self::Png => png::render(&picture(trace, selection)?, PNG_SCALE)?,
+            Self::Json => {
+                let numbers = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();
+                let count: usize = trace.selected(&filter).iter().flat_map(|part| &part.weights).map(numbers).sum();
+                if count > MOST_IN_JSON {
+                    let [count, most] = [count, MOST_IN_JSON].map(|number| grouped(number as u64));
+                    let message = format!("{count} attention weights for a .json file, expected at most {most}");
+                    return Err(misuse(&message, "choose fewer with --kind, --layers and --heads, or write .npz"));
+                }
+                export::json(trace, &filter).into_bytes()
+            }
+            Self::Npz => export::npz(trace, &filter),
+            Self::Safetensors => export::safetensors(trace, &filter),
+        };
+        Ok(Output::save(path, &bytes)?)
+    }
+}
+
+fn picture(trace: &Trace, selection: &Selection) -> Result<String> {
+    let (maps, n_columns) = selection.maps(trace);
+    if maps.is_empty() {
+        return Err(misuse("no words to draw, expected at least one in each text", "leave --words out"));
+    }
+    let lines = vec![trace.source.text.clone(), format!("→ {}", trace.target.text)];
+    let options = FigureOptions { title: title(selection.pictured()).into(), lines, n_columns };
+    Ok(figure(&maps, &options))
+}

@@ -1,0 +1,123 @@
+//! NumPy's `.npz`: a ZIP archive, nothing compressed, of `.npy` files (NumPy Enhancement Proposal 1).
+//!
+//! ```python
+//! arrays = numpy.load("trace.npz")
+//! arrays["cross"]            # layers × heads × target × source, float32
+//! arrays["source_tokens"]    # texts
+//! arrays["cross_layers"]     # which layers and heads these are
+//! ```
+
+use polyhead_attention::Filter;
+
+use super::arrays;
+use crate::trace::Trace;
+
+/// The file, with the weights that `filter` lets through.
+pub fn npz(trace: &Trace, filter: &Filter) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for weights in arrays::weights(trace, filter) {
+        archive.add(weights.name, &npy("<f4", &weights.shape, &weights.bytes()));
+        for (what, numbers) in [("layers", &weights.layers), ("heads", &weights.heads)] {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()).collect();
+            archive.add(&format!("{}_{what}", weights.name), &npy("<i8", &[numbers.len()], &bytes));
+        }
+    }
+    for (name, texts) in arrays::tokens(trace) {
+        archive.add(name, &texts_npy(&texts));
+    }
+    let probabilities: Vec<u8> =
+        trace.steps.iter().flat_map(|step| step.log_probability.to_le_bytes()).collect();
+    archive.add("log_probabilities", &npy("<f4", &[trace.steps.len()], &probabilities));
+    archive.finish()
+}
+
+/// One array: magic, version, header padded to 64 bytes, numbers.
+fn npy(dtype: &str, shape: &[usize], bytes: &[u8]) -> Vec<u8> {
+    let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
+    let mut header =
+        format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({}), }}", sizes.trim_end());
+    while !(10 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let length = u16::try_from(header.len()).expect("a header is short").to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), bytes].concat()
+}
+
+/// Texts: each the code points of the longest, filled up with zeros.
+fn texts_npy(texts: &[String]) -> Vec<u8> {
+    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+    let point = |text: &str, place: usize| text.chars().nth(place).map_or(0, |found| found as u32);
+    let bytes: Vec<u8> = texts
+        .iter()
+        .flat_map(|text| (0..width).flat_map(move |place| point(text, place).to_le_bytes()))
+        .collect();
+    npy(&format!("<U{width}"), &[texts.len()], &bytes)
+}
+
+/// A ZIP archive of stored files.
+#[derive(Debug, Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    directory: Vec<u8>,
+    count: u16,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, content: &[u8]) {
+        let name = format!("{name}.npy");
+        let size = (content.len() as u32).to_le_bytes();
+        let name_length = (name.len() as u16).to_le_bytes();
+        // Version 2.0, no flags, stored; the earliest date there is.
+        let common = [
+            &[20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0][..],
+            &crc32(content).to_le_bytes(),
+            &size,
+            &size,
+            &name_length,
+            &[0, 0],
+        ]
+        .concat();
+        let start = (self.bytes.len() as u32).to_le_bytes();
+        self.bytes.extend([b"PK\x03\x04", &common[..], name.as_bytes(), content].concat());
+        let entry = [b"PK\x01\x02", &[20, 0][..], &common, &[0; 10], &start, name.as_bytes()];
+        self.directory.extend(entry.concat());
+        self.count += 1;
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let count = self.count.to_le_bytes();
+        let [size, start] =
+            [self.directory.len(), self.bytes.len()].map(|number| (number as u32).to_le_bytes());
+        self.bytes.extend(&self.directory);
+        self.bytes.extend([b"PK\x05\x06", &[0; 4][..], &count, &count, &size, &start, &[0, 0]].concat());
+        self.bytes
+    }
+}
+
+/// The check sum of ZIP: the polynomial 0xEDB88320, bits reversed, a byte at a time.
+fn crc32(bytes: &[u8]) -> u32 {
+    let table: Vec<u32> = (0..256_u32)
+        .map(|byte| (0..8).fold(byte, |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 }))
+        .collect();
+    !bytes.iter().fold(!0_u32, |sum, byte| sum >> 8 ^ table[((sum ^ u32::from(*byte)) & 255) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_sum_is_that_of_the_standard() {
+        assert_eq!([crc32(b"123456789"), crc32(b"")], [0xcbf4_3926, 0]);
+    }
+
+    #[test]
+    fn headers_are_whole_lines_of_64_bytes() {
+        let file = npy("<f4", &[2, 3], &[0; 24]);
+        assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
+        let header = usize::from(u16::from_le_bytes([file[8], file[9]]));
+        assert_eq!(((10 + header) % 64, file.len()), (0, 10 + header + 24));
+        assert!(String::from_utf8_lossy(&file[10..]).starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3,), }"));
+    }
+}

@@ -1,0 +1,33 @@
+//! Safetensors: a header in JSON with names, shapes and places, then the numbers (f32, little-endian). Tokens stand in the
+//! metadata, as JSON lists.
+
+use polyhead_attention::Filter;
+use serde_json::{Map, Value, json};
+
+use super::arrays;
+use crate::trace::Trace;
+
+/// The file, with the weights that `filter` lets through.
+pub fn safetensors(trace: &Trace, filter: &Filter) -> Vec<u8> {
+    let mut metadata = Map::new();
+    let list = |value: Value| Value::String(value.to_string());
+    for (name, texts) in arrays::tokens(trace) {
+        metadata.insert(name.into(), list(json!(texts)));
+    }
+    let (mut header, mut numbers) = (Map::new(), Vec::new());
+    for weights in arrays::weights(trace, filter) {
+        let bytes = weights.bytes();
+        let place = [numbers.len(), numbers.len() + bytes.len()];
+        let entry = json!({ "dtype": "F32", "shape": weights.shape, "data_offsets": place });
+        header.insert(weights.name.into(), entry);
+        metadata.insert(format!("{}_layers", weights.name), list(json!(weights.layers)));
+        metadata.insert(format!("{}_heads", weights.name), list(json!(weights.heads)));
+        numbers.extend(bytes);
+    }
+    header.insert("__metadata__".into(), Value::Object(metadata));
+    let mut header = Value::Object(header).to_string();
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat()
+}
