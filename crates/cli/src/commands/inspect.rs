@@ -31,7 +31,8 @@ ones that the translation was made with, whichever search found it. Shown are, u
 otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the probability of each token
 with what the model held probable instead, and how widely every head looks (entropy in bits).
 
-Files: .svg and .png are pictures of what would be shown; .json has everything (tokens, weights, probabilities, beam tree,
+Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no
+server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights, probabilities, beam tree,
 rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads × queries
 × keys, of all layers and heads or of those named.";
 
@@ -72,7 +73,7 @@ pub(crate) struct Inspect {
     /// Most probable tokens told at each step
     #[arg(long, value_name = "N", default_value_t = 5)]
     alternatives: usize,
-    /// Files instead of the terminal: .svg, .png, .json, .npz, .safetensors
+    /// Files instead of the terminal: .svg, .png, .html, .json, .npz, .safetensors
     #[arg(long, value_name = "FILE")]
     out: Vec<PathBuf>,
     /// Keep queries, keys and values of the named layers and heads too, in .json
@@ -134,7 +135,7 @@ impl Inspect {
             beam_size: self.beam,
             n_alternatives: self.alternatives,
             filter: self.kept(&engine, &selection)?,
-            vectors: if self.vectors { Kept::Yes } else { Kept::No },
+            vectors: if self.vectors || forms.contains(&Form::Html) { Kept::Yes } else { Kept::No },
             intervention,
             ..TraceOptions::default()
         };
@@ -147,7 +148,7 @@ impl Inspect {
             ));
         }
         for (path, form) in self.out.iter().zip(forms) {
-            form.write(path, &trace, &selection)?;
+            form.write(path, &trace, &selection, &crate::model_folder::file_name(folder))?;
             note(&format!("wrote {}", path.display()));
         }
         if self.out.is_empty() {

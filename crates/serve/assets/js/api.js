@@ -25,7 +25,7 @@ export async function postNeurons(request, signal) {
   return (await checked(await post("api/neurons", request, signal))).json();
 }
 
-/** A trace whose translation is told as it grows: `onGrowth({text, pieces})`. Lines of JSON, the trace last. */
+/** A trace whose translation is told as it grows: `onGrowth({text, tokens})`. Lines of JSON, the trace last. */
 export async function streamTrace(request, onGrowth, signal) {
   const response = await checked(await post("api/translate", request, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

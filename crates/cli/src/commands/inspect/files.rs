@@ -23,6 +23,7 @@ pub(super) enum Form {
     Svg,
     Png,
     Json,
+    Html,
     Npz,
     Safetensors,
 }
@@ -34,17 +35,18 @@ impl Form {
             "svg" => Self::Svg,
             "png" => Self::Png,
             "json" => Self::Json,
+            "html" | "htm" => Self::Html,
             "npz" => Self::Npz,
             "safetensors" => Self::Safetensors,
             _ => {
-                let known = ".svg, .png, .json, .npz or .safetensors";
+                let known = ".svg, .png, .html, .json, .npz or .safetensors";
                 let message = format!("--out: {}, expected a name that ends in {known}", path.display());
-                return Err(misuse(&message, ".svg is a picture, .json has everything"));
+                return Err(misuse(&message, ".svg is a picture, .html a page with everything, .json the same for programs"));
             }
         })
     }
 
-    pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection) -> Result<()> {
+    pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
             Self::Svg => picture(trace, selection)?.into_bytes(),
@@ -59,6 +61,7 @@ impl Form {
                 }
                 export::json(trace, &filter).into_bytes()
             }
+            Self::Html => polyhead_serve::page(trace, &filter, model).into_bytes(),
             Self::Npz => export::npz(trace, &filter),
             Self::Safetensors => export::safetensors(trace, &filter),
         };
