@@ -51,7 +51,8 @@ export function frame(app, views, sentence) {
 
 function footer(app) {
   const { name, parameters, encoder, decoder, d_model: width } = app.model;
-  const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${encoder.n_heads} heads, width ${width}`;
+  const heads = encoder.n_heads === decoder.n_heads ? encoder.n_heads : `${encoder.n_heads} and ${decoder.n_heads}`;
+  const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${heads} heads, width ${width}`;
   const count = parameters ? `, ${(parameters / 1e6).toFixed(1)} million parameters` : "";
   return element("footer", { class: "footer" }, `Model ${name}: ${sizes}${count}. Everything here runs on this machine.`);
 }
