@@ -82,3 +82,30 @@ assets![
     "js/lessons/self_attention.js",
     "js/lessons/smoothing.js",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_file_of_the_folder_is_served() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+        let mut folders = vec![root.clone()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push(path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/"));
+                }
+            }
+        }
+        found.sort();
+        let mut served: Vec<&str> = ALL.iter().map(|asset| asset.path).collect();
+        served.sort_unstable();
+        assert_eq!(found, served);
+    }
+}

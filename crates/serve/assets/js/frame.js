@@ -2,6 +2,7 @@
 // names the view, so that links and the back button work.
 
 import { drawn, element, replace } from "./dom.js";
+import { grouped } from "./format.js";
 import { arrowKeys, rove } from "./keys.js";
 import { themeSwitch } from "./theme.js";
 
@@ -53,7 +54,7 @@ function footer(app) {
   const { name, parameters, encoder, decoder, d_model: width } = app.model;
   const heads = encoder.n_heads === decoder.n_heads ? encoder.n_heads : `${encoder.n_heads} and ${decoder.n_heads}`;
   const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${heads} heads, width ${width}`;
-  const count = parameters ? `, ${(parameters / 1e6).toFixed(1)} million parameters` : "";
+  const count = parameters ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters` : "";
   return element("footer", { class: "footer" }, `Model ${name}: ${sizes}${count}. Everything here runs on this machine.`);
 }
 

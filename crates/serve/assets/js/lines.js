@@ -35,6 +35,18 @@ export function curves(context, found, along) {
   context.setLineDash([]);
 }
 
+/** As much of a text as fits into so many pixels, an ellipsis for the rest. */
+export function fitted(text, width, font) {
+  measure ??= document.createElement("canvas").getContext("2d");
+  measure.font = font;
+  if (measure.measureText(text).width <= width) return text;
+  const letters = [...text];
+  while (letters.length > 1 && measure.measureText(`${letters.join("")}…`).width > width) letters.pop();
+  return `${letters.join("")}…`;
+}
+
+let measure = null;
+
 /** Calls `work` when a box changes its size, and never twice in one frame. */
 export function whenResized(box, work) {
   let frame = 0;

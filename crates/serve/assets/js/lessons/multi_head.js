@@ -1,4 +1,4 @@
-// Lesson: two heads on the string A B A B see two things at once; with a model, the heads of the sentence at hand.
+// Lesson: two heads on the string A A B A see two things at once; with a model, the heads of the sentence at hand.
 
 import { element, replace } from "../dom.js";
 import { slider, tick } from "../controls.js";

@@ -26,10 +26,10 @@ function build() {
   };
   const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
   const target = (place) => WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
-  const rows = RIGHT.map((_, place) => `position ${place + 1}`);
+  const rows = RIGHT.map((_, place) => String(place + 1));
   function draw() {
     const chances = logits.map((row) => softmax(row));
-    replace(targets, numberTable({ caption: "what is aimed at", rows, columns: WORDS, data: RIGHT.map((_, place) => target(place)), scale: 1.1 }));
+    replace(targets, numberTable({ caption: "what is aimed at, position by position", rows, columns: WORDS, data: RIGHT.map((_, place) => target(place)), scale: 1.1 }));
     replace(outputs, numberTable({ caption: "what the model says", rows, columns: WORDS, data: chances, scale: 1.1, id: "smoothing-outputs" }));
     const loss = sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
     const floor = sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;

@@ -3,9 +3,10 @@
 import { drawn, element, replace } from "../dom.js";
 import { tick } from "../controls.js";
 import { fixed, percent } from "../format.js";
+import { fitted } from "../lines.js";
 import { visible } from "../tokens.js";
 
-const [WIDTH, HEIGHT, GAP, ROW] = [108, 34, 52, 46];
+const [WIDTH, HEIGHT, GAP, ROW] = [124, 34, 48, 46];
 
 export const beamView = {
   id: "beam",
@@ -63,7 +64,7 @@ function edge([x, y], [toX, toY], own) {
 
 function hypothesis(own, [x, y], onLook) {
   const label = visible(own.label);
-  const short = [...label].length > 10 ? `${[...label].slice(0, 9).join("")}…` : label;
+  const short = fitted(label, WIDTH - 64, `14px ${getComputedStyle(document.body).fontFamily}`);
   return drawn("g", {
     class: `hypothesis ${kind(own)}`, transform: `translate(${x} ${y})`, tabindex: "0", role: "img",
     "aria-label": `step ${own.step}: ${label}, ${fixed(own.sum, 2)}, ${own.fate}`, onfocus: onLook, onpointerenter: onLook,

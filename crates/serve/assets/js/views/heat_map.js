@@ -59,7 +59,7 @@ function build(app) {
     const { matrix } = shown;
     const [width, height] = [box.clientWidth - 120, 520];
     const size = Math.floor(Math.min(width / matrix.columns, height / matrix.rows));
-    zoom.set(Math.min(Math.max(size, Math.max(matrix.rows, matrix.columns) > 60 ? 4 : 18), 40));
+    zoom.set(Math.min(Math.max(size, Math.max(matrix.rows, matrix.columns) > 120 ? 4 : 14), 40));
     box.scrollTo(0, 0);
   }
 

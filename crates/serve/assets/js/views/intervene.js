@@ -21,9 +21,9 @@ function build(app) {
   const skipped = new Set();
   const sides = element("div", { class: "sides" });
   const grids = element("div", { class: "grids" });
-  const scale = slider("Factor", { min: 0, max: 2, step: 0.05, value: 0, show: (number) => fixed(number) }, (number) => { if (chosen) { factors.set(chosen, number); changed(); } });
+  const scale = slider("Factor", { min: 0, max: 2, step: 0.05, value: 1, show: (number) => fixed(number) }, (number) => { if (chosen) { factors.set(chosen, number); changed(); } });
   const scaled = element("span", { class: "quiet" }, "Choose a head, then set its factor.");
-  const reset = element("button", { type: "button", onclick: () => { factors.clear(); skipped.clear(); chosen = null; changed(); } }, "Reset");
+  const reset = element("button", { type: "button", onclick: () => { factors.clear(); skipped.clear(); chosen = null; scale.set(1); changed(); } }, "Reset");
   const node = element("div", {}, sides, element("div", { class: "controls factor" }, scale.node, scaled, reset), grids);
   let chosen = null;
   let waiting = 0;
