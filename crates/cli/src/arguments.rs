@@ -30,6 +30,8 @@ pub(crate) enum Command {
     VerifyRun(commands::verify_run::VerifyRun),
     /// Translate texts or lines with a model
     Translate(commands::translate::Translate),
+    /// Tell which language texts or lines are in
+    Detect(commands::detect::Detect),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser
@@ -48,6 +50,9 @@ pub(crate) enum Command {
     Quantize(commands::quantize::Quantize),
     /// Draw losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
+    /// Draw positions, learning-rate schedules and masks
+    #[command(subcommand)]
+    Draw(commands::draw::Draw),
     /// List where models can run: the processor and graphics cards
     Devices(commands::devices::Devices),
     /// Measure speed, one JSON line for each measurement

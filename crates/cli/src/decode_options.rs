@@ -9,18 +9,19 @@ use polyhead_text::lines::Lines;
 use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
 use serde::Serialize;
 
+use crate::default_model;
 use crate::report::{Failure, Misuse, note};
 
 /// A model and how it decodes. What is left out is as the model's folder says.
 #[derive(Debug, Args)]
 pub(crate) struct DecodeOptions {
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
     #[arg(short, long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The language of the texts, such as en
+    /// The language of the texts: en, eng or English [default: guessed, if the model knows several]
     #[arg(long, value_name = "LANGUAGE")]
     from: Option<String>,
-    /// The language to translate into, for models that know several: tr, tur or >>tur<<
+    /// The language to translate into: tr, tur, Turkish or >>tur<< [default: English, of English texts Turkish]
     #[arg(long, value_name = "LANGUAGE")]
     to: Option<String>,
     /// Hypotheses followed; 1 is greedy [default: the model's]
@@ -50,7 +51,7 @@ pub(crate) struct DecodeOptions {
     /// Make tokens that came before less likely; 1 does nothing [default: the model's]
     #[arg(long, value_name = "X", help_heading = "Decoding")]
     repetition_penalty: Option<f32>,
-    /// The model's own decoding of each text as one sentence: no splitting, no guard against loops
+    /// The model's own decoding of each text as one sentence: no splitting, no guard against loops, nothing kept, no guessing
     #[arg(long, help_heading = "Decoding")]
     raw: bool,
     /// Draw tokens by their probability instead of searching for the best
@@ -144,16 +145,7 @@ impl Dtype {
 impl DecodeOptions {
     /// Loads the model.
     pub(crate) fn engine(&self) -> Result<Engine> {
-        let Some(folder) = &self.model else {
-            return Err(Failure {
-                message: "no model, expected --model DIR".into(),
-                hint:
-                    "no model comes with the program: name the folder of one, such as an OPUS-MT download; \
-                       polyhead info DIR shows what it is"
-                        .into(),
-            }
-            .into());
-        };
+        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
         let (device, precision) = self.dtype.open(&self.device)?;
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
         if let Some(path) =
@@ -165,10 +157,11 @@ impl DecodeOptions {
             }
             .into());
         }
-        let engine = Engine::load(folder, &LoadOptions { device, precision, shortlist })?;
-        let known: Vec<&str> =
-            engine.languages().targets().iter().map(|language| language.code.as_str()).collect();
-        if self.to.is_none() && known.len() > 1 {
+        let engine = Engine::load(&folder, &LoadOptions { device, precision, shortlist })?;
+        let languages = engine.languages();
+        let known: Vec<&str> = languages.targets().iter().map(|language| language.code.as_str()).collect();
+        // A model that says what it was trained on chooses by itself, and that is shown with the translation.
+        if self.to.is_none() && known.len() > 1 && languages.directions().is_empty() {
             note(&format!("note: the model translates into {}; --to chooses one", known.join(", ")));
         }
         Ok(engine)

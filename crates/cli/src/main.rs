@@ -5,8 +5,10 @@ mod commands;
 mod conversion;
 mod corpus_options;
 mod decode_options;
+mod default_model;
 mod device_options;
 mod model_folder;
+mod picture;
 mod report;
 
 use std::process::ExitCode;

@@ -2,8 +2,9 @@
 //!
 //! 1. [`trace`] is what a model did with one sentence: tokens, weights, probabilities, the search.
 //! 2. [`entropy`], [`rollout`], [`words`] and [`alignment`] make more of its weights.
-//! 3. [`selection`] says which heads are meant, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights for paper and for terminals.
-//! 4. [`draw`] has pictures of positions and masks; [`chart`] draws lines (losses, scores, learning rates of training runs) as SVG.
+//! 3. [`selection`] says which heads are meant, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights for
+//!    paper and for terminals; [`label`] shows what is hidden in a text.
+//! 4. [`draw`] has pictures of positions and masks; [`chart`] draws lines (losses, scores, learning rates of training runs).
 //! 5. [`font`] is the one font of all pictures, and measures text with it; [`svg`] has the few things that every SVG needs;
 //!    [`png`] turns any of these SVGs into pixels.
 

@@ -31,6 +31,16 @@ impl Places {
         }
     }
 
+    /// Looks whether a stack has them; how many there are of `what`, by stack.
+    fn check(&self, what: &str, stacks: &[(&str, usize)]) -> Result<()> {
+        let Self::Some(places) = self else { return Ok(()) };
+        let most = stacks.iter().map(|(_, n)| *n).max().unwrap_or(0);
+        let Some(found) = places.iter().find(|place| **place >= most) else { return Ok(()) };
+        let there: Vec<String> = stacks.iter().map(|(name, n)| format!("{name}: {}", range(*n))).collect();
+        let message = format!("{what} {found}, expected one of the model's ({})", there.join(", "));
+        Err(Error::Request { message, hint: format!("{what}s are counted from 0") })
+    }
+
     fn filter(&self) -> Option<Vec<usize>> {
         match self {
             Self::Unsaid | Self::All => None,
@@ -74,19 +84,11 @@ impl Selection {
             let message = format!("the model has no {name} layers, expected at least one");
             return Err(Error::Request { message, hint: "leave --kind out, or choose another".into() });
         }
-        let counts: [(&str, &Places, fn(&StackConfig) -> usize); 2] =
-            [("layer", &self.layers, |stack| stack.n_layers), ("head", &self.heads, |stack| stack.n_heads)];
-        for (what, places, count) in counts {
-            let Places::Some(places) = places else { continue };
-            let most = stacks.iter().map(|(_, stack)| count(stack)).max().unwrap_or(0);
-            if let Some(found) = places.iter().find(|place| **place >= most) {
-                let there: Vec<String> =
-                    stacks.iter().map(|(name, stack)| format!("{name}: {}", range(count(stack)))).collect();
-                let message = format!("{what} {found}, expected one of the model's ({})", there.join(", "));
-                return Err(Error::Request { message, hint: format!("{what}s are counted from 0") });
-            }
-        }
-        Ok(())
+        let counts = |count: fn(&StackConfig) -> usize| -> Vec<(&str, usize)> {
+            stacks.iter().map(|(name, stack)| (*name, count(stack))).collect()
+        };
+        self.layers.check("layer", &counts(|stack| stack.n_layers))?;
+        self.heads.check("head", &counts(|stack| stack.n_heads))
     }
 
     /// What goes into files of numbers.

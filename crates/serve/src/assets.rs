@@ -10,13 +10,18 @@ pub struct Asset {
 }
 
 impl Asset {
+    /// What its name ends in.
+    pub fn extension(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
     /// Its media type.
     pub fn media_type(&self) -> &'static str {
-        match self.path.rsplit('.').next() {
-            Some("html") => "text/html; charset=utf-8",
-            Some("css") => "text/css; charset=utf-8",
-            Some("js") => "text/javascript; charset=utf-8",
-            Some("svg") => "image/svg+xml",
+        match self.extension() {
+            "html" => "text/html; charset=utf-8",
+            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            "svg" => "image/svg+xml",
             _ => "text/plain; charset=utf-8",
         }
     }

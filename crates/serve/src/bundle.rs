@@ -67,7 +67,8 @@ fn import<'a>(line: &'a str, own: &str) -> Option<(&'a str, String)> {
 /// The name that a declaration declares.
 fn declared(rest: &str) -> &str {
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
-    let rest = ["function ", "class ", "const "].iter().find_map(|word| rest.strip_prefix(word)).unwrap_or(rest);
+    let rest =
+        ["function ", "class ", "const "].iter().find_map(|word| rest.strip_prefix(word)).unwrap_or(rest);
     rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default()
 }
 
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn modules_keep_to_the_forms_that_can_be_bundled() {
-        for asset in ALL.iter().filter(|asset| asset.path.ends_with(".js")) {
+        for asset in ALL.iter().filter(|asset| asset.extension() == "js") {
             assert!(asset.text.starts_with("// "), "{}: no first line that says what it is", asset.path);
             for line in asset.text.lines() {
                 let at = format!("{}: {line}", asset.path);
@@ -86,9 +87,17 @@ mod tests {
                     assert!(ALL.iter().any(|other| other.path == path), "{at}");
                 }
                 if let Some(rest) = line.strip_prefix("export ") {
-                    assert!(["function ", "async function ", "class ", "const "].iter().any(|word| rest.starts_with(word)), "{at}");
+                    assert!(
+                        ["function ", "async function ", "class ", "const "]
+                            .iter()
+                            .any(|word| rest.starts_with(word)),
+                        "{at}"
+                    );
                 }
-                assert!(!line.contains("</script") && !line.contains("innerHTML") && !line.contains("import("), "{at}");
+                assert!(
+                    !line.contains("</script") && !line.contains("innerHTML") && !line.contains("import("),
+                    "{at}"
+                );
             }
         }
     }
@@ -97,7 +106,7 @@ mod tests {
     fn every_module_stands_after_what_it_imports() {
         let mut order = Vec::new();
         visit("js/main.js", &mut order);
-        let modules = ALL.iter().filter(|asset| asset.path.ends_with(".js")).count();
+        let modules = ALL.iter().filter(|asset| asset.extension() == "js").count();
         assert_eq!(order.len(), modules, "some modules are never imported");
         let script = bundle("js/main.js");
         assert!(!script.contains("\nimport ") && !script.contains("\nexport "));
@@ -105,10 +114,18 @@ mod tests {
 
     #[test]
     fn names_of_declarations_are_found() {
-        let cases = [("function f(a) {", "f"), ("async function g(", "g"), ("class C {", "C"), ("const x_1 = 2;", "x_1")];
+        let cases = [
+            ("function f(a) {", "f"),
+            ("async function g(", "g"),
+            ("class C {", "C"),
+            ("const x_1 = 2;", "x_1"),
+        ];
         for (line, name) in cases {
             assert_eq!(declared(line), name);
         }
-        assert_eq!(import("import { a } from \"../b.js\";", "js/views/c.js"), Some((" a ", "js/b.js".into())));
+        assert_eq!(
+            import("import { a } from \"../b.js\";", "js/views/c.js"),
+            Some((" a ", "js/b.js".into()))
+        );
     }
 }

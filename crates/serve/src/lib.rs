@@ -10,6 +10,7 @@ mod bundle;
 pub mod error;
 pub mod explorer;
 mod half;
+mod packed;
 pub mod page;
 pub mod wire;
 

@@ -5,14 +5,14 @@
 //! and every script but its own.
 
 use polyhead_attention::Filter;
-use polyhead_inspect::export::{self, kind_name};
+use polyhead_inspect::export;
 use polyhead_inspect::trace::Trace;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets::ALL;
 use crate::bundle::bundle;
-use crate::half::base64_halves;
+use crate::packed::{self, Numbers};
 use crate::wire::Limits;
 
 /// Numbers of queries and keys that are kept: 3.2 MB in the file.
@@ -21,7 +21,7 @@ pub const MOST_VECTORS: usize = 1_200_000;
 /// The file, with the weights that `filter` lets through. `name` is what the model is called in it.
 pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
     let script = bundle("js/main.js");
-    let styles = ALL.iter().filter(|asset| asset.path.ends_with(".css"));
+    let styles = ALL.iter().filter(|asset| asset.extension() == "css");
     let style: String = styles.map(|asset| asset.text).collect();
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:",
@@ -43,33 +43,16 @@ pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
 fn content(trace: &Trace, filter: &Filter, name: &str) -> Value {
     // Weights and vectors are put in below, as halves.
     let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
-    let bare = Trace { attentions: trace.attentions.clone(), vectors: Vec::new(), ..trace.clone() };
-    let mut found: Value = serde_json::from_str(&export::json(&bare, &nothing)).expect("what was written as JSON");
-    found["attention"] = trace
-        .selected(filter)
-        .iter()
-        .map(|part| {
-            let [rows, columns] = part.weights.first().map_or([0, 0], |own| [own.n_rows(), own.n_columns()]);
-            let numbers = part.weights.iter().flat_map(|own| own.numbers());
-            let entropy: Vec<f64> = part.weights.iter().map(|own| polyhead_inspect::entropy::entropy(own)).collect();
-            json!({
-                "kind": kind_name(part.site.kind), "layer": part.site.layer, "heads": part.heads, "entropy": entropy,
-                "weights": { "shape": [part.heads.len(), rows, columns], "f16": base64_halves(numbers) },
-            })
-        })
-        .collect();
+    let bare = Trace { vectors: Vec::new(), ..trace.clone() };
+    let mut found: Value =
+        serde_json::from_str(&export::json(&bare, &nothing)).expect("what was written as JSON");
+    let parts = trace.selected(filter);
+    let parts = parts.iter();
+    found["attention"] =
+        parts.map(|part| packed::attention(part.site, &part.heads, &part.weights, Numbers::Halves)).collect();
     let size: usize = trace.vectors.iter().map(|own| own.query.data().len() + own.key.data().len()).sum();
     if size <= MOST_VECTORS {
-        let array = |tensor: &polyhead_tensor::Tensor| {
-            json!({ "shape": tensor.shape()[1..], "f16": base64_halves(tensor.data().iter()) })
-        };
-        let vectors = trace.vectors.iter().map(|own| {
-            json!({
-                "kind": kind_name(own.site.kind), "layer": own.site.layer, "heads": own.heads,
-                "query": array(&own.query), "key": array(&own.key),
-            })
-        });
-        found["vectors"] = vectors.collect();
+        found["vectors"] = trace.vectors.iter().map(|own| packed::vectors(own, Numbers::Halves)).collect();
     }
     let mut model = found["model"].clone();
     model["name"] = name.into();

@@ -53,7 +53,9 @@ pub struct ModelAnswer {
     pub vocab_size: usize,
     /// Its parameters.
     pub parameters: usize,
-    /// Codes of the languages that can be chosen.
+    /// Codes of the languages that a sentence can be in; none if there is no choice.
+    pub sources: Vec<String>,
+    /// Codes of the languages that can be chosen to translate into.
     pub languages: Vec<String>,
     /// Hypotheses followed unless one asks for another number.
     pub beam_size: usize,
@@ -78,6 +80,8 @@ pub struct StackAnswer {
 pub struct TraceRequest {
     /// The sentence.
     pub text: String,
+    /// The language of the sentence; guessed where the model knows several.
+    pub from: Option<String>,
     /// The language to translate into; as the model knows it.
     pub to: Option<String>,
     /// A translation that is given; none, so it is searched for.
@@ -201,5 +205,8 @@ pub(crate) fn check(what: &str, place: usize, count: usize) -> Result<()> {
 }
 
 fn unknown(what: &str, found: &str, expected: &str) -> Error {
-    Error::Request { message: format!("{what} {found:?}, expected {expected}"), hint: "GET /api/model tells the sizes".into() }
+    Error::Request {
+        message: format!("{what} {found:?}, expected {expected}"),
+        hint: "GET /api/model tells the sizes".into(),
+    }
 }

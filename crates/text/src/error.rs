@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error about text or the files it lives in. `Display` is one line; [`Error::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@
 //! 4. [`tokenizer`] turns text into ids and back, and is trained here or read from foreign files.
 //! 5. [`batch`] groups encoded pairs into padded batches in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
+//! 7. [`language`] tells which language a text is in.
 //!
 //! No tensors here. Offsets are bytes and always slice the original string.
 
@@ -14,6 +15,7 @@ pub mod batch;
 pub mod corpus;
 pub mod doctor;
 pub mod error;
+pub mod language;
 pub mod lines;
 pub mod metrics;
 pub mod output;

@@ -5,6 +5,7 @@
 //! space), and every target word goes to its strongest source word. This is evidence of the model, not of the language:
 //! attention may look elsewhere than at the word it translates.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use polyhead_attention::capture::{Filter, Kind};
@@ -12,13 +13,35 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
+use crate::form::{Form, Restored};
 use crate::{Engine, Result};
 
 /// Where a part stands in its text and in the translation, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) source: Range<usize>,
-    pub(crate) target: Range<usize>,
+    /// Where its translation begins.
+    pub(crate) target: usize,
+    /// What the model wrote; none where the source was copied.
+    pub(crate) written: Option<String>,
+    /// What the model read in place of the source, and what became of what it wrote; none where both are as they are.
+    pub(crate) form: Option<(Form, Restored)>,
+}
+
+impl Place {
+    /// Whether the model wrote nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.as_ref().is_some_and(String::is_empty)
+    }
+
+    /// Ranges of the source, in its own bytes, that stand unchanged in the translation, and where.
+    fn copies(&self) -> Vec<(Range<usize>, Range<usize>)> {
+        match (&self.form, &self.written) {
+            (Some((_, restored)), _) => restored.copies.clone(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => vec![(0..self.source.len(), 0..self.source.len())],
+        }
+    }
 }
 
 /// Pairs of a source word and a target word, by target words; `tag` stands before every source.
@@ -29,36 +52,61 @@ pub(crate) fn of_texts(
     target: &str,
     places: &[Place],
 ) -> Result<Vec<(usize, usize)>> {
-    let (source_words, target_words) = (words(source), words(target));
-    let mut pairs = Vec::new();
+    let texts = Texts { source_words: words(source), target_words: words(target) };
+    // For each target word the source words that it looks at, and how much.
+    let mut strengths = vec![BTreeMap::new(); texts.target_words.len()];
     for place in places {
-        let pair = Pair {
-            engine,
-            tag,
-            source: &source[place.source.clone()],
-            target: &target[place.target.clone()],
-        };
-        let weights = pair.weights()?;
-        let mut strengths = vec![vec![0.0; source_words.len()]; target_words.len()];
-        for (target_piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1)))
-        {
-            let Some(target_word) = word_at(&target_words, place.target.start, target_piece) else {
-                continue;
-            };
-            for (source_piece, weight) in weights.source_spans.iter().zip(row) {
-                if let Some(source_word) = word_at(&source_words, place.source.start, source_piece) {
-                    strengths[target_word][source_word] += weight;
+        if let Some(written) = &place.written {
+            let read = place.form.as_ref().map_or(&source[place.source.clone()], |(form, _)| &form.text);
+            let weights = Pair { engine, tag, source: read, target: written }.weights()?;
+            texts.add_weights(place, &weights, &mut strengths);
+        }
+        // What is copied stands for itself, word by word.
+        for (copied, there) in place.copies() {
+            let from = overlapping(&texts.source_words, place.source.start, &copied);
+            for (source, target) in from.zip(overlapping(&texts.target_words, place.target, &there)) {
+                strengths[target].insert(source, f64::INFINITY);
+            }
+        }
+    }
+    let strongest = |(target, strengths): (usize, &BTreeMap<usize, f64>)| {
+        let (source, weight) = strengths.iter().rev().max_by(|a, b| f64::total_cmp(a.1, b.1))?;
+        (*weight > 0.0).then_some((*source, target))
+    };
+    Ok(strengths.iter().enumerate().filter_map(strongest).collect())
+}
+
+/// Where the words of two texts stand.
+struct Texts {
+    source_words: Vec<Range<usize>>,
+    target_words: Vec<Range<usize>>,
+}
+
+impl Texts {
+    /// Adds the weights of a part's pieces to those of its words.
+    fn add_weights(&self, place: &Place, weights: &PieceWeights, strengths: &mut [BTreeMap<usize, f64>]) {
+        let source_words = weights.source_spans.iter().map(|piece| {
+            let piece = place.form.as_ref().map_or(piece.clone(), |(form, _)| form.origin.map(piece));
+            word_at(&self.source_words, place.source.start, &piece)
+        });
+        let source_words: Vec<Option<usize>> = source_words.collect();
+        for (piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1))) {
+            let form = place.form.as_ref();
+            let piece = form.map_or(piece.clone(), |(_, restored)| restored.place.map(piece));
+            let Some(target_word) = word_at(&self.target_words, place.target, &piece) else { continue };
+            for (source_word, weight) in source_words.iter().zip(row) {
+                if let Some(source_word) = source_word {
+                    *strengths[target_word].entry(*source_word).or_insert(0.0) += weight;
                 }
             }
         }
-        for (target_word, strengths) in strengths.iter().enumerate() {
-            let strongest = strengths.iter().enumerate().rev().max_by(|a, b| f64::total_cmp(a.1, b.1));
-            pairs.extend(
-                strongest.filter(|(_, weight)| **weight > 0.0).map(|(source, _)| (source, target_word)),
-            );
-        }
     }
-    Ok(pairs)
+}
+
+/// The words that a range has a part of.
+fn overlapping(words: &[Range<usize>], offset: usize, range: &Range<usize>) -> Range<usize> {
+    let first = words.partition_point(|word| word.end <= offset + range.start);
+    first..words.partition_point(|word| word.start < offset + range.end).max(first)
 }
 
 /// Runs without white space.

@@ -6,6 +6,7 @@ use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
 use polyhead_models::transformer::{Shortlist, Translator};
 use polyhead_tensor::{Device, Parameters, Precision};
 
+use crate::alphabet::Alphabet;
 use crate::generation::Generation;
 use crate::languages::Languages;
 use crate::tokenizers::Tokenizers;
@@ -32,6 +33,7 @@ pub struct Engine {
     pub(crate) shortlist: Option<Shortlist>,
     generation: Generation,
     languages: Languages,
+    pub(crate) alphabet: Alphabet,
 }
 
 impl Engine {
@@ -49,7 +51,8 @@ impl Engine {
         let (config, layout) = read_config(folder)?;
         let tokenizers = Tokenizers::load(folder, &config)?;
         let generation = Generation::load(folder, &config)?;
-        let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size);
+        let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size)?;
+        let alphabet = Alphabet::of(&tokenizers, config.source_vocab_size)?;
         let mut parameters = Parameters::default();
         let model = Translator::new(&config, &mut parameters)?;
         if options.device.is_cpu() {
@@ -65,7 +68,8 @@ impl Engine {
             let moved = options.device.in_turn(|| parameters.to_device(&options.device));
             parameters = moved.map_err(polyhead_models::Error::from)?;
         }
-        let mut engine = Self { model, parameters, tokenizers, shortlist: None, generation, languages };
+        let shortlist = None;
+        let mut engine = Self { model, parameters, tokenizers, shortlist, generation, languages, alphabet };
         if !options.shortlist.is_empty() {
             engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
         }

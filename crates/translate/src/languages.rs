@@ -1,112 +1,13 @@
-//! The languages of a model: tags in its vocabulary such as `>>tur<<` (OPUS-MT) or `<2tr>`, put before the source.
+//! The languages of a model: tags in its vocabulary such as `>>tur<<` (OPUS-MT) or `<2tr>`, put before the source; and
+//! the directions that it was trained on, `"directions": ["eng-tur", …]` in `tokenizer_config.json`.
 
 use std::path::Path;
 
 use polyhead_text::tokenizer::Tokenizer;
 
+pub use crate::codes::{name, short};
 use crate::tokenizers;
 use crate::{Error, Result};
-
-/// Two-letter and three-letter codes (ISO 639) of the same languages.
-const CODES: &[(&str, &str)] = &[
-    ("af", "afr"),
-    ("am", "amh"),
-    ("ar", "ara"),
-    ("az", "aze"),
-    ("be", "bel"),
-    ("bg", "bul"),
-    ("bn", "ben"),
-    ("bs", "bos"),
-    ("ca", "cat"),
-    ("cs", "ces"),
-    ("cy", "cym"),
-    ("da", "dan"),
-    ("de", "deu"),
-    ("el", "ell"),
-    ("en", "eng"),
-    ("eo", "epo"),
-    ("es", "spa"),
-    ("et", "est"),
-    ("eu", "eus"),
-    ("fa", "fas"),
-    ("fi", "fin"),
-    ("fr", "fra"),
-    ("ga", "gle"),
-    ("gl", "glg"),
-    ("gu", "guj"),
-    ("ha", "hau"),
-    ("he", "heb"),
-    ("hi", "hin"),
-    ("hr", "hrv"),
-    ("hu", "hun"),
-    ("hy", "hye"),
-    ("id", "ind"),
-    ("ig", "ibo"),
-    ("is", "isl"),
-    ("it", "ita"),
-    ("ja", "jpn"),
-    ("ka", "kat"),
-    ("kk", "kaz"),
-    ("km", "khm"),
-    ("ko", "kor"),
-    ("ku", "kur"),
-    ("ky", "kir"),
-    ("la", "lat"),
-    ("lb", "ltz"),
-    ("lo", "lao"),
-    ("lt", "lit"),
-    ("lv", "lav"),
-    ("mk", "mkd"),
-    ("ml", "mal"),
-    ("mn", "mon"),
-    ("mr", "mar"),
-    ("ms", "msa"),
-    ("mt", "mlt"),
-    ("my", "mya"),
-    ("ne", "nep"),
-    ("nl", "nld"),
-    ("no", "nor"),
-    ("pa", "pan"),
-    ("pl", "pol"),
-    ("ps", "pus"),
-    ("pt", "por"),
-    ("ro", "ron"),
-    ("ru", "rus"),
-    ("si", "sin"),
-    ("sk", "slk"),
-    ("sl", "slv"),
-    ("so", "som"),
-    ("sq", "sqi"),
-    ("sr", "srp"),
-    ("sv", "swe"),
-    ("sw", "swa"),
-    ("ta", "tam"),
-    ("te", "tel"),
-    ("tg", "tgk"),
-    ("th", "tha"),
-    ("tk", "tuk"),
-    ("tl", "tgl"),
-    ("tr", "tur"),
-    ("tt", "tat"),
-    ("ug", "uig"),
-    ("uk", "ukr"),
-    ("ur", "urd"),
-    ("uz", "uzb"),
-    ("vi", "vie"),
-    ("xh", "xho"),
-    ("yi", "yid"),
-    ("yo", "yor"),
-    ("zh", "zho"),
-    ("zu", "zul"),
-    ("zh", "cmn"),
-    ("fa", "pes"),
-    ("no", "nob"),
-    ("ar", "arb"),
-    ("lv", "lvs"),
-    ("et", "ekk"),
-    ("ms", "zsm"),
-    ("sq", "als"),
-];
 
 /// A language that can be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,15 +26,31 @@ pub struct Languages {
     targets: Vec<Language>,
     from: Option<String>,
     to: Option<String>,
+    /// What the model was trained on, as pairs of codes; empty where the folder does not say.
+    directions: Vec<(String, String)>,
 }
 
 impl Languages {
     /// Finds the tags among the first `rows` ids of a vocabulary, and what the folder says about its languages.
-    pub(crate) fn load(folder: &Path, tokenizer: &Tokenizer, rows: usize) -> Self {
+    pub(crate) fn load(folder: &Path, tokenizer: &Tokenizer, rows: usize) -> Result<Self> {
         let pieces = (0..rows as u32).filter_map(|id| Some((tokenizer.piece(id)?, id)));
         let tagged = pieces.filter_map(|(tag, id)| Some(Language { code: code(&tag)?.to_owned(), tag, id }));
-        let (from, to) = tokenizers::languages(folder);
-        Self { targets: tagged.collect(), from, to }
+        let Settings { from, to, directions } = tokenizers::languages(folder);
+        let found = Self { targets: tagged.collect(), from, to, directions: Vec::new() };
+        let wrong = |direction: &str, message: &str| {
+            let path = folder.join("tokenizer_config.json");
+            Error::file(&path, format!("direction {direction:?}: {message}"), "correct the key or remove it")
+        };
+        let direction = |name: &String| {
+            let (from, to) =
+                name.split_once('-').ok_or_else(|| wrong(name, "expected two codes, such as eng-tur"))?;
+            if !found.targets.iter().any(|language| is_same(&language.code, to)) {
+                return Err(wrong(name, &format!("the vocabulary has no tag for {to}")));
+            }
+            Ok((short(from), short(to)))
+        };
+        let directions = directions.iter().map(direction).collect::<Result<_>>()?;
+        Ok(Self { directions, ..found })
     }
 
     /// The languages that a tag can choose, in the order of their ids.
@@ -141,7 +58,23 @@ impl Languages {
         &self.targets
     }
 
-    /// The tag for translating into `to`, spelled as a code or as the tag; none if the model needs none.
+    /// What the model was trained on, as pairs of two-letter codes; empty where the folder does not say.
+    pub fn directions(&self) -> &[(String, String)] {
+        &self.directions
+    }
+
+    /// The two-letter codes of all languages that `directions` name, in their order.
+    pub fn known(&self) -> Vec<&str> {
+        let mut known: Vec<&str> = Vec::new();
+        for code in self.directions.iter().flat_map(|(from, to)| [from, to]) {
+            if !known.contains(&code.as_str()) {
+                known.push(code);
+            }
+        }
+        known
+    }
+
+    /// The tag for translating into `to`, spelled as a code, a name or the tag; none if the model needs none.
     ///
     /// # Errors
     /// If the model does not know the language.
@@ -158,7 +91,7 @@ impl Languages {
         let mut alike = self.targets.iter().filter(|language| is_same(&language.code, wanted));
         match (exact, alike.next(), alike.next()) {
             (Some(language), ..) | (None, Some(language), None) => Ok(Some(language)),
-            (None, None, _) => Err(unknown(to, &format!("the model knows {}", list(self.targets.iter())))),
+            (None, None, _) => Err(unknown(to, &self.names())),
             (None, Some(_), Some(_)) => {
                 let alike = self.targets.iter().filter(|language| is_same(&language.code, wanted));
                 Err(unknown(to, &format!("it may be any of {}", list(alike))))
@@ -171,6 +104,10 @@ impl Languages {
     /// # Errors
     /// If the folder names another one.
     pub fn check_source(&self, from: &str) -> Result<()> {
+        let (known, wanted) = (self.known(), short(code(from).unwrap_or(from)));
+        if !known.is_empty() {
+            return if known.contains(&wanted.as_str()) { Ok(()) } else { Err(unknown(from, &self.names())) };
+        }
         match &self.from {
             Some(own) if !is_same(own, from) => {
                 Err(unknown(from, &format!("the model translates from {own}")))
@@ -179,11 +116,58 @@ impl Languages {
         }
     }
 
+    /// What the model knows, for messages.
+    fn names(&self) -> String {
+        let known = self.known().into_iter().map(|code| format!("{} ({code})", name(code)));
+        let known: Vec<String> = known.collect();
+        let known = if known.is_empty() { list(self.targets.iter()) } else { known.join(", ") };
+        format!("the model knows {known}")
+    }
+
+    /// Whether the model was trained to translate so; codes of two letters.
+    pub fn is_trained(&self, from: &str, to: &str) -> bool {
+        self.directions.iter().any(|direction| direction.0 == from && direction.1 == to)
+    }
+
+    /// The language between two that the model was not trained on together; English where it may be any.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn between(&self, from: &str, to: &str) -> Result<&str> {
+        let middles = self.directions.iter().filter(|direction| direction.0 == from);
+        let mut middles: Vec<&str> = middles.map(|direction| direction.1.as_str()).collect();
+        middles.retain(|middle| self.is_trained(middle, to));
+        let english = middles.iter().find(|middle| **middle == "en");
+        english.or(middles.first()).copied().ok_or_else(|| {
+            let known: Vec<String> =
+                self.directions.iter().map(|(from, to)| format!("{from}-{to}")).collect();
+            let message = format!("no way from {from} to {to}, not in two steps either");
+            Error::request(message, format!("the model was trained on {}", known.join(", ")))
+        })
+    }
+
+    /// What a text of a language is translated into where nobody says: English, what is English into Turkish, else the
+    /// first language that the model was trained for.
+    pub fn default_target(&self, from: &str) -> Option<&str> {
+        let trained =
+            || self.directions.iter().filter(|direction| direction.0 == from).map(|found| found.1.as_str());
+        let preferred = ["en", "tr"].into_iter().find_map(|wanted| trained().find(|to| *to == wanted));
+        preferred.or_else(|| trained().next())
+    }
+
     /// The tag in front of a text, and the rest of it.
     pub(crate) fn tag_of<'a>(&self, text: &'a str) -> Option<(&Language, &'a str)> {
         let language = self.targets.iter().find(|language| text.starts_with(&language.tag))?;
         Some((language, text[language.tag.len()..].trim_start_matches(' ')))
     }
+}
+
+/// What a folder says about its languages.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+    pub(crate) directions: Vec<String>,
 }
 
 /// The code inside a tag.
@@ -197,10 +181,6 @@ fn code(tag: &str) -> Option<&str> {
 
 /// Whether two codes mean the same language: `tr` and `tur`, `zh` and `cmn_Hans`.
 fn is_same(a: &str, b: &str) -> bool {
-    let short = |code: &str| {
-        let base = code.split(['_', '-']).next().unwrap_or(code).to_lowercase();
-        CODES.iter().find(|(_, long)| *long == base).map_or(base, |(short, _)| (*short).to_owned())
-    };
     let has_script = |code: &str| code.contains(['_', '-']);
     a.eq_ignore_ascii_case(b) || (short(a) == short(b) && !(has_script(a) && has_script(b)))
 }
@@ -223,7 +203,28 @@ mod tests {
             tag: (*tag).to_owned(),
             id,
         });
-        Languages { targets: targets.collect(), from: Some("eng".into()), to: Some("tur".into()) }
+        let (from, to) = (Some("eng".into()), Some("tur".into()));
+        Languages { targets: targets.collect(), from, to, directions: Vec::new() }
+    }
+
+    #[test]
+    fn what_was_not_trained_goes_through_a_third() {
+        let pairs = ["en-de", "de-en", "en-tr", "tr-en", "fr-en"].map(|pair| pair.split_once('-').unwrap());
+        let directions = pairs.map(|(from, to)| (from.to_owned(), to.to_owned())).to_vec();
+        let known = Languages { directions, ..Languages::default() };
+        assert_eq!(known.known(), ["en", "de", "tr", "fr"]);
+        assert!(known.is_trained("en", "tr") && !known.is_trained("de", "tr"));
+        assert_eq!(known.between("de", "tr").unwrap(), "en");
+        let error = known.between("tr", "fr").unwrap_err();
+        assert_eq!(error.to_string(), "no way from tr to fr, not in two steps either");
+        assert!(error.hint().ends_with("trained on en-de, de-en, en-tr, tr-en, fr-en"), "{}", error.hint());
+        assert_eq!(["en", "de", "it"].map(|from| known.default_target(from)), [Some("tr"), Some("en"), None]);
+        assert!(known.check_source("Turkish").is_ok());
+        let error = known.check_source("spa").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "language \"spa\": the model knows English (en), German (de), Turkish (tr), French (fr)"
+        );
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Text in, text out: a model folder as a translator.
 //!
 //! ```text
-//! text → split (sentences) → cut (too long for the model) → ids → batch → decode → repetition (loops) → joined text
+//! text → route (languages, one step or two) → for each step:
+//!        split (sentences) → cut (too long for the model) → form (kept things, capitals) → ids → batch → decode
+//!        → repetition (loops) → mend (what was lost) → joined text
 //! ```
 //!
 //! 1. [`Engine`] is a loaded folder: model, tokenisers, its own settings ([`generation`]) and languages.
-//! 2. [`TranslateOptions`] say what is wanted; [`Translation`] is what came of one text, with [`Note`]s on everything
+//! 2. [`Route`] is the way of a text; its language is guessed where nobody says it.
+//! 3. [`TranslateOptions`] say what is wanted; [`Translation`] is what came of one text, with [`Note`]s on everything
 //!    that was done to it besides decoding.
 //!
 //! No text is lost without a note, and a text gives the same translation in any batch and on any number of threads.
@@ -20,16 +23,29 @@
 
 mod abbreviations;
 mod alignment;
+mod alphabet;
 mod batch;
+mod capitals;
+mod codes;
 mod cut;
+mod document;
+mod emoji;
 mod engine;
 mod error;
+mod form;
 pub mod generation;
+mod guess;
+mod join;
+mod kept;
 pub mod languages;
+mod mend;
+mod numbers;
 mod opened;
 mod options;
 mod pipeline;
 mod repetition;
+mod request;
+mod route;
 mod search;
 pub mod split;
 mod tokenizers;
@@ -37,5 +53,6 @@ mod translation;
 
 pub use engine::{Engine, LoadOptions};
 pub use error::{Error, Result};
-pub use options::{Evidence, LengthFormula, Mode, Sampling, TranslateOptions};
+pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
+pub use route::Route;
 pub use translation::{Candidate, Note, Translation};

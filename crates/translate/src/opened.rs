@@ -5,8 +5,10 @@ use polyhead_models::transformer::Translator;
 use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::Encoding;
 
+use crate::languages::name;
+use crate::route::{Leg, Route, journeys};
 use crate::search::Search;
-use crate::{Engine, Result, TranslateOptions};
+use crate::{Engine, Error, Result, TranslateOptions};
 
 impl Engine {
     /// The model.
@@ -19,27 +21,37 @@ impl Engine {
         &self.parameters
     }
 
-    /// The pieces that the model reads for a text as one sentence: the tag of the language `to` or the one before the
-    /// text, the text, the end token. Tag and end stand for no part of the text.
+    /// The pieces that the model reads for a text as one sentence: the tag of the language to translate into, the text, the
+    /// end token; and the languages, where the folder tells them. Languages are named, read from a tag before the text,
+    /// guessed or chosen as in translating. Tag and end stand for no part of the text.
     ///
     /// # Errors
-    /// If the model does not know the language.
-    pub fn encode_source(&self, text: &str, to: Option<&str>) -> Result<Encoding> {
+    /// If the model does not know a language, or would go from one to the other in two steps.
+    pub fn encode_source(
+        &self,
+        text: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<(Encoding, Option<Route>)> {
         let languages = self.languages();
-        let (tag, body) = match (to, languages.tag_of(text)) {
-            (Some(to), _) => (languages.target(to)?, text),
-            (None, Some((language, rest))) => (Some(language), rest),
-            (None, None) => (None, text),
+        let [from, to] = [from, to].map(|language| language.map(str::to_owned));
+        let options = TranslateOptions { from, to, ..TranslateOptions::default() };
+        let journey = journeys(languages, &[text], &options)?.remove(0);
+        let tag = match (journey.legs.as_slice(), &options.to) {
+            ([Leg { tag, .. }], _) => *tag,
+            // Nothing would be translated, but it can be looked at.
+            ([], to) => to.as_ref().map(|to| languages.target(to)).transpose()?.flatten().map(|tag| tag.id),
+            (_, _) => return Err(in_two_steps(journey.route.as_ref())),
         };
-        let mut encoding = self.tokenizers.encode_source(body, self.model.config().end_id)?;
-        let start = text.len() - body.len();
+        let mut encoding = self.tokenizers.encode_source(journey.body, self.model.config().end_id)?;
+        let start = text.len() - journey.body.len();
         encoding.offsets.iter_mut().for_each(|span| *span = start + span.start..start + span.end);
-        if let Some(language) = tag {
-            encoding.ids.insert(0, language.id);
-            encoding.pieces.insert(0, language.tag.clone());
+        if let Some(tag) = tag {
+            encoding.ids.insert(0, tag);
+            encoding.pieces.insert(0, self.tokenizers.source().piece(tag).unwrap_or_default());
             encoding.offsets.insert(0, 0..0);
         }
-        Ok(encoding)
+        Ok((encoding, journey.route))
     }
 
     /// The pieces of a text as a translation, the end token last.
@@ -64,4 +76,18 @@ impl Engine {
     pub fn beam_options(&self, options: &TranslateOptions) -> Result<BeamOptions> {
         Ok(Search::new(self.generation(), options, self.model.config().max_len)?.into_beam())
     }
+}
+
+fn in_two_steps(route: Option<&Route>) -> Error {
+    let route = route.map_or_else(String::new, |route| {
+        let through = route
+            .through
+            .as_deref()
+            .map_or_else(String::new, |through| format!(" only through {}", name(through)));
+        format!(": the model translates {} into {}{through}", name(&route.from), name(&route.to))
+    });
+    Error::request(
+        format!("two steps{route}, expected one"),
+        "look at one step: choose another --to, or another text",
+    )
 }

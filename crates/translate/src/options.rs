@@ -1,9 +1,13 @@
 //! What is wanted of a translation.
 
+use crate::guess::extend_context;
+
 /// What is done to a text besides decoding it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Sentences are translated one by one, long ones in parts, loops are decoded again, and layout is kept.
+    /// Sentences are translated one by one, long ones in parts, loops are decoded again, and layout is kept. A model that
+    /// says what it was trained on goes in two steps where it must; one with placeholders keeps addresses, emoji, numbers
+    /// and what it cannot spell.
     #[default]
     Guarded,
     /// Nothing: the model's own decoding of the text as one sentence.
@@ -18,6 +22,16 @@ pub enum LengthFormula {
     Power,
     /// ((5 + n) / 6)^α (Wu et al. 2016).
     Wu,
+}
+
+/// How the languages of texts are guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Guessing {
+    /// Each text by itself.
+    #[default]
+    Each,
+    /// Texts are the lines of one file: a text is of another language than those before it only if that is clear.
+    InOrder,
 }
 
 /// Whether word alignments are computed.
@@ -56,10 +70,15 @@ impl Default for Sampling {
 pub struct TranslateOptions {
     /// What is done besides decoding; everything.
     pub mode: Mode,
-    /// The language of the texts; as the model knows it.
+    /// The language of the texts; the model's only one, or guessed.
     pub from: Option<String>,
-    /// The language to translate into; the model's only one, or what a tag in the text says.
+    /// The language to translate into; the model's only one, what a tag in the text says, or English, and Turkish for what
+    /// is English.
     pub to: Option<String>,
+    /// How languages are guessed where `from` says none and the model says what it was trained on; each by itself.
+    pub guessing: Guessing,
+    /// What came before the texts, for guessing in order; nothing. See [`TranslateOptions::follow`].
+    pub context: String,
     /// Hypotheses followed; 1 is greedy.
     pub beam_size: Option<usize>,
     /// Most tokens of each sentence's translation, the end token included.
@@ -90,6 +109,8 @@ impl Default for TranslateOptions {
             mode: Mode::Guarded,
             from: None,
             to: None,
+            guessing: Guessing::Each,
+            context: String::new(),
             beam_size: None,
             max_length: None,
             length_penalty: None,
@@ -101,6 +122,17 @@ impl Default for TranslateOptions {
             repetition_penalty: None,
             evidence: Evidence::None,
             batch_tokens: None,
+        }
+    }
+}
+
+impl TranslateOptions {
+    /// Lets the next texts come after these, where languages are guessed in order.
+    pub fn follow(&mut self, texts: &[&str]) {
+        if self.guessing == Guessing::InOrder && self.from.is_none() {
+            for text in texts {
+                extend_context(&mut self.context, text);
+            }
         }
     }
 }

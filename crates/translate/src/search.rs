@@ -108,6 +108,15 @@ impl Search {
         self.beam
     }
 
+    /// The same with all that was followed as result; samples are as many as before.
+    pub(crate) fn all_beams(&self) -> Self {
+        let mut search = self.clone();
+        if search.sampling.is_none() {
+            search.beam.top_beams = search.beam.beam_size;
+        }
+        search
+    }
+
     /// Hypotheses followed for each sentence.
     pub(crate) fn width(&self) -> usize {
         if self.sampling.is_some() { self.beam.top_beams } else { self.beam.beam_size }

@@ -12,6 +12,7 @@ use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes
 use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::Vocabulary};
 use serde_json::{Map, Value};
 
+use crate::languages::Settings;
 use crate::{Error, Result};
 
 /// Text to source ids, target ids to text.
@@ -95,8 +96,8 @@ impl Tokenizers {
             }
         };
         Ok(Self {
-            source: pick(&settings.0, config.source_vocab_size)?,
-            target: Some(pick(&settings.1, config.target_vocab_size)?),
+            source: pick(&settings.from, config.source_vocab_size)?,
+            target: Some(pick(&settings.to, config.target_vocab_size)?),
         })
     }
 
@@ -176,12 +177,16 @@ fn language(path: &Path) -> Option<String> {
     dictionary_language(&name(path)).map(str::to_owned)
 }
 
-/// The languages that a folder says it translates from and into.
-pub(crate) fn languages(folder: &Path) -> (Option<String>, Option<String>) {
+/// What a folder says about the languages that it translates from and into.
+pub(crate) fn languages(folder: &Path) -> Settings {
     let settings = ["tokenizer_config.json", "args.json"].into_iter().find_map(|name| {
         let text = std::fs::read(folder.join(name)).ok()?;
         serde_json::from_slice::<Map<String, Value>>(&text).ok()
     });
-    let get = |key: &str| Some(settings.as_ref()?.get(key)?.as_str()?.to_owned());
-    (get("source_lang"), get("target_lang"))
+    let get = |key: &str| settings.as_ref()?.get(key);
+    let text = |key: &str| Some(get(key)?.as_str()?.to_owned());
+    // What is no text stays as it is written, for a message.
+    let direction = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let directions = get("directions").and_then(Value::as_array).into_iter().flatten().map(direction);
+    Settings { from: text("source_lang"), to: text("target_lang"), directions: directions.collect() }
 }

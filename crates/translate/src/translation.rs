@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-/// The translations of a text.
+use crate::languages::name;
+use crate::route::Route;
+
+/// The translations of a text. Of two steps, `n_best` and the scores are those of the second, made from the best of the
+/// first, and the alignment leads through the words between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
     /// Best first, one at least; as many as were asked for, if the model has so many.
@@ -11,8 +15,10 @@ pub struct Translation {
     pub alignment: Option<Vec<(usize, usize)>>,
     /// What was done or went wrong.
     pub notes: Vec<Note>,
-    /// Tokens that the model read, end tokens included.
+    /// Tokens that the model read, end tokens included; of two steps, in both.
     pub source_tokens: usize,
+    /// From which language into which, where the model says what it was trained on and the text has letters.
+    pub route: Option<Route>,
 }
 
 impl Translation {
@@ -54,6 +60,43 @@ pub enum Note {
         /// How many parts the text came to.
         parts: usize,
     },
+    /// The text was translated in two steps, for which the model was trained.
+    Through {
+        /// The code of the language between them.
+        language: String,
+    },
+    /// The text is of the language that was asked for, and was left as it is.
+    Same {
+        /// Its code.
+        language: String,
+    },
+    /// The text clearly is of another language than it was said to be in.
+    LooksLike {
+        /// The code of the language that it looks like.
+        language: String,
+        /// Whether it was translated from that; not where it looks like the one that was asked for.
+        is_believed: bool,
+    },
+    /// What went through unchanged: addresses, emoji, numbers, what the model cannot spell.
+    Kept {
+        /// The first of them, shortened.
+        things: Vec<String>,
+    },
+    /// The model lost what must be kept, so what stands around it was translated by itself.
+    Around {
+        /// The sentence, shortened.
+        sentence: String,
+    },
+    /// The translation of a sentence found no end, so it was translated in halves.
+    Halved {
+        /// The sentence, shortened.
+        sentence: String,
+    },
+    /// Sentences in capitals were read in small letters.
+    Capitals {
+        /// How many.
+        sentences: usize,
+    },
     /// A loop was found in the translation, which was decoded again with rules against repetition.
     Repetition {
         /// The sentence, shortened.
@@ -88,7 +131,14 @@ pub enum Note {
 impl Note {
     /// Whether something may be missing or wrong, rather than having been done as usual.
     pub fn is_warning(&self) -> bool {
-        !matches!(self, Self::Split { .. })
+        !matches!(
+            self,
+            Self::Split { .. }
+                | Self::Through { .. }
+                | Self::Kept { .. }
+                | Self::Around { .. }
+                | Self::Capitals { .. }
+        )
     }
 }
 
@@ -97,6 +147,24 @@ impl std::fmt::Display for Note {
         match self {
             Self::Split { sentences } => write!(f, "split into {sentences} sentences"),
             Self::Cut { parts } => write!(f, "too long for the model: translated in {parts} parts"),
+            Self::Through { language } => write!(f, "through {}", name(language)),
+            Self::Same { language } => write!(f, "the text is {} already: left as it is", name(language)),
+            Self::LooksLike { language, is_believed: true } => {
+                write!(f, "the text looks like {0}, and was taken for {0}", name(language))
+            }
+            Self::LooksLike { language, is_believed: false } => {
+                write!(f, "the text looks like {}", name(language))
+            }
+            Self::Kept { things } => write!(f, "kept: {}", things.join(" ")),
+            Self::Around { sentence } => {
+                write!(f, "{sentence:?} was translated in pieces, around what must be kept")
+            }
+            Self::Halved { sentence } => {
+                write!(f, "the translation of {sentence:?} found no end: translated in halves")
+            }
+            Self::Capitals { sentences } => {
+                write!(f, "{sentences} sentences in capitals, read in small letters")
+            }
             Self::Repetition { sentence, is_cured: true } => {
                 write!(f, "repetition: {sentence:?} was decoded again")
             }

@@ -1,6 +1,6 @@
 //! `polyhead evaluate`: translates a test set and scores the result.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use polyhead_text::metrics::{
     Bleu, BleuOptions, Chrf, Metric, SequenceErrorRate, Statistics, Ter, signature,
 };
 use polyhead_text::output::Output;
+use polyhead_translate::{Guessing, TranslateOptions};
 use serde::Serialize;
 
 use crate::commands::score::TokenizeName;
@@ -21,6 +22,7 @@ use crate::report::{Format, Misuse, note, print_json, print_text, progress, thre
 
 const EXAMPLES: &str = "\
 Examples:
+  polyhead evaluate --from en --to tr --source test.en --reference test.tr
   polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr
   polyhead evaluate --model opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 --out test.out.tr --format json
   polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr --device cuda
@@ -78,10 +80,11 @@ impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.check_out()?;
         let (sources, references) = self.read()?;
-        let options = self.decode.options()?;
+        let mut options = TranslateOptions { guessing: Guessing::InOrder, ..self.decode.options()? };
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
         let (start, bar) = (Instant::now(), progress("tokens"));
+        let mut routes: BTreeMap<String, usize> = BTreeMap::new();
         let mut report = Report {
             lines: sources.len(),
             seconds: 0.0,
@@ -93,7 +96,12 @@ impl Evaluate {
         let mut hypotheses = Vec::with_capacity(sources.len());
         for chunk in sources.chunks(engine.texts_at_once()) {
             let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
-            for translation in pool.install(|| engine.translate(&texts, &options))? {
+            let found = pool.install(|| engine.translate(&texts, &options))?;
+            options.follow(&texts);
+            for translation in found {
+                if let Some(route) = translation.route.as_ref().filter(|route| route.is_notable()) {
+                    *routes.entry(route.to_string()).or_default() += 1;
+                }
                 report.tokens += translation.best().tokens as u64;
                 report.lines_with_notes +=
                     usize::from(translation.notes.iter().any(polyhead_translate::Note::is_warning));
@@ -102,6 +110,9 @@ impl Evaluate {
             bar.set_position(report.tokens);
         }
         bar.finish_and_clear();
+        for (route, lines) in routes {
+            note(&format!("{lines} lines {route}"));
+        }
         report.seconds = start.elapsed().as_secs_f64();
         report.tokens_per_s = report.tokens as f64 / report.seconds;
         if let Some(path) = &self.out {

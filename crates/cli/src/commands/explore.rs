@@ -9,12 +9,13 @@ use polyhead_serve::Explorer;
 use polyhead_serve::explorer::{PORT, Port};
 use polyhead_translate::{Engine, LoadOptions};
 
+use crate::default_model;
 use crate::model_folder::file_name;
-use crate::report::{Failure, note, print_text};
+use crate::report::{note, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead explore --model opus-mt-en-tr
+  polyhead explore
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
 
 The page shows a translation as it is written, where each token looks, all heads and layers, single neurons, the beam tree, and
@@ -25,7 +26,7 @@ the page loads nothing from elsewhere. Ctrl-C ends it.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explore {
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
     #[arg(short, long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// The port to listen on; 0 is any that is free [default: the first free one from 7465]
@@ -38,14 +39,8 @@ pub(crate) struct Explore {
 
 impl Explore {
     pub(crate) fn run(self) -> Result<()> {
-        let Some(folder) = &self.model else {
-            return Err(Failure {
-                message: "no model, expected --model DIR".into(),
-                hint: "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is".into(),
-            }
-            .into());
-        };
-        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
+        let engine = Engine::load(&folder, &LoadOptions::default())?;
         let name = file_name(&folder.canonicalize().unwrap_or_else(|_| folder.clone()));
         let listening = Explorer::new(engine, name).listen(self.port.map_or(Port::Free, Port::Exactly))?;
         let address = listening.address();
@@ -68,5 +63,6 @@ fn open(address: &str) -> bool {
     let has_screen = cfg!(target_os = "macos")
         || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let quiet = || Stdio::null();
-    has_screen && Command::new(program).arg(address).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().is_ok()
+    has_screen
+        && Command::new(program).arg(address).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().is_ok()
 }

@@ -16,25 +16,26 @@ use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{Scaled, Skipped, Without};
 use self::files::Form;
-use crate::report::{Failure, Misuse, grouped, note};
+use crate::default_model;
+use crate::report::{Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead inspect --model opus-mt-en-tr 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --layers 0,2 --heads all 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --kind encoder --words --out it.svg 'The animal was too tired because it ran.'
+  polyhead inspect 'The cat ate the mouse.'
+  polyhead inspect --to tr --layers 0,2 --heads all 'The cat ate the mouse.'
+  polyhead inspect --to de --kind encoder --words --out it.svg 'The animal slept because it was tired.'
   polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
-  polyhead inspect --model opus-mt-en-tr --without cross:5:3 --skip encoder:0 'The cat ate the mouse.'
+  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
 
-The sentence goes to the model as it is, and one pass over it and its translation is looked at: of all attention weights, the
-ones that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and --heads say
-otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the probability of each token
-with what the model held probable instead, and how widely every head looks (entropy in bits).
+The sentence goes to the model as it is, as with translate --raw, and one pass over it and its translation is looked at: the
+weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
+--heads say otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the
+probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
 
 Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no
-server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights, probabilities, beam tree,
-rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads × queries
-× keys, of all layers and heads or of those named.";
+server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights,
+probabilities, beam tree, rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`,
+each layers × heads × queries × keys, of all layers and heads or of those named.";
 
 /// The most numbers of weights that are kept: 1 GB.
 const MOST_NUMBERS: usize = 250_000_000;
@@ -46,10 +47,13 @@ pub(crate) struct Inspect {
     /// The sentence
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq
+    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
     #[arg(short, long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The language to translate into, for models that know several: tr, tur or >>tur<<
+    /// The language of the sentence: en, eng or English [default: guessed, if the model knows several]
+    #[arg(long, value_name = "LANGUAGE")]
+    from: Option<String>,
+    /// The language to translate into: tr, tur, Turkish or >>tur<< [default: English, of English texts Turkish]
     #[arg(long, value_name = "LANGUAGE")]
     to: Option<String>,
     /// A translation to look at instead of the model's own
@@ -115,21 +119,19 @@ impl Inspect {
     pub(crate) fn run(self) -> Result<()> {
         let forms = self.out.iter().map(|path| Form::of(path)).collect::<Result<Vec<_>>>()?;
         if self.vectors && !forms.contains(&Form::Json) {
-            return Err(misuse("--vectors without a .json file, expected one in --out", "add --out trace.json"));
+            return Err(misuse(
+                "--vectors without a .json file, expected one in --out",
+                "add --out trace.json",
+            ));
         }
-        let Some(folder) = &self.model else {
-            return Err(Failure {
-                message: "no model, expected --model DIR".into(),
-                hint: "name the folder of one, such as an OPUS-MT download; polyhead info DIR shows what it is".into(),
-            }
-            .into());
-        };
-        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
+        let engine = Engine::load(&folder, &LoadOptions::default())?;
         let config = engine.model().config();
         let selection = self.selection();
         selection.check(config)?;
         let intervention = change::intervention(config, &self.without, &self.scale, &self.skip)?;
         let options = TraceOptions {
+            from: self.from.clone(),
             to: self.to.clone(),
             target: self.target.clone(),
             beam_size: self.beam,
@@ -148,7 +150,7 @@ impl Inspect {
             ));
         }
         for (path, form) in self.out.iter().zip(forms) {
-            form.write(path, &trace, &selection, &crate::model_folder::file_name(folder))?;
+            form.write(path, &trace, &selection, &crate::model_folder::file_name(&folder))?;
             note(&format!("wrote {}", path.display()));
         }
         if self.out.is_empty() {
@@ -176,7 +178,7 @@ impl Inspect {
 
     /// All attention if it is not too much, else what is meant.
     fn kept(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
-        let source = engine.encode_source(&self.text, self.to.as_deref())?.len();
+        let source = engine.encode_source(&self.text, self.from.as_deref(), self.to.as_deref())?.0.len();
         let target = match &self.target {
             Some(target) => engine.encode_target(target)?.len(),
             // A guess: nobody knows before.
@@ -211,18 +213,23 @@ fn numbers(config: &TransformerConfig, [source, target]: [usize; 2], filter: &Fi
         (Kind::DecoderSelf, config.decoder, target * target),
         (Kind::Cross, config.decoder, target * source),
     ];
-    let count = |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
+    let count =
+        |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
     kinds
         .into_iter()
         .filter(|(kind, ..)| filter.kind.is_none_or(|wanted| wanted == *kind))
-        .map(|(_, stack, size)| count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size)
+        .map(|(_, stack, size)| {
+            count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size
+        })
         .sum()
 }
 
 /// `0,2`, `1-3`, `all`, or nothing.
 fn places(text: &str) -> Result<Places, String> {
     let number = |text: &str| {
-        text.trim().parse::<usize>().map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
+        text.trim()
+            .parse::<usize>()
+            .map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
     };
     match text.trim() {
         "" => return Ok(Places::Unsaid),

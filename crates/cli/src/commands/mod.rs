@@ -3,7 +3,9 @@
 pub(crate) mod average;
 pub(crate) mod bench;
 pub(crate) mod data;
+pub(crate) mod detect;
 pub(crate) mod devices;
+pub(crate) mod draw;
 pub(crate) mod evaluate;
 pub(crate) mod explore;
 pub(crate) mod export;
@@ -31,7 +33,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::VerifyRun(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
         Command::Data(data) => data.run(),
+        Command::Detect(detect) => detect.run(),
         Command::Devices(devices) => devices.run(),
+        Command::Draw(draw) => draw.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Init(init) => init.run(),
         Command::Train(train) => train.run(),

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use polyhead_inspect::chart::{PictureOptions, stacked};
-use polyhead_inspect::png;
-use polyhead_text::output::Output;
 use polyhead_train::metrics_file;
 
-use crate::report::{Failure, Misuse, note};
+use crate::picture::Form;
+use crate::report::{Failure, note};
 use curves::{Across, Curves, Run};
 
 const EXAMPLES: &str = "Examples:
@@ -23,9 +22,6 @@ Read is metrics.jsonl in each folder, also while the run goes on. Drawn are, unl
 score of the validations (or the perplexity where none was taken) and the learning rate. A light line is training, a
 strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.
 Loss, perplexity and gradient norm stand on logarithmic axes.";
-
-/// Pixels for each unit of the picture in a PNG.
-const PNG_SCALE: f32 = 2.0;
 
 /// Options of `polyhead plot`.
 #[derive(Debug, Args)]
@@ -48,20 +44,13 @@ pub(crate) struct Plot {
     smooth: Option<u64>,
 }
 
-/// The form of the picture, as its name ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Svg,
-    Png,
-}
-
 impl Plot {
     pub(crate) fn run(self) -> Result<()> {
         let out = self.out.clone().unwrap_or_else(|| match &self.runs[..] {
             [run] => run.join("plot.svg"),
             _ => PathBuf::from("plot.svg"),
         });
-        let form = form(&out)?;
+        let form = Form::of_out(&out)?;
         let runs = named(&self.runs)
             .into_iter()
             .zip(&self.runs)
@@ -74,31 +63,11 @@ impl Plot {
             _ => String::new(),
         };
         let svg = stacked(&charts, &PictureOptions { title, ..PictureOptions::default() });
-        match form {
-            Form::Svg => Output::save(&out, svg.as_bytes())?,
-            Form::Png => Output::save(&out, &pixels(&svg)?)?,
-        }
+        form.save(&out, &svg)?;
         let count = charts.len();
         note(&format!("wrote {} ({count} chart{})", out.display(), if count == 1 { "" } else { "s" }));
         Ok(())
     }
-}
-
-fn form(out: &Path) -> Result<Form> {
-    let extension = out.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    match extension.as_str() {
-        "svg" => Ok(Form::Svg),
-        "png" => Ok(Form::Png),
-        _ => bail!(Misuse {
-            message: format!("--out: {}, expected a name that ends in .svg or .png", out.display()),
-            hint: "SVG stays sharp at any size; PNG is for places that show no SVG".into(),
-        }),
-    }
-}
-
-fn pixels(svg: &str) -> Result<Vec<u8>> {
-    png::render(svg, PNG_SCALE)
-        .map_err(|error| Failure { message: error.to_string(), hint: error.hint() }.into())
 }
 
 /// Names of runs: their folders' own, or the paths as given where two folders are called the same.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use polyhead_translate::{Engine, Evidence, TranslateOptions};
+use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions};
 
 use self::input::{Chunks, Line, Patience};
 use self::output::Output;
@@ -17,18 +17,28 @@ use crate::report::{Failure, grouped, note, progress_beside_results, thread_pool
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead translate --model opus-mt-en-tr 'Good morning. How are you?'
-  polyhead translate --model opus-mt-en-tr < book.en > book.tr
-  polyhead translate --model opus-mt-en-mul --to tur --n-best 3 --scores 'Good morning.'
-  polyhead translate --model opus-mt-en-tr --format jsonl --alignment < test.en
+  polyhead translate --to tr 'The cat ate the mouse.'
+  polyhead translate 'Kedi fareyi yedi.'
+  polyhead translate --from de --to fr < book.de > book.fr
+  polyhead translate --to de --n-best 3 --scores 'Good morning.'
+  polyhead translate --to de --format jsonl --alignment < test.en
+  polyhead translate --model opus-mt-en-mul --to tur 'Good morning. How are you?'
   polyhead translate --model opus-mt-en-tr --device cuda --dtype bf16 < book.en > book.tr
 
+Without --model, the model that comes with the program translates between English, German, French and Turkish: between two
+of the last three through English. It is looked for in the folder that POLYHEAD_MODEL names, next to the program
+(models/default, ../share/polyhead/models/default) and in its source. Without --from the language is guessed, of lines in
+order: one is taken for another language than those before it only if that is clear. Without --to texts become English, and
+English ones Turkish. What was guessed or chosen is shown on standard error, or stands in the JSON.
+
 A line gives a line. Paragraphs are translated sentence by sentence, too long sentences in parts, and what falls into a
-loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. What
-was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
+loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. A model
+that has learned it keeps web and mail addresses, @names, #tags, emoji, numbers and letters that it cannot spell as they are.
+What was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
 
 In the text form, scores (the mean log-probability of a token, by default) and alignments (pairs of source and target
-word, from 0) stand behind the translation, and --n-best puts the number of the line before it, with ||| between.
+word, from 0) stand behind the translation, and --n-best puts the number of the line before it, with ||| between. In two
+steps, the n best and the scores are those of the second.
 
 Invalid UTF-8 in a line is replaced by U+FFFD and noted with the number of the line.";
 
@@ -71,7 +81,7 @@ impl Translate {
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
         let output = Output::new(self.format, self.scores, self.n_best > 1);
-        let work = Work { engine: &engine, options: &options, pool: &pool, output };
+        let work = Work { engine: &engine, options, pool: &pool, output };
         if !self.texts.is_empty() {
             work.arguments(&self.texts)
         } else if std::io::stdin().is_terminal() {
@@ -85,7 +95,7 @@ impl Translate {
 /// A model at work.
 struct Work<'a> {
     engine: &'a Engine,
-    options: &'a TranslateOptions,
+    options: TranslateOptions,
     pool: &'a rayon::ThreadPool,
     output: Output,
 }
@@ -115,6 +125,7 @@ impl Work<'_> {
 
     /// Lines as they come, many at a time where they come fast.
     fn stream(mut self) -> Result<()> {
+        self.options.guessing = Guessing::InOrder;
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);
@@ -147,23 +158,24 @@ impl Work<'_> {
     /// Translates and writes some texts; the number of tokens.
     fn translate(&mut self, texts: &[String]) -> Result<u64> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = match self.pool.install(|| self.engine.translate(&borrowed, self.options)) {
+        let found = match self.pool.install(|| self.engine.translate(&borrowed, &self.options)) {
             Ok(found) => found,
             Err(error) => return self.up_to_the_fault(&borrowed, error),
         };
         self.output.write(&borrowed, &found)?;
+        self.options.follow(&borrowed);
         Ok(found.iter().map(|translation| translation.best().tokens as u64).sum())
     }
 
     /// Writes what comes before the text that cannot be translated, and names its line.
     fn up_to_the_fault(&mut self, texts: &[&str], error: polyhead_translate::Error) -> Result<u64> {
         let is_request = matches!(error, polyhead_translate::Error::Request { .. });
-        if !is_request || self.engine.translate(&[], self.options).is_err() {
+        if !is_request || self.engine.translate(&[], &self.options).is_err() {
             // No text is at fault.
             return Err(error.into());
         }
         for &text in texts {
-            match self.pool.install(|| self.engine.translate(&[text], self.options)) {
+            match self.pool.install(|| self.engine.translate(&[text], &self.options)) {
                 Ok(found) => self.output.write(&[text], &found)?,
                 Err(error) => {
                     let message = format!("line {}: {error}", self.output.written() + 1);

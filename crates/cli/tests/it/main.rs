@@ -3,8 +3,11 @@
 
 mod bench;
 mod data;
+mod default_model;
+mod detect;
 mod devices;
 mod init;
+mod inspect;
 mod killed;
 mod model;
 mod plot;

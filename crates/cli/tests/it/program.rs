@@ -84,6 +84,7 @@ fn help_names_every_command() {
         &["data", "check"],
         &["data", "clean"],
         &["data", "stats"],
+        &["detect"],
         &["init"],
         &["train"],
         &["score"],

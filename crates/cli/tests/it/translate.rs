@@ -199,8 +199,6 @@ fn flags_override_the_folder() {
 #[test]
 fn misuse_is_explained() {
     let folder = golden();
-    let error = polyhead(&folder, &["translate", "hello"], "").failed(1);
-    assert!(error.starts_with("error: no model, expected --model DIR\nhint: "), "{error}");
     let error = polyhead(&folder, &["translate", "--model", "nowhere", "hello"], "").failed(1);
     assert!(error.contains("nowhere: no such folder, expected the folder of a model\nhint: "), "{error}");
     for (arguments, message) in [

@@ -22,7 +22,8 @@ pub(super) struct Weights<'a> {
 impl Weights<'_> {
     /// All numbers as little-endian bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let matrices = self.parts.iter().flat_map(|part| &part.weights).flat_map(|head| Matrix::numbers(head));
+        let matrices =
+            self.parts.iter().flat_map(|part| &part.weights).flat_map(|head| Matrix::numbers(head));
         matrices.flat_map(|number| number.to_le_bytes()).collect()
     }
 }

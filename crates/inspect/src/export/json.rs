@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `format`, `version` | `"polyhead-trace"` and [`VERSION`]; a key more does not change the version |
 //! | `model` | `encoder` and `decoder`, each `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
+//! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (whether `from` is a guess) |
 //! | `source` | `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
 //! | `target` | the same of the translation; position t of the decoder writes token t |
 //! | `start` | the token that position 0 of the decoder reads; position t reads target token t − 1 |
@@ -40,7 +41,8 @@ use crate::trace::{NodeFate, Selected, Side, Token, Trace, Tree};
 /// The version of the form.
 pub const VERSION: u32 = 1;
 
-/// The trace as one line of JSON, with the weights that `filter` lets through.
+/// The trace as one line of JSON, with the weights that `filter` lets through. No text in it can end a script of a page
+/// that it stands in.
 pub fn json(trace: &Trace, filter: &Filter) -> String {
     let config = &trace.config;
     let stack = |stack: polyhead_models::transformer::config::StackConfig| {
@@ -61,7 +63,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         let alternatives: Vec<Value> = alternatives.collect();
         json!({ "log_probability": short(step.log_probability), "alternatives": alternatives })
     });
-    json!({
+    let text = json!({
         "format": "polyhead-trace",
         "version": VERSION,
         "model": {
@@ -70,9 +72,10 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             "d_model": config.d_model,
             "vocab_size": config.target_vocab_size,
         },
+        "route": trace.route,
         "source": side(&trace.source),
         "target": side(&trace.target),
-        "start": token(&trace.start, trace.start.piece.clone()),
+        "start": token(&trace.start, &trace.start.piece),
         "given": trace.is_given,
         "log_probability": trace.log_probability(),
         "score": trace.score,
@@ -84,16 +87,19 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         "alignment": trace.alignment(),
         "intervention": intervention(trace),
     })
-    .to_string()
+    .to_string();
+    // These stand in texts alone, where both spellings mean the same.
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 fn side(side: &Side) -> Value {
-    let tokens: Vec<Value> = side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, label)).collect();
+    let tokens: Vec<Value> =
+        side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, &label)).collect();
     let words: Vec<[usize; 2]> = side.words.iter().map(|word| [word.start, word.end]).collect();
     json!({ "text": side.text, "tokens": tokens, "words": words })
 }
 
-fn token(token: &Token, label: String) -> Value {
+fn token(token: &Token, label: &str) -> Value {
     let Token { id, piece, span, word } = token;
     json!({ "id": id, "piece": piece, "label": label, "start": span.start, "end": span.end, "word": word })
 }
@@ -144,8 +150,10 @@ fn intervention(trace: &Trace) -> Value {
     let heads = trace.intervention.heads().map(|(site, head, factor)| {
         json!({ "kind": kind_name(site.kind), "layer": site.layer, "head": head, "factor": short(factor) })
     });
-    let layers =
-        trace.intervention.layers().map(|(stack, layer)| json!({ "stack": stack_name(stack), "layer": layer }));
+    let layers = trace
+        .intervention
+        .layers()
+        .map(|(stack, layer)| json!({ "stack": stack_name(stack), "layer": layer }));
     json!({ "heads": heads.collect::<Vec<Value>>(), "layers": layers.collect::<Vec<Value>>() })
 }
 

@@ -118,6 +118,9 @@ mod tests {
         assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
         let header = usize::from(u16::from_le_bytes([file[8], file[9]]));
         assert_eq!(((10 + header) % 64, file.len()), (0, 10 + header + 24));
-        assert!(String::from_utf8_lossy(&file[10..]).starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3,), }"));
+        assert!(
+            String::from_utf8_lossy(&file[10..])
+                .starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3,), }")
+        );
     }
 }

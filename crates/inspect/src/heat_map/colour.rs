@@ -39,7 +39,8 @@ pub fn hex([red, green, blue]: Rgb) -> String {
 /// The nearest of the 6 × 6 × 6 colours that most terminals have.
 pub fn palette(colour: Rgb) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-    let nearest = |part: u8| (0..6_u8).min_by_key(|&level| LEVELS[level as usize].abs_diff(part)).unwrap_or(0);
+    let nearest =
+        |part: u8| (0..6_u8).min_by_key(|&level| LEVELS[level as usize].abs_diff(part)).unwrap_or(0);
     let [red, green, blue] = colour.map(nearest);
     16 + 36 * red + 6 * green + blue
 }
@@ -66,7 +67,10 @@ mod tests {
         assert_eq!([on_paper(0.0), on_paper(1.0), on_paper(0.5)], [PAPER[0], PAPER[4], PAPER[2]]);
         assert_eq!([signed(-1.0), signed(0.0), signed(1.0)], [SIGNED[0], SIGNED[2], SIGNED[4]]);
         assert_eq!([on_screen(f32::NAN), on_screen(9.0)], [SCREEN[0], SCREEN[4]]);
-        assert_eq!((hex(on_paper(0.0)), palette([255, 0, 0]), palette([0, 0, 0])), ("#ffffff".into(), 196, 16));
+        assert_eq!(
+            (hex(on_paper(0.0)), palette([255, 0, 0]), palette([0, 0, 0])),
+            ("#ffffff".into(), 196, 16)
+        );
         assert!(is_light(on_screen(1.0)) && !is_light(on_screen(0.0)));
     }
 }

@@ -29,6 +29,8 @@ pub enum Range {
     Weights,
     /// From −1 to 1.
     Signed,
+    /// 0 for no and 1 for yes.
+    Seen,
 }
 
 impl HeatMap {
@@ -36,7 +38,7 @@ impl HeatMap {
     fn top(&self) -> f32 {
         match self.range {
             Range::Weights => self.numbers.largest(),
-            Range::Signed => 1.0,
+            Range::Signed | Range::Seen => 1.0,
         }
     }
 

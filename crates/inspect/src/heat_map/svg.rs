@@ -32,7 +32,7 @@ pub struct FigureOptions {
     pub title: String,
     /// Lines below the heading; none by default.
     pub lines: Vec<String>,
-    /// Maps side by side; by default all that have room.
+    /// Small maps side by side; by default, as of large ones, all that have room.
     pub n_columns: Option<usize>,
 }
 
@@ -41,7 +41,10 @@ pub fn figure(maps: &[HeatMap], options: &FigureOptions) -> String {
     let is_labelled = maps.len() <= MOST_LABELLED;
     let panels: Vec<Panel> = maps.iter().map(|map| Panel::new(map, maps.len(), is_labelled)).collect();
     let widest = panels.iter().map(|panel| panel.width).fold(0.0, f64::max);
-    let n_columns = options.n_columns.unwrap_or_else(|| ((1100.0 / (widest + GAP)) as usize).max(1));
+    let n_columns = options
+        .n_columns
+        .filter(|_| !is_labelled)
+        .unwrap_or_else(|| ((1100.0 / (widest + GAP)) as usize).max(1));
     let mut body = String::new();
     let mut top = MARGIN;
     let mut text = |size: f64, colour: &str, text: &str, top: &mut f64| {
@@ -94,7 +97,13 @@ impl Panel {
         let most = if map.range == Range::Signed { MOST_SIGNED } else { MOST_CELLS };
         let (map, step) = map.coarse(most);
         let longest = map.numbers.n_rows().max(map.numbers.n_columns()).max(1) as f64;
-        let side = if n_maps == 1 { 720.0 } else if is_labelled { 340.0 } else { 110.0 };
+        let side = if n_maps == 1 {
+            720.0
+        } else if is_labelled {
+            340.0
+        } else {
+            110.0
+        };
         let cell = (side / longest).min(if is_labelled { 26.0 } else { 12.0 });
         let is_labelled = is_labelled && !map.rows.is_empty();
         let width_of = |label: &String| font::width(&shown(label), label_size(cell)).min(MOST_LABEL);
@@ -136,6 +145,7 @@ impl Panel {
         );
         out += &format!("<g transform=\"translate({} {})\">\n", svg::short(x), svg::short(y));
         out += &self.cells();
+        out += &self.lines();
         out += &format!(
             "<rect width=\"{wide}\" height=\"{high}\" fill=\"none\" stroke=\"#d0d7de\" stroke-width=\"1\"/>\n"
         );
@@ -153,7 +163,7 @@ impl Panel {
         for (row, numbers) in self.map.numbers.rows().enumerate() {
             for (column, &number) in numbers.iter().enumerate() {
                 let part = match self.map.range {
-                    Range::Weights => self.map.part(number),
+                    Range::Weights | Range::Seen => self.map.part(number),
                     Range::Signed => f32::midpoint(number, 1.0),
                 };
                 let shade = (part.clamp(0.0, 1.0) * SHADES as f32).round() as usize;
@@ -163,16 +173,36 @@ impl Panel {
         }
         let path = |(shade, path): (usize, &String)| {
             let part = shade as f32 / SHADES as f32;
-            let rgb = match self.map.range {
-                Range::Weights => colour::on_paper(part),
-                Range::Signed => colour::signed(2.0 * part - 1.0),
-            };
+            let rgb = self.colour(part);
             let is_drawn = !path.is_empty() && rgb != [255; 3];
             is_drawn.then(|| {
                 format!("<path fill=\"{}\" shape-rendering=\"crispEdges\" d=\"{path}\"/>\n", colour::hex(rgb))
             })
         };
         paths.iter().enumerate().filter_map(path).collect()
+    }
+
+    /// The colour of a part of the range, 0 to 1.
+    fn colour(&self, part: f32) -> colour::Rgb {
+        match self.map.range {
+            Range::Weights => colour::on_paper(part),
+            Range::Signed => colour::signed(2.0 * part - 1.0),
+            // A tone in which lines between cells can be seen.
+            Range::Seen => colour::on_paper(part / 2.0),
+        }
+    }
+
+    /// Lines between cells that have room for them.
+    fn lines(&self) -> String {
+        if self.map.range != Range::Seen || self.cell < 5.0 {
+            return String::new();
+        }
+        let [wide, high] = [self.map.numbers.n_columns(), self.map.numbers.n_rows()];
+        let [right, bottom] = [wide, high].map(|n| svg::short(n as f64 * self.cell));
+        let at = |place: usize| svg::short(place as f64 * self.cell);
+        let down: String = (1..wide).map(|place| format!("M{} 0V{bottom}", at(place))).collect();
+        let across: String = (1..high).map(|place| format!("M0 {}H{right}", at(place))).collect();
+        format!("<path fill=\"none\" stroke=\"#d0d7de\" stroke-width=\"0.75\" d=\"{down}{across}\"/>\n")
     }
 
     fn labels(&self) -> String {
@@ -196,19 +226,28 @@ impl Panel {
     /// The colours and what they stand for.
     fn legend(&self) -> String {
         let y = self.map.numbers.n_rows() as f64 * self.cell + 12.0;
+        if self.map.range == Range::Seen {
+            let swatch = colour::hex(self.colour(1.0));
+            let [y, baseline] = [y, y + 9.0].map(svg::short);
+            return format!(
+                "<rect y=\"{y}\" width=\"10\" height=\"10\" fill=\"{swatch}\"/>\
+                 <text x=\"16\" y=\"{baseline}\" font-size=\"11\" fill=\"{QUIET}\">the query may look at the key</text>\n"
+            );
+        }
         let (low, high) = match self.map.range {
             Range::Weights => ("0", format!("{:.2}", self.map.top())),
-            Range::Signed => ("−1", "1".to_owned()),
+            Range::Signed | Range::Seen => ("−1", "1".to_owned()),
         };
         let steps = 24;
         let swatch = |step: usize| {
             let part = step as f32 / (steps - 1) as f32;
-            let rgb = match self.map.range {
-                Range::Weights => colour::on_paper(part),
-                Range::Signed => colour::signed(2.0 * part - 1.0),
-            };
+            let rgb = self.colour(part);
             let x = 18 + 4 * step;
-            format!("<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>", svg::short(y), colour::hex(rgb))
+            format!(
+                "<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>",
+                svg::short(y),
+                colour::hex(rgb)
+            )
         };
         let coarse = if self.step == 1 {
             String::new()

@@ -43,8 +43,7 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     let rows: Vec<String> = map.rows.iter().map(|label| cut(label, MOST_ROW_LABEL)).collect();
     let columns: Vec<String> = map.columns.iter().map(|label| cut(label, MOST_ROW_LABEL)).collect();
     let margin = rows.iter().map(|label| (options.measure)(label)).max().unwrap_or(0);
-    let wide: Vec<usize> =
-        columns.iter().map(|label| (options.measure)(label).max(NARROW) + 1).collect();
+    let wide: Vec<usize> = columns.iter().map(|label| (options.measure)(label).max(NARROW) + 1).collect();
     let room = options.width.saturating_sub(margin + 1);
     let fits = wide.iter().sum::<usize>() <= room;
     let shown = if fits { columns.len() } else { columns.len().min(room / NARROW) };
@@ -53,14 +52,24 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     if !map.title.is_empty() {
         out += &format!("{}\n", visible(&map.title));
     }
-    out += &if fits { header(&columns, &widths, margin, options) } else { downwards(&columns[..shown], margin, options) };
+    out += &if fits {
+        header(&columns, &widths, margin, options)
+    } else {
+        downwards(&columns[..shown], margin, options)
+    };
+    // Between wide columns there is room for a space.
+    let after = if fits { " " } else { "" };
     for (label, numbers) in rows.iter().zip(map.numbers.rows()).take(options.most_rows) {
         let space = " ".repeat(margin - (options.measure)(label));
-        out += &format!("{space}{label} ");
+        let mut line = format!("{space}{label} ");
         for (number, width) in numbers.iter().zip(&widths) {
-            out += &cell(*number, map.part(*number), *width, options.colours);
+            line += &cell(*number, map.part(*number), (*width, after), options.colours);
         }
-        out += if options.colours == Colours::None { "\n" } else { "\x1b[0m\n" };
+        out += &if options.colours == Colours::None {
+            format!("{}\n", line.trim_end())
+        } else {
+            line + "\x1b[0m\n"
+        };
     }
     out + &left_out([columns.len() - shown, rows.len().saturating_sub(options.most_rows)], options)
 }
@@ -69,10 +78,10 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
 fn header(columns: &[String], widths: &[usize], margin: usize, options: &TerminalOptions) -> String {
     let mut out = " ".repeat(margin + 1);
     for (label, width) in columns.iter().zip(widths) {
-        let space = " ".repeat(width - (options.measure)(label));
-        out += &format!("{space}{label}");
+        let space = " ".repeat(width - 1 - (options.measure)(label));
+        out += &format!("{space}{label} ");
     }
-    out + "\n"
+    format!("{}\n", out.trim_end())
 }
 
 /// Labels from top to bottom, ending just above their columns; what takes no column stays with the letter before it.
@@ -106,13 +115,20 @@ fn downwards(columns: &[String], margin: usize, options: &TerminalOptions) -> St
     out
 }
 
-/// Percent on its colour.
-fn cell(number: f32, part: f32, width: usize, colours: Colours) -> String {
+/// Percent on its colour, in so many columns, which end with `after`.
+fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours) -> String {
     let percent = (number * 100.0).round() as i64;
     let digits = if percent == 0 { "·".into() } else { percent.to_string() };
-    let text = format!("{}{digits}", " ".repeat(width.saturating_sub(digits.chars().count())));
+    let space = " ".repeat(width.saturating_sub(digits.chars().count() + after.len()));
+    let text = format!("{space}{digits}{after}");
     let back = colour::on_screen(part);
-    let front = if colour::is_light(back) { [0; 3] } else if percent == 0 { [110; 3] } else { [240; 3] };
+    let front = if colour::is_light(back) {
+        [0; 3]
+    } else if percent == 0 {
+        [110; 3]
+    } else {
+        [240; 3]
+    };
     match colours {
         Colours::None => text,
         Colours::Palette => {
@@ -134,7 +150,11 @@ fn left_out([columns, rows]: [usize; 2], options: &TerminalOptions) -> String {
     if rows > 0 {
         parts.push(format!("{rows} more rows"));
     }
-    if parts.is_empty() { String::new() } else { format!("… {}; --out FILE.svg shows all\n", parts.join(" and ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("… {}; --out FILE.svg shows all\n", parts.join(" and "))
+    }
 }
 
 /// `text` in at most `most` columns.
@@ -162,7 +182,13 @@ mod tests {
         let labels: Vec<String> = (0..n).map(|index| format!("word{index}")).collect();
         let mut numbers = Matrix::zeros(n, n);
         (0..n).for_each(|place| numbers.row_mut(place)[n - 1 - place] = 0.5);
-        HeatMap { title: "a map".into(), numbers, rows: labels.clone(), columns: labels, ..HeatMap::default() }
+        HeatMap {
+            title: "a map".into(),
+            numbers,
+            rows: labels.clone(),
+            columns: labels,
+            ..HeatMap::default()
+        }
     }
 
     fn options(width: usize, colours: Colours) -> TerminalOptions {
@@ -172,9 +198,9 @@ mod tests {
     #[test]
     fn a_small_map_has_its_labels_above_its_columns() {
         let found = text(&map(2), &options(40, Colours::None));
-        assert_eq!(found, "a map\n       word0 word1\nword0      ·    50\nword1     50     ·\n");
+        assert_eq!(found, "a map\n      word0 word1\nword0     ·    50\nword1    50     ·\n");
         let coloured = text(&map(2), &options(40, Colours::True));
-        assert!(coloured.contains("\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m    50"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m   50 "), "{coloured:?}");
         assert!(text(&map(2), &options(40, Colours::Palette)).contains("\x1b[48;5;"));
     }
 
@@ -184,7 +210,10 @@ mod tests {
         assert!(found.lines().all(|line| line.chars().count() <= 100), "{found}");
         let rows = found.lines().filter(|line| line.trim_start().starts_with("word"));
         assert!(rows.clone().all(|line| line.chars().count() <= 60) && rows.count() == 30, "{found}");
-        assert!(found.ends_with("… 13 more columns than 60 characters have room for; --out FILE.svg shows all\n"), "{found}");
+        assert!(
+            found.ends_with("… 13 more columns than 60 characters have room for; --out FILE.svg shows all\n"),
+            "{found}"
+        );
         // Written downwards.
         assert!(found.lines().nth(1).is_some_and(|line| line.trim_start().starts_with('w')), "{found}");
     }
@@ -195,6 +224,9 @@ mod tests {
         map.rows[0] = "\x1b[2J\u{202e}".into();
         map.columns[1] = "a\nb".into();
         let found = text(&map, &options(60, Colours::None));
-        assert!(!found.contains('\x1b') && !found.contains('\u{202e}') && found.lines().count() == 4, "{found:?}");
+        assert!(
+            !found.contains('\x1b') && !found.contains('\u{202e}') && found.lines().count() == 4,
+            "{found:?}"
+        );
     }
 }

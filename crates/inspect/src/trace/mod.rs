@@ -33,7 +33,7 @@ use polyhead_attention::{Capture, Filter, Intervention, Kind, Site};
 use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::transformer::{Decoding, TransformerConfig};
-use polyhead_translate::{Engine, TranslateOptions};
+use polyhead_translate::{Engine, Route, TranslateOptions};
 
 use self::watch::Watched;
 use crate::alignment::alignment;
@@ -48,7 +48,9 @@ const MOST_ROLLED_OUT: usize = 512;
 /// What is traced, and how the translation comes about.
 #[derive(Debug, Clone)]
 pub struct TraceOptions {
-    /// The language to translate into, for models that know several; what a tag before the text says.
+    /// The language of the text; guessed if the model knows several.
+    pub from: Option<String>,
+    /// The language to translate into, for models that know several; what a tag before the text says, or the model's choice.
     pub to: Option<String>,
     /// A translation that is given; none, so the model searches for one.
     pub target: Option<String>,
@@ -71,6 +73,7 @@ pub struct TraceOptions {
 impl Default for TraceOptions {
     fn default() -> Self {
         Self {
+            from: None,
             to: None,
             target: None,
             prefix: Vec::new(),
@@ -89,6 +92,8 @@ impl Default for TraceOptions {
 pub struct Trace {
     /// Sizes of the model.
     pub config: TransformerConfig,
+    /// From which language into which, if the model tells.
+    pub route: Option<Route>,
     /// What the model read.
     pub source: Side,
     /// What it wrote; position t of the decoder writes token t.
@@ -134,7 +139,8 @@ impl Trace {
             let message = "an empty text, expected a sentence".into();
             return Err(Error::Request { message, hint: "write it in quotes after the options".into() });
         }
-        let source = Side::new(text, engine.encode_source(text, options.to.as_deref())?);
+        let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
+        let source = Side::new(text, encoding);
         let mut search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
@@ -158,11 +164,11 @@ impl Trace {
         let start_id = search.decode.start_id;
         let ids = [source.ids(), target.ids()];
         let seen = observe(model, parameters, [&ids[0], &ids[1]], start_id, &observe_options)?;
-        let steps =
-            step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| engine.target_piece(id))?;
+        let steps = step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| engine.target_piece(id))?;
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         Ok(Self {
             config: model.config().clone(),
+            route,
             score: search.length_penalty.score(sum, steps.len().max(1)),
             source,
             target,
@@ -275,8 +281,7 @@ fn searched(
     watcher: Watcher<'_>,
 ) -> Result<(Side, Option<Tree>)> {
     let capture = Capture::off();
-    let decoding =
-        Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
+    let decoding = Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
     let decoding = Watched { model: decoding, watcher };
     if search.beam_size == 1 {
         let found = greedy(&decoding, &[source], &search.decode)?.remove(0);

@@ -1,7 +1,7 @@
 //! One pass over a source and its translation, with everything that is to be seen of it.
 //!
-//! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass over all
-//! of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
+//! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass
+//! over all of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
 //! whichever search found it.
 
 use polyhead_attention::vectors::Vectors;
@@ -84,15 +84,13 @@ pub fn observe(
 ) -> Result<Observed> {
     let capture = Capture::on(options.filter.clone());
     let capture = if options.vectors == Kept::Yes { capture.with_vectors() } else { capture };
-    let read: Vec<u32> =
-        [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
+    let read: Vec<u32> = [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
     let tape = Tape::inference();
     let pass = Pass { intervention: options.intervention, ..Pass::new(&tape, parameters, &capture) };
     let device = parameters.device();
     let pad_id = model.config().pad_id;
-    let ids = |ids: &[u32]| {
-        Ids::padded(&[ids], pad_id).to_device(&device).map_err(polyhead_models::Error::from)
-    };
+    let ids =
+        |ids: &[u32]| Ids::padded(&[ids], pad_id).to_device(&device).map_err(polyhead_models::Error::from);
     let logits = model.forward(&pass, &ids(source)?, &ids(&read)?)?.value().clone();
     let captured = capture.take();
     let attentions = captured.weights.into_iter().map(|found| {

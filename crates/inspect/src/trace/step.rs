@@ -41,7 +41,8 @@ pub(super) fn steps(
         let logits = Var::constant(Tensor::new(&[1, vocab_size], logits.to_vec()));
         let all = log_softmax(&Tape::inference(), &logits);
         let all = all.value().data();
-        let alternative = |Candidate { id, score }| Alternative { id, piece: piece(id), log_probability: score };
+        let alternative =
+            |Candidate { id, score }| Alternative { id, piece: piece(id), log_probability: score };
         let alternatives = top(all, n_alternatives).into_iter().map(alternative).collect();
         Step { log_probability: all[id as usize], alternatives }
     };

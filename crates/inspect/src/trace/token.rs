@@ -77,7 +77,7 @@ impl Side {
         Grouping { word_of: &self.word_of, n_words: self.words.len() }
     }
 
-    /// What people may call a token: the text that it stands for, `·` before what goes on with a word; else its piece.
+    /// What people may call a token: the text that it stands for, `·` before letters that go on with a word; else its piece.
     pub fn label(&self, token: usize) -> String {
         let Token { piece, span, word, .. } = &self.tokens[token];
         let text = self.text.get(span.clone()).unwrap_or_default().trim();
@@ -85,7 +85,9 @@ impl Side {
             return piece.clone();
         }
         let before = token.checked_sub(1).and_then(|before| self.tokens[before].word);
-        if word.is_some() && before == *word { format!("·{text}") } else { text.to_owned() }
+        // Marks are seen to go on by themselves.
+        let goes_on = word.is_some() && before == *word && text.starts_with(char::is_alphanumeric);
+        if goes_on { format!("·{text}") } else { text.to_owned() }
     }
 
     /// All labels.

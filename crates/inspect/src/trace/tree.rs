@@ -47,7 +47,12 @@ pub enum NodeFate {
 
 impl Tree {
     /// The tree of a search whose best result was `best`.
-    pub(super) fn new(trace: &BeamTrace, beam_size: usize, best: &[u32], piece: impl Fn(u32) -> String) -> Self {
+    pub(super) fn new(
+        trace: &BeamTrace,
+        beam_size: usize,
+        best: &[u32],
+        piece: impl Fn(u32) -> String,
+    ) -> Self {
         let mut nodes: Vec<Node> = Vec::new();
         // The nodes that went on from the step before, by their places among the live, and whether each is on the way.
         let mut live: Vec<usize> = Vec::new();
@@ -66,7 +71,8 @@ impl Tree {
                     Fate::Finished => NodeFate::Finished,
                     Fate::Pruned => NodeFate::Pruned,
                 };
-                let &polyhead_models::decode::trace::TracedCandidate { id, log_probability, sum, .. } = candidate;
+                let &polyhead_models::decode::trace::TracedCandidate { id, log_probability, sum, .. } =
+                    candidate;
                 nodes.push(Node { parent, step, id, piece: piece(id), log_probability, sum, fate, is_best });
             }
             live = next;
@@ -82,14 +88,19 @@ mod tests {
 
     #[test]
     fn nodes_know_their_parents_and_the_way_of_the_best() {
-        let candidate = |parent, id, fate| TracedCandidate { parent, id, log_probability: -1.0, sum: -2.0, fate };
+        let candidate =
+            |parent, id, fate| TracedCandidate { parent, id, log_probability: -1.0, sum: -2.0, fate };
         let steps = vec![
             vec![
                 candidate(0, 5, Fate::Kept(0)),
                 candidate(0, 6, Fate::Kept(1)),
                 candidate(0, 7, Fate::Pruned),
             ],
-            vec![candidate(1, 8, Fate::Kept(0)), candidate(0, 8, Fate::Kept(1)), candidate(1, 0, Fate::Finished)],
+            vec![
+                candidate(1, 8, Fate::Kept(0)),
+                candidate(0, 8, Fate::Kept(1)),
+                candidate(1, 0, Fate::Finished),
+            ],
         ];
         let tree = Tree::new(&BeamTrace { steps }, 2, &[6, 0], |id| format!("p{id}"));
         let seen: Vec<_> = tree.nodes.iter().map(|node| (node.parent, node.id, node.is_best)).collect();

@@ -20,7 +20,8 @@ fn weights_are_those_of_decoding_step_by_step() {
     let engine = engine();
     for text in SENTENCES {
         for beam_size in [Some(1), Some(4)] {
-            let trace = Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
+            let trace =
+                Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
             let capture = Capture::on(Filter::default());
             let decoding = Decoding::new(engine.model(), engine.parameters(), &capture);
             let mut state = decoding.start(&[&trace.source.ids()], 1).unwrap();
@@ -36,7 +37,8 @@ fn weights_are_those_of_decoding_step_by_step() {
                 decoding.step(&mut state, &[token]).unwrap();
                 for found in capture.take().weights {
                     let seen = found.weights.shape()[3];
-                    for (head, step) in own(found.site).weights.iter().zip(found.weights.data().chunks(seen)) {
+                    for (head, step) in own(found.site).weights.iter().zip(found.weights.data().chunks(seen))
+                    {
                         let (looked, future) = head.row(place).split_at(seen);
                         assert!(looked == step, "{text} {} step {place}", found.site);
                         assert!(future.iter().all(|weight| *weight == 0.0), "{text} {} {place}", found.site);
@@ -52,7 +54,8 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
     let engine = engine();
     for text in &SENTENCES[..3] {
         for beam_size in [Some(1), Some(4)] {
-            let trace = Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
+            let trace =
+                Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
             let evidence = Evidence::Alignment;
             let options =
                 TranslateOptions { mode: Mode::Raw, beam_size, evidence, ..TranslateOptions::default() };
@@ -68,7 +71,8 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
             }
             // Given back, the translation is the same pass.
             let target = Some(trace.target.text.clone());
-            let given = Trace::new(&engine, text, &TraceOptions { target, ..TraceOptions::default() }).unwrap();
+            let given =
+                Trace::new(&engine, text, &TraceOptions { target, ..TraceOptions::default() }).unwrap();
             if given.target.ids() == trace.target.ids() {
                 assert_eq!((given.attentions, given.steps), (trace.attentions, trace.steps));
             }
@@ -79,13 +83,16 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
 #[test]
 fn the_tree_has_the_winner_and_what_was_pruned() {
     let engine = engine();
-    let trace = Trace::new(&engine, SENTENCES[0], &TraceOptions { beam_size: Some(3), ..TraceOptions::default() });
+    let trace =
+        Trace::new(&engine, SENTENCES[0], &TraceOptions { beam_size: Some(3), ..TraceOptions::default() });
     let trace = trace.unwrap();
     let tree = trace.tree.unwrap();
     let best: Vec<u32> = tree.nodes.iter().filter(|node| node.is_best).map(|node| node.id).collect();
     assert_eq!(best, trace.target.ids());
     let last = tree.nodes.iter().rfind(|node| node.is_best).unwrap();
-    assert!((last.sum - trace.steps.iter().map(|step| f64::from(step.log_probability)).sum::<f64>()).abs() < 1e-9);
+    assert!(
+        (last.sum - trace.steps.iter().map(|step| f64::from(step.log_probability)).sum::<f64>()).abs() < 1e-9
+    );
     for node in &tree.nodes {
         let before = node.parent.map_or(0.0, |parent| tree.nodes[parent].sum);
         assert!((before + f64::from(node.log_probability) - node.sum).abs() < 1e-9);
@@ -100,7 +107,8 @@ fn a_filter_keeps_what_is_asked_for_and_changes_nothing() {
     let engine = engine();
     let whole = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
     let filter = Filter { kind: Some(Kind::Cross), heads: Some(vec![1, 3]), ..Filter::default() };
-    let some = Trace::new(&engine, SENTENCES[0], &TraceOptions { filter, ..TraceOptions::default() }).unwrap();
+    let some =
+        Trace::new(&engine, SENTENCES[0], &TraceOptions { filter, ..TraceOptions::default() }).unwrap();
     assert_eq!(some.attentions.len(), 2);
     for own in &some.attentions {
         assert_eq!((own.site.kind, &own.heads[..]), (Kind::Cross, &[1, 3][..]));

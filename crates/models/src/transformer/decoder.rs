@@ -163,8 +163,7 @@ impl Decoder {
         if std::mem::replace(form, cache.rows().form()) != *form {
             *repeated = Repeated::New;
         }
-        let is_recorded =
-            cache.rows().are_few() && pass.capture.is_off() && pass.intervention.is_none();
+        let is_recorded = cache.rows().are_few() && pass.capture.is_off() && pass.intervention.is_none();
         let work = || finish(&self.attend(pass, cache, memory)?);
         let mut y = None;
         match replay {

@@ -35,7 +35,8 @@ fn sites(config: &TransformerConfig) -> Vec<Site> {
         (Kind::DecoderSelf, config.decoder),
         (Kind::Cross, config.decoder),
     ];
-    let site = |(kind, stack): (Kind, StackConfig)| (0..stack.n_layers).map(move |layer| Site { kind, layer });
+    let site =
+        |(kind, stack): (Kind, StackConfig)| (0..stack.n_layers).map(move |layer| Site { kind, layer });
     kinds.into_iter().flat_map(site).collect()
 }
 
@@ -91,7 +92,11 @@ fn two_layers(norm_order: NormOrder) -> TransformerConfig {
 }
 
 /// A model without layer 0 of a stack, with the values of the one that has it.
-fn without_first(config: &TransformerConfig, parameters: &Parameters, stack: Stack) -> (Translator, Parameters) {
+fn without_first(
+    config: &TransformerConfig,
+    parameters: &Parameters,
+    stack: Stack,
+) -> (Translator, Parameters) {
     let mut config = config.clone();
     let (name, shorter) = match stack {
         Stack::Encoder => ("encoder", &mut config.encoder),
@@ -120,7 +125,10 @@ fn a_layer_passed_over_is_a_layer_that_is_not_there() {
             let (shorter, own) = without_first(&config, &parameters, stack);
             let found = forward(&model, &parameters, Some(&intervention));
             assert!(found.data() == forward(&shorter, &own, None).data(), "{norm_order:?} {stack:?}");
-            assert!(found.data() == steps(&model, &parameters, Some(&intervention)), "{norm_order:?} {stack:?}");
+            assert!(
+                found.data() == steps(&model, &parameters, Some(&intervention)),
+                "{norm_order:?} {stack:?}"
+            );
             let search = |model: &Decoding<'_>| -> Result<Vec<Vec<u32>>> {
                 let lengths = Lengths { max: 40, ..Lengths::default() };
                 let decode = DecodeOptions { start_id: 12, end_id: 0, lengths, ..DecodeOptions::default() };
@@ -152,7 +160,8 @@ fn captured_vectors_give_the_captured_weights() {
             let &[_, n_heads, q_len, k_len] = captured.weights.shape() else { panic!("four axes") };
             let d_key = vectors.query.shape()[3];
             let dot = |query: usize, key: usize| -> f64 {
-                let [query, key] = [&vectors.query.data()[query * d_key..], &vectors.key.data()[key * d_key..]];
+                let [query, key] =
+                    [&vectors.query.data()[query * d_key..], &vectors.key.data()[key * d_key..]];
                 query.iter().zip(key).take(d_key).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum()
             };
             for row in 0..n_heads * q_len {
@@ -164,7 +173,11 @@ fn captured_vectors_give_the_captured_weights() {
                 let sum: f64 = (0..k_len).map(raised).sum();
                 for key in 0..k_len {
                     let weight = f64::from(captured.weights.data()[row * k_len + key]);
-                    assert!((raised(key) / sum - weight).abs() < 1e-6, "{name} {} {row} {key}", captured.site);
+                    assert!(
+                        (raised(key) / sum - weight).abs() < 1e-6,
+                        "{name} {} {row} {key}",
+                        captured.site
+                    );
                 }
             }
         }

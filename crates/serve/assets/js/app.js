@@ -26,7 +26,7 @@ export class App {
     this.tell("trace", this.trace);
   }
 
-  /** Translates and looks: `{text, to, beam_size, prefix}`. A newer request ends an older one. */
+  /** Translates and looks: `{text, from, to, beam_size, prefix}`. A newer request ends an older one. */
   async run(request) {
     this.running?.abort();
     const running = new AbortController();

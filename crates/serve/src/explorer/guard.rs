@@ -44,7 +44,9 @@ pub(super) async fn guard(State(address): State<SocketAddr>, request: Request, n
 
 /// The Host or Origin that is not ours, if there is one.
 fn foreign(headers: &HeaderMap, address: SocketAddr) -> Option<String> {
-    let text = |name| headers.get(name).map(|value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let text = |name| {
+        headers.get(name).map(|value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
     let host = text(header::HOST).unwrap_or_default();
     if !is_own(&host, address) {
         return Some(host);
@@ -68,7 +70,15 @@ mod tests {
     fn only_this_machine_and_port_are_ours() {
         let address: SocketAddr = "127.0.0.1:7465".parse().unwrap();
         assert!(is_own("127.0.0.1:7465", address) && is_own("localhost:7465", address));
-        for host in ["", "127.0.0.1", "127.0.0.1:80", "evil.example:7465", "localhost.evil.example:7465", "127.0.0.1:74650", "0.0.0.0:7465"] {
+        for host in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "evil.example:7465",
+            "localhost.evil.example:7465",
+            "127.0.0.1:74650",
+            "0.0.0.0:7465",
+        ] {
             assert!(!is_own(host, address), "{host}");
         }
         assert!(is_own("localhost", "127.0.0.1:80".parse().unwrap()));

@@ -1,13 +1,13 @@
 //! What the model is asked.
 
 use polyhead_attention::{Filter, Stack};
-use polyhead_inspect::export::{base64, json, kind_name};
+use polyhead_inspect::export::json;
 use polyhead_inspect::trace::{Kept, ObserveOptions, Observed, Trace, TraceOptions, Watcher, observe};
 use polyhead_translate::TranslateOptions;
-use serde_json::{Value, json};
+use serde_json::json as object;
 
 use super::Explorer;
-use crate::half::base64_halves;
+use crate::packed::{self, Numbers};
 use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer, TraceRequest};
 use crate::{Error, Result};
 
@@ -31,17 +31,29 @@ impl Explorer {
             d_model: config.d_model,
             vocab_size: config.target_vocab_size,
             parameters: shapes.map(|(_, _, shape)| shape.iter().product::<usize>()).sum(),
+            sources: self.sources(),
             languages: self.engine.languages().targets().iter().map(|own| own.code.clone()).collect(),
             beam_size,
             limits: self.limits,
         }
     }
 
+    /// Languages that the model was trained to read, in the order in which it names them.
+    fn sources(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for (from, _) in self.engine.languages().directions() {
+            if !found.contains(from) {
+                found.push(from.clone());
+            }
+        }
+        found
+    }
+
     /// A line of the translation so far.
     pub(super) fn growth(&self, ids: &[u32]) -> String {
         // What cannot be read yet may be whole with the next token.
         let text = self.engine.decode(ids).unwrap_or_default();
-        format!("{}\n", json!({ "text": text, "tokens": ids.len() }))
+        format!("{}\n", object!({ "text": text, "tokens": ids.len() }))
     }
 
     /// The JSON of a trace.
@@ -58,8 +70,8 @@ impl Explorer {
         for id in &request.prefix {
             wire::check("token", *id as usize, config.target_vocab_size)?;
         }
-        let source = self.engine.encode_source(&request.text, request.to.as_deref());
-        let length = source.map_err(polyhead_inspect::Error::from)?.ids.len();
+        let source = self.engine.encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
+        let length = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
         at_most(length, self.limits.tokens, "tokens")?;
         let filter = if request.without_weights {
             Filter { layers: Some(Vec::new()), ..Filter::default() }
@@ -67,9 +79,14 @@ impl Explorer {
             Filter::default()
         } else {
             let layer = config.decoder.n_layers.saturating_sub(2);
-            Filter { kind: Some(polyhead_attention::Kind::Cross), layers: Some(vec![layer]), ..Filter::default() }
+            Filter {
+                kind: Some(polyhead_attention::Kind::Cross),
+                layers: Some(vec![layer]),
+                ..Filter::default()
+            }
         };
         let options = TraceOptions {
+            from: request.from.clone(),
             to: request.to.clone(),
             target: request.target.clone(),
             prefix: request.prefix.clone(),
@@ -87,35 +104,17 @@ impl Explorer {
     pub(super) fn attention(&self, request: &AttentionRequest) -> Result<String> {
         let seen = self.observed(request, self.limits.tokens, Kept::No)?;
         let Some(found) = seen.attentions.first() else { return Err(passed_over()) };
-        let numbers = || found.weights.iter().flat_map(|head| head.numbers());
-        let [rows, columns] = found.weights.first().map_or([0, 0], |own| [own.n_rows(), own.n_columns()]);
-        let size = rows * columns * found.heads.len();
-        let mut weights = json!({ "shape": [found.heads.len(), rows, columns] });
-        if size > MOST_WHOLE {
-            weights["f16"] = base64_halves(numbers()).into();
-        } else {
-            weights["base64"] = base64::of_floats(&numbers().copied().collect::<Vec<f32>>()).into();
-        }
-        let entropy: Vec<f64> = found.weights.iter().map(polyhead_inspect::entropy::entropy).collect();
-        let answer = json!({
-            "kind": kind_name(found.site.kind), "layer": found.site.layer, "heads": found.heads,
-            "weights": weights, "entropy": entropy,
-        });
-        Ok(answer.to_string())
+        let weights: Vec<_> = found.weights.iter().collect();
+        let size: usize = weights.iter().map(|own| own.numbers().len()).sum();
+        let numbers = if size > MOST_WHOLE { Numbers::Halves } else { Numbers::Whole };
+        Ok(packed::attention(found.site, &found.heads, &weights, numbers).to_string())
     }
 
     /// The JSON of one head's queries and keys.
     pub(super) fn neurons(&self, request: &AttentionRequest) -> Result<String> {
         let seen = self.observed(request, self.limits.neurons, Kept::Yes)?;
         let Some(found) = seen.vectors.first() else { return Err(passed_over()) };
-        let array = |tensor: &polyhead_tensor::Tensor| -> Value {
-            json!({ "shape": tensor.shape()[1..], "base64": base64::of_floats(tensor.data()) })
-        };
-        let answer = json!({
-            "kind": kind_name(found.site.kind), "layer": found.site.layer, "heads": found.heads,
-            "query": array(&found.query), "key": array(&found.key),
-        });
-        Ok(answer.to_string())
+        Ok(packed::vectors(found, Numbers::Whole).to_string())
     }
 
     fn observed(&self, request: &AttentionRequest, limit: usize, vectors: Kept) -> Result<Observed> {
@@ -137,7 +136,8 @@ impl Explorer {
             }
         }
         let heads = head.map(|head| vec![head]);
-        let filter = Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
+        let filter =
+            Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
         let intervention = intervention.intervention(self.sizes())?;
         let intervention = Some(&intervention).filter(|changed| !changed.is_empty());
         let options = ObserveOptions { filter, vectors, intervention };

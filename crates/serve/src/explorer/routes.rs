@@ -56,14 +56,12 @@ pub(super) fn refusal(status: StatusCode, error: &Error) -> Response {
 
 async fn file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
-    match assets::find(path) {
-        Some(asset) => ([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response(),
-        None => {
-            let message = format!("{:?}, expected a file of the page or /api/…", uri.path());
-            let hint = "the page is at /".into();
-            refusal(StatusCode::NOT_FOUND, &Error::Request { message, hint })
-        }
-    }
+    let Some(asset) = assets::find(path) else {
+        let message = format!("{:?}, expected a file of the page or /api/…", uri.path());
+        let hint = "the page is at /".into();
+        return refusal(StatusCode::NOT_FOUND, &Error::Request { message, hint });
+    };
+    ([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()
 }
 
 async fn model(State(shared): State<Shared>) -> Response {
@@ -99,7 +97,11 @@ async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
             explorer.trace(&request, &|ids| {
                 let line = explorer.growth(ids);
                 // Whoever asked may have gone.
-                if lines.blocking_send(line).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if lines.blocking_send(line).is_ok() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             })
         });
         let line = match finished(work.await) {

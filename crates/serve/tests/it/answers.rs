@@ -20,9 +20,13 @@ fn traced(options: TraceOptions) -> Value {
 #[test]
 fn the_model_is_described() {
     let answer = get(explorer(Limits::default()), "/api/model").json();
-    let sizes = |stack: &str| ["n_layers", "n_heads", "d_key"].map(|key| answer[stack][key].as_u64().unwrap());
+    let sizes =
+        |stack: &str| ["n_layers", "n_heads", "d_key"].map(|key| answer[stack][key].as_u64().unwrap());
     assert_eq!([sizes("encoder"), sizes("decoder")], [[2, 2, 8], [2, 4, 4]]);
-    assert_eq!((&answer["name"], &answer["parameters"], &answer["beam_size"]), (&json!("opus"), &json!(13667), &json!(4)));
+    assert_eq!(
+        (&answer["name"], &answer["parameters"], &answer["beam_size"]),
+        (&json!("opus"), &json!(13667), &json!(4))
+    );
     assert!(answer["languages"].as_array().unwrap().contains(&json!("tur")), "{answer}");
 }
 
@@ -63,9 +67,16 @@ fn another_token_is_decoded_from_there() {
         trace["target"]["tokens"].as_array().unwrap().iter().map(|token| token["id"].clone()).collect()
     };
     assert_eq!(ids(&changed)[..2], [first.clone(), second.clone()]);
-    assert_eq!(changed["steps"][1]["log_probability"], plain["steps"][1]["alternatives"][2]["log_probability"]);
+    assert_eq!(
+        changed["steps"][1]["log_probability"],
+        plain["steps"][1]["alternatives"][2]["log_probability"]
+    );
     // A whole translation as prefix is that translation.
-    let whole = post(port, "/api/trace", &json!({ "text": TEXT, "to": "tur", "beam_size": 1, "prefix": ids(&plain) }));
+    let whole = post(
+        port,
+        "/api/trace",
+        &json!({ "text": TEXT, "to": "tur", "beam_size": 1, "prefix": ids(&plain) }),
+    );
     assert_eq!((&whole.json()["steps"], &whole.json()["score"]), (&plain["steps"], &plain["score"]));
 }
 

@@ -26,8 +26,9 @@ pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: 
     lines.extend(headers);
     let head = lines.join("\r\n");
     let length = body.len();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     // A server that refuses may close before it has read all.
     let _ = stream.write_all(request.as_bytes());

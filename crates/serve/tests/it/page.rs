@@ -39,6 +39,8 @@ fn only_what_is_wanted_is_in_the_page() {
     let filter = Filter { layers: Some(vec![1]), heads: Some(vec![0]), ..Filter::default() };
     let found = content(&page(&trace, &filter, "opus"));
     let kept = found["trace"]["attention"].as_array().unwrap();
-    assert!(kept.len() == 3 && kept.iter().all(|own| own["layer"] == 1 && own["heads"] == serde_json::json!([0])));
+    assert!(
+        kept.len() == 3 && kept.iter().all(|own| own["layer"] == 1 && own["heads"] == serde_json::json!([0]))
+    );
     assert_eq!(found["trace"]["vectors"], serde_json::json!([]));
 }

@@ -17,7 +17,11 @@ fn the_page_and_all_its_files_are_served_with_headers_of_safety() {
     for asset in ALL {
         let answer = get(port, &format!("/{}", asset.path));
         assert_eq!((answer.status, answer.body.as_str()), (200, asset.text), "{}", asset.path);
-        assert!(answer.headers.contains(&format!("content-type: {}", asset.media_type())), "{}", answer.headers);
+        assert!(
+            answer.headers.contains(&format!("content-type: {}", asset.media_type())),
+            "{}",
+            answer.headers
+        );
         for header in [
             "content-security-policy: default-src 'self';",
             "x-content-type-options: nosniff",
@@ -64,11 +68,27 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         ("trace", json!({ "text": "a", "colour": 1 }), "unknown field `colour`"),
         ("trace", json!({ "text": "a", "to": "xx" }), "language \"xx\""),
         ("trace", json!({ "text": "a", "prefix": [99999] }), "token 99999, expected one of 0 to 210"),
-        ("trace", change(json!({ "kind": "cross", "layer": 2, "head": 0, "factor": 0 })), "layer 2, expected one of 0 to 1"),
-        ("trace", change(json!({ "kind": "encoder", "layer": 0, "head": 2, "factor": 0 })), "head 2, expected one of 0 to 1"),
-        ("trace", change(json!({ "kind": "middle", "layer": 0, "head": 0, "factor": 0 })), "kind of attention \"middle\", expected encoder, decoder or cross"),
+        (
+            "trace",
+            change(&json!({ "kind": "cross", "layer": 2, "head": 0, "factor": 0 })),
+            "layer 2, expected one of 0 to 1",
+        ),
+        (
+            "trace",
+            change(&json!({ "kind": "encoder", "layer": 0, "head": 2, "factor": 0 })),
+            "head 2, expected one of 0 to 1",
+        ),
+        (
+            "trace",
+            change(&json!({ "kind": "middle", "layer": 0, "head": 0, "factor": 0 })),
+            "kind of attention \"middle\", expected encoder, decoder or cross",
+        ),
         ("attention", json!({ "source": [], "target": [0], "kind": "cross", "layer": 0 }), "no tokens"),
-        ("neurons", json!({ "source": [0], "target": [0], "kind": "cross", "layer": 0, "head": 4 }), "head 4, expected one of 0 to 3"),
+        (
+            "neurons",
+            json!({ "source": [0], "target": [0], "kind": "cross", "layer": 0, "head": 4 }),
+            "head 4, expected one of 0 to 3",
+        ),
     ];
     for (path, body, expected) in cases {
         let answer = post(port, &format!("/api/{path}"), &body);
@@ -82,7 +102,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     assert!(streamed.body.contains("an empty text"), "{}", streamed.body);
 }
 
-fn change(head: Value) -> Value {
+fn change(head: &Value) -> Value {
     json!({ "text": "a", "intervention": { "heads": [head] } })
 }
 

@@ -13,7 +13,7 @@ use polyhead_translate::{Engine, Evidence, LoadOptions, TranslateOptions};
 use crate::golden;
 
 /// A copy of the golden folder that a test may damage.
-fn copy() -> tempfile::TempDir {
+pub(crate) fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for name in [
         "config.json",
@@ -29,7 +29,7 @@ fn copy() -> tempfile::TempDir {
     copy
 }
 
-fn refused(folder: &Path) -> (String, String) {
+pub(crate) fn refused(folder: &Path) -> (String, String) {
     let error = Engine::load(folder, &LoadOptions::default()).unwrap_err();
     (error.to_string(), error.hint())
 }
@@ -81,7 +81,7 @@ fn settings_of_an_older_folder_stand_in_its_config() {
 }
 
 /// Writes a model with random weights, ids of fairseq or of our tokenisers.
-fn write_model(folder: &Path, source_vocab_size: usize, target_vocab_size: usize, pad_id: u32) {
+pub(crate) fn write_model(folder: &Path, source_vocab_size: usize, target_vocab_size: usize, pad_id: u32) {
     let stack = StackConfig::new(2, 2, 16);
     let config = TransformerConfig {
         source_vocab_size,

@@ -3,7 +3,9 @@
 
 mod folders;
 mod invariance;
+mod kept;
 mod outside;
+mod routes;
 mod texts;
 
 use std::path::{Path, PathBuf};

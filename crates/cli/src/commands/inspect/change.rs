@@ -83,7 +83,8 @@ pub(super) fn intervention(
     let check = |stack: Stack, layer: usize, head: usize| {
         let (name, sizes) = sizes(stack);
         let wrong = |what: &str, found: usize, n: usize| {
-            let message = format!("{what} {found}, expected one of the model's ({name}: 0–{})", n.saturating_sub(1));
+            let message =
+                format!("{what} {found}, expected one of the model's ({name}: 0–{})", n.saturating_sub(1));
             Err(misuse(&message, &format!("{what}s are counted from 0")))
         };
         match () {

@@ -3,25 +3,23 @@
 use std::path::Path;
 
 use anyhow::Result;
+use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
 use polyhead_inspect::selection::{Selection, title};
 use polyhead_inspect::trace::Trace;
-use polyhead_inspect::{export, png};
 use polyhead_text::output::Output;
 
 use super::misuse;
+use crate::picture;
 use crate::report::grouped;
 
-/// Pixels for each unit of a picture in a PNG.
-const PNG_SCALE: f32 = 2.0;
 /// The most weights in a JSON file: 340 MB of text.
 const MOST_IN_JSON: usize = 64_000_000;
 
 /// The form of a file, as its name ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    Svg,
-    Png,
+    Picture(picture::Form),
     Json,
     Html,
     Npz,
@@ -30,10 +28,11 @@ pub(super) enum Form {
 
 impl Form {
     pub(super) fn of(path: &Path) -> Result<Self> {
+        if let Some(form) = picture::Form::of(path) {
+            return Ok(Self::Picture(form));
+        }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         Ok(match extension.as_str() {
-            "svg" => Self::Svg,
-            "png" => Self::Png,
             "json" => Self::Json,
             "html" | "htm" => Self::Html,
             "npz" => Self::Npz,
@@ -41,7 +40,10 @@ impl Form {
             _ => {
                 let known = ".svg, .png, .html, .json, .npz or .safetensors";
                 let message = format!("--out: {}, expected a name that ends in {known}", path.display());
-                return Err(misuse(&message, ".svg is a picture, .html a page with everything, .json the same for programs"));
+                return Err(misuse(
+                    &message,
+                    ".svg is a picture, .html a page with everything, .json the same for programs",
+                ));
             }
         })
     }
@@ -49,15 +51,19 @@ impl Form {
     pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
-            Self::Svg => picture(trace, selection)?.into_bytes(),
-            Self::Png => png::render(&picture(trace, selection)?, PNG_SCALE)?,
+            Self::Picture(form) => return form.save(path, &drawn(trace, selection)?),
             Self::Json => {
                 let numbers = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();
-                let count: usize = trace.selected(&filter).iter().flat_map(|part| &part.weights).map(numbers).sum();
+                let count: usize =
+                    trace.selected(&filter).iter().flat_map(|part| &part.weights).map(numbers).sum();
                 if count > MOST_IN_JSON {
                     let [count, most] = [count, MOST_IN_JSON].map(|number| grouped(number as u64));
-                    let message = format!("{count} attention weights for a .json file, expected at most {most}");
-                    return Err(misuse(&message, "choose fewer with --kind, --layers and --heads, or write .npz"));
+                    let message =
+                        format!("{count} attention weights for a .json file, expected at most {most}");
+                    return Err(misuse(
+                        &message,
+                        "choose fewer with --kind, --layers and --heads, or write .npz",
+                    ));
                 }
                 export::json(trace, &filter).into_bytes()
             }
@@ -69,7 +75,7 @@ impl Form {
     }
 }
 
-fn picture(trace: &Trace, selection: &Selection) -> Result<String> {
+fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace);
     if maps.is_empty() {
         return Err(misuse("no words to draw, expected at least one in each text", "leave --words out"));

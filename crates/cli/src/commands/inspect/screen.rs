@@ -67,11 +67,13 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
         (Some(tree), false) => format!("beam of {}", tree.beam_size),
         (None, false) => "greedy".into(),
     };
-    let mut rows = vec![
+    let languages = trace.route.iter().map(|route| ("languages", route.to_string()));
+    let mut rows: Vec<(&str, String)> = languages.collect();
+    rows.extend([
         ("source", visible(&trace.source.text)),
         ("translation", visible(&trace.target.text)),
         ("probability", format!("{} ({way})", scored(trace))),
-    ];
+    ]);
     if let Some(plain) = plain {
         rows.push(("unchanged", visible(&plain.target.text)));
         rows.push(("", scored(plain)));
@@ -89,8 +91,9 @@ fn probabilities(trace: &Trace, width: usize) -> String {
     let margin = labels.iter().map(|label| console::measure_text_width(label)).max().unwrap_or(0);
     for ((label, token), step) in labels.iter().zip(&trace.target.tokens).zip(&trace.steps).take(MOST_ROWS) {
         let others = step.alternatives.iter().filter(|other| other.id != token.id);
-        let others: Vec<String> =
-            others.map(|other| format!("{} {:.3}", visible(&other.piece), other.log_probability.exp())).collect();
+        let others: Vec<String> = others
+            .map(|other| format!("{} {:.3}", visible(&other.piece), other.log_probability.exp()))
+            .collect();
         let space = " ".repeat(margin - console::measure_text_width(label));
         let line = format!("{space}{label} {:.3}  {}", step.log_probability.exp(), others.join("  "));
         out += &format!("{}\n", console::truncate_str(line.trim_end(), width, "…"));
@@ -128,7 +131,9 @@ mod tests {
     #[test]
     fn colours_are_shown_where_they_are_wanted() {
         let with = |is_terminal, variables: &[(&str, &str)]| {
-            let find = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
+            let find = |name: &str| {
+                variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())
+            };
             colours(is_terminal, find)
         };
         assert_eq!(with(true, &[("COLORTERM", "truecolor"), ("TERM", "xterm")]), Colours::True);

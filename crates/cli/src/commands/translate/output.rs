@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write as _};
 
 use anyhow::Result;
-use polyhead_translate::{Candidate, Translation};
+use polyhead_translate::{Candidate, Route, Translation};
 use serde::Serialize;
 
 use super::Format;
@@ -18,6 +18,8 @@ pub(super) struct Output {
     /// Texts written so far.
     written: usize,
     notes: usize,
+    /// The languages that were shown last.
+    route: Option<Route>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +48,7 @@ impl Output {
             Format::Jsonl => Style::Json,
             Format::Text => Style::Lines { columns },
         };
-        Self { style, written: 0, notes: 0 }
+        Self { style, written: 0, notes: 0, route: None }
     }
 
     /// Texts whose translations were written.
@@ -61,6 +63,7 @@ impl Output {
             match self.style {
                 Style::Json => writeln!(out, "{}", json(self.written, source, translation)?)?,
                 Style::Lines { columns } => {
+                    self.show_route(translation);
                     for (rank, candidate) in translation.n_best.iter().enumerate() {
                         let alignment = if rank == 0 { translation.alignment.as_deref() } else { None };
                         writeln!(out, "{}", line(columns, self.written, source, candidate, alignment))?;
@@ -71,6 +74,17 @@ impl Output {
             self.written += 1;
         }
         Ok(out.flush()?)
+    }
+
+    /// Says once what was guessed or chosen, and again where it changes.
+    fn show_route(&mut self, translation: &Translation) {
+        let Some(route) = translation.route.as_ref().filter(|route| route.is_notable()) else { return };
+        match &self.route {
+            None => note(&route.to_string()),
+            Some(shown) if shown == route => return,
+            Some(_) => note(&format!("line {}: {route}", self.written + 1)),
+        }
+        self.route = Some(route.clone());
     }
 
     fn note(&mut self, translation: &Translation) {
@@ -114,6 +128,8 @@ fn line(
 #[derive(Serialize)]
 struct LineJson<'a> {
     id: usize,
+    #[serde(flatten)]
+    route: Option<&'a Route>,
     source: &'a str,
     text: &'a str,
     score: f64,
@@ -153,6 +169,7 @@ fn json(id: usize, source: &str, translation: &Translation) -> Result<String> {
     });
     Ok(serde_json::to_string(&LineJson {
         id,
+        route: translation.route.as_ref(),
         source,
         text,
         score: *score,

@@ -1,0 +1,107 @@
+//! Files hold the numbers of the trace, to the bit, and languages are found as in translating.
+
+use std::fs;
+
+use polyhead_attention::{Filter, Kind};
+use polyhead_inspect::export::{json, npz, safetensors};
+use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
+use polyhead_models::checkpoint::safetensors::TensorFile;
+use polyhead_translate::{Engine, LoadOptions};
+use serde_json::Value;
+
+use crate::{engine, model_folder};
+
+const TEXT: &str = "The teacher reads a book today.";
+
+/// The numbers of an array in the JSON.
+fn numbers(array: &Value) -> Vec<f32> {
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+    for letter in array["base64"].as_str().unwrap().bytes().filter(|letter| *letter != b'=') {
+        held = held << 6 | letters.iter().position(|known| *known == letter).unwrap() as u32;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+        }
+    }
+    let count: u64 = array["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).product();
+    assert_eq!(bytes.len() as u64, 4 * count);
+    bytes.chunks_exact(4).map(|number| f32::from_le_bytes(number.try_into().unwrap())).collect()
+}
+
+#[test]
+fn json_has_the_bits_of_the_trace() {
+    let filter = Filter { layers: Some(vec![1]), ..Filter::default() };
+    let options = TraceOptions { vectors: Kept::Yes, ..TraceOptions::default() };
+    let trace = Trace::new(&engine(), TEXT, &options).unwrap();
+    let found: Value = serde_json::from_str(&json(&trace, &filter)).unwrap();
+    let attention = found["attention"].as_array().unwrap();
+    let selected = trace.selected(&filter);
+    assert_eq!((attention.len(), selected.len()), (3, 3));
+    for (found, own) in attention.iter().zip(&selected) {
+        let expected: Vec<f32> = own.weights.iter().flat_map(|head| head.numbers().to_vec()).collect();
+        assert_eq!(numbers(&found["weights"]), expected);
+    }
+    let rollout = trace.rollout().unwrap();
+    assert_eq!(numbers(&found["rollout"]["cross"]), rollout.cross.numbers());
+    for (found, own) in found["vectors"].as_array().unwrap().iter().zip(&trace.vectors) {
+        for (key, vectors) in [("query", &own.query), ("key", &own.key), ("value", &own.value)] {
+            assert_eq!(numbers(&found[key]), vectors.data(), "{key} of {}", own.site);
+        }
+    }
+    let tokens = found["target"]["tokens"].as_array().unwrap();
+    assert_eq!(tokens.len(), trace.target.tokens.len());
+    assert_eq!(found["steps"][0]["log_probability"].as_f64().unwrap() as f32, trace.steps[0].log_probability);
+}
+
+#[test]
+fn arrays_have_all_layers_and_heads() {
+    let trace = Trace::new(&engine(), TEXT, &TraceOptions::default()).unwrap();
+    let bytes = safetensors(&trace, &Filter::default());
+    let file = TensorFile::from_bytes("trace.safetensors", bytes).unwrap();
+    let archive = npz(&trace, &Filter::default());
+    for (kind, name) in
+        [(Kind::EncoderSelf, "encoder"), (Kind::DecoderSelf, "decoder"), (Kind::Cross, "cross")]
+    {
+        let own = trace.attentions.iter().filter(|attention| attention.site.kind == kind);
+        let own: Vec<f32> =
+            own.flat_map(|part| &part.weights).flat_map(|head| head.numbers().to_vec()).collect();
+        assert_eq!(file.tensor(name).unwrap().data(), own);
+        let raw: Vec<u8> = own.iter().flat_map(|number| number.to_le_bytes()).collect();
+        assert!(archive.windows(raw.len()).any(|part| part == raw), "{name}");
+    }
+    let tokens: Vec<String> = serde_json::from_str(&file.metadata()["source_tokens"]).unwrap();
+    assert_eq!(tokens, trace.source.labels());
+}
+
+#[test]
+fn languages_are_found_as_in_translating() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(model_folder("opus")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let config = r#"{"directions": ["eng-fra", "fra-tur"]}"#;
+    fs::write(folder.path().join("tokenizer_config.json"), config).unwrap();
+    let engine = Engine::load(folder.path(), &LoadOptions::default()).unwrap();
+    let trace = |to: Option<&str>| {
+        let to = to.map(str::to_owned);
+        Trace::new(&engine, TEXT, &TraceOptions { to, ..TraceOptions::default() })
+    };
+    let french = trace(Some("French")).unwrap();
+    assert_eq!(french.source.tokens[0].piece, ">>fra<<");
+    assert_eq!(french.route.as_ref().unwrap().to_string(), "from English (guessed), into French");
+    let found: Value = serde_json::from_str(&json(&french, &Filter::default())).unwrap();
+    assert_eq!((&found["route"]["from"], &found["route"]["guessed"]), (&"en".into(), &true.into()));
+    let error = trace(Some("tr")).unwrap_err();
+    let expected = "two steps: the model translates English into Turkish only through French, expected one";
+    assert_eq!((error.to_string().as_str(), error.is_misuse()), (expected, true));
+    // What is in the language already can be looked at, as can a tag in the text.
+    let same = Trace::new(&engine, ">>fra<< xqzwv", &TraceOptions::default()).unwrap();
+    assert_eq!(same.source.tokens[0].piece, ">>fra<<");
+    assert!(same.source.tokens[1].span.start >= ">>fra<<".len(), "{:?}", same.source.tokens);
+    for token in &same.source.tokens {
+        assert!(same.source.text.get(token.span.clone()).is_some());
+    }
+}

@@ -1,0 +1,230 @@
+//! Which language a text is in, by its character n-grams.
+//!
+//! A linear model over hashed n-grams, p(l | x) = softmaxₗ( Σ_{g ∈ x} w[h(g)]ₗ / √|x| ), where x are the n-grams of all
+//! words, h gives each a row of the table w, and the division keeps one word and a page on the same scale. The n-grams
+//! are those of Cavnar & Trenkle (1994, *N-gram-based text categorization*), the shared rows those of Weinberger et al.
+//! (2009, *Feature hashing for large scale multitask learning*), the classifier that of Joulin et al. (2016, *Bag of tricks
+//! for efficient text classification*), less its hidden layer.
+//!
+//! - `words.rs` finds the words and drops case, addresses and digits;
+//! - `grams.rs` makes rows of them;
+//! - `train.rs` learns the weights;
+//! - `file.rs` is their form on disk.
+
+mod file;
+mod grams;
+mod train;
+mod words;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use self::grams::Grams;
+pub use self::train::{TrainOptions, Trainer};
+use crate::{Error, Result};
+
+/// The built-in identifier: `recipes/detect.sh` makes it.
+const FOUR: &[u8] = include_bytes!("../../assets/four.ngrams");
+
+/// Tells languages apart. Made by training, or read from a file; [`Identifier::four`] is built in.
+///
+/// ```
+/// use polyhead_text::language::Identifier;
+/// let guess = Identifier::four().identify("Kedi fareyi yedi.").expect("it has letters");
+/// assert_eq!(guess.code, "tr");
+/// assert!(guess.probability > 0.9);
+/// assert!(Identifier::four().identify("12:30").is_none());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Identifier {
+    /// The languages' codes, in the order of the columns of `weights`.
+    codes: Vec<String>,
+    grams: Grams,
+    /// What one step of a weight is worth.
+    scale: f32,
+    /// One row of `codes.len()` weights, each a signed byte, for each row of `grams`.
+    weights: Cow<'static, [u8]>,
+}
+
+/// What a text was taken for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guess {
+    /// Code of the likeliest language, as `en`.
+    pub code: String,
+    /// How likely it is, from 0 to 1, if the text is in one of the languages.
+    pub probability: f64,
+    /// The other languages, the likelier first; all probabilities add up to 1.
+    pub others: Vec<(String, f64)>,
+}
+
+impl Identifier {
+    /// The built-in identifier of English, German, French and Turkish (`en`, `de`, `fr`, `tr`).
+    pub fn four() -> &'static Self {
+        static IDENTIFIER: OnceLock<Identifier> = OnceLock::new();
+        IDENTIFIER.get_or_init(|| {
+            file::decode(Cow::Borrowed(FOUR), "built in".as_ref()).expect("a test reads this file")
+        })
+    }
+
+    /// Codes of the languages that it knows.
+    pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.codes.iter().map(String::as_str)
+    }
+
+    /// The language of `text`; `None` where it holds no letter of any language known. Upper case, missing accents,
+    /// digits, addresses and e-mails do not matter.
+    pub fn identify(&self, text: &str) -> Option<Guess> {
+        self.weigh(text, |_| true)
+    }
+
+    /// The language of `text` if only those with these `codes` come into question; `None` where it holds no letter, or
+    /// none of the codes is known.
+    pub fn identify_among(&self, text: &str, codes: &[&str]) -> Option<Guess> {
+        self.weigh(text, |code| codes.contains(&code))
+    }
+
+    /// An error with the known codes where one of `codes` is not among them, or there is none.
+    pub fn check_codes(&self, codes: &[&str]) -> Result<()> {
+        let unknown = codes.iter().find(|code| !self.codes.iter().any(|known| known == *code));
+        let found = match unknown {
+            Some(code) => format!("{code:?}"),
+            None if codes.is_empty() => "no language".into(),
+            None => return Ok(()),
+        };
+        Err(Error::Option {
+            name: "languages",
+            found,
+            expected: format!("some of {}", self.codes.join(", ")),
+            hint: "an identifier of other languages can be trained: polyhead detect --train CODE=FILE … --out FILE".into(),
+        })
+    }
+
+    fn weigh(&self, text: &str, counts: impl Fn(&str) -> bool) -> Option<Guess> {
+        let n_codes = self.codes.len();
+        let mut sums = vec![0_i64; n_codes];
+        let mut n_grams = 0_u64;
+        self.grams.each_row(text, |row| {
+            n_grams += 1;
+            let row = &self.weights[row * n_codes..][..n_codes];
+            for (sum, &weight) in sums.iter_mut().zip(row) {
+                *sum += i64::from(weight.cast_signed());
+            }
+        });
+        if n_grams == 0 {
+            return None;
+        }
+        let unit = f64::from(self.scale) / (n_grams as f64).sqrt();
+        let scores = self.codes.iter().zip(&sums).filter(|(code, _)| counts(code));
+        let mut ranked: Vec<(String, f64)> =
+            scores.map(|(code, &sum)| (code.clone(), sum as f64 * unit)).collect();
+        // Equal scores stay in the order of the codes.
+        ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let best = ranked.first()?.1;
+        let total: f64 = ranked.iter().map(|(_, score)| (score - best).exp()).sum();
+        for (_, score) in &mut ranked {
+            *score = (*score - best).exp() / total;
+        }
+        let (code, probability) = ranked.remove(0);
+        Some(Guess { code, probability, others: ranked })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code(text: &str) -> String {
+        Identifier::four().identify(text).expect("letters").code
+    }
+
+    #[test]
+    fn short_texts_are_told_apart() {
+        for (expected, texts) in [
+            (
+                "en",
+                [
+                    "The cat ate the mouse.",
+                    "I AM A STUDENT",
+                    "Where is it?",
+                    "thanks",
+                    "We went to the river bank.",
+                ],
+            ),
+            (
+                "de",
+                ["Ich bin Student.", "WIE GEHT ES DIR?", "schoen", "Guten Morgen", "Die Straße war zu breit"],
+            ),
+            (
+                "fr",
+                ["Je suis étudiant", "je suis etudiant", "L’ANIMAL ÉTAIT FATIGUÉ", "merci", "Où est-elle ?"],
+            ),
+            ("tr", ["Kedi fareyi yedi.", "Isik nerede?", "IŞIK", "SEN NEREDESIN", "tesekkurler"]),
+        ] {
+            for text in texts {
+                assert_eq!(code(text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_and_digits_do_not_sway() {
+        let guess = |text: &str| Identifier::four().identify(text);
+        let plain = guess("Kedi geldi");
+        assert_eq!(
+            guess("Kedi 12 https://www.example.com/the/english/page the.cat@which.example.org mp3 geldi 3.5"),
+            plain
+        );
+        assert_eq!(guess("KEDI GELDI!"), plain);
+        for nothing in ["", " ", "12:30", "?!", "🙂", "https://example.com/hello", "me@example.com", "漢字"]
+        {
+            assert_eq!(guess(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn only_asked_languages_come_into_question() {
+        let four = Identifier::four();
+        let guess = four.identify_among("Kedi fareyi yedi.", &["fr", "de"]).expect("letters");
+        assert_eq!(guess.others.len(), 1);
+        assert!(["fr", "de"].contains(&guess.code.as_str()), "{guess:?}");
+        assert_eq!(four.identify_among("the", &["de"]).expect("letters").probability, 1.0);
+        assert_eq!(four.identify_among("the", &["xx"]), None);
+        assert!(four.check_codes(&["tr", "en"]).is_ok());
+        let error = four.check_codes(&["en", "xx"]).unwrap_err().to_string();
+        assert_eq!(error, "languages: \"xx\", expected some of en, de, fr, tr");
+    }
+
+    #[test]
+    fn the_built_in_file_is_small() {
+        assert!(FOUR.len() <= 150_000, "{}", FOUR.len());
+        assert_eq!(Identifier::four().codes().collect::<Vec<_>>(), ["en", "de", "fr", "tr"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_probabilities_that_add_up(text in any::<String>()) {
+            let four = Identifier::four();
+            let guess = four.identify(&text);
+            prop_assert_eq!(&guess, &four.identify(&text));
+            if let Some(Guess { probability, others, .. }) = guess {
+                let all: Vec<f64> = std::iter::once(probability).chain(others.iter().map(|(_, p)| *p)).collect();
+                prop_assert!(all.is_sorted_by(|a, b| a >= b) && all.iter().all(|p| (0.0..=1.0).contains(p)), "{:?}", all);
+                prop_assert!((all.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+
+        #[test]
+        fn letters_give_a_guess(text in "[A-Za-zéüşı ,!]{0,20}") {
+            let has_letters = text.chars().any(char::is_alphabetic);
+            prop_assert_eq!(Identifier::four().identify(&text).is_some(), has_letters);
+        }
+
+        #[test]
+        fn case_and_order_of_words_do_not_matter(words in prop::collection::vec("[a-z]{1,9}", 1..6)) {
+            let four = Identifier::four();
+            let turned: Vec<String> = words.iter().rev().map(|word| word.to_uppercase()).collect();
+            prop_assert_eq!(four.identify(&words.join(" ")), four.identify(&turned.join(", ")));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Where emoji begin and end: with skin tones, joined by U+200D, flags, keycaps (Unicode Technical Standard 51).
+
+const JOINER: char = '\u{200d}';
+/// Asks for the coloured picture of the character before it.
+const AS_PICTURE: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// The bytes of the emoji that `text` begins with, all that belongs to it included; 0 if it begins with none.
+pub(crate) fn emoji_len(text: &str) -> usize {
+    let mut end = base_len(text);
+    if end == 0 {
+        return 0;
+    }
+    loop {
+        let rest = &text[end..];
+        let Some(next) = rest.chars().next() else { return end };
+        let joined = if next == JOINER { base_len(&rest[JOINER.len_utf8()..]) } else { 0 };
+        if joined > 0 {
+            end += JOINER.len_utf8() + joined;
+        } else if is_modifier(next) {
+            end += next.len_utf8();
+        } else {
+            return end;
+        }
+    }
+}
+
+/// The bytes of one picture, without what changes it.
+fn base_len(text: &str) -> usize {
+    let mut characters = text.chars();
+    let Some(first) = characters.next() else { return 0 };
+    let next = characters.next();
+    let length = first.len_utf8();
+    if first.is_ascii_digit() || matches!(first, '#' | '*') {
+        let follows = if next == Some(AS_PICTURE) { characters.next() } else { next };
+        return if follows == Some(KEYCAP) { length } else { 0 };
+    }
+    if is_flag_half(first) {
+        return length + next.filter(|next| is_flag_half(*next)).map_or(0, char::len_utf8);
+    }
+    let is_asked_for = !first.is_ascii() && !first.is_whitespace() && next == Some(AS_PICTURE);
+    if is_picture(first) || is_asked_for { length } else { 0 }
+}
+
+fn is_flag_half(character: char) -> bool {
+    ('\u{1f1e6}'..='\u{1f1ff}').contains(&character)
+}
+
+/// Belongs to the picture before it: its colour, a skin tone, the frame of a key, a part of a regional flag.
+fn is_modifier(character: char) -> bool {
+    matches!(character, '\u{fe0e}' | AS_PICTURE | KEYCAP | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e0020}'..='\u{e007f}')
+}
+
+fn is_picture(character: char) -> bool {
+    matches!(character,
+        '\u{1f000}'..='\u{1faff}'
+        | '\u{2600}'..='\u{27bf}'
+        | '\u{231a}' | '\u{231b}' | '\u{2328}' | '\u{23cf}' | '\u{23e9}'..='\u{23f3}' | '\u{23f8}'..='\u{23fa}'
+        | '\u{2b05}'..='\u{2b07}' | '\u{2b1b}' | '\u{2b1c}' | '\u{2b50}' | '\u{2b55}'
+        | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emoji_is_whole() {
+        for emoji in ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🇹🇷", "1️⃣", "#⃣", "❤️", "©️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "👩🏽‍🚀", "☀", "✈️"]
+        {
+            assert_eq!(emoji_len(&format!("{emoji}x")), emoji.len(), "{emoji}");
+            assert_eq!(emoji_len(emoji), emoji.len(), "{emoji}");
+        }
+        for text in ["", "a😀", "1", "12", "#x", "©", "é", "漢", "→", "1\u{fe0f}"] {
+            assert_eq!(emoji_len(text), 0, "{text}");
+        }
+        assert_eq!(emoji_len("🇹🇷🇩🇪"), "🇹🇷".len());
+    }
+}

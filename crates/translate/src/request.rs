@@ -1,0 +1,243 @@
+//! What is asked of a model in one step: texts become parts, and parts get their hypotheses.
+
+use polyhead_models::decode::Hypothesis;
+use polyhead_text::tokenizer::Encoding;
+
+use crate::alphabet::Alphabet;
+use crate::capitals::is_in_capitals;
+use crate::cut::cut;
+use crate::document::{Document, Part, Repetition};
+use crate::form::{Form, Languages};
+use crate::kept::{self, Kept};
+use crate::options::{Mode, TranslateOptions};
+use crate::repetition::{NO_REPEAT_NGRAM, REPETITION_PENALTY};
+use crate::route::Leg;
+use crate::search::{Job, Search};
+use crate::split::{Sentence, Split, split};
+use crate::translation::{Note, shortened};
+use crate::{Engine, Error, Result, batch};
+
+/// Sentences of more pieces than this are cut, whatever the model can take: few sentences are as long in training.
+const MAX_PIECES: usize = 256;
+/// Unknown pieces, or kept things, that a note names.
+pub(crate) const MAX_NAMED: usize = 20;
+/// Sentences of so few pieces are never cut.
+const FEWEST_PIECES: usize = 8;
+
+/// A text to take through the model.
+#[derive(Clone, Copy)]
+pub(crate) struct Errand<'t> {
+    pub(crate) text: &'t str,
+    /// The text without a tag before it.
+    pub(crate) body: &'t str,
+    pub(crate) leg: &'t Leg,
+}
+
+/// What is asked for, checked against the model.
+pub(crate) struct Request<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) options: &'a TranslateOptions,
+    pub(crate) search: Search,
+    prefix: Vec<u32>,
+    /// Pieces that a sentence may have.
+    limit: usize,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(engine: &'a Engine, options: &'a TranslateOptions) -> Result<Self> {
+        let config = engine.model.config();
+        let search = Search::new(engine.generation(), options, config.max_len)?;
+        let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
+        if prefix.len() >= search.max_length() {
+            let message =
+                format!("a prefix of {} tokens, expected less than {}", prefix.len(), search.max_length());
+            return Err(Error::request(message, "shorten it or raise the maximum length"));
+        }
+        // Translations may be twice as long as their sources.
+        let limit = MAX_PIECES.min(config.max_len / 2).max(FEWEST_PIECES);
+        Ok(Self { engine, options, search, prefix, limit })
+    }
+
+    pub(crate) fn alphabet(&self) -> &Alphabet {
+        &self.engine.alphabet
+    }
+
+    /// A text in parts, encoded.
+    pub(crate) fn document<'t>(&self, errand: Errand<'t>) -> Result<Document<'t>> {
+        let mut document = match self.options.mode {
+            Mode::Raw => self.whole(errand)?,
+            Mode::Guarded => self.split(errand)?,
+        };
+        if !document.unknown.is_empty() {
+            document.notes.push(Note::Unknown { pieces: std::mem::take(&mut document.unknown) });
+        }
+        Ok(document)
+    }
+
+    /// A text as one sentence.
+    fn whole<'t>(&self, Errand { text, leg, .. }: Errand<'t>) -> Result<Document<'t>> {
+        let mut document = Document::new(text, "", leg);
+        let encoding = self.encode(text)?;
+        self.add_unknown(text, &encoding, &mut document.unknown);
+        let job = self.job(encoding.ids, leg);
+        let (length, max_len) = (job.source.len(), self.engine.model.config().max_len);
+        if length > max_len {
+            let message = format!("{:?} has {length} tokens, expected {max_len} at most", shortened(text));
+            return Err(Error::request(message, "leave out --raw: then it is translated in parts"));
+        }
+        document.parts.push(Part::new(Sentence { text, separator: "" }, None, job));
+        Ok(document)
+    }
+
+    /// A text in sentences, the long ones in parts.
+    fn split<'t>(&self, Errand { text, body, leg }: Errand<'t>) -> Result<Document<'t>> {
+        let Split { lead, sentences } = split(body);
+        let mut document = Document::new(text, lead, leg);
+        let n_sentences = sentences.len();
+        let mut n_cut = 0;
+        let mut waiting: Vec<Sentence<'t>> = sentences.into_iter().rev().collect();
+        while let Some(sentence) = waiting.pop() {
+            let kept = self.kept(sentence.text, leg);
+            if !self.has_text(sentence.text, &kept) {
+                document.parts.push(Part::copied(sentence));
+                continue;
+            }
+            let form = self.form(sentence.text, &kept, leg);
+            if let Some([first, rest]) = self.before_too_many(sentence, form.as_ref()) {
+                waiting.extend([rest, first]);
+                continue;
+            }
+            let encoding = self.encode_form(sentence.text, form.as_ref())?;
+            let parts = cut(sentence, &encoding, self.limit);
+            if parts.len() > 1 {
+                n_cut += parts.len() - 1;
+                waiting.extend(parts.into_iter().rev());
+                continue;
+            }
+            self.add_unknown(sentence.text, &encoding, &mut document.unknown);
+            let job = self.job(encoding.ids, leg);
+            document.parts.push(Part::new(sentence, form, job));
+        }
+        // Only the beginning of a text is given.
+        let jobs = document.parts.iter_mut().filter_map(|part| part.job.as_mut());
+        jobs.skip(1).for_each(|job| job.prefix.clear());
+        if n_sentences > 1 {
+            document.notes.push(Note::Split { sentences: n_sentences });
+        }
+        if n_cut > 0 {
+            document.notes.push(Note::Cut { parts: n_sentences + n_cut });
+        }
+        Ok(document)
+    }
+
+    /// What a sentence keeps; nothing where the model has no placeholders.
+    pub(crate) fn kept(&self, sentence: &str, leg: &Leg) -> Vec<Kept> {
+        if self.alphabet().n_placeholders() == 0 {
+            return Vec::new();
+        }
+        let has = |letter: char| self.alphabet().has(letter, &self.engine.tokenizers);
+        // Capitals are going to be read as small letters.
+        let is_lowered = leg.languages.is_some() && is_in_capitals(sentence);
+        kept::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)))
+    }
+
+    /// Whether there is something to translate.
+    pub(crate) fn has_text(&self, sentence: &str, kept: &[Kept]) -> bool {
+        if self.alphabet().n_placeholders() == 0 {
+            return sentence.contains(char::is_alphanumeric);
+        }
+        let is_kept = |at: usize| kept.iter().any(|kept| kept.range.contains(&at));
+        sentence.char_indices().any(|(at, letter)| letter.is_alphabetic() && !is_kept(at))
+    }
+
+    /// What the model reads in place of a sentence; none where it reads the sentence.
+    pub(crate) fn form(&self, sentence: &str, kept: &[Kept], leg: &Leg) -> Option<Form> {
+        let languages = leg.languages.as_ref().map(|(from, to)| Languages { from, to });
+        let n_pieces =
+            |word: &str| self.engine.tokenizers.source().encode(word).map_or(usize::MAX, |found| found.len());
+        let form = Form::new(sentence, kept, languages.as_ref(), &n_pieces);
+        (!form.is_plain(sentence)).then_some(form)
+    }
+
+    /// A sentence that keeps more things than there are placeholders, in two parts.
+    fn before_too_many<'t>(&self, sentence: Sentence<'t>, form: Option<&Form>) -> Option<[Sentence<'t>; 2]> {
+        let kept = form?.kept().get(self.alphabet().n_placeholders())?;
+        let (head, rest) = sentence.text.split_at(kept.start);
+        let text = head.trim_end();
+        let first = Sentence { text, separator: &head[text.len()..] };
+        Some([first, Sentence { text: rest, separator: sentence.separator }])
+    }
+
+    /// The ids of what the model reads, with places in the sentence.
+    pub(crate) fn encode_form(&self, sentence: &str, form: Option<&Form>) -> Result<Encoding> {
+        let Some(form) = form else { return self.encode(sentence) };
+        let mut encoding = self.encode(&form.text)?;
+        encoding.offsets.iter_mut().for_each(|span| *span = form.origin.map(span));
+        Ok(encoding)
+    }
+
+    fn encode(&self, text: &str) -> Result<Encoding> {
+        self.engine.tokenizers.encode_source(text, self.engine.model.config().end_id)
+    }
+
+    pub(crate) fn job(&self, mut source: Vec<u32>, leg: &Leg) -> Job {
+        source.splice(0..0, leg.tag);
+        Job { source, prefix: self.prefix.clone() }
+    }
+
+    /// Adds what the model does not know of `text` to `pieces`.
+    fn add_unknown(&self, text: &str, encoding: &Encoding, pieces: &mut Vec<String>) {
+        let unknown = self.engine.tokenizers.source().unknown_id();
+        for (id, span) in encoding.ids.iter().zip(&encoding.offsets) {
+            if Some(*id) == unknown {
+                let piece = shortened(text[span.clone()].trim());
+                if pieces.len() == MAX_NAMED {
+                    pieces.push("…".into());
+                }
+                if pieces.len() > MAX_NAMED {
+                    return;
+                }
+                if !piece.is_empty() && !pieces.contains(&piece) {
+                    pieces.push(piece);
+                }
+            }
+        }
+    }
+
+    /// Gives parts their hypotheses; a part whose kept things no hypothesis has gets none.
+    pub(crate) fn decode(&self, parts: &mut [&mut Part<'_>], search: &Search) -> Result<()> {
+        let jobs: Vec<Job> = parts.iter().filter_map(|part| part.job.clone()).collect();
+        let n_kept = |part: &Part<'_>| part.form.as_ref().map_or(0, Form::n_kept);
+        let search = if parts.iter().any(|part| n_kept(part) > 0) { &search.all_beams() } else { search };
+        let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens)?;
+        for (part, mut found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
+            if let Some(form) = part.form.as_ref().filter(|form| form.n_kept() > 0) {
+                let texts =
+                    found.iter().map(|found| self.engine.decode(&found.ids)).collect::<Result<Vec<_>>>()?;
+                let mut texts = texts.iter();
+                found.retain(|_| texts.next().is_some_and(|text| form.is_carried_by(text)));
+            }
+            found.truncate(self.options.n_best);
+            part.found = found;
+        }
+        Ok(())
+    }
+
+    /// Decodes what loops a second time; the less bad result stays.
+    pub(crate) fn decode_loops_again(&self, parts: &mut [&mut Part<'_>]) -> Result<()> {
+        let mut looping: Vec<&mut Part<'_>> =
+            parts.iter_mut().map(|part| &mut **part).filter(|part| part.severity() > 0).collect();
+        let before: Vec<(usize, Vec<Hypothesis>)> =
+            looping.iter_mut().map(|part| (part.severity(), std::mem::take(&mut part.found))).collect();
+        let search = self.search.against_repetition(NO_REPEAT_NGRAM, REPETITION_PENALTY);
+        self.decode(&mut looping, &search)?;
+        for (part, (severity, found)) in looping.into_iter().zip(before) {
+            let again = if part.found.is_empty() { severity } else { part.severity() };
+            part.repetition = Some(if again == 0 { Repetition::Cured } else { Repetition::Left });
+            if again >= severity {
+                part.found = found;
+            }
+        }
+        Ok(())
+    }
+}

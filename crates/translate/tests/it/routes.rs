@@ -1,0 +1,159 @@
+//! Directions that a model was trained on, steps through a third language, and languages that are guessed.
+
+use std::fs;
+
+use polyhead_translate::{Engine, Evidence, Guessing, LoadOptions, Note, TranslateOptions, Translation};
+
+use crate::folders::{copy, refused};
+
+/// The golden model, said to be trained on these directions; it has tags for French and Turkish.
+fn engine(directions: &str) -> Engine {
+    let folder = copy();
+    fs::write(folder.path().join("tokenizer_config.json"), format!(r#"{{"directions": {directions}}}"#))
+        .unwrap();
+    Engine::load(folder.path(), &LoadOptions::default()).unwrap()
+}
+
+fn options(from: Option<&str>, to: Option<&str>) -> TranslateOptions {
+    let [from, to] = [from, to].map(|language| language.map(str::to_owned));
+    TranslateOptions { from, to, ..TranslateOptions::default() }
+}
+
+fn translate(engine: &Engine, text: &str, options: &TranslateOptions) -> Translation {
+    engine.translate(&[text], options).unwrap().remove(0)
+}
+
+const TEXT: &str = "The teacher reads a book today.  Nobody slept well!\n\tThe garden is old.";
+
+#[test]
+fn a_direction_that_was_not_trained_goes_in_two_steps() {
+    let engine = engine(r#"["eng-fra", "fra-tur"]"#);
+    let both =
+        TranslateOptions { n_best: 2, evidence: Evidence::Alignment, ..options(Some("en"), Some("tur")) };
+    let found = translate(&engine, TEXT, &both);
+    let first = translate(&engine, TEXT, &options(Some("eng"), Some("fr")));
+    // Without directions nobody looks at the language, which is Turkish in truth.
+    let second = translate(&crate::engine(), first.text(), &TranslateOptions { from: None, ..both.clone() });
+    assert_eq!(found.n_best, second.n_best);
+    assert_eq!(found.source_tokens, first.source_tokens + second.source_tokens);
+    assert_eq!(found.notes[0], Note::Through { language: "fr".into() });
+    assert!(!found.notes[0].is_warning() && found.notes[0].to_string() == "through French");
+    assert!(found.text().contains("\n\t"), "{:?}", found.text());
+    let (words, target) = (TEXT.split_whitespace().count(), found.text().split_whitespace().count());
+    let pairs = found.alignment.unwrap();
+    assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair.0 < words && pair.1 < target), "{pairs:?}");
+    let route = found.route.unwrap();
+    assert_eq!(route.to_string(), "from English, into Turkish, through French");
+    assert!(route.is_notable() && !route.guessed);
+
+    let direct = translate(&engine, TEXT, &options(Some("en"), Some("fr")));
+    assert!(!direct.route.unwrap().is_notable());
+    assert_eq!(direct.n_best, first.n_best);
+}
+
+#[test]
+fn what_cannot_be_reached_is_refused_with_what_can() {
+    let engine = engine(r#"["eng-fra", "fra-tur", "tur-fra"]"#);
+    let error = |from, to| {
+        let error = engine.translate(&["a"], &options(Some(from), Some(to))).unwrap_err();
+        assert!(error.is_misuse());
+        format!("{error}; {}", error.hint())
+    };
+    assert!(
+        error("de", "fr")
+            .starts_with("language \"de\": the model knows English (en), French (fr), Turkish (tr)")
+    );
+    assert!(error("en", "de").starts_with("language \"de\": the model knows English (en), French (fr)"));
+    let none = Engine::translate(
+        &self::engine(r#"["eng-fra", "deu-tur"]"#),
+        &["a"],
+        &options(Some("en"), Some("tr")),
+    );
+    let none = none.unwrap_err();
+    assert_eq!(none.to_string(), "no way from en to tr, not in two steps either");
+    assert!(none.hint().ends_with("en-fr, de-tr"), "{}", none.hint());
+}
+
+#[test]
+fn the_same_language_stays_as_it_is() {
+    let engine = engine(r#"["eng-fra", "fra-tur"]"#);
+    let found = translate(&engine, "Je  suis ici. 😀", &options(Some("fr"), Some("fra")));
+    assert_eq!((found.text(), found.source_tokens), ("Je  suis ici. 😀", 0));
+    assert_eq!(found.notes, [Note::Same { language: "fr".into() }]);
+}
+
+#[test]
+fn languages_are_guessed_and_chosen() {
+    let engine = engine(r#"["eng-tur", "tur-fra", "deu-fra", "fra-tur"]"#);
+    let route = |text: &str, from, to| {
+        translate(&engine, text, &options(from, to)).route.map(|route| route.to_string()).unwrap_or_default()
+    };
+    let english = "The teacher reads a book in the garden.";
+    let german = "Der Lehrer liest heute ein Buch im Garten.";
+    assert_eq!(route(english, None, None), "from English (guessed), into Turkish");
+    assert_eq!(route(german, None, None), "from German (guessed), into French");
+    assert_eq!(route(german, None, Some("tr")), "from German (guessed), into Turkish, through French");
+    assert_eq!(route(german, Some("de"), None), "from German, into French");
+    assert_eq!(
+        route(&format!(">>fra<< {english}"), None, None),
+        "from English (guessed), into French, through Turkish"
+    );
+    assert_eq!(route("12 ... 34", None, None), "");
+    // What is said is doubted where the text is clear, and only there.
+    assert_eq!(route(german, Some("en"), Some("fr")), "from German (guessed), into French");
+    let doubted = translate(&engine, german, &options(Some("en"), Some("fr")));
+    assert!(
+        doubted.notes.contains(&Note::LooksLike { language: "de".into(), is_believed: true }),
+        "{:?}",
+        doubted.notes
+    );
+    assert_eq!(
+        route("Komşumuz bugün bahçede kitap okuyor.", Some("en"), Some("tr")),
+        "from English, into Turkish"
+    );
+    assert_eq!(route("Garten", Some("en"), Some("tr")), "from English, into Turkish");
+}
+
+#[test]
+fn lines_in_order_are_guessed_alike_however_they_come() {
+    let engine = engine(r#"["eng-tur", "deu-tur", "fra-tur"]"#);
+    let lines = [
+        "Es war einmal ein König, der hatte drei Töchter.",
+        "Hotel",
+        "OK",
+        "Taxi!",
+        "And this line is clearly written in English, my friend.",
+        "",
+        "Tom",
+    ];
+    let mut one_by_one = TranslateOptions {
+        guessing: Guessing::InOrder,
+        beam_size: Some(1),
+        max_length: Some(4),
+        ..options(None, Some("tr"))
+    };
+    let together = engine.translate(&lines, &one_by_one).unwrap();
+    let from = |found: &Translation| found.route.as_ref().map_or("", |route| route.from.as_str()).to_owned();
+    let all: Vec<String> = together.iter().map(from).collect();
+    assert_eq!(all[..6], ["de", "de", "de", "de", "en", ""]);
+    for (line, expected) in lines.iter().zip(&together) {
+        assert_eq!(&translate(&engine, line, &one_by_one), expected, "{line}");
+        one_by_one.follow(&[line]);
+    }
+}
+
+#[test]
+fn a_folder_that_says_nonsense_is_refused() {
+    for (directions, part) in [
+        (r#"["engtur"]"#, "direction \"engtur\": expected two codes, such as eng-tur"),
+        (r#"["tur-eng"]"#, "direction \"tur-eng\": the vocabulary has no tag for eng"),
+        ("[3]", "direction \"3\": expected two codes"),
+    ] {
+        let folder = copy();
+        fs::write(folder.path().join("tokenizer_config.json"), format!(r#"{{"directions": {directions}}}"#))
+            .unwrap();
+        let (message, hint) = refused(folder.path());
+        assert!(message.contains(part) && message.contains("tokenizer_config.json"), "{message}");
+        assert_eq!(hint, "correct the key or remove it");
+    }
+}
