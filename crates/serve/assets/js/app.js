@@ -48,9 +48,17 @@ export class App {
 
   missing(trace, kind, layer) {
     if (!this.isLive) {
-      return Promise.reject(new Refused("this attention is not in the file", "polyhead inspect --out keeps what its options name"));
+      return Promise.reject(
+        new Refused("this attention is not in the file", "polyhead inspect --out keeps what its options name"),
+      );
     }
     const ids = (tokens) => tokens.map((token) => token.id);
-    return postAttention({ source: ids(trace.source), target: ids(trace.target), kind, layer, intervention: trace.json.intervention });
+    return postAttention({
+      source: ids(trace.source),
+      target: ids(trace.target),
+      kind,
+      layer,
+      intervention: trace.json.intervention,
+    });
   }
 }

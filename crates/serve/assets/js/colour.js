@@ -1,8 +1,20 @@
 // Colours that are computed: the ramp of heat-maps and the colours of heads. Lightness alone carries a weight, so the ramp
 // reads the same for every kind of colour vision.
 
-const LIGHT = [[251, 250, 247], [205, 226, 233], [128, 184, 205], [43, 122, 156], [9, 55, 82]];
-const DARK = [[20, 23, 26], [22, 56, 71], [31, 108, 135], [98, 182, 202], [233, 246, 244]];
+const LIGHT = [
+  [251, 250, 247],
+  [205, 226, 233],
+  [128, 184, 205],
+  [43, 122, 156],
+  [9, 55, 82],
+];
+const DARK = [
+  [20, 23, 26],
+  [22, 56, 71],
+  [31, 108, 135],
+  [98, 182, 202],
+  [233, 246, 244],
+];
 const HUES = 8;
 
 /** Whether dark paper is shown. */

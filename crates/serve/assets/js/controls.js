@@ -10,7 +10,12 @@ export function choice(label, options, chosen, onChange) {
   function setOptions(found, own) {
     self.value = own;
     const buttons = found.map(([value, text]) =>
-      element("button", { type: "button", role: "radio", "data-value": value, onclick: () => choose(value, true) }, text));
+      element(
+        "button",
+        { type: "button", role: "radio", "data-value": value, onclick: () => choose(value, true) },
+        text,
+      ),
+    );
     replace(box, buttons);
     mark();
   }
@@ -22,7 +27,9 @@ export function choice(label, options, chosen, onChange) {
   }
   function mark() {
     const buttons = [...box.children];
-    buttons.forEach((button) => button.setAttribute("aria-checked", String(button.dataset.value === String(self.value))));
+    buttons.forEach((button) =>
+      button.setAttribute("aria-checked", String(button.dataset.value === String(self.value))),
+    );
     rove(buttons, buttons.find((button) => button.getAttribute("aria-checked") === "true") ?? buttons[0]);
   }
   arrowKeys(box, () => [...box.children], { onMove: (button) => button.click() });
@@ -36,7 +43,10 @@ export function list(label, options, chosen, onChange) {
   const select = element("select", { id });
   const self = { value: chosen, node: labelled(label, select, id), options: setOptions };
   function setOptions(found, own) {
-    replace(select, found.map(([value, text]) => element("option", { value }, text)));
+    replace(
+      select,
+      found.map(([value, text]) => element("option", { value }, text)),
+    );
     self.value = own;
     select.value = own;
   }

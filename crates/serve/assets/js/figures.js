@@ -8,8 +8,12 @@ import { fixed, percent } from "./format.js";
 export function bar(share, { text = percent(share), colour } = {}) {
   const fill = element("span", { class: "fill", style: { display: "block", width: `${Math.min(share, 1) * 100}%` } });
   if (colour) fill.style.background = colour;
-  return element("span", { class: "bar" },
-    element("span", { class: "track", "aria-hidden": "true" }, fill), element("span", { class: "number" }, text));
+  return element(
+    "span",
+    { class: "bar" },
+    element("span", { class: "track", "aria-hidden": "true" }, fill),
+    element("span", { class: "number" }, text),
+  );
 }
 
 /**
@@ -25,9 +29,28 @@ export function numberTable({ caption, rows, columns, data, scale, decimals = 2,
     }
     return td;
   };
-  const head = columns && element("thead", {}, element("tr", {}, rows && element("td", { class: "corner" }), columns.map((name) => element("th", { scope: "col" }, name))));
-  const body = data.map((numbers, place) => element("tr", {}, rows && element("th", { scope: "row" }, rows[place]), numbers.map(cell)));
-  const table = element("table", { class: "numbers", id }, caption && element("caption", {}, caption), head, element("tbody", {}, body));
+  const head =
+    columns &&
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        rows && element("td", { class: "corner" }),
+        columns.map((name) => element("th", { scope: "col" }, name)),
+      ),
+    );
+  const body = data.map((numbers, place) =>
+    element("tr", {}, rows && element("th", { scope: "row" }, rows[place]), numbers.map(cell)),
+  );
+  const table = element(
+    "table",
+    { class: "numbers", id },
+    caption && element("caption", {}, caption),
+    head,
+    element("tbody", {}, body),
+  );
   return element("div", { class: "scrolls" }, table);
 }
 

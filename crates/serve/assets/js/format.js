@@ -18,7 +18,9 @@ export function percent(probability) {
 
 /** `1234567` as `1,234,567`. */
 export function grouped(number) {
-  return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+  return Math.round(number)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** `1.75 · 10¹¹` for what is too long to read. */
@@ -31,7 +33,13 @@ export function large(number) {
 
 /** Bytes with a unit; a thousand bytes are a kB. */
 export function bytesText(number) {
-  const units = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
+  const units = [
+    [1e15, "PB"],
+    [1e12, "TB"],
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+  ];
   const found = units.find(([unit]) => number >= unit);
   return found ? `${(number / found[0]).toFixed(1)} ${found[1]}` : `${Math.round(number)} bytes`;
 }

@@ -8,26 +8,50 @@ import { themeSwitch } from "./theme.js";
 
 /** Builds the page from views `{ id, title, about, build }`; `sentence` stands above those that need a trace. */
 export function frame(app, views, sentence) {
-  const tabs = views.map((view) => element("button", {
-    class: "tab", role: "tab", type: "button", id: `tab-${view.id}`, "aria-controls": `view-${view.id}`,
-    onclick: () => { location.hash = view.id; },
-  }, view.title));
+  const tabs = views.map((view) =>
+    element(
+      "button",
+      {
+        class: "tab",
+        role: "tab",
+        type: "button",
+        id: `tab-${view.id}`,
+        "aria-controls": `view-${view.id}`,
+        onclick: () => {
+          location.hash = view.id;
+        },
+      },
+      view.title,
+    ),
+  );
   const bar = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, tabs);
   arrowKeys(bar, () => tabs, { vertical: false, onMove: (tab) => tab.click() });
-  const panels = views.map((view) => element("section", {
-    class: "view", id: `view-${view.id}`, role: "tabpanel", "aria-labelledby": `tab-${view.id}`, tabindex: "-1", hidden: true,
-  }));
+  const panels = views.map((view) =>
+    element("section", {
+      class: "view",
+      id: `view-${view.id}`,
+      role: "tabpanel",
+      "aria-labelledby": `tab-${view.id}`,
+      tabindex: "-1",
+      hidden: true,
+    }),
+  );
   const built = new Map();
   let current = null;
 
   function show() {
     const [id, ...rest] = location.hash.slice(1).split("/");
-    const place = Math.max(views.findIndex((view) => view.id === id), 0);
+    const place = Math.max(
+      views.findIndex((view) => view.id === id),
+      0,
+    );
     const view = views[place];
     tabs.forEach((tab, own) => tab.setAttribute("aria-selected", String(own === place)));
     rove(tabs, tabs[place]);
     tabs[place].scrollIntoView({ block: "nearest", inline: "nearest" });
-    panels.forEach((panel, own) => { panel.hidden = own !== place; });
+    panels.forEach((panel, own) => {
+      panel.hidden = own !== place;
+    });
     if (sentence) sentence.hidden = view.hasNoSentence === true;
     document.title = `${view.title} · Polyhead`;
     current = view;
@@ -42,8 +66,13 @@ export function frame(app, views, sentence) {
     built.get(current)?.update?.(app.trace, rest);
   }
 
-  const masthead = element("header", { class: "masthead" },
-    element("div", { class: "brand" }, mark(), element("h1", {}, "Polyhead")), bar, themeSwitch(() => update()));
+  const masthead = element(
+    "header",
+    { class: "masthead" },
+    element("div", { class: "brand" }, mark(), element("h1", {}, "Polyhead")),
+    bar,
+    themeSwitch(() => update()),
+  );
   document.body.append(masthead, element("main", {}, sentence, panels), footer(app));
   app.on("trace", () => update());
   addEventListener("hashchange", show);
@@ -54,14 +83,28 @@ function footer(app) {
   const { name, parameters, encoder, decoder, d_model: width } = app.model;
   const heads = encoder.n_heads === decoder.n_heads ? encoder.n_heads : `${encoder.n_heads} and ${decoder.n_heads}`;
   const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${heads} heads, width ${width}`;
-  const count = parameters ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters` : "";
-  return element("footer", { class: "footer" }, `Model ${name}: ${sizes}${count}. Everything here runs on this machine.`);
+  const count = parameters
+    ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters`
+    : "";
+  return element(
+    "footer",
+    { class: "footer" },
+    `Model ${name}: ${sizes}${count}. Everything here runs on this machine.`,
+  );
 }
 
 function mark() {
   const line = (d, stroke) => drawn("path", { d, stroke });
-  return drawn("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" },
+  return drawn(
+    "svg",
+    { viewBox: "0 0 32 32", "aria-hidden": "true" },
     drawn("rect", { width: 32, height: 32, rx: 7, fill: "#0f4c63" }),
-    drawn("g", { fill: "none", "stroke-width": 2.4, "stroke-linecap": "round" },
-      line("M8 9C16 9 16 23 24 23", "#f2b45c"), line("M8 16C16 16 16 9 24 9", "#7fd1c4"), line("M8 23C16 23 16 16 24 16", "#e7eef0")));
+    drawn(
+      "g",
+      { fill: "none", "stroke-width": 2.4, "stroke-linecap": "round" },
+      line("M8 9C16 9 16 23 24 23", "#f2b45c"),
+      line("M8 16C16 16 16 9 24 9", "#7fd1c4"),
+      line("M8 23C16 23 16 16 24 16", "#e7eef0"),
+    ),
+  );
 }

@@ -22,7 +22,11 @@ async function start() {
     const { model, trace } = JSON.parse(kept.textContent);
     const app = new App({ model, isLive: false });
     app.show(trace);
-    frame(app, views.filter((view) => !view.needsModel), null);
+    frame(
+      app,
+      views.filter((view) => !view.needsModel),
+      null,
+    );
     return;
   }
   const app = new App({ model: await getModel(), isLive: true });
@@ -32,5 +36,12 @@ async function start() {
 }
 
 start().catch((error) => {
-  document.body.append(element("main", {}, element("p", { class: "status bad", role: "alert" }, error.message), element("p", {}, error.hint ?? "")));
+  document.body.append(
+    element(
+      "main",
+      {},
+      element("p", { class: "status bad", role: "alert" }, error.message),
+      element("p", {}, error.hint ?? ""),
+    ),
+  );
 });

@@ -17,7 +17,14 @@ export function dot(a, b) {
 
 /** Rows of a times columns of b. */
 export function matmul(a, b) {
-  return a.map((row) => b[0].map((_, column) => dot(row, b.map((other) => other[column]))));
+  return a.map((row) =>
+    b[0].map((_, column) =>
+      dot(
+        row,
+        b.map((other) => other[column]),
+      ),
+    ),
+  );
 }
 
 export function transpose(a) {
@@ -26,7 +33,12 @@ export function transpose(a) {
 
 /** Σ w_i·v_i. */
 export function mix(weights, vectors) {
-  return vectors[0].map((_, place) => dot(weights, vectors.map((vector) => vector[place])));
+  return vectors[0].map((_, place) =>
+    dot(
+      weights,
+      vectors.map((vector) => vector[place]),
+    ),
+  );
 }
 
 export function sum(numbers) {

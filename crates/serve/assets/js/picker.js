@@ -7,9 +7,20 @@ import { KINDS } from "./trace.js";
 /** The controls; `withHead` adds the heads and their mean. */
 export function picker(app, { withHead = false, withMean = false }, onChange) {
   const { look } = app;
-  const kind = choice("Attention", KINDS, look.kind, (value) => { look.kind = value; clamp(); refresh(app.trace); onChange(); });
-  const layer = choice("Layer", [], 0, (value) => { look.layer = value; onChange(); });
-  const head = choice("Head", [], 0, (value) => { look.head = value; onChange(); });
+  const kind = choice("Attention", KINDS, look.kind, (value) => {
+    look.kind = value;
+    clamp();
+    refresh(app.trace);
+    onChange();
+  });
+  const layer = choice("Layer", [], 0, (value) => {
+    look.layer = value;
+    onChange();
+  });
+  const head = choice("Head", [], 0, (value) => {
+    look.head = value;
+    onChange();
+  });
   const node = element("div", { class: "controls" }, kind.node, layer.node, withHead && head.node);
 
   function clamp() {

@@ -2,7 +2,11 @@
 
 import { readArray } from "./arrays.js";
 
-export const KINDS = [["encoder", "Encoder"], ["decoder", "Decoder"], ["cross", "Cross"]];
+export const KINDS = [
+  ["encoder", "Encoder"],
+  ["decoder", "Decoder"],
+  ["cross", "Cross"],
+];
 
 /** Weights in rows. */
 export class Matrix {

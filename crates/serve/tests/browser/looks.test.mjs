@@ -6,9 +6,26 @@ import { explore } from "./program.mjs";
 import { browser, open, shoot, translate, view } from "./page.mjs";
 
 const VIEWS = ["translate", "heads", "model", "neurons", "heat-map", "beam", "intervene"];
-const LESSONS = ["embeddings", "lookup", "scaled", "self-attention", "multi-head", "positions", "masks", "smoothing", "beam", "cache", "cost"];
+const LESSONS = [
+  "embeddings",
+  "lookup",
+  "scaled",
+  "self-attention",
+  "multi-head",
+  "positions",
+  "masks",
+  "smoothing",
+  "beam",
+  "cache",
+  "cost",
+];
 
-for (const [width, colorScheme] of [[1280, "light"], [1280, "dark"], [360, "light"], [360, "dark"]]) {
+for (const [width, colorScheme] of [
+  [1280, "light"],
+  [1280, "dark"],
+  [360, "light"],
+  [360, "dark"],
+]) {
   test(`all views at ${width} pixels, ${colorScheme}`, async (t) => {
     const page = await open(await browser(t), await explore(t), { width, colorScheme });
     await translate(page, "The teacher reads a book today.");
@@ -36,7 +53,11 @@ test("the keyboard reaches everything", async (t) => {
   await page.locator("#view-heads [role=radio][aria-checked=true]").first().focus();
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-checked")), "true");
-  const unnamed = await page.evaluate(() => [...document.querySelectorAll("button, input, select, textarea")].filter((node) => !(node.textContent.trim() || node.getAttribute("aria-label") || node.labels?.length)).map((node) => node.outerHTML));
+  const unnamed = await page.evaluate(() =>
+    [...document.querySelectorAll("button, input, select, textarea")]
+      .filter((node) => !(node.textContent.trim() || node.getAttribute("aria-label") || node.labels?.length))
+      .map((node) => node.outerHTML),
+  );
   assert.deepEqual(unnamed, []);
   const switched = page.getByLabel(/^Theme/);
   const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);

@@ -7,7 +7,8 @@ import { browser, open, translate, view } from "./page.mjs";
 
 const TEXT = "The teacher reads a book today.";
 const minus = (text) => Number(text.replace("−", "-"));
-const close = (found, expected, tolerance = 6e-4) => assert.ok(Math.abs(found - expected) <= tolerance, `${found} is not ${expected}`);
+const close = (found, expected, tolerance = 6e-4) =>
+  assert.ok(Math.abs(found - expected) <= tolerance, `${found} is not ${expected}`);
 
 test("views agree with the trace in a file", async (t) => {
   const folder = scratch(t);
@@ -17,12 +18,19 @@ test("views agree with the trace in a file", async (t) => {
 
   await t.test("translate", async () => {
     const labels = await page.locator(".stage button.token bdi").allTextContents();
-    assert.deepEqual(labels, trace.target.tokens.map((token) => token.label));
+    assert.deepEqual(
+      labels,
+      trace.target.tokens.map((token) => token.label),
+    );
     const shares = await page.locator(".stage button.token").evaluateAll((nodes) => nodes.map((node) => node.title));
-    shares.forEach((share, place) => close(parseFloat(share.replace("<", "")) / 100, Math.exp(trace.steps[place].log_probability)));
+    shares.forEach((share, place) =>
+      close(parseFloat(share.replace("<", "")) / 100, Math.exp(trace.steps[place].log_probability)),
+    );
     await page.locator(".stage button.token").nth(2).hover();
     const told = await page.locator(".translate .told").textContent();
-    const means = trace.source.tokens.map((_, key) => [0, 1, 2, 3].reduce((sum, head) => sum + weight(trace, "cross", 0, head, 2, key) / 4, 0));
+    const means = trace.source.tokens.map((_, key) =>
+      [0, 1, 2, 3].reduce((sum, head) => sum + weight(trace, "cross", 0, head, 2, key) / 4, 0),
+    );
     const best = means.indexOf(Math.max(...means));
     assert.ok(told.includes(`looks at ${trace.source.tokens[best].label} ${means[best].toFixed(2)}`), told);
   });
@@ -30,11 +38,19 @@ test("views agree with the trace in a file", async (t) => {
   await t.test("alternatives, and another one decoded from there", async () => {
     await page.locator(".stage button.token").nth(1).click();
     const pieces = await page.locator(".alternatives bdi").allTextContents();
-    assert.deepEqual(pieces.slice(0, 5), trace.steps[1].alternatives.map((other) => other.piece));
+    assert.deepEqual(
+      pieces.slice(0, 5),
+      trace.steps[1].alternatives.map((other) => other.piece.replace("▁", "")),
+    );
     await page.locator(".stage").evaluate((stage) => stage.setAttribute("data-old", "1"));
     await page.locator(".alternatives .pick:not(:disabled)").first().click();
-    const other = trace.steps[1].alternatives.find((own) => own.id !== trace.target.tokens[1].id).piece.replace("▁", "");
-    await page.waitForFunction((label) => document.querySelectorAll(".stage button.token bdi")[1]?.textContent.replace("·", "") === label, other);
+    const other = trace.steps[1].alternatives
+      .find((own) => own.id !== trace.target.tokens[1].id)
+      .piece.replace("▁", "");
+    await page.waitForFunction(
+      (label) => document.querySelectorAll(".stage button.token bdi")[1]?.textContent.replace("·", "") === label,
+      other,
+    );
     assert.equal(await page.locator(".stage button.token bdi").first().textContent(), trace.target.tokens[0].label);
     await translate(page, TEXT);
   });
@@ -47,7 +63,9 @@ test("views agree with the trace in a file", async (t) => {
     await page.locator(".swatch").first().dblclick();
     await page.locator(".column.left .token").nth(3).hover();
     const told = await page.locator("#view-heads .quiet").last().textContent();
-    const layer = Number(await page.locator("#view-heads [role=radiogroup][aria-label=Layer] [aria-checked=true]").textContent());
+    const layer = Number(
+      await page.locator("#view-heads [role=radiogroup][aria-label=Layer] [aria-checked=true]").textContent(),
+    );
     const row = trace.source.tokens.map((_, key) => weight(trace, "encoder", layer, 0, 3, key));
     const best = row.indexOf(Math.max(...row));
     assert.ok(told.includes(`${trace.source.tokens[best].label} ${row[best].toFixed(2)}`), told);
@@ -56,7 +74,9 @@ test("views agree with the trace in a file", async (t) => {
   await t.test("model", async () => {
     await view(page, "model");
     const shown = await page.locator(".thumb .number").allTextContents();
-    const expected = ["encoder", "decoder", "cross"].flatMap((kind) => trace.attention.filter((own) => own.kind === kind).flatMap((own) => own.entropy));
+    const expected = ["encoder", "decoder", "cross"].flatMap((kind) =>
+      trace.attention.filter((own) => own.kind === kind).flatMap((own) => own.entropy),
+    );
     assert.equal(shown.length, expected.length);
     shown.forEach((text, place) => close(Number(text), expected[place], 0.051));
     await page.getByLabel("decoder, layer 1, head 2").click();
@@ -66,12 +86,20 @@ test("views agree with the trace in a file", async (t) => {
   await t.test("heat-map", async () => {
     await view(page, "heat-map");
     await page.locator(".map-box").focus();
-    for (const [row, column] of [[0, 0], [4, 2], [7, 7]]) {
+    for (const [row, column] of [
+      [0, 0],
+      [4, 2],
+      [7, 7],
+    ]) {
       await page.keyboard.press("Home");
       for (let step = 0; step < 9; step += 1) await page.keyboard.press("ArrowUp");
       for (let step = 0; step < row; step += 1) await page.keyboard.press("ArrowDown");
       for (let step = 0; step < column; step += 1) await page.keyboard.press("ArrowRight");
-      close(Number(await page.locator("#view-heat-map .told strong").textContent()), weight(trace, "decoder", 1, 2, row, column), 6e-5);
+      close(
+        Number(await page.locator("#view-heat-map .told strong").textContent()),
+        weight(trace, "decoder", 1, 2, row, column),
+        6e-5,
+      );
     }
   });
 
@@ -98,12 +126,28 @@ test("views agree with the trace in a file", async (t) => {
     await page.getByLabel("cross, layer 0, head 1: 1.00").click();
     const changed = inspect(folder, TEXT, { options: ["--without", "cross:0:1"], name: "changed.json" });
     const facts = page.locator(".sides .panel").nth(1).locator("dd");
-    await page.waitForFunction((score) => document.querySelectorAll(".sides .panel")[1]?.querySelector("dd")?.textContent.replace("−", "-").startsWith(score), changed.score.toFixed(3));
+    await page.waitForFunction(
+      (score) =>
+        document
+          .querySelectorAll(".sides .panel")[1]
+          ?.querySelector("dd")
+          ?.textContent.replace("−", "-")
+          .startsWith(score),
+      changed.score.toFixed(3),
+    );
     close(minus((await facts.nth(1).textContent()).split(" ")[0]), changed.log_probability);
     assert.equal(await page.locator(".sides .plain").nth(1).textContent(), changed.target.text);
     await page.getByLabel("Factor").fill("0.5");
     const half = inspect(folder, TEXT, { options: ["--scale", "cross:0:1=0.5"], name: "half.json" });
-    await page.waitForFunction((score) => document.querySelectorAll(".sides .panel")[1]?.querySelector("dd")?.textContent.replace("−", "-").startsWith(score), half.score.toFixed(3));
+    await page.waitForFunction(
+      (score) =>
+        document
+          .querySelectorAll(".sides .panel")[1]
+          ?.querySelector("dd")
+          ?.textContent.replace("−", "-")
+          .startsWith(score),
+      half.score.toFixed(3),
+    );
   });
   assert.deepEqual(page.faults, []);
 });
@@ -121,7 +165,10 @@ test("lessons show the lectures' numbers", async (t) => {
   assert.deepEqual(await texts("#lookup-output"), ["[0.000, 1.000]"]);
   await view(page, "lessons/self-attention");
   await page.getByRole("radio", { name: "3 S = Q·Kᵀ" }).click();
-  assert.deepEqual((await texts("#view-lessons .numbers:last-child td:not(.corner)")).slice(-16), "10.0 10.0 0.0 10.0 10.0 10.0 0.0 10.0 0.0 0.0 10.0 0.0 10.0 10.0 0.0 10.0".split(" "));
+  assert.deepEqual(
+    (await texts("#view-lessons .numbers:last-child td:not(.corner)")).slice(-16),
+    "10.0 10.0 0.0 10.0 10.0 10.0 0.0 10.0 0.0 0.0 10.0 0.0 10.0 10.0 0.0 10.0".split(" "),
+  );
   await view(page, "lessons/masks");
   assert.deepEqual(await texts("#mask-pairs"), ["78"]);
   await view(page, "lessons/beam");
@@ -133,7 +180,16 @@ test("lessons show the lectures' numbers", async (t) => {
   assert.match(await page.locator(".lesson .result").textContent(), /“I am a student <eos>”/);
   await page.getByRole("button", { name: "The lecture's table" }).click();
   const table = await texts("#smoothing-outputs td:not(.corner)");
-  assert.deepEqual([[0, 2], [1, 1], [2, 0], [3, 4], [4, 5]].map(([row, column]) => table[row * 6 + column]), ["0.93", "0.80", "0.99", "0.94", "0.98"]);
+  assert.deepEqual(
+    [
+      [0, 2],
+      [1, 1],
+      [2, 0],
+      [3, 4],
+      [4, 5],
+    ].map(([row, column]) => table[row * 6 + column]),
+    ["0.93", "0.80", "0.99", "0.94", "0.98"],
+  );
   await view(page, "lessons/cache");
   assert.deepEqual(await texts("#cache-count"), ["10"]);
   await view(page, "lessons/cost");

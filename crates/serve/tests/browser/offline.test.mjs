@@ -18,7 +18,10 @@ test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, nothi
   const options = ["--target", "Kardeşim pazar günü evin arkasında iyi uyudu. ".repeat(8).trim()];
   const file = inspect(folder, text, { model, options, name: "pair.html" });
   const trace = inspect(folder, text, { model, options });
-  assert.ok(trace.source.tokens.length >= 60 && trace.target.tokens.length >= 60, `${trace.source.tokens.length} and ${trace.target.tokens.length} tokens`);
+  assert.ok(
+    trace.source.tokens.length >= 60 && trace.target.tokens.length >= 60,
+    `${trace.source.tokens.length} and ${trace.target.tokens.length} tokens`,
+  );
   const size = statSync(file).size;
   const found = await browser(t);
   await (await open(found, "about:blank")).close();
@@ -26,7 +29,9 @@ test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, nothi
   const page = await open(found, pathToFileURL(file).href);
   await page.locator(".stage button.token").first().waitFor();
   const time = Date.now() - start;
-  t.diagnostic(`${size} bytes, ${trace.source.tokens.length} + ${trace.target.tokens.length} tokens, open in ${time} ms`);
+  t.diagnostic(
+    `${size} bytes, ${trace.source.tokens.length} + ${trace.target.tokens.length} tokens, open in ${time} ms`,
+  );
   assert.ok(size < 5e6, `${size} bytes`);
   assert.ok(time < 2000, `${time} ms`);
   for (const id of VIEWS) {

@@ -21,9 +21,13 @@ export async function open(found, address, { width = 1280, height = 900, colorSc
   const page = await context.newPage();
   page.faults = [];
   page.asked = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.faults.push(message.text()); });
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) page.faults.push(message.text());
+  });
   page.on("pageerror", (error) => page.faults.push(String(error.stack ?? error)));
-  page.on("requestfailed", (request) => { if (!request.failure().errorText.includes("ABORTED")) page.faults.push(`failed: ${request.url()}`); });
+  page.on("requestfailed", (request) => {
+    if (!request.failure().errorText.includes("ABORTED")) page.faults.push(`failed: ${request.url()}`);
+  });
   page.on("request", (request) => page.asked.push(request.url()));
   await page.goto(address);
   return page;
@@ -31,7 +35,9 @@ export async function open(found, address, { width = 1280, height = 900, colorSc
 
 /** Translates a sentence and waits for its trace. */
 export async function translate(page, text) {
-  await page.evaluate(() => { location.hash = "translate"; });
+  await page.evaluate(() => {
+    location.hash = "translate";
+  });
   const tokens = page.locator(".stage button.token");
   // The page begins with a sentence of its own. Whatever is asked next takes its tokens away at once.
   await tokens.first().waitFor();
@@ -42,7 +48,9 @@ export async function translate(page, text) {
 
 /** Shows a view. */
 export async function view(page, id) {
-  await page.evaluate((own) => { location.hash = own; }, id);
+  await page.evaluate((own) => {
+    location.hash = own;
+  }, id);
   await page.locator(`#view-${id.split("/")[0]}`).waitFor({ state: "visible" });
   await page.waitForTimeout(150);
 }

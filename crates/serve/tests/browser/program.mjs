@@ -22,7 +22,9 @@ export function scratch(test) {
 /** What `polyhead inspect` says about a sentence, translated into Turkish as the page does at first. */
 export function inspect(folder, text, { model = tinyModel, options = [], name = "trace.json" } = {}) {
   const path = join(folder, name);
-  execFileSync(program, ["inspect", "--model", model, "--to", "tur", "--out", path, ...options, text], { stdio: "pipe" });
+  execFileSync(program, ["inspect", "--model", model, "--to", "tur", "--out", path, ...options, text], {
+    stdio: "pipe",
+  });
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
 }
 
@@ -34,7 +36,9 @@ export async function explore(test, model = tinyModel) {
     child.stdout.once("data", (text) => done(String(text).trim()));
     child.once("exit", (code) => failed(new Error(`polyhead explore ended with ${code}`)));
     let said = "";
-    child.stderr.on("data", (text) => { said += text; });
+    child.stderr.on("data", (text) => {
+      said += text;
+    });
     child.once("error", (error) => failed(new Error(`${error.message} ${said}`)));
   });
 }

@@ -9,19 +9,36 @@ const [LAYERS, HEADS, WIDTH, INNER] = [6, 8, 512, 32];
 
 /** Writes it into a folder. */
 export function randomModel(folder) {
-  for (const name of readdirSync(tinyModel).filter((own) => /\.spm$|vocab|tokenizer|generation/.test(own))) copyFileSync(join(tinyModel, name), join(folder, name));
+  for (const name of readdirSync(tinyModel).filter((own) => /\.spm$|vocab|tokenizer|generation/.test(own)))
+    copyFileSync(join(tinyModel, name), join(folder, name));
   const config = JSON.parse(readFileSync(join(tinyModel, "config.json"), "utf8"));
-  const sizes = { d_model: WIDTH, encoder_layers: LAYERS, decoder_layers: LAYERS, encoder_attention_heads: HEADS, decoder_attention_heads: HEADS, encoder_ffn_dim: INNER, decoder_ffn_dim: INNER };
+  const sizes = {
+    d_model: WIDTH,
+    encoder_layers: LAYERS,
+    decoder_layers: LAYERS,
+    encoder_attention_heads: HEADS,
+    decoder_attention_heads: HEADS,
+    encoder_ffn_dim: INNER,
+    decoder_ffn_dim: INNER,
+  };
   writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...sizes }));
   const file = readFileSync(join(tinyModel, "model.safetensors"));
   const header = JSON.parse(file.subarray(8, 8 + Number(file.readBigUInt64LE(0))));
   delete header.__metadata__;
-  const wide = new Map([[config.d_model, WIDTH], [config.encoder_ffn_dim, INNER]]);
-  const arrays = Object.entries(header).filter(([name]) => !/layers\.[1-9]/.test(name)).flatMap(([name, { shape }]) => {
-    const own = shape.map((size) => wide.get(size) ?? size);
-    const names = name.includes("layers.0") ? Array.from({ length: LAYERS }, (_, layer) => name.replace("layers.0", `layers.${layer}`)) : [name];
-    return names.map((each) => [each, own]);
-  }).sort(([a], [b]) => (a < b ? -1 : 1));
+  const wide = new Map([
+    [config.d_model, WIDTH],
+    [config.encoder_ffn_dim, INNER],
+  ]);
+  const arrays = Object.entries(header)
+    .filter(([name]) => !/layers\.[1-9]/.test(name))
+    .flatMap(([name, { shape }]) => {
+      const own = shape.map((size) => wide.get(size) ?? size);
+      const names = name.includes("layers.0")
+        ? Array.from({ length: LAYERS }, (_, layer) => name.replace("layers.0", `layers.${layer}`))
+        : [name];
+      return names.map((each) => [each, own]);
+    })
+    .sort(([a], [b]) => (a < b ? -1 : 1));
   writeFileSync(join(folder, "model.safetensors"), safetensors(arrays));
 }
 

@@ -6,13 +6,17 @@ import { explore, inspect, scratch } from "./program.mjs";
 import { browser, open, shoot, translate, view } from "./page.mjs";
 import { pathToFileURL } from "node:url";
 
-const HOSTILE = "<script>window.hacked=1</script> <img src=x onerror=window.hacked=2> </script><!-- \u202Eabc\u202C \u200F e\u0301\u0301\u0301 ￼ ' \" & {{1}}";
+const HOSTILE =
+  "<script>window.hacked=1</script> <img src=x onerror=window.hacked=2> </script><!-- \u202Eabc\u202C \u200F e\u0301\u0301\u0301 ￼ ' \" & {{1}}";
 const VIEWS = ["translate", "heads", "model", "neurons", "heat-map", "beam", "intervene", "lessons/multi-head"];
 
 test("hostile text is shown and never executed", async (t) => {
   const found = await browser(t);
   const file = inspect(scratch(t), HOSTILE, { name: "hostile.html" });
-  for (const [address, isLive] of [[await explore(t), true], [pathToFileURL(file).href, false]]) {
+  for (const [address, isLive] of [
+    [await explore(t), true],
+    [pathToFileURL(file).href, false],
+  ]) {
     const page = await open(found, address);
     if (isLive) await translate(page, HOSTILE);
     for (const id of VIEWS.filter((own) => isLive || own !== "intervene")) {
@@ -56,7 +60,10 @@ test("a heat-map of 500 tokens scrolls without drawing what is not seen", async 
   assert.ok(canvas[0] * canvas[1] < 4e6, `${canvas}`);
   const start = Date.now();
   for (let turn = 0; turn < 10; turn += 1) {
-    await page.locator(".map-box").evaluate((box, place) => { box.scrollTo(place * 60, place * 60); return new Promise(requestAnimationFrame); }, turn);
+    await page.locator(".map-box").evaluate((box, place) => {
+      box.scrollTo(place * 60, place * 60);
+      return new Promise(requestAnimationFrame);
+    }, turn);
   }
   assert.ok(Date.now() - start < 5000, `${Date.now() - start} ms for ten frames`);
   await shoot(page, "heat-map-500");

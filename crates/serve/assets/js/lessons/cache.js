@@ -20,19 +20,56 @@ function build() {
     for (let step = 0; step < n; step += 1) {
       for (let token = 0; token <= step; token += 1) {
         const isNew = !cached.value || token === step;
-        cells.push(drawn("rect", { x: token * 10 + 0.6, y: step * 10 + 0.6, width: 8.8, height: 8.8, rx: 1.6, class: isNew ? "may" : "kept" }));
+        cells.push(
+          drawn("rect", {
+            x: token * 10 + 0.6,
+            y: step * 10 + 0.6,
+            width: 8.8,
+            height: 8.8,
+            rx: 1.6,
+            class: isNew ? "may" : "kept",
+          }),
+        );
       }
     }
     const all = (n * (n + 1)) / 2;
-    replace(figure, drawn("svg", { viewBox: `0 0 ${n * 10} ${n * 10}`, class: "mask", role: "img", "aria-label": "Steps down, tokens across" }, cells));
-    replace(told, "Keys and values computed: ", element("strong", { class: "number", id: "cache-count" }, grouped(cached.value ? n : all)), cached.value ? ` instead of ${grouped(all)}.` : ` of n (n + 1) / 2; with a cache ${grouped(n)}.`);
-    replace(memory, "The price is memory: 2 · N · n · d numbers, at n = 1,000 and four bytes each ", element("strong", { class: "number" }, bytesText(2 * layers.value * 1000 * width.value * 4)), " for every sentence.");
+    replace(
+      figure,
+      drawn(
+        "svg",
+        { viewBox: `0 0 ${n * 10} ${n * 10}`, class: "mask", role: "img", "aria-label": "Steps down, tokens across" },
+        cells,
+      ),
+    );
+    replace(
+      told,
+      "Keys and values computed: ",
+      element("strong", { class: "number", id: "cache-count" }, grouped(cached.value ? n : all)),
+      cached.value ? ` instead of ${grouped(all)}.` : ` of n (n + 1) / 2; with a cache ${grouped(n)}.`,
+    );
+    replace(
+      memory,
+      "The price is memory: 2 · N · n · d numbers, at n = 1,000 and four bytes each ",
+      element("strong", { class: "number" }, bytesText(2 * layers.value * 1000 * width.value * 4)),
+      " for every sentence.",
+    );
   }
   draw();
   return {
-    node: element("div", {},
-      element("p", {}, "Token t of a translation looks at the keys and values of all tokens before it. These never change, because nobody sees what comes later. So each step computes its own and keeps the rest: dark cells are computed, light ones kept. Rows are steps."),
-      element("div", { class: "knobs" }, length.node, cached.node), figure, told, element("div", { class: "knobs" }, layers.node, width.node), memory),
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "Token t of a translation looks at the keys and values of all tokens before it. These never change, because nobody sees what comes later. So each step computes its own and keeps the rest: dark cells are computed, light ones kept. Rows are steps.",
+      ),
+      element("div", { class: "knobs" }, length.node, cached.node),
+      figure,
+      told,
+      element("div", { class: "knobs" }, layers.node, width.node),
+      memory,
+    ),
     draw,
   };
 }

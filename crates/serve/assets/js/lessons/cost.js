@@ -21,18 +21,39 @@ function build() {
     const linear = 2 * n * 12 * d * d;
     const parameters = words.value * d + N * 12 * d * d;
     const row = (name, share, text) => [element("span", {}, name), bar(share, { text })];
-    replace(figure, row("scores and mixing, n²·d", scores / (scores + linear), large(scores)), row("matrices, n·d²", linear / (scores + linear), large(linear)));
+    replace(
+      figure,
+      row("scores and mixing, n²·d", scores / (scores + linear), large(scores)),
+      row("matrices, n·d²", linear / (scores + linear), large(linear)),
+    );
     figure.querySelectorAll(".number").forEach((own) => own.classList.add("wide"));
     const crossing = Math.round(6 * d);
-    replace(told, "Parameters |T|·d + 12·N·d² = ", element("strong", { class: "number", id: "cost-parameters" }, large(parameters)),
-      `. One head's weights of one layer are n² = ${grouped(n * n)} numbers, ${bytesText(4 * n * n)}. From n = 6·d = ${grouped(crossing)} on, attention itself costs more than all matrices.`);
+    replace(
+      told,
+      "Parameters |T|·d + 12·N·d² = ",
+      element("strong", { class: "number", id: "cost-parameters" }, large(parameters)),
+      `. One head's weights of one layer are n² = ${grouped(n * n)} numbers, ${bytesText(4 * n * n)}. From n = 6·d = ${grouped(crossing)} on, attention itself costs more than all matrices.`,
+    );
   }
   draw();
   return {
-    node: element("div", {},
-      element("p", {}, "Everyone looks at everyone, so twice the text is four times the work. Multiplications of one layer, by where they are spent:"),
-      element("div", { class: "knobs" }, length.node, width.node, layers.node, words.node), figure, told,
-      element("p", {}, "As set at first (|T| ≈ 100,000, d = 12,288, n = 32,768, N = 96) this is the lecture's large model: some 10¹¹ parameters. Windows, which look at neighbours only, make n² into n·w.")),
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "Everyone looks at everyone, so twice the text is four times the work. Multiplications of one layer, by where they are spent:",
+      ),
+      element("div", { class: "knobs" }, length.node, width.node, layers.node, words.node),
+      figure,
+      told,
+      element(
+        "p",
+        {},
+        "As set at first (|T| ≈ 100,000, d = 12,288, n = 32,768, N = 96) this is the lecture's large model: some 10¹¹ parameters. Windows, which look at neighbours only, make n² into n·w.",
+      ),
+    ),
     draw,
   };
 }

@@ -4,11 +4,19 @@ import { drawn, element, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { grouped } from "../format.js";
 
-const MASKS = [["full", "none"], ["causal", "causal"], ["padding", "padding"], ["window", "window"], ["dilated", "dilated"], ["global", "global + window"]];
+const MASKS = [
+  ["full", "none"],
+  ["causal", "causal"],
+  ["padding", "padding"],
+  ["window", "window"],
+  ["dilated", "dilated"],
+  ["global", "global + window"],
+];
 const ABOUT = {
   full: "Everyone sees everyone: an encoder's self-attention.",
   causal: "Nobody sees what comes later: a decoder writes from left to right, and all its steps are trained at once.",
-  padding: "Shorter sentences of a batch are filled up; nobody looks at the filling. Its own rows look at nothing and give zeros.",
+  padding:
+    "Shorter sentences of a batch are filled up; nobody looks at the filling. Its own rows look at nothing and give zeros.",
   window: "Everyone sees neighbours only: the cost grows with n, not with n².",
   dilated: "Every second neighbour: the same cost sees twice as far.",
   global: "The first token sees all and is seen by all; the others see their neighbours.",
@@ -33,17 +41,48 @@ function build() {
       for (let column = 0; column < n; column += 1) {
         const may = sees(row, column);
         pairs += may;
-        cells.push(drawn("rect", { x: column * 10 + 0.6, y: row * 10 + 0.6, width: 8.8, height: 8.8, rx: 1.6, class: may ? "may" : "may-not" }));
+        cells.push(
+          drawn("rect", {
+            x: column * 10 + 0.6,
+            y: row * 10 + 0.6,
+            width: 8.8,
+            height: 8.8,
+            rx: 1.6,
+            class: may ? "may" : "may-not",
+          }),
+        );
       }
     }
-    replace(figure, drawn("svg", { viewBox: `0 0 ${n * 10} ${n * 10}`, class: "mask", role: "img", "aria-label": `${pairs} of ${n * n} pairs` }, cells));
+    replace(
+      figure,
+      drawn(
+        "svg",
+        { viewBox: `0 0 ${n * 10} ${n * 10}`, class: "mask", role: "img", "aria-label": `${pairs} of ${n * n} pairs` },
+        cells,
+      ),
+    );
     text.textContent = ABOUT[kind.value];
-    replace(count, element("strong", { class: "number", id: "mask-pairs" }, grouped(pairs)), ` of ${grouped(n * n)} pairs are computed (${Math.round((100 * pairs) / (n * n))} %).`);
+    replace(
+      count,
+      element("strong", { class: "number", id: "mask-pairs" }, grouped(pairs)),
+      ` of ${grouped(n * n)} pairs are computed (${Math.round((100 * pairs) / (n * n))} %).`,
+    );
   }
   draw();
   return {
-    node: element("div", {}, element("p", {}, "A mask says who may look at whom, rows at columns. What may not be seen gets the score −∞, so softmax gives it nothing."),
-      element("div", { class: "knobs" }, kind.node, length.node, reach.node), text, figure, count),
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "A mask says who may look at whom, rows at columns. What may not be seen gets the score −∞, so softmax gives it nothing.",
+      ),
+      element("div", { class: "knobs" }, kind.node, length.node, reach.node),
+      text,
+      figure,
+      count,
+    ),
     draw,
   };
 }

@@ -6,7 +6,10 @@ import { bar, numberTable } from "../figures.js";
 import { fixed } from "../format.js";
 import { mix, softmax } from "../maths.js";
 
-const VALUES = [[1, 0, 2], [0, 3, 1]];
+const VALUES = [
+  [1, 0, 2],
+  [0, 3, 1],
+];
 
 export const scaledLesson = { id: "scaled", title: "Scores, scaled", build };
 
@@ -22,16 +25,49 @@ function build() {
     const scaled = scores.map((score) => score / Math.sqrt(size.value));
     const weights = softmax(scaled);
     const without = softmax(scores);
-    replace(steps, numberTable({ id: "scaled-steps", columns: ["score", "÷ √d", "softmax"], rows: ["word 1", "word 2"], data: scores.map((score, own) => [score, scaled[own], weights[own]]) }));
-    replace(shares, weights.map((weight, own) => [element("span", {}, formula(`weight of v_${own + 1}`)), bar(weight, { text: fixed(weight) })]),
-      element("span", {}, "output"), element("span", { class: "number" }, `${fixed(weights[0])} · [${VALUES[0].join(", ")}] + ${fixed(weights[1])} · [${VALUES[1].join(", ")}] = [${mix(weights, VALUES).map((x) => fixed(x)).join(", ")}]`));
+    replace(
+      steps,
+      numberTable({
+        id: "scaled-steps",
+        columns: ["score", "÷ √d", "softmax"],
+        rows: ["word 1", "word 2"],
+        data: scores.map((score, own) => [score, scaled[own], weights[own]]),
+      }),
+    );
+    replace(
+      shares,
+      weights.map((weight, own) => [
+        element("span", {}, formula(`weight of v_${own + 1}`)),
+        bar(weight, { text: fixed(weight) }),
+      ]),
+      element("span", {}, "output"),
+      element(
+        "span",
+        { class: "number" },
+        `${fixed(weights[0])} · [${VALUES[0].join(", ")}] + ${fixed(weights[1])} · [${VALUES[1].join(", ")}] = [${mix(
+          weights,
+          VALUES,
+        )
+          .map((x) => fixed(x))
+          .join(", ")}]`,
+      ),
+    );
     plain.textContent = `Without the division softmax would give ${fixed(without[0], 4)} and ${fixed(without[1], 4)}: one word would take everything, and nothing could be learned from the other.`;
   }
   draw();
   return {
-    node: element("div", {},
-      element("p", {}, "A query is compared with each key by a dot product. The more numbers the keys have, the larger these scores grow by chance, so they are divided by √d before softmax turns them into weights."),
-      element("div", { class: "knobs" }, first.node, second.node, size.node), element("div", { class: "panel" }, steps, shares), plain),
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "A query is compared with each key by a dot product. The more numbers the keys have, the larger these scores grow by chance, so they are divided by √d before softmax turns them into weights.",
+      ),
+      element("div", { class: "knobs" }, first.node, second.node, size.node),
+      element("div", { class: "panel" }, steps, shares),
+      plain,
+    ),
     draw,
   };
 }

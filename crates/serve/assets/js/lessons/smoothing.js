@@ -15,7 +15,11 @@ export const smoothingLesson = { id: "smoothing", title: "Six words and a loss",
 function build() {
   let logits = untrained();
   let steps = 0;
-  const smoothing = slider("Label smoothing ε", { min: 0, max: 0.4, step: 0.05, value: 0.1, show: (x) => fixed(x) }, draw);
+  const smoothing = slider(
+    "Label smoothing ε",
+    { min: 0, max: 0.4, step: 0.05, value: 0.1, show: (x) => fixed(x) },
+    draw,
+  );
   const targets = element("div");
   const outputs = element("div");
   const told = element("p", { class: "result", "aria-live": "polite" });
@@ -25,24 +29,82 @@ function build() {
     draw();
   };
   const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
-  const target = (place) => WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
+  const target = (place) =>
+    WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
   const rows = RIGHT.map((_, place) => String(place + 1));
   function draw() {
     const chances = logits.map((row) => softmax(row));
-    replace(targets, numberTable({ caption: "what is aimed at, position by position", rows, columns: WORDS, data: RIGHT.map((_, place) => target(place)), scale: 1.1 }));
-    replace(outputs, numberTable({ caption: "what the model says", rows, columns: WORDS, data: chances, scale: 1.1, id: "smoothing-outputs" }));
-    const loss = sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
-    const floor = sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
+    replace(
+      targets,
+      numberTable({
+        caption: "what is aimed at, position by position",
+        rows,
+        columns: WORDS,
+        data: RIGHT.map((_, place) => target(place)),
+        scale: 1.1,
+      }),
+    );
+    replace(
+      outputs,
+      numberTable({
+        caption: "what the model says",
+        rows,
+        columns: WORDS,
+        data: chances,
+        scale: 1.1,
+        id: "smoothing-outputs",
+      }),
+    );
+    const loss =
+      sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
+    const floor =
+      sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
     const best = chances.map((row) => WORDS[row.indexOf(Math.max(...row))]).join(" ");
-    replace(told, `After ${steps} steps the highest are “${best}”. Cross-entropy `, element("strong", { class: "number" }, fixed(loss, 3)), `, at best ${fixed(floor, 3)}.`);
+    replace(
+      told,
+      `After ${steps} steps the highest are “${best}”. Cross-entropy `,
+      element("strong", { class: "number" }, fixed(loss, 3)),
+      `, at best ${fixed(floor, 3)}.`,
+    );
   }
   draw();
   return {
-    node: element("div", {},
-      element("p", {}, "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Smoothing takes ε from the right word and spreads it over all, so that the model is never asked to be quite certain."),
-      element("div", { class: "knobs" }, smoothing.node, element("div", { class: "buttons" }, button("Train 10 steps", train(10), "primary"), button("The lecture's table", () => { logits = taught(); steps = 0; draw(); }), button("Start again", () => { logits = untrained(); steps = 0; draw(); }))),
-      element("div", { class: "panel side-by-side" }, targets, outputs), told,
-      element("p", {}, "The lecture's trained model says 0.93, 0.8, 0.99, 0.94 and 0.98 for the right words. With ε = 0.1 the best that can be said is 0.917: try how far training goes with and without.")),
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Smoothing takes ε from the right word and spreads it over all, so that the model is never asked to be quite certain.",
+      ),
+      element(
+        "div",
+        { class: "knobs" },
+        smoothing.node,
+        element(
+          "div",
+          { class: "buttons" },
+          button("Train 10 steps", train(10), "primary"),
+          button("The lecture's table", () => {
+            logits = taught();
+            steps = 0;
+            draw();
+          }),
+          button("Start again", () => {
+            logits = untrained();
+            steps = 0;
+            draw();
+          }),
+        ),
+      ),
+      element("div", { class: "panel side-by-side" }, targets, outputs),
+      told,
+      element(
+        "p",
+        {},
+        "The lecture's trained model says 0.93, 0.8, 0.99, 0.94 and 0.98 for the right words. With ε = 0.1 the best that can be said is 0.917: try how far training goes with and without.",
+      ),
+    ),
     draw,
   };
 }
@@ -59,5 +121,7 @@ function untrained() {
 }
 
 function taught() {
-  return RIGHT.map((right, place) => WORDS.map((_, id) => Math.log(id === right ? TAUGHT[place] : (1 - TAUGHT[place]) / (WORDS.length - 1))));
+  return RIGHT.map((right, place) =>
+    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[place] : (1 - TAUGHT[place]) / (WORDS.length - 1))),
+  );
 }

@@ -21,12 +21,30 @@ export const heatMapView = {
 
 function build(app) {
   const pick = picker(app, { withHead: true, withMean: true }, () => load());
-  const unit = choice("Show", [["tokens", "tokens"], ["words", "words"]], "tokens", () => load());
+  const unit = choice(
+    "Show",
+    [
+      ["tokens", "tokens"],
+      ["words", "words"],
+    ],
+    "tokens",
+    () => load(),
+  );
   const zoom = slider("Zoom", { min: SMALLEST, max: LARGEST, value: 26, show: (size) => `${size} px` }, () => resize());
   const told = element("p", { class: "told", "aria-live": "polite" });
   const canvas = element("canvas", { class: "map" });
   const spacer = element("div", { class: "spacer" });
-  const box = element("div", { class: "map-box", tabindex: "0", role: "application", "aria-label": "Heat-map of weights; arrow keys move, plus and minus zoom" }, canvas, spacer);
+  const box = element(
+    "div",
+    {
+      class: "map-box",
+      tabindex: "0",
+      role: "application",
+      "aria-label": "Heat-map of weights; arrow keys move, plus and minus zoom",
+    },
+    canvas,
+    spacer,
+  );
   const node = element("div", {}, pick.node, element("div", { class: "controls" }, unit.node, zoom.node), told, box);
   let shown = null;
   let cell = [0, 0];
@@ -41,14 +59,25 @@ function build(app) {
     const { trace, look } = app;
     const { kind, layer, head } = look;
     told.textContent = trace.has(kind, layer) ? told.textContent : "Fetching weights …";
-    const found = await trace.attention(kind, layer).catch((error) => { told.textContent = `${error.message}. ${error.hint ?? ""}`; });
+    const found = await trace.attention(kind, layer).catch((error) => {
+      told.textContent = `${error.message}. ${error.hint ?? ""}`;
+    });
     if (!found || app.trace !== trace || look.kind !== kind || look.layer !== layer || look.head !== head) return;
     const pieces = head === "mean" ? found.mean() : found.matrix(head);
     const byWords = unit.value === "words" && trace.json.source.words.length && trace.json.target.words.length;
     const matrix = byWords ? trace.byWords(kind, pieces) : pieces;
-    const [rows, columns] = byWords ? [trace.words(kind, "queries"), trace.words(kind, "keys")] : [trace.queries(kind), trace.keys(kind)];
-    const isNew = shown?.trace !== trace || shown.matrix.columns !== matrix.columns || shown.matrix.rows !== matrix.rows;
-    shown = { trace, matrix, most: matrix.largest(), rows: rows.map((token) => visible(token.label)), columns: columns.map((token) => visible(token.label)) };
+    const [rows, columns] = byWords
+      ? [trace.words(kind, "queries"), trace.words(kind, "keys")]
+      : [trace.queries(kind), trace.keys(kind)];
+    const isNew =
+      shown?.trace !== trace || shown.matrix.columns !== matrix.columns || shown.matrix.rows !== matrix.rows;
+    shown = {
+      trace,
+      matrix,
+      most: matrix.largest(),
+      rows: rows.map((token) => visible(token.label)),
+      columns: columns.map((token) => visible(token.label)),
+    };
     if (isNew) fit();
     cell = [Math.min(cell[0], matrix.rows - 1), Math.min(cell[1], matrix.columns - 1)];
     resize();
@@ -66,7 +95,8 @@ function build(app) {
   function margins() {
     const context = canvas.getContext("2d");
     context.font = font();
-    const longest = (labels) => Math.min(Math.max(...labels.slice(0, 600).map((label) => context.measureText(label).width), 24) + 14, 150);
+    const longest = (labels) =>
+      Math.min(Math.max(...labels.slice(0, 600).map((label) => context.measureText(label).width), 24) + 14, 150);
     const isLegible = zoom.value >= LEGIBLE;
     return { left: isLegible ? longest(shown.rows) : 12, top: isLegible ? longest(shown.columns) : 12 };
   }
@@ -89,7 +119,10 @@ function build(app) {
     const { matrix, most } = shown;
     const dark = isDark();
     const first = [Math.floor(box.scrollTop / size), Math.floor(box.scrollLeft / size)];
-    const last = [Math.min(matrix.rows, Math.ceil((box.scrollTop + height - top) / size)), Math.min(matrix.columns, Math.ceil((box.scrollLeft + width - left) / size))];
+    const last = [
+      Math.min(matrix.rows, Math.ceil((box.scrollTop + height - top) / size)),
+      Math.min(matrix.columns, Math.ceil((box.scrollLeft + width - left) / size)),
+    ];
     const gap = size > 12 ? 1 : 0;
     const x = (column) => left + column * size - box.scrollLeft;
     const y = (row) => top + row * size - box.scrollTop;
@@ -101,7 +134,13 @@ function build(app) {
       for (let column = first[1]; column < last[1]; column += 1) {
         context.fillStyle = `rgb(${ramp(matrix.at(row, column) / most, dark).join(" ")})`;
         context.fillRect(x(column), y(row), size - gap, size - gap);
-        if (size >= 36) number(context, matrix.at(row, column), [x(column) + size / 2, y(row) + size / 2], matrix.at(row, column) / most);
+        if (size >= 36)
+          number(
+            context,
+            matrix.at(row, column),
+            [x(column) + size / 2, y(row) + size / 2],
+            matrix.at(row, column) / most,
+          );
       }
     }
     context.strokeStyle = resolved("var(--warm)");
@@ -110,15 +149,24 @@ function build(app) {
     context.restore();
     if (size >= LEGIBLE) labels(context, { first, last, x, y, left, top, size, width, height });
     const [row, column] = cell;
-    replace(told, element("bdi", {}, shown.rows[row]), " looks at ", element("bdi", {}, shown.columns[column]), " with ",
-      element("strong", { class: "number" }, fixed(matrix.at(row, column), 4)), element("span", { class: "quiet" }, `  darkest ${fixed(most, 2)}`));
+    replace(
+      told,
+      element("bdi", {}, shown.rows[row]),
+      " looks at ",
+      element("bdi", {}, shown.columns[column]),
+      " with ",
+      element("strong", { class: "number" }, fixed(matrix.at(row, column), 4)),
+      element("span", { class: "quiet" }, `  darkest ${fixed(most, 2)}`),
+    );
   }
 
   function labels(context, { first, last, x, y, left, top, size, width, height }) {
     context.font = font();
     context.textBaseline = "middle";
     context.direction = "ltr";
-    const ink = (is) => { context.fillStyle = resolved(is ? "var(--ink)" : "var(--soft)"); };
+    const ink = (is) => {
+      context.fillStyle = resolved(is ? "var(--ink)" : "var(--soft)");
+    };
     context.save();
     context.beginPath();
     context.rect(0, top, left, height);
@@ -165,8 +213,10 @@ function build(app) {
     const [x, y] = [cell[1] * zoom.value, cell[0] * zoom.value];
     if (x < box.scrollLeft) box.scrollLeft = x;
     if (y < box.scrollTop) box.scrollTop = y;
-    if (x + zoom.value > box.scrollLeft + box.clientWidth - left) box.scrollLeft = x + zoom.value - box.clientWidth + left;
-    if (y + zoom.value > box.scrollTop + box.clientHeight - top) box.scrollTop = y + zoom.value - box.clientHeight + top;
+    if (x + zoom.value > box.scrollLeft + box.clientWidth - left)
+      box.scrollLeft = x + zoom.value - box.clientWidth + left;
+    if (y + zoom.value > box.scrollTop + box.clientHeight - top)
+      box.scrollTop = y + zoom.value - box.clientHeight + top;
     draw();
   }
 
@@ -183,16 +233,30 @@ function build(app) {
     const column = Math.floor((event.clientX - frame.left - left + box.scrollLeft) / zoom.value);
     const row = Math.floor((event.clientY - frame.top - top + box.scrollTop) / zoom.value);
     const isInside = row >= 0 && column >= 0 && row < shown.matrix.rows && column < shown.matrix.columns;
-    if (isInside && (row !== cell[0] || column !== cell[1])) { cell = [row, column]; draw(); }
+    if (isInside && (row !== cell[0] || column !== cell[1])) {
+      cell = [row, column];
+      draw();
+    }
   });
-  box.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return;
-    event.preventDefault();
-    zoomed(event.deltaY < 0 ? 2 : -2);
-  }, { passive: false });
+  box.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      zoomed(event.deltaY < 0 ? 2 : -2);
+    },
+    { passive: false },
+  );
   box.addEventListener("keydown", (event) => {
     const [row, column] = cell;
-    const moves = { ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], Home: [row, 0], End: [row, Infinity] };
+    const moves = {
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      Home: [row, 0],
+      End: [row, Infinity],
+    };
     if (moves[event.key]) move(...moves[event.key]);
     else if (event.key === "+" || event.key === "=") zoomed(2);
     else if (event.key === "-") zoomed(-2);

@@ -10,7 +10,8 @@ const SIDE = 72;
 export const modelView = {
   id: "model",
   title: "Model",
-  about: "Every head of every layer; rows look at columns. The number is its entropy in bits: 0 looks at one token, more looks widely. Choose one to enlarge it.",
+  about:
+    "Every head of every layer; rows look at columns. The number is its entropy in bits: 0 looks at one token, more looks widely. Choose one to enlarge it.",
   build,
 };
 
@@ -28,7 +29,10 @@ function build(app) {
       replace(node, element("div", { class: "empty" }, element("p", {}, text)));
       return;
     }
-    replace(node, KINDS.map(([kind, name]) => grid(trace, kind, name)));
+    replace(
+      node,
+      KINDS.map(([kind, name]) => grid(trace, kind, name)),
+    );
   }
 
   function grid(trace, kind, name) {
@@ -36,13 +40,42 @@ function build(app) {
     const rows = Array.from({ length: trace.layers(kind) }, (_, layer) => {
       const cells = heads.map((head) => thumbnail(kind, layer, head));
       fillRow(trace, kind, layer, cells);
-      return element("tr", {}, element("th", { scope: "row" }, `layer ${layer}`), cells.map((cell) => element("td", {}, cell.button)));
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, `layer ${layer}`),
+        cells.map((cell) => element("td", {}, cell.button)),
+      );
     });
-    const about = { encoder: "source looks at source", decoder: "translation looks at what is written", cross: "translation looks at source" }[kind];
-    return element("section", { class: "panel" }, element("h3", {}, name, element("span", { class: "quiet" }, ` ${about}`)),
-      element("div", { class: "scrolls" }, element("table", { class: "thumbs" },
-        element("thead", {}, element("tr", {}, element("td", {}), heads.map((head) => element("th", { scope: "col" }, `head ${head}`)))),
-        element("tbody", {}, rows))));
+    const about = {
+      encoder: "source looks at source",
+      decoder: "translation looks at what is written",
+      cross: "translation looks at source",
+    }[kind];
+    return element(
+      "section",
+      { class: "panel" },
+      element("h3", {}, name, element("span", { class: "quiet" }, ` ${about}`)),
+      element(
+        "div",
+        { class: "scrolls" },
+        element(
+          "table",
+          { class: "thumbs" },
+          element(
+            "thead",
+            {},
+            element(
+              "tr",
+              {},
+              element("td", {}),
+              heads.map((head) => element("th", { scope: "col" }, `head ${head}`)),
+            ),
+          ),
+          element("tbody", {}, rows),
+        ),
+      ),
+    );
   }
 
   function thumbnail(kind, layer, head) {
@@ -52,7 +85,12 @@ function build(app) {
       Object.assign(app.look, { kind, layer, head });
       location.hash = "heat-map";
     };
-    const button = element("button", { type: "button", class: "thumb", "aria-label": `${kind}, layer ${layer}, head ${head}`, onclick: open }, canvas, number);
+    const button = element(
+      "button",
+      { type: "button", class: "thumb", "aria-label": `${kind}, layer ${layer}, head ${head}`, onclick: open },
+      canvas,
+      number,
+    );
     return { button, canvas, number, head };
   }
 

@@ -14,13 +14,17 @@ import { visible } from "../tokens.js";
 export const neuronsView = {
   id: "neurons",
   title: "Neurons",
-  about: "A token's query meets every key: the products of their numbers are summed, divided by √d, and softmax makes weights of them. Blue is above zero, orange below.",
+  about:
+    "A token's query meets every key: the products of their numbers are summed, divided by √d, and softmax makes weights of them. Blue is above zero, orange below.",
   build,
 };
 
 function build(app) {
   const pick = picker(app, { withHead: true }, () => load());
-  const query = list("Token that looks", [], "0", () => { key = null; draw(); });
+  const query = list("Token that looks", [], "0", () => {
+    key = null;
+    draw();
+  });
   const detail = element("div", { class: "panel" });
   const all = element("div", { class: "panel scrolls" });
   const node = element("div", {}, pick.node, element("div", { class: "controls" }, query.node), detail, all);
@@ -40,16 +44,26 @@ function build(app) {
     const longest = Math.max(trace.queries(kind).length, trace.keys(kind).length);
     const limit = app.model.limits.neurons;
     asked?.abort();
-    if (longest > limit) return say(`The text has ${longest} tokens; neurons are shown up to ${limit} on each side. Take a part of it.`);
+    if (longest > limit)
+      return say(`The text has ${longest} tokens; neurons are shown up to ${limit} on each side. Take a part of it.`);
     asked = new AbortController();
     try {
-      const [vectors, heads] = await Promise.all([fetched(trace, kind, layer, head, asked.signal), trace.attention(kind, layer)]);
+      const [vectors, heads] = await Promise.all([
+        fetched(trace, kind, layer, head, asked.signal),
+        trace.attention(kind, layer),
+      ]);
       if (app.trace !== trace) return undefined;
-      if (!vectors) return say("Queries and keys are not in this file: it would have grown too large. polyhead explore shows them.");
+      if (!vectors)
+        return say(
+          "Queries and keys are not in this file: it would have grown too large. polyhead explore shows them.",
+        );
       shown = { trace, kind, ...vectors, weights: heads.matrix(head) };
       const tokens = trace.queries(kind);
       const place = Math.min(Number(query.value), tokens.length - 1);
-      query.options(tokens.map((token, own) => [String(own), `${own}: ${visible(token.label)}`]), String(Math.max(place, 0)));
+      query.options(
+        tokens.map((token, own) => [String(own), `${own}: ${visible(token.label)}`]),
+        String(Math.max(place, 0)),
+      );
       draw();
     } catch (error) {
       if (error.name !== "AbortError") say(`${error.message}. ${error.hint ?? ""}`);
@@ -60,13 +74,28 @@ function build(app) {
   async function fetched(trace, kind, layer, head, signal) {
     const ids = (tokens) => tokens.map((token) => token.id);
     const kept = app.isLive
-      ? await postNeurons({ source: ids(trace.source), target: ids(trace.target), kind, layer, head, intervention: trace.json.intervention }, signal)
+      ? await postNeurons(
+          {
+            source: ids(trace.source),
+            target: ids(trace.target),
+            kind,
+            layer,
+            head,
+            intervention: trace.json.intervention,
+          },
+          signal,
+        )
       : trace.json.vectors.find((own) => own.kind === kind && own.layer === layer);
     if (!kept) return null;
     const place = kept.heads.indexOf(head);
     const rows = (packed) => {
-      const { shape: [, length, width], data } = readArray(packed);
-      return Array.from({ length }, (_, row) => data.subarray((place * length + row) * width, (place * length + row + 1) * width));
+      const {
+        shape: [, length, width],
+        data,
+      } = readArray(packed);
+      return Array.from({ length }, (_, row) =>
+        data.subarray((place * length + row) * width, (place * length + row + 1) * width),
+      );
     };
     return { queries: rows(kept.query), keys: rows(kept.key) };
   }
@@ -92,14 +121,57 @@ function build(app) {
     const products = keys.map((k) => Array.from(q, (number, place) => number * k[place]));
     const most = Math.max(...products.flat().map(Math.abs));
     const width = q.length > 64 ? 2 : 3;
-    const rows = keys.map((k, own) => element("tr", { class: own === key ? "chosen" : "" },
-      element("th", { scope: "row" }, element("button", { type: "button", class: "token", "aria-pressed": String(own === key), onclick: () => { key = own; draw(); } }, element("bdi", {}, visible(trace.keys(kind)[own].label)))),
-      element("td", {}, strip(Array.from(k), largest, { width })), element("td", {}, strip(products[own], most, { width })),
-      element("td", { class: "number" }, fixed(sums[own], 2)), element("td", { class: "number" }, isSeen[own] ? fixed(scores[own], 2) : "masked"),
-      element("td", { class: "share" }, bar(shares[own], { text: fixed(shares[own], 3) }))));
-    replace(all, element("table", { class: "neurons" }, element("thead", {}, element("tr", {},
-      ["key", "k", "q × k", "q · k", "÷ √d", "softmax"].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, rows)),
-    isApart(shares, weights.row(row)) && element("p", { class: "quiet" }, "The model's own weights are others: positions or rounding add to its scores."));
+    const rows = keys.map((k, own) =>
+      element(
+        "tr",
+        { class: own === key ? "chosen" : "" },
+        element(
+          "th",
+          { scope: "row" },
+          element(
+            "button",
+            {
+              type: "button",
+              class: "token",
+              "aria-pressed": String(own === key),
+              onclick: () => {
+                key = own;
+                draw();
+              },
+            },
+            element("bdi", {}, visible(trace.keys(kind)[own].label)),
+          ),
+        ),
+        element("td", {}, strip(Array.from(k), largest, { width })),
+        element("td", {}, strip(products[own], most, { width })),
+        element("td", { class: "number" }, fixed(sums[own], 2)),
+        element("td", { class: "number" }, isSeen[own] ? fixed(scores[own], 2) : "masked"),
+        element("td", { class: "share" }, bar(shares[own], { text: fixed(shares[own], 3) })),
+      ),
+    );
+    replace(
+      all,
+      element(
+        "table",
+        { class: "neurons" },
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            ["key", "k", "q × k", "q · k", "÷ √d", "softmax"].map((name) => element("th", { scope: "col" }, name)),
+          ),
+        ),
+        element("tbody", {}, rows),
+      ),
+      isApart(shares, weights.row(row)) &&
+        element(
+          "p",
+          { class: "quiet" },
+          "The model's own weights are others: positions or rounding add to its scores.",
+        ),
+    );
   }
 
   function pair(q, own, { sum, score, share }) {
@@ -108,9 +180,25 @@ function build(app) {
     const product = Array.from(q, (number, place) => number * k[place]);
     const names = [visible(trace.queries(kind)[Number(query.value)].label), visible(trace.keys(kind)[own].label)];
     const largest = Math.max(...[...q, ...k].map(Math.abs));
-    replace(detail, element("h3", {}, element("bdi", {}, names[0]), " looks at ", element("bdi", {}, names[1])),
-      chart("q", Array.from(q), largest), chart("k", Array.from(k), largest), chart("q × k", product, Math.max(...product.map(Math.abs))),
-      element("p", { class: "equation" }, "q · k = ", strong(fixed(sum, 3)), "  ÷ √", String(q.length), " = ", strong(fixed(score, 3)), "  → softmax ", strong(fixed(share, 4), "pair-share")));
+    replace(
+      detail,
+      element("h3", {}, element("bdi", {}, names[0]), " looks at ", element("bdi", {}, names[1])),
+      chart("q", Array.from(q), largest),
+      chart("k", Array.from(k), largest),
+      chart("q × k", product, Math.max(...product.map(Math.abs))),
+      element(
+        "p",
+        { class: "equation" },
+        "q · k = ",
+        strong(fixed(sum, 3)),
+        "  ÷ √",
+        String(q.length),
+        " = ",
+        strong(fixed(score, 3)),
+        "  → softmax ",
+        strong(fixed(share, 4), "pair-share"),
+      ),
+    );
   }
   return { node, update };
 }
@@ -125,12 +213,34 @@ function chart(name, vector, largest) {
   const bars = vector.map((number, place) => {
     const size = largest > 0 ? (Math.abs(number) / largest) * (height / 2 - 1) : 0;
     const y = number >= 0 ? height / 2 - size : height / 2;
-    return drawn("rect", { x: place * 10 + 1, y, width: 8, height: Math.max(size, 0.5), fill: signed(Math.sign(number) * Math.max(Math.abs(number), largest * 0.45), largest) },
-      drawn("title", {}, `${place}: ${fixed(number, 3)}`));
+    return drawn(
+      "rect",
+      {
+        x: place * 10 + 1,
+        y,
+        width: 8,
+        height: Math.max(size, 0.5),
+        fill: signed(Math.sign(number) * Math.max(Math.abs(number), largest * 0.45), largest),
+      },
+      drawn("title", {}, `${place}: ${fixed(number, 3)}`),
+    );
   });
-  return element("div", { class: "vector" }, element("span", {}, name), drawn("svg", {
-    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}: ${vector.length} numbers`,
-  }, drawn("line", { x1: 0, x2: width, y1: height / 2, y2: height / 2, class: "axis" }), bars));
+  return element(
+    "div",
+    { class: "vector" },
+    element("span", {}, name),
+    drawn(
+      "svg",
+      {
+        viewBox: `0 0 ${width} ${height}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `${name}: ${vector.length} numbers`,
+      },
+      drawn("line", { x1: 0, x2: width, y1: height / 2, y2: height / 2, class: "axis" }),
+      bars,
+    ),
+  );
 }
 
 function isApart(shares, weights) {

@@ -6,7 +6,7 @@ import { shade } from "../colour.js";
 import { bar } from "../figures.js";
 import { fixed, percent } from "../format.js";
 import { curves, sized, whenResized } from "../lines.js";
-import { tokenRow, visible } from "../tokens.js";
+import { pieceLabels, tokenRow, visible } from "../tokens.js";
 
 export const translateView = {
   id: "translate",
@@ -21,13 +21,22 @@ function build(app) {
   const stage = element("div", { class: "stage" });
   const told = element("p", { class: "told quiet", "aria-live": "polite" });
   const choices = element("div", { class: "choices" });
-  const node = element("div", { class: "translate" }, element("div", { class: "controls" }, from.node), stage, told, choices);
+  const node = element(
+    "div",
+    { class: "translate" },
+    element("div", { class: "controls" }, from.node),
+    stage,
+    told,
+    choices,
+  );
   let shown = null;
   let place = 0;
 
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
-  app.on("ended", (error) => { if (error) update(app.trace); });
+  app.on("ended", (error) => {
+    if (error) update(app.trace);
+  });
 
   /** The translation while it is being written. */
   function grow(growth, request) {
@@ -35,8 +44,11 @@ function build(app) {
     replace(choices);
     told.textContent = "";
     const text = growth.text || " ";
-    replace(stage, side("Source", element("p", { class: "plain", dir: "auto" }, request.text)),
-      side("Translation", element("p", { class: "plain growing", dir: "auto" }, text)));
+    replace(
+      stage,
+      side("Source", element("p", { class: "plain", dir: "auto" }, request.text)),
+      side("Translation", element("p", { class: "plain growing", dir: "auto" }, text)),
+    );
   }
 
   function update(trace) {
@@ -48,10 +60,17 @@ function build(app) {
     const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
     const target = tokenRow("Tokens of the translation", trace.target, (token, own) => ({
       "aria-label": `${visible(token.label)}, ${percent(Math.exp(trace.json.steps[own].log_probability))}`,
-      onpointerenter: () => look(own), onfocus: () => look(own), onclick: () => choose(own),
+      onpointerenter: () => look(own),
+      onfocus: () => look(own),
+      onclick: () => choose(own),
     }));
     trace.json.steps.forEach((step, own) => sure(target.nodes[own], step));
-    replace(stage, side("Source", source.box), canvas, side("Translation", target.box));
+    replace(
+      stage,
+      side("Source", source.box),
+      canvas,
+      side("Translation", [target.box, element("p", { class: "plain whole", dir: "auto" }, trace.json.target.text)]),
+    );
     shown = { trace, source, target, weights: null };
     place = Math.min(place, trace.target.length - 1);
     replace(choices);
@@ -61,7 +80,10 @@ function build(app) {
   async function load() {
     const own = shown;
     if (!own) return;
-    const weights = from.value === "rollout" ? own.trace.rollout("cross") : (await own.trace.attention("cross", Number(from.value))).mean();
+    const weights =
+      from.value === "rollout"
+        ? own.trace.rollout("cross")
+        : (await own.trace.attention("cross", Number(from.value))).mean();
     if (shown !== own) return;
     own.weights = weights;
     look(place);
@@ -93,41 +115,73 @@ function build(app) {
     };
     const from_ = middle(shown.target.nodes[place], "above");
     const all = shown.source.nodes.map((token, key) => ({
-      from: from_, to: middle(token, "below"), weight: row[key] / most, colour: "var(--accent)",
+      from: from_,
+      to: middle(token, "below"),
+      weight: row[key] / most,
+      colour: "var(--accent)",
     }));
-    curves(context, all.filter((curve) => curve.weight > 0.03), "y");
+    curves(
+      context,
+      all.filter((curve) => curve.weight > 0.03),
+      "y",
+    );
   }
-  whenResized(stage, () => { if (shown?.weights) look(place); });
+  whenResized(stage, () => {
+    if (shown?.weights) look(place);
+  });
 
   /** What else could stand at a place. */
   function choose(own) {
     const { trace } = shown;
     const step = trace.json.steps[own];
     const token = trace.target[own];
-    const pick = (id) => app.run({ ...app.request, prefix: [...trace.target.slice(0, own).map((before) => before.id), id] });
-    const rows = step.alternatives.map((other) => {
+    const pick = (id) =>
+      app.run({ ...app.request, prefix: [...trace.target.slice(0, own).map((before) => before.id), id] });
+    const labels = pieceLabels([...step.alternatives, ...trace.target].map((other) => other.piece));
+    const rows = step.alternatives.map((other, rank) => {
       const probability = Math.exp(other.log_probability);
       const isOwn = other.id === token.id;
-      const name = element("bdi", { dir: "auto" }, visible(other.piece));
-      const button = element("button", { type: "button", class: "pick", disabled: isOwn || !app.isLive, onclick: () => pick(other.id) }, name);
-      return element("li", { class: isOwn ? "own" : "" }, button, bar(probability), isOwn && element("span", { class: "quiet" }, "written"));
+      const name = element("bdi", { dir: "auto" }, visible(labels[rank]));
+      const button = element(
+        "button",
+        { type: "button", class: "pick", disabled: isOwn || !app.isLive, onclick: () => pick(other.id) },
+        name,
+      );
+      return element(
+        "li",
+        { class: isOwn ? "own" : "" },
+        button,
+        bar(probability),
+        isOwn && element("span", { class: "quiet" }, "written"),
+      );
     });
-    const hint = app.isLive ? "Choose another, and the rest is decoded again from there." : "In polyhead explore, choosing another decodes the rest again.";
-    replace(choices, element("div", { class: "panel" },
-      element("h3", {}, "Position ", String(own + 1), ": what could stand here"), element("ol", { class: "alternatives" }, rows),
-      element("p", { class: "quiet" }, hint)));
+    const hint = app.isLive
+      ? "Choose another, and the rest is decoded again from there."
+      : "In polyhead explore, choosing another decodes the rest again.";
+    replace(
+      choices,
+      element(
+        "div",
+        { class: "panel" },
+        element("h3", {}, "Position ", String(own + 1), ": what could stand here"),
+        element("ol", { class: "alternatives" }, rows),
+        element("p", { class: "quiet" }, hint),
+      ),
+    );
   }
 
   return { node, update };
 }
 
 function side(title, content) {
-  return element("div", { class: "side" }, element("h3", {}, title), content);
+  return element("div", { class: "side" }, element("h3", {}, title), element("div", {}, content));
 }
 
 /** A line under a token, as long as it was sure. */
 function sure(token, step) {
   const probability = Math.exp(step.log_probability);
-  token.append(element("span", { class: "sure", style: { width: `${Math.round(probability * 100)}%` }, "aria-hidden": "true" }));
+  token.append(
+    element("span", { class: "sure", style: { width: `${Math.round(probability * 100)}%` }, "aria-hidden": "true" }),
+  );
   token.title = percent(probability);
 }
