@@ -61,6 +61,7 @@ assets![
     "js/keys.js",
     "js/lines.js",
     "js/main.js",
+    "js/map.js",
     "js/maths.js",
     "js/picker.js",
     "js/sentence.js",

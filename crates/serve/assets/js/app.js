@@ -21,9 +21,18 @@ export class App {
   /** Takes a trace in. */
   show(json) {
     this.trace = new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
+    this.lookAtWhatThereIs();
+    this.tell("trace", this.trace);
+  }
+
+  /** Keeps the place that is looked at, unless this trace does not have it. */
+  lookAtWhatThereIs() {
+    const [first] = this.trace.json.attention;
+    if (!this.isLive && first && !this.trace.has(this.look.kind, this.look.layer ?? this.trace.alignmentLayer)) {
+      Object.assign(this.look, { kind: first.kind, layer: first.layer, head: first.heads[0] });
+    }
     this.look.layer = Math.min(this.look.layer ?? this.trace.alignmentLayer, this.trace.layers(this.look.kind) - 1);
     this.look.head = Math.min(this.look.head, this.trace.headCount(this.look.kind) - 1);
-    this.tell("trace", this.trace);
   }
 
   /** Translates and looks: `{text, from, to, beam_size, prefix}`. A newer request ends an older one. */

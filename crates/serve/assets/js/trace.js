@@ -1,5 +1,6 @@
 // A trace as the views ask about it: tokens of rows and columns, weights of heads, words instead of pieces.
 
+import { Refused } from "./api.js";
 import { readArray } from "./arrays.js";
 
 export const KINDS = [
@@ -39,11 +40,12 @@ class Heads {
     this.data = data;
   }
 
-  /** One head's weights; none if it was not kept. */
+  /** One head's weights. */
   matrix(head) {
     const place = this.heads.indexOf(head);
+    if (place < 0) throw new Refused(`head ${head} is not in the file`, `it has ${this.heads.join(", ")}`);
     const size = this.rows * this.columns;
-    return place < 0 ? null : new Matrix(this.rows, this.columns, this.data.subarray(place * size, (place + 1) * size));
+    return new Matrix(this.rows, this.columns, this.data.subarray(place * size, (place + 1) * size));
   }
 
   /** The mean over some heads. */

@@ -97,8 +97,8 @@ impl Listening {
     /// If the system takes the port away.
     pub fn run(self) -> Result<()> {
         let Self { explorer, listener, address } = self;
-        // One thread for the network is plenty; models work on threads of their own.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build();
+        // This thread for the network is plenty; models work on threads of their own.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.map_err(Error::Server)?.block_on(async move {
             listener.set_nonblocking(true).map_err(Error::Server)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Server)?;

@@ -10,6 +10,21 @@ import { randomModel } from "./random_model.mjs";
 
 const VIEWS = ["translate", "heads", "model", "neurons", "heat-map", "beam", "lessons/lookup"];
 
+test("a file with one head opens every view", async (t) => {
+  const options = ["--kind", "encoder", "--layers", "1", "--heads", "1"];
+  const file = inspect(scratch(t), "The teacher reads a book today.", { options, name: "one.html" });
+  const page = await open(await browser(t), pathToFileURL(file).href);
+  for (const id of VIEWS) {
+    await view(page, id);
+    assert.ok((await page.locator("main").innerText()).length > 50, id);
+  }
+  await view(page, "heads");
+  assert.equal(await page.locator(".swatch").count(), 1);
+  await view(page, "translate");
+  assert.match(await page.locator(".translate .told").textContent(), /not in the file/);
+  assert.deepEqual(page.faults, []);
+});
+
 test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, nothing asked of the network", async (t) => {
   const model = scratch(t);
   randomModel(model);

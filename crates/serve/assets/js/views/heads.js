@@ -62,8 +62,11 @@ function build(app) {
     if (!trace) return;
     pick.refresh(trace);
     const { kind, layer } = app.look;
-    const found = await trace.attention(kind, layer);
-    if (app.trace !== trace || app.look.kind !== kind || app.look.layer !== layer) return;
+    const found = await trace.attention(kind, layer).catch((error) => {
+      note.textContent = `${error.message}. ${error.hint ?? ""}`;
+      replace(box);
+    });
+    if (!found || app.trace !== trace || app.look.kind !== kind || app.look.layer !== layer) return;
     heads = found;
     if (!on || on.length !== found.heads.length) on = found.heads.map(() => true);
     drawPalette();

@@ -172,11 +172,11 @@ function build(app) {
 
   async function run() {
     const { trace } = app;
-    const { text, from, to, beam_size: beamSize } = app.request;
+    const { text, from, to, beam_size: beamSize, prefix } = app.request;
     asked?.abort();
     asked = new AbortController();
     const intervention = request();
-    const base = { text, from, to, beam_size: beamSize, without_weights: true, intervention };
+    const base = { text, from, to, prefix, beam_size: beamSize, without_weights: true, intervention };
     try {
       const isPlain = intervention.heads.length + intervention.layers.length === 0;
       const [found, kept] = isPlain

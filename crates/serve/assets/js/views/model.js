@@ -98,9 +98,8 @@ function build(app) {
     const found = await trace.attention(kind, layer).catch(() => null);
     if (!found || app.trace !== trace) return;
     for (const cell of cells) {
-      const matrix = found.matrix(cell.head);
-      if (!matrix) continue;
-      paint(cell.canvas, matrix);
+      if (!found.heads.includes(cell.head)) continue;
+      paint(cell.canvas, found.matrix(cell.head));
       cell.number.textContent = fixed(found.entropy[found.heads.indexOf(cell.head)], 1);
     }
   }

@@ -86,7 +86,7 @@ function build(app) {
           signal,
         )
       : trace.json.vectors.find((own) => own.kind === kind && own.layer === layer);
-    if (!kept) return null;
+    if (!kept?.heads.includes(head)) return null;
     const place = kept.heads.indexOf(head);
     const rows = (packed) => {
       const {

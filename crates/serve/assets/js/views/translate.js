@@ -80,13 +80,17 @@ function build(app) {
   async function load() {
     const own = shown;
     if (!own) return;
-    const weights =
-      from.value === "rollout"
-        ? own.trace.rollout("cross")
-        : (await own.trace.attention("cross", Number(from.value))).mean();
-    if (shown !== own) return;
+    const weights = await weightsOf(own.trace).catch((error) => {
+      told.textContent = `${error.message}. ${error.hint ?? ""}`;
+    });
+    if (!weights || shown !== own) return;
     own.weights = weights;
     look(place);
+  }
+
+  async function weightsOf(trace) {
+    if (from.value === "rollout") return trace.rollout("cross");
+    return (await trace.attention("cross", Number(from.value))).mean();
   }
 
   function look(own) {
