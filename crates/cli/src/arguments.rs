@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Info(commands::info::Info),
     /// See how a model translates a sentence: attention, probabilities, search
     Inspect(Box<commands::inspect::Inspect>),
+    /// Open a page in the browser: attention as it happens, heads to switch off, lessons
+    Explore(commands::explore::Explore),
     /// Compare a model with what another program computed, layer by layer
     Parity(commands::parity::Parity),
     /// Bring a model of another program into our own form

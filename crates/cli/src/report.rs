@@ -48,6 +48,8 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_inspect::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else if let Some(error) = error.downcast_ref::<polyhead_serve::Error>() {
+        (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_train::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_models::Error>() {

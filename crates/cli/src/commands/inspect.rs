@@ -32,9 +32,10 @@ weights are those that the translation was made with, whichever search found it.
 --heads say otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the
 probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
 
-Files: .svg and .png are pictures of what would be shown; .json has everything (tokens, weights, probabilities, beam tree,
-rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`, each layers × heads ×
-queries × keys, of all layers and heads or of those named.";
+Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no
+server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights,
+probabilities, beam tree, rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`,
+each layers × heads × queries × keys, of all layers and heads or of those named.";
 
 /// The most numbers of weights that are kept: 1 GB.
 const MOST_NUMBERS: usize = 250_000_000;
@@ -76,7 +77,7 @@ pub(crate) struct Inspect {
     /// Most probable tokens told at each step
     #[arg(long, value_name = "N", default_value_t = 5)]
     alternatives: usize,
-    /// Files instead of the terminal: .svg, .png, .json, .npz, .safetensors
+    /// Files instead of the terminal: .svg, .png, .html, .json, .npz, .safetensors
     #[arg(long, value_name = "FILE")]
     out: Vec<PathBuf>,
     /// Keep queries, keys and values of the named layers and heads too, in .json
@@ -124,7 +125,7 @@ impl Inspect {
             ));
         }
         let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
-        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let engine = Engine::load(&folder, &LoadOptions::default())?;
         let config = engine.model().config();
         let selection = self.selection();
         selection.check(config)?;
@@ -136,7 +137,7 @@ impl Inspect {
             beam_size: self.beam,
             n_alternatives: self.alternatives,
             filter: self.kept(&engine, &selection)?,
-            vectors: if self.vectors { Kept::Yes } else { Kept::No },
+            vectors: if self.vectors || forms.contains(&Form::Html) { Kept::Yes } else { Kept::No },
             intervention,
             ..TraceOptions::default()
         };
@@ -149,7 +150,7 @@ impl Inspect {
             ));
         }
         for (path, form) in self.out.iter().zip(forms) {
-            form.write(path, &trace, &selection)?;
+            form.write(path, &trace, &selection, &crate::model_folder::file_name(&folder))?;
             note(&format!("wrote {}", path.display()));
         }
         if self.out.is_empty() {

@@ -7,6 +7,7 @@ pub(crate) mod detect;
 pub(crate) mod devices;
 pub(crate) mod draw;
 pub(crate) mod evaluate;
+pub(crate) mod explore;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod info;
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Inspect(inspect) => inspect.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
+        Command::Explore(explore) => explore.run(),
         Command::Export(export) => export.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),

@@ -35,7 +35,7 @@ fn files() -> Vec<(String, String)> {
             let fuzzed =
                 ["corpus", "artifacts", "coverage"].iter().any(|left| path == root.join("fuzz").join(left));
             // In a second working tree `.git` is a file. A link leads out of the repository, as to data that lie elsewhere.
-            let left = [".git", "target", "proptest-regressions"].contains(&name.as_str());
+            let left = [".git", "node_modules", "target", "proptest-regressions"].contains(&name.as_str());
             if fuzzed || left || path == root.join("runs") || path.is_symlink() {
                 continue;
             }

@@ -3,7 +3,7 @@
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The letters of `bytes`.
-pub(super) fn base64(bytes: impl ExactSizeIterator<Item = u8>) -> String {
+pub fn base64(bytes: impl ExactSizeIterator<Item = u8>) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     let (mut held, mut count) = (0_u32, 0);
     let mut push = |held: u32, letters: usize| {
@@ -25,7 +25,7 @@ pub(super) fn base64(bytes: impl ExactSizeIterator<Item = u8>) -> String {
 }
 
 /// f32 numbers, little-endian.
-pub(super) fn of_floats(numbers: &[f32]) -> String {
+pub fn of_floats(numbers: &[f32]) -> String {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     base64(bytes.into_iter())
 }

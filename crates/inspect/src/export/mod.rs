@@ -1,7 +1,7 @@
 //! A trace as a file: [`json()`] has all of it, [`npz()`] and [`safetensors()`] its weights as whole arrays.
 
 mod arrays;
-mod base64;
+pub mod base64;
 mod json;
 mod npz;
 mod safetensors;

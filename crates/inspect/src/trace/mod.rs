@@ -1,7 +1,7 @@
 //! The trace of one sentence: how a model translated it, or reads a translation that is given.
 //!
 //! 1. `observe.rs` is the pass that is looked at, `token.rs` what stands where in the texts.
-//! 2. `step.rs` are probabilities and alternatives, `tree.rs` what a beam search looked at.
+//! 2. `step.rs` are probabilities and alternatives, `tree.rs` what a beam search looked at, `watch.rs` tells how far it is.
 //!
 //! The text is one sentence for the model, as it is: nothing is split, and nothing is changed before or after.
 //!
@@ -18,11 +18,15 @@ mod observe;
 mod step;
 mod token;
 mod tree;
+mod watch;
 
 pub use observe::{Attention, Kept, ObserveOptions, Observed, observe};
 pub use step::{Alternative, Step};
 pub use token::{Side, Token};
 pub use tree::{Node, NodeFate, Tree};
+pub use watch::Watcher;
+
+use std::ops::ControlFlow;
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Kind, Site};
@@ -31,6 +35,7 @@ use polyhead_models::decode::greedy::greedy;
 use polyhead_models::transformer::{Decoding, TransformerConfig};
 use polyhead_translate::{Engine, Route, TranslateOptions};
 
+use self::watch::Watched;
 use crate::alignment::alignment;
 use crate::matrix::Matrix;
 use crate::rollout::{Rollout, rollout};
@@ -49,6 +54,8 @@ pub struct TraceOptions {
     pub to: Option<String>,
     /// A translation that is given; none, so the model searches for one.
     pub target: Option<String>,
+    /// Ids that a translation which is searched for begins with; none.
+    pub prefix: Vec<u32>,
     /// Hypotheses followed; as the model's folder says. 1 is greedy.
     pub beam_size: Option<usize>,
     /// Most tokens of the translation; as the model's folder says.
@@ -69,6 +76,7 @@ impl Default for TraceOptions {
             from: None,
             to: None,
             target: None,
+            prefix: Vec::new(),
             beam_size: None,
             max_length: None,
             n_alternatives: 5,
@@ -114,21 +122,37 @@ impl Trace {
     /// # Errors
     /// If the text is empty, or the options make no sense for this model.
     pub fn new(engine: &Engine, text: &str, options: &TraceOptions) -> Result<Self> {
+        Self::watched(engine, text, options, &|_| ControlFlow::Continue(()))
+    }
+
+    /// [`Self::new`], which tells `watcher` of the best translation so far at every step of the search.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`], and if the watcher ends the search.
+    pub fn watched(
+        engine: &Engine,
+        text: &str,
+        options: &TraceOptions,
+        watcher: Watcher<'_>,
+    ) -> Result<Self> {
         if text.trim().is_empty() {
             let message = "an empty text, expected a sentence".into();
             return Err(Error::Request { message, hint: "write it in quotes after the options".into() });
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
         let source = Side::new(text, encoding);
-        let search = engine.beam_options(&TranslateOptions {
+        let mut search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
             ..TranslateOptions::default()
         })?;
+        if !options.prefix.is_empty() {
+            search.decode.rules.prefixes = vec![options.prefix.clone()];
+        }
         let intervention = Some(&options.intervention).filter(|changed| !changed.is_empty());
         let (target, tree) = match &options.target {
             Some(given) => (Side::new(given, engine.encode_target(given)?), None),
-            None => searched(engine, &source.ids(), &search, intervention)?,
+            None => searched(engine, &source.ids(), &search, intervention, watcher)?,
         };
         if target.tokens.is_empty() {
             let message = "the model wrote no token, not even an end".into();
@@ -254,9 +278,11 @@ fn searched(
     source: &[u32],
     search: &BeamOptions,
     intervention: Option<&Intervention>,
+    watcher: Watcher<'_>,
 ) -> Result<(Side, Option<Tree>)> {
     let capture = Capture::off();
     let decoding = Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
+    let decoding = Watched { model: decoding, watcher };
     if search.beam_size == 1 {
         let found = greedy(&decoding, &[source], &search.decode)?.remove(0);
         return Ok((Side::written(engine, &found.ids)?, None));

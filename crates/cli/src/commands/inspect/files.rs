@@ -21,6 +21,7 @@ const MOST_IN_JSON: usize = 64_000_000;
 pub(super) enum Form {
     Picture(picture::Form),
     Json,
+    Html,
     Npz,
     Safetensors,
 }
@@ -33,17 +34,21 @@ impl Form {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         Ok(match extension.as_str() {
             "json" => Self::Json,
+            "html" | "htm" => Self::Html,
             "npz" => Self::Npz,
             "safetensors" => Self::Safetensors,
             _ => {
-                let known = ".svg, .png, .json, .npz or .safetensors";
+                let known = ".svg, .png, .html, .json, .npz or .safetensors";
                 let message = format!("--out: {}, expected a name that ends in {known}", path.display());
-                return Err(misuse(&message, ".svg is a picture, .json has everything"));
+                return Err(misuse(
+                    &message,
+                    ".svg is a picture, .html a page with everything, .json the same for programs",
+                ));
             }
         })
     }
 
-    pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection) -> Result<()> {
+    pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
             Self::Picture(form) => return form.save(path, &drawn(trace, selection)?),
@@ -62,6 +67,7 @@ impl Form {
                 }
                 export::json(trace, &filter).into_bytes()
             }
+            Self::Html => polyhead_serve::page(trace, &filter, model).into_bytes(),
             Self::Npz => export::npz(trace, &filter),
             Self::Safetensors => export::safetensors(trace, &filter),
         };

@@ -1,0 +1,70 @@
+// Small figures made of numbers: a bar for a share, a table whose cells are shaded, a strip for a vector.
+
+import { element } from "./dom.js";
+import { shade, signed } from "./colour.js";
+import { fixed, percent } from "./format.js";
+
+/** A bar for a share from 0 to 1, with the number beside it. */
+export function bar(share, { text = percent(share), colour } = {}) {
+  const fill = element("span", { class: "fill", style: { display: "block", width: `${Math.min(share, 1) * 100}%` } });
+  if (colour) fill.style.background = colour;
+  return element(
+    "span",
+    { class: "bar" },
+    element("span", { class: "track", "aria-hidden": "true" }, fill),
+    element("span", { class: "number" }, text),
+  );
+}
+
+/**
+ * A table of numbers. `data` are rows; `rows` and `columns` their names; `scale` is the number that is darkest, none for
+ * cells without shade; null cells say `–`.
+ */
+export function numberTable({ caption, rows, columns, data, scale, decimals = 2, id }) {
+  const cell = (number) => {
+    const td = element("td", {}, number === null ? "–" : fixed(number, decimals));
+    if (scale && number !== null) {
+      const { background, ink } = shade((0.8 * number) / scale);
+      Object.assign(td.style, { background, color: ink });
+    }
+    return td;
+  };
+  const head =
+    columns &&
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        rows && element("td", { class: "corner" }),
+        columns.map((name) => element("th", { scope: "col" }, name)),
+      ),
+    );
+  const body = data.map((numbers, place) =>
+    element("tr", {}, rows && element("th", { scope: "row" }, rows[place]), numbers.map(cell)),
+  );
+  const table = element(
+    "table",
+    { class: "numbers", id },
+    caption && element("caption", {}, caption),
+    head,
+    element("tbody", {}, body),
+  );
+  return element("div", { class: "scrolls" }, table);
+}
+
+/** A vector as a strip of cells, blue-green above zero and orange below. */
+export function strip(vector, largest, { height = 16, width = 4 } = {}) {
+  const canvas = element("canvas", { "aria-hidden": "true", class: "strip" });
+  canvas.width = vector.length;
+  canvas.height = 1;
+  canvas.style.height = `${height}px`;
+  canvas.style.width = width === "full" ? "100%" : `${vector.length * width}px`;
+  const context = canvas.getContext("2d");
+  vector.forEach((number, place) => {
+    context.fillStyle = signed(number, largest);
+    context.fillRect(place, 0, 1, 1);
+  });
+  return canvas;
+}

@@ -1,0 +1,110 @@
+// The frame of the page: masthead with tabs, one section for each view, and which of them is shown. The address after `#`
+// names the view, so that links and the back button work.
+
+import { drawn, element, replace } from "./dom.js";
+import { grouped } from "./format.js";
+import { arrowKeys, rove } from "./keys.js";
+import { themeSwitch } from "./theme.js";
+
+/** Builds the page from views `{ id, title, about, build }`; `sentence` stands above those that need a trace. */
+export function frame(app, views, sentence) {
+  const tabs = views.map((view) =>
+    element(
+      "button",
+      {
+        class: "tab",
+        role: "tab",
+        type: "button",
+        id: `tab-${view.id}`,
+        "aria-controls": `view-${view.id}`,
+        onclick: () => {
+          location.hash = view.id;
+        },
+      },
+      view.title,
+    ),
+  );
+  const bar = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, tabs);
+  arrowKeys(bar, () => tabs, { vertical: false, onMove: (tab) => tab.click() });
+  const panels = views.map((view) =>
+    element("section", {
+      class: "view",
+      id: `view-${view.id}`,
+      role: "tabpanel",
+      "aria-labelledby": `tab-${view.id}`,
+      tabindex: "-1",
+      hidden: true,
+    }),
+  );
+  const built = new Map();
+  let current = null;
+
+  function show() {
+    const [id, ...rest] = location.hash.slice(1).split("/");
+    const place = Math.max(
+      views.findIndex((view) => view.id === id),
+      0,
+    );
+    const view = views[place];
+    tabs.forEach((tab, own) => tab.setAttribute("aria-selected", String(own === place)));
+    rove(tabs, tabs[place]);
+    tabs[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+    panels.forEach((panel, own) => {
+      panel.hidden = own !== place;
+    });
+    if (sentence) sentence.hidden = view.hasNoSentence === true;
+    document.title = `${view.title} · Polyhead`;
+    current = view;
+    if (!built.has(view)) {
+      built.set(view, view.build(app));
+      const about = element("header", {}, element("h2", {}, view.title), element("p", {}, view.about));
+      replace(panels[place], about, built.get(view).node);
+    }
+    update(rest);
+  }
+  function update(rest = []) {
+    built.get(current)?.update?.(app.trace, rest);
+  }
+
+  const masthead = element(
+    "header",
+    { class: "masthead" },
+    element("div", { class: "brand" }, mark(), element("h1", {}, "Polyhead")),
+    bar,
+    themeSwitch(() => update()),
+  );
+  document.body.append(masthead, element("main", {}, sentence, panels), footer(app));
+  app.on("trace", () => update());
+  addEventListener("hashchange", show);
+  show();
+}
+
+function footer(app) {
+  const { name, parameters, encoder, decoder, d_model: width } = app.model;
+  const heads = encoder.n_heads === decoder.n_heads ? encoder.n_heads : `${encoder.n_heads} and ${decoder.n_heads}`;
+  const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${heads} heads, width ${width}`;
+  const count = parameters
+    ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters`
+    : "";
+  return element(
+    "footer",
+    { class: "footer" },
+    `Model ${name}: ${sizes}${count}. Everything here runs on this machine.`,
+  );
+}
+
+function mark() {
+  const line = (d, stroke) => drawn("path", { d, stroke });
+  return drawn(
+    "svg",
+    { viewBox: "0 0 32 32", "aria-hidden": "true" },
+    drawn("rect", { width: 32, height: 32, rx: 7, fill: "#0f4c63" }),
+    drawn(
+      "g",
+      { fill: "none", "stroke-width": 2.4, "stroke-linecap": "round" },
+      line("M8 9C16 9 16 23 24 23", "#f2b45c"),
+      line("M8 16C16 16 16 9 24 9", "#7fd1c4"),
+      line("M8 23C16 23 16 16 24 16", "#e7eef0"),
+    ),
+  );
+}

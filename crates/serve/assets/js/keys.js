@@ -1,0 +1,28 @@
+// Moving among things with the arrow keys: one of them can be reached with Tab, arrows, Home and End go on from there.
+
+/** Lets arrow keys move the focus among the nodes that `items()` gives. */
+export function arrowKeys(box, items, { onMove = () => {}, vertical = true } = {}) {
+  box.addEventListener("keydown", (event) => {
+    const nodes = items();
+    const place = nodes.indexOf(document.activeElement);
+    if (place < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+    const next = target(event.key, place, nodes.length, vertical);
+    if (next === null) return;
+    event.preventDefault();
+    rove(nodes, nodes[next]);
+    nodes[next].focus();
+    onMove(nodes[next], next);
+  });
+}
+
+/** Makes one node the one that Tab reaches. */
+export function rove(nodes, chosen) {
+  nodes.forEach((node) => node.setAttribute("tabindex", node === chosen ? "0" : "-1"));
+}
+
+function target(key, place, length, vertical) {
+  const moves = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: length - 1 };
+  if (vertical) Object.assign(moves, { ArrowDown: place + 1, ArrowUp: place - 1 });
+  if (!(key in moves)) return null;
+  return (moves[key] + length) % length;
+}

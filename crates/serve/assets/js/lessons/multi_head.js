@@ -1,0 +1,99 @@
+// Lesson: two heads on the string A A B A see two things at once; with a model, the heads of the sentence at hand.
+
+import { element, replace } from "../dom.js";
+import { slider, tick } from "../controls.js";
+import { numberTable } from "../figures.js";
+import { headVariable } from "../colour.js";
+import { matmul, softmax } from "../maths.js";
+
+const LETTERS = [..."AABA"];
+const E = LETTERS.map((letter) => (letter === "A" ? [1, 0] : [0, 1]));
+
+export const multiHeadLesson = { id: "multi-head", title: "Several heads", build };
+
+function build(app) {
+  const first = tick("Head 0: letters like me", true, draw);
+  const second = tick("Head 1: the letter before me", true, draw);
+  const count = slider(
+    "Heads of a layer of width 512",
+    { min: 0, max: 5, value: 3, show: (x) => String(2 ** x) },
+    draw,
+  );
+  const figure = element("div", { class: "panel side-by-side" });
+  const cost = element("p");
+  const live = element("p");
+  function draw() {
+    const same = E.map((row) => softmax(E.map((other) => 10 * (row[0] * other[0] + row[1] * other[1]))));
+    const before = LETTERS.map((_, row) =>
+      softmax(LETTERS.map((_letter, column) => (column === Math.max(row - 1, 0) ? 10 : 0))),
+    );
+    const heads = [
+      [first, same],
+      [second, before],
+    ]
+      .filter(([box]) => box.value)
+      .map(([, weights]) => weights);
+    const outputs = heads.map((weights) => matmul(weights, E));
+    const joined = LETTERS.map((_, row) => outputs.flatMap((output) => output[row]));
+    const names = [first.value && "head 0", second.value && "head 1"].filter(Boolean);
+    replace(
+      figure,
+      heads.map((data, own) =>
+        numberTable({ caption: `weights of ${names[own]}`, rows: LETTERS, columns: LETTERS, data, scale: 1 }),
+      ),
+      heads.length
+        ? numberTable({
+            caption: "what they found, side by side",
+            rows: LETTERS,
+            columns: names.flatMap((name) => [name, ""]),
+            data: joined,
+            decimals: 1,
+          })
+        : element("p", { class: "quiet" }, "Without a head nothing is found."),
+    );
+    const n = 2 ** count.value;
+    replace(
+      cost,
+      `A layer of width 512 with ${n} ${n === 1 ? "head" : "heads"} gives each ${512 / n} numbers. Its four matrices have 4 · 512² = 1,048,576 parameters however many heads there are: heads cost nothing, they divide.`,
+    );
+    replace(
+      live,
+      app.trace
+        ? [
+            "Real heads: ",
+            element(
+              "a",
+              { href: "#heads" },
+              `${app.trace.headCount("cross")} of them on “${app.trace.json.source.text}”`,
+            ),
+            ".",
+          ]
+        : null,
+    );
+  }
+  draw();
+  const chip = (head, text) => element("span", { class: "chip", style: { "--own": headVariable(head) } }, text);
+  return {
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "One softmax can look for one thing. ",
+        chip(0, "Head 0"),
+        " compares letters, ",
+        chip(1, "head 1"),
+        " compares positions; their findings are put side by side, and a last matrix W",
+        element("sub", {}, "O"),
+        " mixes them.",
+      ),
+      element("div", { class: "knobs" }, first.node, second.node),
+      figure,
+      element("div", { class: "knobs" }, count.node),
+      cost,
+      live,
+    ),
+    draw,
+  };
+}

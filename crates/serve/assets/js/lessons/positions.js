@@ -1,0 +1,101 @@
+// Lesson: sinusoidal positions: a picture, one row as numbers, and how alike two positions are.
+
+import { drawn, element, replace } from "../dom.js";
+import { choice, slider } from "../controls.js";
+import { signed } from "../colour.js";
+import { fixed } from "../format.js";
+import { dot, sinusoid } from "../maths.js";
+
+const [LENGTH, SIZE] = [60, 64];
+
+export const positionsLesson = { id: "positions", title: "Where a word stands", build };
+
+function build() {
+  const layout = choice(
+    "Sines and cosines",
+    [
+      ["interleaved", "interleaved"],
+      ["concatenated", "concatenated"],
+      ["tensor2tensor", "as in Tensor2Tensor"],
+    ],
+    "interleaved",
+    draw,
+  );
+  const place = slider("Position i", { min: 0, max: LENGTH - 1, value: 7 }, draw);
+  const canvas = element("canvas", {
+    class: "positions",
+    width: SIZE,
+    height: LENGTH,
+    role: "img",
+    "aria-label": "Positions down, numbers of the vector across",
+  });
+  const mark = element("span", { class: "position-mark", "aria-hidden": "true" });
+  const row = element("p", { class: "number" });
+  const curve = element("div");
+  function draw() {
+    const context = canvas.getContext("2d");
+    const rows = Array.from({ length: LENGTH }, (_, i) =>
+      Array.from({ length: SIZE }, (_number, j) => sinusoid(i, j, SIZE, layout.value)),
+    );
+    rows.forEach((numbers, i) =>
+      numbers.forEach((number, j) => {
+        context.fillStyle = signed(number, 1);
+        context.fillRect(j, i, 1, 1);
+      }),
+    );
+    mark.style.top = `${(100 * (place.value + 0.5)) / LENGTH}%`;
+    const own = rows[place.value];
+    row.textContent = `position ${place.value}: [${own
+      .slice(0, 6)
+      .map((x) => fixed(x, 3))
+      .join(", ")}, …]`;
+    replace(
+      curve,
+      likeness(
+        rows.map((other) => dot(own, other) / (SIZE / 2)),
+        place.value,
+      ),
+    );
+  }
+  draw();
+  const exponent = element("sup", {}, "2j/d");
+  return {
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "Attention sees a set, not a sequence: order has to be added. Position i gets the vector of sin(i / 10000",
+        exponent,
+        ") and cos(i / 10000",
+        exponent.cloneNode(true),
+        "), fast waves first, slow ones last. Lectures and programs order them differently; models must be read as they were trained.",
+      ),
+      element("div", { class: "knobs" }, layout.node, place.node),
+      element("div", { class: "panel" }, element("div", { class: "marked" }, canvas, mark), row),
+      element(
+        "p",
+        {},
+        "How alike this position is to every other (dot product, 1 for itself): neighbours are alike, and how alike depends on the distance alone.",
+      ),
+      element("div", { class: "panel" }, curve),
+    ),
+    draw,
+  };
+}
+
+function likeness(numbers, own) {
+  const [width, height] = [600, 120];
+  const x = (place) => (place / (numbers.length - 1)) * width;
+  const y = (number) => height - 8 - Math.max(number, -0.1) * (height - 24) * 0.95;
+  const path = numbers
+    .map((number, place) => `${place ? "L" : "M"}${x(place).toFixed(1)} ${y(number).toFixed(1)}`)
+    .join("");
+  return drawn(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img", "aria-label": "Likeness of positions" },
+    drawn("line", { x1: x(own), x2: x(own), y1: 0, y2: height, class: "mark" }),
+    drawn("path", { d: path, class: "line" }),
+  );
+}

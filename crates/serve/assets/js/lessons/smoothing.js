@@ -1,0 +1,127 @@
+// Lesson: the six-word vocabulary. One distribution a position, cross-entropy, label smoothing, and training by hand.
+
+import { element, replace } from "../dom.js";
+import { slider } from "../controls.js";
+import { numberTable } from "../figures.js";
+import { fixed } from "../format.js";
+import { softmax, sum } from "../maths.js";
+
+const WORDS = ["a", "am", "I", "thanks", "student", "<eos>"];
+const RIGHT = [2, 1, 0, 4, 5];
+const TAUGHT = [0.93, 0.8, 0.99, 0.94, 0.98];
+
+export const smoothingLesson = { id: "smoothing", title: "Six words and a loss", build };
+
+function build() {
+  let logits = untrained();
+  let steps = 0;
+  const smoothing = slider(
+    "Label smoothing ε",
+    { min: 0, max: 0.4, step: 0.05, value: 0.1, show: (x) => fixed(x) },
+    draw,
+  );
+  const targets = element("div");
+  const outputs = element("div");
+  const told = element("p", { class: "result", "aria-live": "polite" });
+  const train = (count) => () => {
+    for (let step = 0; step < count; step += 1) logits = logits.map((row, place) => learned(row, target(place)));
+    steps += count;
+    draw();
+  };
+  const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
+  const target = (place) =>
+    WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
+  const rows = RIGHT.map((_, place) => String(place + 1));
+  function draw() {
+    const chances = logits.map((row) => softmax(row));
+    replace(
+      targets,
+      numberTable({
+        caption: "what is aimed at, position by position",
+        rows,
+        columns: WORDS,
+        data: RIGHT.map((_, place) => target(place)),
+        scale: 1.1,
+      }),
+    );
+    replace(
+      outputs,
+      numberTable({
+        caption: "what the model says",
+        rows,
+        columns: WORDS,
+        data: chances,
+        scale: 1.1,
+        id: "smoothing-outputs",
+      }),
+    );
+    const loss =
+      sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
+    const floor =
+      sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
+    const best = chances.map((row) => WORDS[row.indexOf(Math.max(...row))]).join(" ");
+    replace(
+      told,
+      `After ${steps} steps the highest are “${best}”. Cross-entropy `,
+      element("strong", { class: "number" }, fixed(loss, 3)),
+      `, at best ${fixed(floor, 3)}.`,
+    );
+  }
+  draw();
+  return {
+    node: element(
+      "div",
+      {},
+      element(
+        "p",
+        {},
+        "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Smoothing takes ε from the right word and spreads it over all, so that the model is never asked to be quite certain.",
+      ),
+      element(
+        "div",
+        { class: "knobs" },
+        smoothing.node,
+        element(
+          "div",
+          { class: "buttons" },
+          button("Train 10 steps", train(10), "primary"),
+          button("The lecture's table", () => {
+            logits = taught();
+            steps = 0;
+            draw();
+          }),
+          button("Start again", () => {
+            logits = untrained();
+            steps = 0;
+            draw();
+          }),
+        ),
+      ),
+      element("div", { class: "panel side-by-side" }, targets, outputs),
+      told,
+      element(
+        "p",
+        {},
+        "The lecture's trained model says 0.93, 0.8, 0.99, 0.94 and 0.98 for the right words. With ε = 0.1 the best that can be said is 0.917: try how far training goes with and without.",
+      ),
+    ),
+    draw,
+  };
+}
+
+/** One step of gradient descent: the gradient of the loss to the logits is softmax − target. */
+function learned(row, target) {
+  const chances = softmax(row);
+  return row.map((logit, id) => logit - 1.0 * (chances[id] - target[id]));
+}
+
+/** Some beginning that knows nothing, the same each time. */
+function untrained() {
+  return RIGHT.map((_, place) => WORDS.map((_word, id) => Math.sin(3 * place + 5 * id) * 0.6));
+}
+
+function taught() {
+  return RIGHT.map((right, place) =>
+    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[place] : (1 - TAUGHT[place]) / (WORDS.length - 1))),
+  );
+}

@@ -1,0 +1,134 @@
+// The bar with the sentence: text, language, beam size, and a line that says what is going on.
+
+import { element, replace } from "./dom.js";
+import { list, slider } from "./controls.js";
+import { languageName } from "./format.js";
+
+const EXAMPLES = [
+  ["The cat ate the mouse.", "cat and mouse"],
+  ["I bank only at my local bank.", "two banks"],
+  ["The animal didn't cross the street because it was too tired.", "what is it?"],
+];
+
+/** The bar; it asks `app` to run and shows what comes of it. */
+export function sentenceBar(app) {
+  const { sources, languages, beam_size: beamSize, limits } = app.model;
+  const text = element("textarea", {
+    rows: 1,
+    maxlength: limits.text,
+    "aria-label": "Sentence",
+    placeholder: "A sentence to translate",
+    spellcheck: "false",
+    dir: "auto",
+  });
+  const button = element("button", { class: "primary", type: "submit" }, "Translate");
+  const from = sources.length > 1 ? list("From", named(sources, true), "", send) : null;
+  const to = languages.length
+    ? list("Into", named(languages, from !== null), from ? "" : preferred(languages), send)
+    : null;
+  const beam = slider(
+    "Beam size",
+    { min: 1, max: 10, value: Math.min(beamSize, 10), show: (n) => (n === 1 ? "1 (greedy)" : n) },
+    later(send),
+  );
+  const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
+  const example = ([sentence, name]) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: "example",
+        onclick: () => {
+          text.value = sentence;
+          send();
+        },
+      },
+      name,
+    );
+  const node = element(
+    "form",
+    {
+      class: "sentence",
+      onsubmit: (event) => {
+        event.preventDefault();
+        send();
+      },
+    },
+    text,
+    element("div", { class: "go" }, button),
+    element(
+      "div",
+      { class: "settings" },
+      from?.node,
+      to?.node,
+      beam.node,
+      element("div", { class: "examples" }, EXAMPLES.map(example)),
+    ),
+  );
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    }
+  });
+  function send() {
+    if (text.value.trim())
+      app.run({
+        text: text.value,
+        from: from?.value || null,
+        to: to?.value || null,
+        beam_size: beam.value,
+        prefix: [],
+      });
+  }
+  const say = (said, isBad = false) => {
+    status.classList.toggle("bad", isBad);
+    replace(status, said);
+  };
+  app.on("started", (request) => {
+    text.value = request.text;
+    say("Translating …");
+  });
+  app.on("growth", (growth) => say(`${growth.tokens} tokens …`));
+  app.on("ended", (error) => {
+    if (!error) say(summary(app));
+    else say([`${error.message}. `, element("span", { class: "hint" }, error.hint)], true);
+  });
+  return {
+    node: element("section", { "aria-label": "Sentence" }, node, status),
+    start: (sentence) => {
+      text.value = sentence;
+      send();
+    },
+  };
+}
+
+function summary({ trace, model }) {
+  const { route } = trace.json;
+  const way = route
+    ? `${languageName(route.from)}${route.guessed ? " (guessed)" : ""} into ${languageName(route.to)}, `
+    : "";
+  const sizes = `${way}${trace.source.length} source and ${trace.target.length} target tokens`;
+  const isLong = Math.max(trace.source.length, trace.target.length) > model.limits.neurons;
+  return isLong
+    ? `${sizes}. Long text: weights are fetched as you look; Neurons shows up to ${model.limits.neurons} tokens a side.`
+    : `${sizes}.`;
+}
+
+/** Languages to choose from; a model that says what it was trained on can also choose by itself. */
+function named(codes, isAutomatic) {
+  return [...(isAutomatic ? [["", "automatic"]] : []), ...codes.map((code) => [code, languageName(code)])];
+}
+
+/** The language that the examples are best with: Turkish, as in the lectures, else the first that is not English. */
+function preferred(languages) {
+  return languages.find((code) => /^tu?r/.test(code)) ?? languages.find((code) => !/^en/.test(code)) ?? languages[0];
+}
+
+function later(work) {
+  let waiting = 0;
+  return () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(work, 250);
+  };
+}

@@ -1,0 +1,161 @@
+// A trace as the views ask about it: tokens of rows and columns, weights of heads, words instead of pieces.
+
+import { Refused } from "./api.js";
+import { readArray } from "./arrays.js";
+
+export const KINDS = [
+  ["encoder", "Encoder"],
+  ["decoder", "Decoder"],
+  ["cross", "Cross"],
+];
+
+/** Weights in rows. */
+export class Matrix {
+  constructor(rows, columns, data) {
+    Object.assign(this, { rows, columns, data });
+  }
+
+  row(place) {
+    return this.data.subarray(place * this.columns, (place + 1) * this.columns);
+  }
+
+  at(row, column) {
+    return this.data[row * this.columns + column];
+  }
+
+  /** The largest weight, at least a little above 0. */
+  largest() {
+    let most = 1e-9;
+    for (const weight of this.data) if (weight > most) most = weight;
+    return most;
+  }
+}
+
+/** All kept heads of one attention. */
+class Heads {
+  constructor(packed) {
+    const { shape, data } = readArray(packed.weights);
+    Object.assign(this, { kind: packed.kind, layer: packed.layer, heads: packed.heads, entropy: packed.entropy });
+    [, this.rows, this.columns] = shape;
+    this.data = data;
+  }
+
+  /** One head's weights. */
+  matrix(head) {
+    const place = this.heads.indexOf(head);
+    if (place < 0) throw new Refused(`head ${head} is not in the file`, `it has ${this.heads.join(", ")}`);
+    const size = this.rows * this.columns;
+    return new Matrix(this.rows, this.columns, this.data.subarray(place * size, (place + 1) * size));
+  }
+
+  /** The mean over some heads. */
+  mean(heads = this.heads) {
+    const sum = new Float32Array(this.rows * this.columns);
+    for (const head of heads) {
+      const { data } = this.matrix(head);
+      for (let place = 0; place < sum.length; place += 1) sum[place] += data[place] / heads.length;
+    }
+    return new Matrix(this.rows, this.columns, sum);
+  }
+}
+
+export class Trace {
+  /** `missing(trace, kind, layer)` fetches an attention that was left out because the text is long. */
+  constructor(json, missing) {
+    this.json = json;
+    this.missing = missing;
+    this.source = json.source.tokens;
+    this.target = json.target.tokens;
+    this.read = [json.start, ...json.target.tokens.slice(0, -1)];
+    this.kept = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
+  }
+
+  /** Layers of a kind of attention. */
+  layers(kind) {
+    return this.stack(kind).n_layers;
+  }
+
+  headCount(kind) {
+    return this.stack(kind).n_heads;
+  }
+
+  stack(kind) {
+    return this.json.model[kind === "encoder" ? "encoder" : "decoder"];
+  }
+
+  /** The tokens that look. */
+  queries(kind) {
+    return kind === "encoder" ? this.source : this.target;
+  }
+
+  /** The tokens that are looked at. */
+  keys(kind) {
+    return { encoder: this.source, decoder: this.read, cross: this.source }[kind];
+  }
+
+  has(kind, layer) {
+    return this.kept.has(`${kind} ${layer}`);
+  }
+
+  /** The heads of an attention, fetched where the trace lacks them. */
+  async attention(kind, layer) {
+    const name = `${kind} ${layer}`;
+    let found = this.kept.get(name);
+    if (found === undefined) {
+      found = this.missing(this, kind, layer).catch((error) => {
+        this.kept.delete(name);
+        throw error;
+      });
+      this.kept.set(name, found);
+    }
+    found = await found;
+    if (!(found instanceof Heads)) found = new Heads(found);
+    this.kept.set(name, found);
+    return found;
+  }
+
+  /** The layer whose cross-attention alignments are read from. */
+  get alignmentLayer() {
+    return Math.max(this.json.model.decoder.n_layers - 2, 0);
+  }
+
+  /** A rollout as a matrix, if it was computed. */
+  rollout(kind) {
+    const packed = this.json.rollout?.[kind];
+    if (!packed) return null;
+    const { shape, data } = readArray(packed);
+    return new Matrix(shape[0], shape[1], data);
+  }
+
+  /** Weights between words: the mean over the pieces that look, the sum over those that are looked at. */
+  byWords(kind, pieces) {
+    const rows = grouping(this.queries(kind));
+    const columns = grouping(this.keys(kind));
+    const data = new Float32Array(rows.count * columns.count);
+    for (let row = 0; row < pieces.rows; row += 1) {
+      if (rows.of[row] === null) continue;
+      for (let column = 0; column < pieces.columns; column += 1) {
+        if (columns.of[column] === null) continue;
+        data[rows.of[row] * columns.count + columns.of[column]] += pieces.at(row, column) / rows.sizes[rows.of[row]];
+      }
+    }
+    return new Matrix(rows.count, columns.count, data);
+  }
+
+  /** The words of the tokens that look, or that are looked at. */
+  words(kind, side) {
+    const isSource = kind === "encoder" || (kind === "cross" && side === "keys");
+    const { text, words } = this.json[isSource ? "source" : "target"];
+    const bytes = new TextEncoder().encode(text);
+    const all = words.map(([start, end]) => new TextDecoder().decode(bytes.subarray(start, end)));
+    const { count } = grouping(side === "keys" ? this.keys(kind) : this.queries(kind));
+    return all.slice(0, count).map((label) => ({ label, start: 0, end: 1 }));
+  }
+}
+
+function grouping(tokens) {
+  const of = tokens.map((token) => token.word);
+  const sizes = [];
+  for (const word of of) if (word !== null) sizes[word] = (sizes[word] ?? 0) + 1;
+  return { of, sizes, count: sizes.length };
+}

@@ -1,0 +1,240 @@
+// Heads: every line is a weight from a token that looks to a token that is looked at, one colour a head. Heads can be
+// chosen one by one, or mixed into their mean.
+
+import { element, replace } from "../dom.js";
+import { choice, slider } from "../controls.js";
+import { headVariable } from "../colour.js";
+import { fixed } from "../format.js";
+import { curves, sized, whenResized } from "../lines.js";
+import { arrowKeys, rove } from "../keys.js";
+import { picker } from "../picker.js";
+import { tokenNode, visible } from "../tokens.js";
+
+const PAGE = 200;
+const MOST_LINES = 60000;
+const FAINTEST = 0.02;
+
+export const headsView = {
+  id: "heads",
+  title: "Heads",
+  about:
+    "Left looks at right. Point at a token to follow it alone; the small boxes beside each token on the right are the heads that look at it.",
+  build,
+};
+
+function build(app) {
+  const pick = picker(app, {}, () => update(app.trace));
+  const mode = choice(
+    "Draw",
+    [
+      ["each", "each head"],
+      ["mean", "their mean"],
+    ],
+    "each",
+    draw,
+  );
+  const page = slider("From token", { min: 0, max: 0, value: 0 }, () => fill());
+  const palette = element("div", { class: "palette", role: "group", "aria-label": "Heads" });
+  const box = element("div", { class: "columns" });
+  const canvas = element("canvas", { "aria-hidden": "true" });
+  const note = element("p", { class: "quiet", "aria-live": "polite" });
+  const node = element(
+    "div",
+    {},
+    pick.node,
+    element(
+      "div",
+      { class: "controls" },
+      element("div", { class: "control" }, element("span", { "aria-hidden": "true" }, "Heads"), palette),
+      mode.node,
+      page.node,
+    ),
+    note,
+    box,
+  );
+  let on = null;
+  let heads = null;
+  let rows = [];
+  let keys = [];
+  let place = null;
+
+  async function update(trace) {
+    if (!trace) return;
+    pick.refresh(trace);
+    const { kind, layer } = app.look;
+    const found = await trace.attention(kind, layer).catch((error) => {
+      note.textContent = `${error.message}. ${error.hint ?? ""}`;
+      replace(box);
+    });
+    if (!found || app.trace !== trace || app.look.kind !== kind || app.look.layer !== layer) return;
+    heads = found;
+    if (!on || on.length !== found.heads.length) on = found.heads.map(() => true);
+    drawPalette();
+    const longest = Math.max(trace.queries(kind).length, trace.keys(kind).length);
+    page.node.hidden = longest <= PAGE;
+    page.node.querySelector("input").max = Math.max(longest - PAGE, 0);
+    page.set(Math.min(page.value, Math.max(longest - PAGE, 0)));
+    fill();
+  }
+
+  function drawPalette() {
+    const swatch = (head, own) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: "swatch",
+          "aria-pressed": String(on[own]),
+          "aria-label": `Head ${head}`,
+          title: "Double click: this head alone",
+          style: { "--own": headVariable(head) },
+          onclick: () => {
+            on[own] = !on[own];
+            drawPalette();
+            draw();
+          },
+          ondblclick: () => {
+            on = on.map((_, other) => other === own);
+            drawPalette();
+            draw();
+          },
+        },
+        String(head),
+      );
+    const focused = [...palette.children].indexOf(document.activeElement);
+    replace(
+      palette,
+      heads.heads.map(swatch),
+      element(
+        "button",
+        {
+          type: "button",
+          class: "link",
+          onclick: () => {
+            const all = on.every(Boolean);
+            on = on.map(() => !all);
+            drawPalette();
+            draw();
+          },
+        },
+        on.every(Boolean) ? "none" : "all",
+      ),
+    );
+    palette.children[focused]?.focus();
+  }
+
+  /** Both columns, of one page of tokens. */
+  function fill() {
+    const { trace, look } = app;
+    const part = (tokens) => tokens.slice(page.value, page.value + PAGE);
+    place = null;
+    rows = part(trace.queries(look.kind)).map((token, own) =>
+      tokenNode(token, { onpointerenter: () => point(own), onfocus: () => point(own) }),
+    );
+    keys = part(trace.keys(look.kind)).map((token) =>
+      element(
+        "div",
+        { class: "key" },
+        tokenNode(token, { as: "span" }),
+        element("span", { class: "cells", "aria-hidden": "true" }),
+      ),
+    );
+    const left = element("div", { class: "column left", role: "group", "aria-label": "Tokens that look" }, rows);
+    rove(rows, rows[0]);
+    arrowKeys(left, () => rows);
+    left.addEventListener("pointerleave", () => point(null));
+    replace(box, left, canvas, element("div", { class: "column right" }, keys));
+    draw();
+  }
+
+  function point(own) {
+    place = own;
+    draw();
+  }
+
+  function draw() {
+    if (!heads || !box.isConnected) return;
+    const chosen = heads.heads.filter((_, own) => on[own]);
+    const shown =
+      mode.value === "mean" && chosen.length
+        ? [{ matrix: heads.mean(chosen), colour: "var(--accent)" }]
+        : chosen.map((head) => ({ matrix: heads.matrix(head), colour: headVariable(head), dash: head >= 8 }));
+    const isMuch = rows.length * keys.length * shown.length > MOST_LINES;
+    const from = place ?? (isMuch ? 0 : null);
+    const frame = box.getBoundingClientRect();
+    const context = sized(canvas, frame.width, frame.height);
+    const edge = (token, side) => {
+      const own = token.getBoundingClientRect();
+      return [own[side] - frame.left, own.top + own.height / 2 - frame.top];
+    };
+    const starts = rows.map((token) => edge(token, "right"));
+    const ends = keys.map((key) => edge(key.firstChild, "left"));
+    const lines = [];
+    shown.forEach(({ matrix, colour, dash }) => {
+      for (let row = from ?? 0; row < (from === null ? rows.length : from + 1); row += 1) {
+        const weights = matrix.row(row + page.value);
+        for (let key = 0; key < keys.length; key += 1) {
+          const weight = weights[key + page.value];
+          if (weight > FAINTEST)
+            lines.push({
+              from: starts[row],
+              to: ends[key],
+              weight: from === null ? weight * 0.8 : weight,
+              colour,
+              dash,
+            });
+        }
+      }
+    });
+    curves(
+      context,
+      lines.sort((a, b) => a.weight - b.weight),
+      "x",
+    );
+    rows.forEach((token, own) => token.classList.toggle("looking", own === from));
+    cells(shown, from);
+    tell(shown, from, isMuch);
+  }
+
+  function cells(shown, from) {
+    keys.forEach((key, own) => {
+      replace(
+        key.lastChild,
+        from === null
+          ? null
+          : shown.map(({ matrix, colour }) =>
+              element("i", {
+                style: {
+                  background: colour,
+                  opacity: Math.min(matrix.at(from + page.value, own + page.value) * 1.1, 1).toFixed(3),
+                },
+              }),
+            ),
+      );
+    });
+  }
+
+  function tell(shown, from, isMuch) {
+    if (from === null || !shown.length) {
+      note.textContent = shown.length
+        ? `All ${shown.length === 1 ? "weights" : `weights of ${shown.length} heads`} above ${FAINTEST}.`
+        : "Choose a head.";
+      return;
+    }
+    const { trace, look } = app;
+    const sum = new Float32Array(keys.length).map(
+      (_, key) =>
+        shown.reduce((all, { matrix }) => all + matrix.at(from + page.value, key + page.value), 0) / shown.length,
+    );
+    const best = [...sum.keys()].sort((a, b) => sum[b] - sum[a]).slice(0, 4);
+    const parts = best.map((key) => `${visible(trace.keys(look.kind)[key + page.value].label)} ${fixed(sum[key])}`);
+    const rest = isMuch ? " Long text: lines of one token at a time." : "";
+    replace(
+      note,
+      element("bdi", {}, visible(trace.queries(look.kind)[from + page.value].label)),
+      ` looks at ${parts.join(", ")}${shown.length > 1 ? " (mean of the chosen heads)" : ""}.${rest}`,
+    );
+  }
+  whenResized(box, draw);
+  return { node, update };
+}

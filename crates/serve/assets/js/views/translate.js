@@ -1,0 +1,191 @@
+// Translate: the translation as it grows, where each of its tokens looks, how sure it was, and what else it could have been.
+
+import { element, replace } from "../dom.js";
+import { list } from "../controls.js";
+import { shade } from "../colour.js";
+import { bar } from "../figures.js";
+import { fixed, percent } from "../format.js";
+import { curves, sized, whenResized } from "../lines.js";
+import { pieceLabels, tokenRow, visible } from "../tokens.js";
+
+export const translateView = {
+  id: "translate",
+  title: "Translate",
+  about: "Point at a token of the translation to see where it looks; choose it to see what else could stand there.",
+  build,
+};
+
+function build(app) {
+  const from = list("Lines show", [["mean", "mean of the heads"]], "mean", () => load());
+  const canvas = element("canvas", { class: "between", "aria-hidden": "true" });
+  const stage = element("div", { class: "stage" });
+  const told = element("p", { class: "told quiet", "aria-live": "polite" });
+  const choices = element("div", { class: "choices" });
+  const node = element(
+    "div",
+    { class: "translate" },
+    element("div", { class: "controls" }, from.node),
+    stage,
+    told,
+    choices,
+  );
+  let shown = null;
+  let place = 0;
+
+  app.on("started", (request) => grow({ text: "" }, request));
+  app.on("growth", (growth) => grow(growth, app.request));
+  app.on("ended", (error) => {
+    if (error) update(app.trace);
+  });
+
+  /** The translation while it is being written. */
+  function grow(growth, request) {
+    shown = null;
+    replace(choices);
+    told.textContent = "";
+    const text = growth.text || " ";
+    replace(
+      stage,
+      side("Source", element("p", { class: "plain", dir: "auto" }, request.text)),
+      side("Translation", element("p", { class: "plain growing", dir: "auto" }, text)),
+    );
+  }
+
+  function update(trace) {
+    if (!trace || app.running) return;
+    const layers = trace.layers("cross");
+    const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of its heads`]);
+    if (trace.json.rollout) options.push(["rollout", "all layers together (rollout)"]);
+    from.options(options, options.some(([own]) => own === from.value) ? from.value : String(trace.alignmentLayer));
+    const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
+    const target = tokenRow("Tokens of the translation", trace.target, (token, own) => ({
+      "aria-label": `${visible(token.label)}, ${percent(Math.exp(trace.json.steps[own].log_probability))}`,
+      onpointerenter: () => look(own),
+      onfocus: () => look(own),
+      onclick: () => choose(own),
+    }));
+    trace.json.steps.forEach((step, own) => sure(target.nodes[own], step));
+    replace(
+      stage,
+      side("Source", source.box),
+      canvas,
+      side("Translation", [target.box, element("p", { class: "plain whole", dir: "auto" }, trace.json.target.text)]),
+    );
+    shown = { trace, source, target, weights: null };
+    place = Math.min(place, trace.target.length - 1);
+    replace(choices);
+    load();
+  }
+
+  async function load() {
+    const own = shown;
+    if (!own) return;
+    const weights = await weightsOf(own.trace).catch((error) => {
+      told.textContent = `${error.message}. ${error.hint ?? ""}`;
+    });
+    if (!weights || shown !== own) return;
+    own.weights = weights;
+    look(place);
+  }
+
+  async function weightsOf(trace) {
+    if (from.value === "rollout") return trace.rollout("cross");
+    return (await trace.attention("cross", Number(from.value))).mean();
+  }
+
+  function look(own) {
+    if (!shown?.weights) return;
+    place = own;
+    const row = shown.weights.row(own);
+    const most = Math.max(...row, 1e-9);
+    shown.target.nodes.forEach((token, other) => token.classList.toggle("looking", other === own));
+    shown.source.nodes.forEach((token, key) => {
+      const { background, ink } = shade((0.85 * row[key]) / Math.max(most, 0.25));
+      token.style.background = background;
+      token.style.color = ink;
+    });
+    draw(row, most);
+    const best = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 4);
+    const parts = best.map((key) => `${visible(shown.trace.source[key].label)} ${fixed(row[key])}`);
+    replace(told, element("bdi", {}, visible(shown.trace.target[own].label)), ` looks at ${parts.join(", ")}`);
+  }
+
+  function draw(row, most) {
+    const box = stage.getBoundingClientRect();
+    const context = sized(canvas, box.width, box.height);
+    const middle = (token, side_) => {
+      const own = token.getBoundingClientRect();
+      return [own.left + own.width / 2 - box.left, (side_ === "below" ? own.bottom : own.top) - box.top];
+    };
+    const from_ = middle(shown.target.nodes[place], "above");
+    const all = shown.source.nodes.map((token, key) => ({
+      from: from_,
+      to: middle(token, "below"),
+      weight: row[key] / most,
+      colour: "var(--accent)",
+    }));
+    curves(
+      context,
+      all.filter((curve) => curve.weight > 0.03),
+      "y",
+    );
+  }
+  whenResized(stage, () => {
+    if (shown?.weights) look(place);
+  });
+
+  /** What else could stand at a place. */
+  function choose(own) {
+    const { trace } = shown;
+    const step = trace.json.steps[own];
+    const token = trace.target[own];
+    const pick = (id) =>
+      app.run({ ...app.request, prefix: [...trace.target.slice(0, own).map((before) => before.id), id] });
+    const labels = pieceLabels([...step.alternatives, ...trace.target].map((other) => other.piece));
+    const rows = step.alternatives.map((other, rank) => {
+      const probability = Math.exp(other.log_probability);
+      const isOwn = other.id === token.id;
+      const name = element("bdi", { dir: "auto" }, visible(labels[rank]));
+      const button = element(
+        "button",
+        { type: "button", class: "pick", disabled: isOwn || !app.isLive, onclick: () => pick(other.id) },
+        name,
+      );
+      return element(
+        "li",
+        { class: isOwn ? "own" : "" },
+        button,
+        bar(probability),
+        isOwn && element("span", { class: "quiet" }, "written"),
+      );
+    });
+    const hint = app.isLive
+      ? "Choose another, and the rest is decoded again from there."
+      : "In polyhead explore, choosing another decodes the rest again.";
+    replace(
+      choices,
+      element(
+        "div",
+        { class: "panel" },
+        element("h3", {}, "Position ", String(own + 1), ": what could stand here"),
+        element("ol", { class: "alternatives" }, rows),
+        element("p", { class: "quiet" }, hint),
+      ),
+    );
+  }
+
+  return { node, update };
+}
+
+function side(title, content) {
+  return element("div", { class: "side" }, element("h3", {}, title), element("div", {}, content));
+}
+
+/** A line under a token, as long as it was sure. */
+function sure(token, step) {
+  const probability = Math.exp(step.log_probability);
+  token.append(
+    element("span", { class: "sure", style: { width: `${Math.round(probability * 100)}%` }, "aria-hidden": "true" }),
+  );
+  token.title = percent(probability);
+}

@@ -1,0 +1,117 @@
+//! The files of the page, as they lie in `assets/`: plain HTML, CSS and ES modules, built by nobody.
+
+/// A file of the page.
+#[derive(Debug, Clone, Copy)]
+pub struct Asset {
+    /// Its path below the page.
+    pub path: &'static str,
+    /// What it holds.
+    pub text: &'static str,
+}
+
+impl Asset {
+    /// What its name ends in.
+    pub fn extension(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// Its media type.
+    pub fn media_type(&self) -> &'static str {
+        match self.extension() {
+            "html" => "text/html; charset=utf-8",
+            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            "svg" => "image/svg+xml",
+            _ => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+/// A file by its path below the page; the page itself for none.
+pub fn find(path: &str) -> Option<&'static Asset> {
+    let path = if path.is_empty() { "index.html" } else { path };
+    ALL.iter().find(|asset| asset.path == path)
+}
+
+macro_rules! assets {
+    ($($path:literal),* $(,)?) => {
+        /// All files.
+        pub const ALL: &[Asset] =
+            &[$(Asset { path: $path, text: include_str!(concat!("../assets/", $path)) }),*];
+    };
+}
+
+assets![
+    "index.html",
+    "icon.svg",
+    "css/base.css",
+    "css/layout.css",
+    "css/parts.css",
+    "css/views.css",
+    "css/lessons.css",
+    "js/api.js",
+    "js/app.js",
+    "js/arrays.js",
+    "js/colour.js",
+    "js/controls.js",
+    "js/dom.js",
+    "js/figures.js",
+    "js/format.js",
+    "js/frame.js",
+    "js/keys.js",
+    "js/lines.js",
+    "js/main.js",
+    "js/map.js",
+    "js/maths.js",
+    "js/picker.js",
+    "js/sentence.js",
+    "js/theme.js",
+    "js/tokens.js",
+    "js/trace.js",
+    "js/views/beam.js",
+    "js/views/heads.js",
+    "js/views/heat_map.js",
+    "js/views/intervene.js",
+    "js/views/lessons.js",
+    "js/views/model.js",
+    "js/views/neurons.js",
+    "js/views/translate.js",
+    "js/lessons/beam.js",
+    "js/lessons/cache.js",
+    "js/lessons/cost.js",
+    "js/lessons/embeddings.js",
+    "js/lessons/lookup.js",
+    "js/lessons/masks.js",
+    "js/lessons/multi_head.js",
+    "js/lessons/positions.js",
+    "js/lessons/scaled.js",
+    "js/lessons/self_attention.js",
+    "js/lessons/smoothing.js",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_file_of_the_folder_is_served() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+        let mut folders = vec![root.clone()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push(path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/"));
+                }
+            }
+        }
+        found.sort();
+        let mut served: Vec<&str> = ALL.iter().map(|asset| asset.path).collect();
+        served.sort_unstable();
+        assert_eq!(found, served);
+    }
+}

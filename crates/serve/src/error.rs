@@ -1,0 +1,77 @@
+//! What can go wrong with serving.
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a request or of the server. `Display` is one line; [`Error::hint`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A request that cannot be answered as it is.
+    #[error("{message}")]
+    Request {
+        /// What was found, what was expected.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A request from somewhere else than this machine's own page.
+    #[error("a request for or from {found:?}, expected {expected}")]
+    Foreign {
+        /// The Host or Origin that was sent.
+        found: String,
+        /// The address that is served.
+        expected: String,
+    },
+    /// More was sent than is read.
+    #[error("{found}, expected at most {limit}")]
+    TooLarge {
+        /// What was sent, with its size.
+        found: String,
+        /// The limit, with its unit.
+        limit: String,
+    },
+    /// Looking at the model failed.
+    #[error(transparent)]
+    Inspect(#[from] polyhead_inspect::Error),
+    /// Work on the model came to no end.
+    #[error("the model failed on this text: {found}")]
+    Broken {
+        /// What was said.
+        found: String,
+    },
+    /// A port cannot be had.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Port {
+        /// The port.
+        port: u16,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The server came to an end by itself.
+    #[error("the server ended: {0}")]
+    Server(std::io::Error),
+}
+
+impl Error {
+    /// What the reader of the message can do.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Request { hint, .. } => hint.clone(),
+            Self::Foreign { .. } => "open the address that the program printed".into(),
+            Self::TooLarge { .. } => "send a part of it".into(),
+            Self::Inspect(error) => error.hint(),
+            Self::Broken { .. } => "try a shorter text".into(),
+            Self::Port { .. } => "choose another with --port, or leave it out".into(),
+            Self::Server(_) => "start it again".into(),
+        }
+    }
+
+    /// Whether the program was used wrongly.
+    pub fn is_misuse(&self) -> bool {
+        match self {
+            Self::Request { .. } => true,
+            Self::Inspect(error) => error.is_misuse(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the model is asked.
+
+use polyhead_attention::{Filter, Stack};
+use polyhead_inspect::export::json;
+use polyhead_inspect::trace::{Kept, ObserveOptions, Observed, Trace, TraceOptions, Watcher, observe};
+use polyhead_translate::TranslateOptions;
+use serde_json::json as object;
+
+use super::Explorer;
+use crate::packed::{self, Numbers};
+use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer, TraceRequest};
+use crate::{Error, Result};
+
+/// Weights that are sent as f32; more go as halves.
+const MOST_WHOLE: usize = 2_000_000;
+
+impl Explorer {
+    /// What model this is.
+    pub(super) fn model(&self) -> ModelAnswer {
+        let config = self.engine.model().config();
+        let stack = |stack: polyhead_models::transformer::config::StackConfig| {
+            let shape = stack.heads(config.d_model);
+            StackAnswer { n_layers: stack.n_layers, n_heads: shape.n_heads, d_key: shape.d_key }
+        };
+        let shapes = self.engine.parameters().declared();
+        let beam_size = self.engine.beam_options(&TranslateOptions::default()).map_or(1, |own| own.beam_size);
+        ModelAnswer {
+            name: self.name.clone(),
+            encoder: stack(config.encoder),
+            decoder: stack(config.decoder),
+            d_model: config.d_model,
+            vocab_size: config.target_vocab_size,
+            parameters: shapes.map(|(_, _, shape)| shape.iter().product::<usize>()).sum(),
+            sources: self.sources(),
+            languages: self.engine.languages().targets().iter().map(|own| own.code.clone()).collect(),
+            beam_size,
+            limits: self.limits,
+        }
+    }
+
+    /// Languages that the model was trained to read, in the order in which it names them.
+    fn sources(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for (from, _) in self.engine.languages().directions() {
+            if !found.contains(from) {
+                found.push(from.clone());
+            }
+        }
+        found
+    }
+
+    /// A line of the translation so far.
+    pub(super) fn growth(&self, ids: &[u32]) -> String {
+        // What cannot be read yet may be whole with the next token.
+        let text = self.engine.decode(ids).unwrap_or_default();
+        format!("{}\n", object!({ "text": text, "tokens": ids.len() }))
+    }
+
+    /// The JSON of a trace.
+    pub(super) fn trace(&self, request: &TraceRequest, watcher: Watcher<'_>) -> Result<String> {
+        for text in [Some(&request.text), request.target.as_ref()].into_iter().flatten() {
+            let length = text.chars().count();
+            at_most(length, self.limits.text, "characters")?;
+        }
+        if let Some(beam_size) = request.beam_size {
+            at_most(beam_size, self.limits.beam_size, "hypotheses")?;
+        }
+        at_most(request.prefix.len(), self.limits.tokens, "tokens")?;
+        let config = self.engine.model().config();
+        for id in &request.prefix {
+            wire::check("token", *id as usize, config.target_vocab_size)?;
+        }
+        let source = self.engine.encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
+        let length = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
+        at_most(length, self.limits.tokens, "tokens")?;
+        let filter = if request.without_weights {
+            Filter { layers: Some(Vec::new()), ..Filter::default() }
+        } else if length <= self.limits.whole {
+            Filter::default()
+        } else {
+            let layer = config.decoder.n_layers.saturating_sub(2);
+            Filter {
+                kind: Some(polyhead_attention::Kind::Cross),
+                layers: Some(vec![layer]),
+                ..Filter::default()
+            }
+        };
+        let options = TraceOptions {
+            from: request.from.clone(),
+            to: request.to.clone(),
+            target: request.target.clone(),
+            prefix: request.prefix.clone(),
+            beam_size: request.beam_size,
+            n_alternatives: 8,
+            filter,
+            intervention: request.intervention.intervention(self.sizes())?,
+            ..TraceOptions::default()
+        };
+        let trace = Trace::watched(&self.engine, &request.text, &options, watcher)?;
+        Ok(json(&trace, &Filter::default()))
+    }
+
+    /// The JSON of one attention.
+    pub(super) fn attention(&self, request: &AttentionRequest) -> Result<String> {
+        let seen = self.observed(request, self.limits.tokens, Kept::No)?;
+        let Some(found) = seen.attentions.first() else { return Err(passed_over()) };
+        let weights: Vec<_> = found.weights.iter().collect();
+        let size: usize = weights.iter().map(|own| own.numbers().len()).sum();
+        let numbers = if size > MOST_WHOLE { Numbers::Halves } else { Numbers::Whole };
+        Ok(packed::attention(found.site, &found.heads, &weights, numbers).to_string())
+    }
+
+    /// The JSON of one head's queries and keys.
+    pub(super) fn neurons(&self, request: &AttentionRequest) -> Result<String> {
+        let seen = self.observed(request, self.limits.neurons, Kept::Yes)?;
+        let Some(found) = seen.vectors.first() else { return Err(passed_over()) };
+        Ok(packed::vectors(found, Numbers::Whole).to_string())
+    }
+
+    fn observed(&self, request: &AttentionRequest, limit: usize, vectors: Kept) -> Result<Observed> {
+        let AttentionRequest { source, target, kind, layer, head, intervention } = request;
+        let site = wire::site(kind, *layer, self.sizes())?;
+        if let Some(head) = head {
+            let [_, n_heads] = self.sizes()[usize::from(site.stack() == Stack::Decoder)];
+            wire::check("head", *head, n_heads)?;
+        }
+        let config = self.engine.model().config();
+        for (ids, vocab_size) in [(source, config.source_vocab_size), (target, config.target_vocab_size)] {
+            at_most(ids.len(), limit, "tokens")?;
+            if ids.is_empty() {
+                let message = "no tokens, expected those of a sentence and its translation".into();
+                return Err(Error::Request { message, hint: "POST /api/trace gives them".into() });
+            }
+            for id in ids {
+                wire::check("token", *id as usize, vocab_size)?;
+            }
+        }
+        let heads = head.map(|head| vec![head]);
+        let filter =
+            Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
+        let intervention = intervention.intervention(self.sizes())?;
+        let intervention = Some(&intervention).filter(|changed| !changed.is_empty());
+        let options = ObserveOptions { filter, vectors, intervention };
+        let start_id = self.engine.generation().start_id;
+        let (model, parameters) = (self.engine.model(), self.engine.parameters());
+        Ok(observe(model, parameters, [source, target], start_id, &options)?)
+    }
+
+    /// Layers and heads of encoder and decoder.
+    fn sizes(&self) -> [[usize; 2]; 2] {
+        let config = self.engine.model().config();
+        [config.encoder, config.decoder].map(|stack| [stack.n_layers, stack.n_heads])
+    }
+}
+
+fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
+    if found <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { found: format!("{found} {what}"), limit: limit.to_string() })
+}
+
+fn passed_over() -> Error {
+    let message = "no attention, expected one of a layer that is not passed over".into();
+    Error::Request { message, hint: "switch the layer on again".into() }
+}

@@ -1,0 +1,183 @@
+//! Who answers what, and errors as answers.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{Explorer, guard::guard};
+use crate::{Error, Result, assets};
+
+const JSON: &str = "application/json";
+
+/// Requests that the model works on at once.
+const AT_ONCE: usize = 2;
+
+/// What every answer needs.
+#[derive(Clone)]
+struct Shared {
+    explorer: Arc<Explorer>,
+    turns: Arc<Semaphore>,
+}
+
+/// All routes, guarded.
+pub(super) fn router(explorer: Arc<Explorer>, address: SocketAddr) -> Router {
+    let limit = explorer.limits.body;
+    Router::new()
+        .route("/api/model", get(model))
+        .route("/api/trace", post(trace))
+        .route("/api/translate", post(translate))
+        .route("/api/attention", post(attention))
+        .route("/api/neurons", post(neurons))
+        .fallback(file)
+        .layer(DefaultBodyLimit::max(limit))
+        .layer(from_fn_with_state(address, guard))
+        .with_state(Shared { explorer, turns: Arc::new(Semaphore::new(AT_ONCE)) })
+}
+
+/// An error as an answer.
+pub(super) fn refusal(status: StatusCode, error: &Error) -> Response {
+    let body = json!({ "error": error.to_string(), "hint": error.hint() }).to_string();
+    (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
+}
+
+async fn file(uri: Uri) -> Response {
+    let path = uri.path().trim_start_matches('/');
+    let Some(asset) = assets::find(path) else {
+        let message = format!("{:?}, expected a file of the page or /api/…", uri.path());
+        let hint = "the page is at /".into();
+        return refusal(StatusCode::NOT_FOUND, &Error::Request { message, hint });
+    };
+    ([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()
+}
+
+async fn model(State(shared): State<Shared>) -> Response {
+    let answer = serde_json::to_string(&shared.explorer.model()).expect("plain values");
+    ([(header::CONTENT_TYPE, JSON)], answer).into_response()
+}
+
+async fn trace(State(shared): State<Shared>, body: Sent) -> Response {
+    answered(shared, body, |explorer, request| explorer.trace(&request, &|_| ControlFlow::Continue(()))).await
+}
+
+async fn attention(State(shared): State<Shared>, body: Sent) -> Response {
+    answered(shared, body, |explorer, request| explorer.attention(&request)).await
+}
+
+async fn neurons(State(shared): State<Shared>, body: Sent) -> Response {
+    answered(shared, body, |explorer, request| explorer.neurons(&request)).await
+}
+
+/// The translation as it grows, one line of JSON at a time.
+async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
+    let request = match read(&shared.explorer, body) {
+        Ok(request) => request,
+        Err(error) => return refusal(status(&error), &error),
+    };
+    let (lines, receiver) = mpsc::channel(64);
+    tokio::spawn(async move {
+        // Both hold as long as the server runs.
+        let Ok(_turn) = shared.turns.clone().acquire_owned().await else { return };
+        let last = lines.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let explorer = &shared.explorer;
+            explorer.trace(&request, &|ids| {
+                let line = explorer.growth(ids);
+                // Whoever asked may have gone.
+                if lines.blocking_send(line).is_ok() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })
+        });
+        let line = match finished(work.await) {
+            Ok(trace) => format!("{{\"trace\":{trace}}}\n"),
+            Err(error) => format!("{}\n", json!({ "error": error.to_string(), "hint": error.hint() })),
+        };
+        // The same.
+        let _ = last.send(line).await;
+    });
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(receiver))).into_response()
+}
+
+type Sent = std::result::Result<Bytes, BytesRejection>;
+
+/// Reads a request, does the work on another thread in turn, and answers with its JSON.
+async fn answered<R: DeserializeOwned + Send + 'static>(
+    shared: Shared,
+    body: Sent,
+    work: impl FnOnce(&Explorer, R) -> Result<String> + Send + 'static,
+) -> Response {
+    let explorer = shared.explorer;
+    let found = match read(&explorer, body) {
+        Ok(request) => {
+            let _turn = shared.turns.acquire().await;
+            finished(tokio::task::spawn_blocking(move || work(&explorer, request)).await)
+        }
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(json) => ([(header::CONTENT_TYPE, JSON)], json).into_response(),
+        Err(error) => refusal(status(&error), &error),
+    }
+}
+
+fn read<R: DeserializeOwned>(explorer: &Explorer, body: Sent) -> Result<R> {
+    let limit = explorer.limits.body;
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Error::TooLarge { found: "a larger request".into(), limit: format!("{limit} bytes") }
+        }
+        _ => Error::Request { message: rejection.body_text(), hint: "send the request whole".into() },
+    })?;
+    serde_json::from_slice(&body).map_err(|error| {
+        let message = format!("{error}, expected a JSON object");
+        Error::Request { message, hint: "the page sends the right form; is it as old as the program?".into() }
+    })
+}
+
+/// What a thread came to; one that broke down is an error like others.
+fn finished<T>(work: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    work.unwrap_or_else(|broken| {
+        let panic = broken.try_into_panic().ok();
+        let said = panic.as_ref().and_then(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            text.or_else(|| panic.downcast_ref::<&str>().copied())
+        });
+        Err(Error::Broken { found: said.unwrap_or("it broke down").into() })
+    })
+}
+
+fn status(error: &Error) -> StatusCode {
+    match error {
+        Error::Foreign { .. } => StatusCode::FORBIDDEN,
+        Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        error if error.is_misuse() => StatusCode::BAD_REQUEST,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Lines from another thread as the body of an answer.
+struct Lines(mpsc::Receiver<String>);
+
+impl futures_core::Stream for Lines {
+    type Item = std::result::Result<String, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|line| line.map(Ok))
+    }
+}

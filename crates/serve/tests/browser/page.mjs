@@ -1,0 +1,63 @@
+// A page in a browser, with everything that went wrong on it.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { shots } from "./program.mjs";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** Opens a browser for the length of a test. */
+export async function browser(test) {
+  // Without its own sandbox the browser also runs for root, as in containers; it loads nothing but our page.
+  const found = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  test.after(() => found.close());
+  return found;
+}
+
+/** Opens an address; `page.faults` lists errors of the console, of scripts and of the network, `page.asked` all requests. */
+export async function open(found, address, { width = 1280, height = 900, colorScheme = "light" } = {}) {
+  const context = await found.newContext({ viewport: { width, height }, colorScheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  page.faults = [];
+  page.asked = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) page.faults.push(message.text());
+  });
+  page.on("pageerror", (error) => page.faults.push(String(error.stack ?? error)));
+  page.on("requestfailed", (request) => {
+    if (!request.failure().errorText.includes("ABORTED")) page.faults.push(`failed: ${request.url()}`);
+  });
+  page.on("request", (request) => page.asked.push(request.url()));
+  await page.goto(address);
+  return page;
+}
+
+/** Translates a sentence and waits for its trace. */
+export async function translate(page, text) {
+  await page.evaluate(() => {
+    location.hash = "translate";
+  });
+  const tokens = page.locator(".stage button.token");
+  // The page begins with a sentence of its own. Whatever is asked next takes its tokens away at once.
+  await tokens.first().waitFor();
+  await page.getByLabel("Sentence", { exact: true }).locator("visible=true").last().fill(text);
+  await page.getByRole("button", { name: "Translate", exact: true }).click();
+  await tokens.first().waitFor({ timeout: 60000 });
+}
+
+/** Shows a view. */
+export async function view(page, id) {
+  await page.evaluate((own) => {
+    location.hash = own;
+  }, id);
+  await page.locator(`#view-${id.split("/")[0]}`).waitFor({ state: "visible" });
+  await page.waitForTimeout(150);
+}
+
+/** Keeps a picture of the page from its top. */
+export async function shoot(page, name) {
+  mkdirSync(shots, { recursive: true });
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
+}

@@ -1,0 +1,57 @@
+// The program under test: POLYHEAD names it. Its model is a small random one that another program made.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const here = import.meta.dirname;
+const program = resolve(process.env.POLYHEAD ?? join(here, "../../../../target/debug/polyhead"));
+export const tinyModel = resolve(here, "../../../models/tests/golden/opus");
+
+/** Where screenshots go. */
+export const shots = resolve(process.env.SCREENSHOTS ?? join(here, "../../../../target/screenshots"));
+
+/** A folder that is gone after the test. */
+export function scratch(test) {
+  const folder = mkdtempSync(join(tmpdir(), "polyhead-"));
+  test.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** What `polyhead inspect` says about a sentence, translated into Turkish as the page does at first. */
+export function inspect(folder, text, { model = tinyModel, options = [], name = "trace.json" } = {}) {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", model, "--to", "tur", "--out", path, ...options, text], {
+    stdio: "pipe",
+  });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
+/** A running explorer; gives its address. */
+export async function explore(test, model = tinyModel) {
+  const child = spawn(program, ["explore", "--model", model, "--port", "0", "--no-open"]);
+  test.after(() => child.kill());
+  return new Promise((done, failed) => {
+    child.stdout.once("data", (text) => done(String(text).trim()));
+    child.once("exit", (code) => failed(new Error(`polyhead explore ended with ${code}`)));
+    let said = "";
+    child.stderr.on("data", (text) => {
+      said += text;
+    });
+    child.once("error", (error) => failed(new Error(`${error.message} ${said}`)));
+  });
+}
+
+/** The numbers of an array in a trace. */
+export function numbers(packed) {
+  const bytes = Uint8Array.from(Buffer.from(packed.base64, "base64"));
+  return new Float32Array(bytes.buffer);
+}
+
+/** The weight of a pair of tokens. */
+export function weight(trace, kind, layer, head, row, column) {
+  const found = trace.attention.find((own) => own.kind === kind && own.layer === layer);
+  const [, rows, columns] = found.weights.shape;
+  return numbers(found.weights)[(found.heads.indexOf(head) * rows + row) * columns + column];
+}
