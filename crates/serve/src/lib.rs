@@ -1,6 +1,6 @@
 //! HTTP: the explorer, a page in the browser that shows what a model attends to and lets one change it.
 //!
-//! 1. [`assets`] are the page's files, which are part of the program; [`page`] packs them and a trace into one file.
+//! 1. [`assets`] are the page's files, which are part of the program; [`mod@page`] packs them and a trace into one file.
 //! 2. [`explorer`] serves them to this machine alone and answers what they ask: [`wire`] has the forms.
 //!
 //! This crate alone is async, and it alone defines what goes over the wire.

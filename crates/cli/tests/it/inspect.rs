@@ -192,7 +192,7 @@ fn mistakes_are_told_with_what_there_is() {
         (
             &["--out", "a.gif", TEXT],
             2,
-            "expected a name that ends in .svg, .png, .json, .npz or .safetensors",
+            "expected a name that ends in .svg, .png, .html, .json, .npz or .safetensors",
         ),
         (&["--out", "file/a.svg", TEXT], 1, "file/a.svg"),
         (&["--vectors", TEXT], 2, "--vectors without a .json file"),

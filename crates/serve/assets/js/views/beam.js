@@ -6,7 +6,7 @@ import { fixed, percent } from "../format.js";
 import { fitted } from "../lines.js";
 import { pieceLabels, visible } from "../tokens.js";
 
-const [WIDTH, HEIGHT, GAP, ROW] = [124, 34, 48, 46];
+const [WIDTH, HEIGHT, GAP, ROW] = [138, 34, 44, 46];
 
 export const beamView = {
   id: "beam",

@@ -54,7 +54,7 @@ function build(app) {
   function update(trace) {
     if (!trace || app.running) return;
     const layers = trace.layers("cross");
-    const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of its heads`]);
+    const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of heads`]);
     if (trace.json.rollout) options.push(["rollout", "all layers together (rollout)"]);
     from.options(options, options.some(([own]) => own === from.value) ? from.value : String(trace.alignmentLayer));
     const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
