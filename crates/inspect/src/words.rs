@@ -3,22 +3,7 @@
 //! A word looks with the mean of its pieces and is looked at with their sum (Clark et al. 2019), so that rows still sum
 //! to what they summed to. A word is a run without white space; a piece belongs to the word that it ends in.
 
-use std::ops::Range;
-
 use crate::matrix::Matrix;
-
-/// Where the words of a text stand, in bytes.
-pub fn words(text: &str) -> Vec<Range<usize>> {
-    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
-    text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
-}
-
-/// The word that a piece of the text ends in; none for a piece without text.
-pub fn word_at(words: &[Range<usize>], piece: &Range<usize>) -> Option<usize> {
-    let last = (!piece.is_empty()).then(|| piece.end - 1)?;
-    let word = words.partition_point(|word| word.end <= last);
-    words.get(word).is_some_and(|found| found.start <= last).then_some(word)
-}
 
 /// The pieces of one side: the word of each, and how many words there are.
 #[derive(Debug, Clone, Copy)]
@@ -56,15 +41,6 @@ pub fn word_weights(pieces: &Matrix, queries: Grouping<'_>, keys: Grouping<'_>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pieces_belong_to_the_word_they_end_in() {
-        let words = words(" ab  cde");
-        assert_eq!(words, [1..3, 5..8]);
-        let pieces = [0..2, 2..3, 3..6, 7..8, 8..8, 0..1];
-        let found = pieces.map(|piece| word_at(&words, &piece));
-        assert_eq!(found, [Some(0), Some(0), Some(1), Some(1), None, None]);
-    }
 
     #[test]
     fn words_look_with_their_mean_and_are_looked_at_with_their_sum() {

@@ -14,6 +14,7 @@ use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
 use crate::form::{Form, Restored};
+use crate::words::{word_at, words};
 use crate::{Engine, Result};
 
 /// Where a part stands in its text and in the translation, in bytes.
@@ -87,13 +88,15 @@ impl Texts {
     fn add_weights(&self, place: &Place, weights: &PieceWeights, strengths: &mut [BTreeMap<usize, f64>]) {
         let source_words = weights.source_spans.iter().map(|piece| {
             let piece = place.form.as_ref().map_or(piece.clone(), |(form, _)| form.origin.map(piece));
-            word_at(&self.source_words, place.source.start, &piece)
+            word_at(&self.source_words, &moved(&piece, place.source.start))
         });
         let source_words: Vec<Option<usize>> = source_words.collect();
         for (piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1))) {
             let form = place.form.as_ref();
             let piece = form.map_or(piece.clone(), |(_, restored)| restored.place.map(piece));
-            let Some(target_word) = word_at(&self.target_words, place.target, &piece) else { continue };
+            let Some(target_word) = word_at(&self.target_words, &moved(&piece, place.target)) else {
+                continue;
+            };
             for (source_word, weight) in source_words.iter().zip(row) {
                 if let Some(source_word) = source_word {
                     *strengths[target_word].entry(*source_word).or_insert(0.0) += weight;
@@ -109,17 +112,9 @@ fn overlapping(words: &[Range<usize>], offset: usize, range: &Range<usize>) -> R
     first..words.partition_point(|word| word.start < offset + range.end).max(first)
 }
 
-/// Runs without white space.
-fn words(text: &str) -> Vec<Range<usize>> {
-    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
-    text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
-}
-
-/// The word that a piece ends in; none for a piece without text.
-fn word_at(words: &[Range<usize>], offset: usize, piece: &Range<usize>) -> Option<usize> {
-    let last = (!piece.is_empty()).then(|| offset + piece.end - 1)?;
-    let word = words.partition_point(|word| word.end <= last);
-    words.get(word).is_some_and(|found| found.start <= last).then_some(word)
+/// A piece of a part, as a piece of the text in which the part begins at `start`.
+fn moved(piece: &Range<usize>, start: usize) -> Range<usize> {
+    start + piece.start..start + piece.end
 }
 
 struct Pair<'a> {
@@ -172,21 +167,5 @@ impl Pair<'_> {
             width,
             rows,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_belong_to_the_word_they_end_in() {
-        let words = words(" ab  cde");
-        assert_eq!(words, [1..3, 5..8]);
-        assert_eq!(
-            [0..2, 2..3, 3..6, 7..8, 8..8, 0..1].map(|piece| word_at(&words, 0, &piece)),
-            [Some(0), Some(0), Some(1), Some(1), None, None]
-        );
-        assert_eq!(word_at(&words, 5, &(0..1)), Some(1));
     }
 }

@@ -50,6 +50,7 @@ mod search;
 pub mod split;
 mod tokenizers;
 mod translation;
+pub mod words;
 
 pub use engine::{Engine, LoadOptions};
 pub use error::{Error, Result};

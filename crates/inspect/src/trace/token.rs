@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use polyhead_text::tokenizer::Encoding;
 use polyhead_translate::Engine;
+use polyhead_translate::words::{word_at, words};
 
 use crate::Result;
-use crate::words::{Grouping, word_at, words};
+use crate::words::Grouping;
 
 /// A piece that the model read or wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
