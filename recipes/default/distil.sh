@@ -27,9 +27,11 @@ pairs() {
 # Lists of settings are long and teach nothing; the order is the same on every machine.
 sentences 'eng-*' 1 | awk 'length($0) <= 250' | shuf --random-source=<(yes) > "$work/eng.tur"
 for other in deu fra; do head -n 98304 "$work/eng.tur" > "$work/eng.$other"; done
+jobs=()
 for other in deu fra tur; do
     sentences "eng-$other" 2 > "$work/$other"
     { pairs eng "$other" "$work/eng.$other"; pairs "$other" eng "$work/$other"; } &
+    jobs+=($!)
 done
-wait
+for job in "${jobs[@]}"; do wait "$job"; done
 ls -l "$text"/*.teacher.tsv.gz

@@ -145,7 +145,7 @@ impl Dtype {
 impl DecodeOptions {
     /// Loads the model.
     pub(crate) fn engine(&self) -> Result<Engine> {
-        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
+        let folder = default_model::or(self.model.as_deref())?;
         let (device, precision) = self.dtype.open(&self.device)?;
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
         if let Some(path) =

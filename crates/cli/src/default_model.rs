@@ -13,6 +13,11 @@ const FOLDER: &str = "models/default";
 /// The folder beside that of the program, where programs are installed.
 const SHARED: &str = "share/polyhead/models/default";
 
+/// The folder that was named, else that of the default model.
+pub(crate) fn or(named: Option<&Path>) -> Result<PathBuf> {
+    named.map_or_else(folder, |named| Ok(named.to_owned()))
+}
+
 /// The folder of the default model: what `POLYHEAD_MODEL` names, the embedded one, next to the program, or in the source
 /// tree that the program lies in or was built from.
 pub(crate) fn folder() -> Result<PathBuf> {
@@ -33,8 +38,8 @@ pub(crate) fn folder() -> Result<PathBuf> {
             looked.concat()
         ),
         hint: format!(
-            "put the folder models/default of the repository next to the program, let {VARIABLE} name a folder, or build \
-             with --features embed-model"
+            "name a folder with --model or in {VARIABLE}, or put a model there: recipes/default of the source tree tells how \
+             the default one is made"
         ),
     }
     .into())

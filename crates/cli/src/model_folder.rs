@@ -115,6 +115,11 @@ pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// What a model is called: the name of its folder, however that was written.
+pub(crate) fn model_name(folder: &Path) -> String {
+    file_name(&folder.canonicalize().unwrap_or_else(|_| folder.to_owned()))
+}
+
 /// Settings of generation: `generation_config.json`, else what `config.json` says about it.
 pub(crate) fn generation(folder: &Path) -> Result<Option<Map<String, Value>>> {
     if let Some(mut settings) = object(&folder.join(GENERATION))? {

@@ -103,7 +103,10 @@ impl Selection {
 
     /// The maps that pictures show: one for each head that was named, else one for each layer, and how many stand side by
     /// side if they are a grid.
-    pub fn maps(&self, trace: &Trace) -> (Vec<HeatMap>, Option<usize>) {
+    ///
+    /// # Errors
+    /// If there is nothing to show.
+    pub fn maps(&self, trace: &Trace) -> Result<(Vec<HeatMap>, Option<usize>)> {
         let kind = self.pictured();
         let (_, stack) = stack(&trace.config, kind);
         let layers = match (&self.layers, kind) {
@@ -124,8 +127,29 @@ impl Selection {
                 maps.extend(attention.head(head).and_then(|own| self.map(trace, kind, own, title)));
             }
         }
+        if maps.is_empty() {
+            return Err(self.nothing(trace));
+        }
         let n_heads = self.heads.of(stack.n_heads).len();
-        (maps, (self.heads != Places::Unsaid && n_heads > 1).then_some(n_heads))
+        Ok((maps, (self.heads != Places::Unsaid && n_heads > 1).then_some(n_heads)))
+    }
+
+    /// Why there is nothing to show.
+    fn nothing(&self, trace: &Trace) -> Error {
+        let (message, hint) =
+            if self.unit == Unit::Words && (trace.source.words.is_empty() || trace.target.words.is_empty()) {
+                ("no words to draw, expected at least one in each text".into(), "leave --words out")
+            } else {
+                let (_, stack) = stack(&trace.config, self.pictured());
+                let [layers, heads] = [stack.n_layers, stack.n_heads].map(range);
+                let kind = kind_name(self.pictured());
+                let expected = format!("layers {layers} and heads {heads} that are not passed over");
+                (
+                    format!("nothing of {kind} to draw, expected {expected}"),
+                    "choose with --kind, --layers and --heads",
+                )
+            };
+        Error::Request { message, hint: hint.into() }
     }
 
     fn map(&self, trace: &Trace, kind: Kind, weights: &Matrix, title: String) -> Option<HeatMap> {

@@ -1,7 +1,7 @@
 //! From pieces to words: weights of a word's pieces taken together.
 //!
 //! A word looks with the mean of its pieces and is looked at with their sum (Clark et al. 2019), so that rows still sum
-//! to what they summed to. A word is a run without white space; a piece belongs to the word that it ends in.
+//! to what they summed to, less what goes to tokens without text. A word is a run without white space; a piece belongs to the word that it ends in.
 
 use crate::matrix::Matrix;
 

@@ -1,6 +1,6 @@
 //! What goes over the wire: the requests that the page sends, and the description of the model that it gets.
 //!
-//! All requests are POST with JSON, all errors are `{"error": "…", "hint": "…"}`.
+//! What carries a request is POST with JSON, and all errors are `{"error": "…", "hint": "…"}`.
 //!
 //! | path | request | answer |
 //! |---|---|---|
@@ -26,7 +26,7 @@ pub struct Limits {
     pub neurons: usize,
     /// Bytes of a request; 262,144.
     pub body: usize,
-    /// Tokens of the source up to which a trace has the weights of all layers; beyond, of one, and the others on demand; 192.
+    /// Tokens of source and given target up to which a trace has the weights of all layers; beyond, of one, and the others on demand; 192.
     pub whole: usize,
     /// Hypotheses of a search; 16.
     pub beam_size: usize,

@@ -88,6 +88,19 @@ impl Form {
         self.text.push_str(text);
     }
 
+    /// A word that begins at `start` in another spelling, letter by letter: a letter may have other bytes (*İ* and *i*), and no
+    /// place may fall inside one.
+    fn push_spelled(&mut self, spelled: &str, word: &str, start: usize) {
+        let mut ends = word.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let (n_letters, mut from) = (spelled.chars().count(), 0);
+        for (index, letter) in spelled.chars().enumerate() {
+            let is_last = index + 1 == n_letters;
+            let end = if is_last { word.len() } else { ends.next().unwrap_or(word.len()) };
+            self.push(letter.encode_utf8(&mut [0; 4]), start + from..start + end);
+            from = end;
+        }
+    }
+
     fn push_in_sentence_case(
         &mut self,
         sentence: &str,
@@ -109,7 +122,8 @@ impl Form {
             } else {
                 let is_first = !self.text.contains(char::is_alphanumeric);
                 let spelled = usual(word, language, n_pieces);
-                self.push(&if is_first { capitalised(&spelled, language) } else { spelled }, range);
+                let spelled = if is_first { capitalised(&spelled, language) } else { spelled };
+                self.push_spelled(&spelled, word, at);
             }
             at += length;
         }
@@ -297,7 +311,7 @@ mod tests {
         let restored = form.restore("İYİ IŞIK 😀", "Große Sache");
         assert_eq!(restored.text, "GROSSE SACHE 😀");
         assert_eq!(&restored.text[restored.place.map(&(7..12))], "SACHE");
-        assert_eq!(&"İYİ IŞIK 😀"[form.origin.map(&(5..11))], "IŞIK");
+        assert_eq!(&"İYİ IŞIK 😀"[form.origin.map(&(5..12))], "IŞIK");
     }
 
     #[test]
@@ -317,6 +331,17 @@ mod tests {
             let restored = form.restore(&sentence, &form.text);
             if form.n_kept() <= PLACEHOLDERS.len() {
                 proptest::prop_assert_eq!(&restored.text, &sentence);
+            }
+        }
+
+        #[test]
+        fn no_place_falls_inside_a_letter(sentence in "([A-Z ]|I|İ|Ş|ẞ|ŉ|😀|@x){1,30}") {
+            for from in ["tr", "de"] {
+                let form = form(&sentence, Some(&Languages { from, to: "en" }));
+                for (at, letter) in form.text.char_indices() {
+                    let place = form.origin.map(&(at..at + letter.len_utf8()));
+                    proptest::prop_assert!(sentence.get(place.clone()).is_some(), "{letter} {place:?}");
+                }
             }
         }
     }

@@ -38,7 +38,7 @@ impl Translation {
 pub struct Candidate {
     /// The text.
     pub text: String,
-    /// The sum of log-probabilities over the length penalty; of several sentences, the mean by tokens.
+    /// The sum of log-probabilities over the length penalty; of several sentences, their mean.
     pub score: f64,
     /// The sum of the log-probabilities of all tokens.
     pub log_probability: f64,

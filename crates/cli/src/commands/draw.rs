@@ -209,13 +209,14 @@ impl MaskPicture {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let is_padding = self.kind == MaskName::Padding;
         let length = self.length.unwrap_or(if is_padding { longest.into() } else { 12 }).max(1);
-        if is_padding && (self.lengths.len() > 8 || u64::from(longest) > length.min(MOST)) {
+        let room = length.min(MOST);
+        if is_padding && (self.lengths.len() > 8 || u64::from(longest) > room) {
             return Err(Misuse {
                 message: format!(
-                    "--lengths: {} sentences of up to {longest} tokens, expected at most 8 of up to {length}",
+                    "--lengths: {} sentences of up to {longest} tokens, expected at most 8 of up to {room}",
                     self.lengths.len()
                 ),
-                hint: "leave --length out to make room for the longest".into(),
+                hint: "draw fewer and shorter ones, or leave --length out".into(),
             }
             .into());
         }

@@ -10,7 +10,7 @@ use polyhead_serve::explorer::{PORT, Port};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
-use crate::model_folder::file_name;
+use crate::model_folder::model_name;
 use crate::report::{note, print_text};
 
 const EXAMPLES: &str = "\
@@ -19,7 +19,7 @@ Examples:
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
 
 The page shows a translation as it is written, where each token looks, all heads and layers, single neurons, the beam tree, and
-what changes when heads or layers are switched off; its lessons need no model of any size. Only this machine can reach it, and
+what changes when heads or layers are switched off; its lessons compute with numbers of their own. Only this machine can reach it, and
 the page loads nothing from elsewhere. Ctrl-C ends it.";
 
 /// Options of `polyhead explore`.
@@ -39,10 +39,10 @@ pub(crate) struct Explore {
 
 impl Explore {
     pub(crate) fn run(self) -> Result<()> {
-        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
+        let folder = default_model::or(self.model.as_deref())?;
         let engine = Engine::load(&folder, &LoadOptions::default())?;
-        let name = file_name(&folder.canonicalize().unwrap_or_else(|_| folder.clone()));
-        let listening = Explorer::new(engine, name).listen(self.port.map_or(Port::Free, Port::Exactly))?;
+        let listening =
+            Explorer::new(engine, model_name(&folder)).listen(self.port.map_or(Port::Free, Port::Exactly))?;
         let address = listening.address();
         if self.port.is_none() && address.port() != PORT {
             note(&format!("note: port {PORT} is taken, so it is {}", address.port()));

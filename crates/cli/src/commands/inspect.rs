@@ -17,6 +17,7 @@ use polyhead_translate::{Engine, LoadOptions};
 use self::change::{Scaled, Skipped, Without};
 use self::files::Form;
 use crate::default_model;
+use crate::model_folder::model_name;
 use crate::report::{Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
@@ -27,7 +28,7 @@ Examples:
   polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
 
-The sentence goes to the model as it is, as with translate --raw, and one pass over it and its translation is looked at: the
+The sentence goes to the model whole and as it is, with the tag of the language to write, and one pass over it and its translation is looked at: the
 weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
 --heads say otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the
 probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
@@ -42,7 +43,7 @@ const MOST_NUMBERS: usize = 250_000_000;
 
 /// Options of `polyhead inspect`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
     /// The sentence
     #[arg(value_name = "TEXT")]
@@ -124,7 +125,7 @@ impl Inspect {
                 "add --out trace.json",
             ));
         }
-        let folder = self.model.clone().map_or_else(default_model::folder, Ok)?;
+        let folder = default_model::or(self.model.as_deref())?;
         let engine = Engine::load(&folder, &LoadOptions::default())?;
         let config = engine.model().config();
         let selection = self.selection();
@@ -141,7 +142,7 @@ impl Inspect {
             intervention,
             ..TraceOptions::default()
         };
-        let trace = Trace::new(&engine, &self.text, &options)?;
+        let mut trace = Trace::new(&engine, &self.text, &options)?;
         if trace.source.tokens.len() > config.max_len {
             note(&format!(
                 "note: {} source tokens, more than the {} that the model is made for",
@@ -149,10 +150,22 @@ impl Inspect {
                 config.max_len
             ));
         }
-        for (path, form) in self.out.iter().zip(forms) {
-            form.write(path, &trace, &selection, &crate::model_folder::file_name(&folder))?;
-            note(&format!("wrote {}", path.display()));
+        let name = model_name(&folder);
+        let (pages, others): (Vec<_>, Vec<_>) =
+            self.out.iter().zip(forms).partition(|(_, form)| *form == Form::Html);
+        let write = |files: Vec<(&PathBuf, Form)>, trace: &Trace| {
+            for (path, form) in files {
+                form.write(path, trace, &selection, &name)?;
+                note(&format!("wrote {}", path.display()));
+            }
+            Ok::<(), anyhow::Error>(())
+        };
+        write(pages, &trace)?;
+        if !self.vectors {
+            // Pages have them where they fit, other files where they are asked for.
+            trace.vectors.clear();
         }
+        write(others, &trace)?;
         if self.out.is_empty() {
             // Beside what was changed stands what was not.
             let plain = if trace.intervention.is_empty() {

@@ -137,7 +137,7 @@ impl Trace {
     ) -> Result<Self> {
         if text.trim().is_empty() {
             let message = "an empty text, expected a sentence".into();
-            return Err(Error::Request { message, hint: "write it in quotes after the options".into() });
+            return Err(Error::Request { message, hint: "give it a sentence".into() });
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
         let source = Side::new(text, encoding);

@@ -12,6 +12,11 @@ export function drawn(name, attributes, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
 
+/** A paragraph of running text. */
+export function paragraph(...children) {
+  return element("p", {}, ...children);
+}
+
 /** Takes out what a node holds and puts in something else. */
 export function replace(node, ...children) {
   node.replaceChildren(...kept(children));

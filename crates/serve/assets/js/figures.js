@@ -1,6 +1,6 @@
-// Small figures made of numbers: a bar for a share, a table whose cells are shaded, a strip for a vector.
+// Small figures made of numbers: a bar for a share, a table whose cells are shaded, a grid, a strip for a vector.
 
-import { element } from "./dom.js";
+import { drawn, element } from "./dom.js";
 import { shade, signed } from "./colour.js";
 import { fixed, percent } from "./format.js";
 
@@ -52,6 +52,11 @@ export function numberTable({ caption, rows, columns, data, scale, decimals = 2,
     element("tbody", {}, body),
   );
   return element("div", { class: "scrolls" }, table);
+}
+
+/** One cell of a drawn grid, ten units wide; `kind` is its class. */
+export function square(column, row, kind) {
+  return drawn("rect", { x: column * 10 + 0.6, y: row * 10 + 0.6, width: 8.8, height: 8.8, rx: 1.6, class: kind });
 }
 
 /** A vector as a strip of cells, blue-green above zero and orange below. */

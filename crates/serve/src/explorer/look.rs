@@ -71,7 +71,10 @@ impl Explorer {
             wire::check("token", *id as usize, config.target_vocab_size)?;
         }
         let source = self.engine.encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
-        let length = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
+        let source = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
+        let target = request.target.as_ref().map(|target| self.engine.encode_target(target)).transpose();
+        let target = target.map_err(polyhead_inspect::Error::from)?.map_or(0, |target| target.ids.len());
+        let length = source.max(target);
         at_most(length, self.limits.tokens, "tokens")?;
         let filter = if request.without_weights {
             Filter { layers: Some(Vec::new()), ..Filter::default() }

@@ -125,8 +125,13 @@ async fn answered<R: DeserializeOwned + Send + 'static>(
     let explorer = shared.explorer;
     let found = match read(&explorer, body) {
         Ok(request) => {
-            let _turn = shared.turns.acquire().await;
-            finished(tokio::task::spawn_blocking(move || work(&explorer, request)).await)
+            // The turn lasts as long as the work, which goes on where the browser has gone away.
+            let turn = shared.turns.acquire_owned().await;
+            let work = move || {
+                let _turn = turn;
+                work(&explorer, request)
+            };
+            finished(tokio::task::spawn_blocking(work).await)
         }
         Err(error) => Err(error),
     };

@@ -123,31 +123,25 @@ test("views agree with the trace in a file", async (t) => {
 
   await t.test("intervene", async () => {
     await view(page, "intervene");
+    const shows = (score) =>
+      page.waitForFunction(
+        (text) =>
+          document
+            .querySelectorAll(".sides .panel")[1]
+            ?.querySelector("dd")
+            ?.textContent.replace("−", "-")
+            .startsWith(text),
+        score.toFixed(3),
+      );
     await page.getByLabel("cross, layer 0, head 1: 1.00").click();
     const changed = inspect(folder, TEXT, { options: ["--without", "cross:0:1"], name: "changed.json" });
     const facts = page.locator(".sides .panel").nth(1).locator("dd");
-    await page.waitForFunction(
-      (score) =>
-        document
-          .querySelectorAll(".sides .panel")[1]
-          ?.querySelector("dd")
-          ?.textContent.replace("−", "-")
-          .startsWith(score),
-      changed.score.toFixed(3),
-    );
+    await shows(changed.score);
     close(minus((await facts.nth(1).textContent()).split(" ")[0]), changed.log_probability);
     assert.equal(await page.locator(".sides .plain").nth(1).textContent(), changed.target.text);
     await page.getByLabel("Factor").fill("0.5");
     const half = inspect(folder, TEXT, { options: ["--scale", "cross:0:1=0.5"], name: "half.json" });
-    await page.waitForFunction(
-      (score) =>
-        document
-          .querySelectorAll(".sides .panel")[1]
-          ?.querySelector("dd")
-          ?.textContent.replace("−", "-")
-          .startsWith(score),
-      half.score.toFixed(3),
-    );
+    await shows(half.score);
   });
   assert.deepEqual(page.faults, []);
 });

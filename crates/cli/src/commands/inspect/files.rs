@@ -52,22 +52,25 @@ impl Form {
         let filter = selection.filter();
         let bytes = match self {
             Self::Picture(form) => return form.save(path, &drawn(trace, selection)?),
-            Self::Json => {
+            Self::Json | Self::Html => {
                 let numbers = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();
                 let count: usize =
                     trace.selected(&filter).iter().flat_map(|part| &part.weights).map(numbers).sum();
                 if count > MOST_IN_JSON {
                     let [count, most] = [count, MOST_IN_JSON].map(|number| grouped(number as u64));
                     let message =
-                        format!("{count} attention weights for a .json file, expected at most {most}");
+                        format!("{count} attention weights for a file of text, expected at most {most}");
                     return Err(misuse(
                         &message,
                         "choose fewer with --kind, --layers and --heads, or write .npz",
                     ));
                 }
-                export::json(trace, &filter).into_bytes()
+                let text = match self {
+                    Self::Html => polyhead_serve::page(trace, &filter, model),
+                    _ => export::json(trace, &filter),
+                };
+                text.into_bytes()
             }
-            Self::Html => polyhead_serve::page(trace, &filter, model).into_bytes(),
             Self::Npz => export::npz(trace, &filter),
             Self::Safetensors => export::safetensors(trace, &filter),
         };
@@ -76,10 +79,7 @@ impl Form {
 }
 
 fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
-    let (maps, n_columns) = selection.maps(trace);
-    if maps.is_empty() {
-        return Err(misuse("no words to draw, expected at least one in each text", "leave --words out"));
-    }
+    let (maps, n_columns) = selection.maps(trace)?;
     let lines = vec![trace.source.text.clone(), format!("→ {}", trace.target.text)];
     let options = FigureOptions { title: title(selection.pictured()).into(), lines, n_columns };
     Ok(figure(&maps, &options))

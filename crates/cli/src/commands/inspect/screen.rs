@@ -31,8 +31,10 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
     };
     let mut out = summary(trace, plain);
     out += &format!("\n{}, percent\n", title(selection.pictured()));
-    for map in selection.maps(trace).0 {
-        out += &format!("\n{}", text(&map, &options));
+    match selection.maps(trace) {
+        Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
+        // The rest can be shown all the same.
+        Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
     }
     out += &probabilities(trace, width);
     out += &entropies(trace);

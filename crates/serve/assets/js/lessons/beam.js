@@ -1,6 +1,6 @@
 // Lesson: greedy decoding falls for "thanks", a beam of two finds "I am a student".
 
-import { drawn, element, replace } from "../dom.js";
+import { drawn, element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
 import { fixed } from "../format.js";
 
@@ -47,9 +47,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "“je suis étudiant”, with a made-up model of six words. Greedy decoding (beam_size 1) takes the best word each time: ",
         element("em", {}, "thanks"),
         " with 0.5, then <eos> with 0.45, together 0.225. A beam of 2 keeps ",

@@ -1,8 +1,9 @@
 // Lesson: the K/V cache. Without it every step computes all keys and values again.
 
-import { drawn, element, replace } from "../dom.js";
+import { drawn, element, paragraph, replace } from "../dom.js";
 import { slider, tick } from "../controls.js";
 import { bytesText, grouped } from "../format.js";
+import { square } from "../figures.js";
 
 export const cacheLesson = { id: "cache", title: "The K/V cache", build };
 
@@ -20,16 +21,7 @@ function build() {
     for (let step = 0; step < n; step += 1) {
       for (let token = 0; token <= step; token += 1) {
         const isNew = !cached.value || token === step;
-        cells.push(
-          drawn("rect", {
-            x: token * 10 + 0.6,
-            y: step * 10 + 0.6,
-            width: 8.8,
-            height: 8.8,
-            rx: 1.6,
-            class: isNew ? "may" : "kept",
-          }),
-        );
+        cells.push(square(token, step, isNew ? "may" : "kept"));
       }
     }
     const all = (n * (n + 1)) / 2;
@@ -59,9 +51,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "Token t of a translation looks at the keys and values of all tokens before it. These never change, because nobody sees what comes later. So each step computes its own and keeps the rest: dark cells are computed, light ones kept. Rows are steps.",
       ),
       element("div", { class: "knobs" }, length.node, cached.node),

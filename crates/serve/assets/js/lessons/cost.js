@@ -1,6 +1,6 @@
 // Lesson: what attention costs, O(n²), and the size of a large model.
 
-import { element, replace } from "../dom.js";
+import { element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
 import { bar } from "../figures.js";
 import { bytesText, grouped, large } from "../format.js";
@@ -40,17 +40,13 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "Everyone looks at everyone, so twice the text is four times the work. Multiplications of one layer, by where they are spent:",
       ),
       element("div", { class: "knobs" }, length.node, width.node, layers.node, words.node),
       figure,
       told,
-      element(
-        "p",
-        {},
+      paragraph(
         "As set at first (|T| ≈ 100,000, d = 12,288, n = 32,768, N = 96) this is the lecture's large model: some 10¹¹ parameters. Windows, which look at neighbours only, make n² into n·w.",
       ),
     ),

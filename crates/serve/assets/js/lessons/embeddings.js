@@ -1,6 +1,6 @@
 // Lesson: one-hot vectors against embeddings. A one-hot vector times a matrix is a row of it.
 
-import { drawn, element, replace } from "../dom.js";
+import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice } from "../controls.js";
 import { numberTable } from "../figures.js";
 import { cosine } from "../maths.js";
@@ -53,14 +53,12 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "A one-hot vector is as long as the vocabulary and says nothing but which word it is: any two are equally unlike. An embedding is short, and words that are used alike lie close together. Multiplying the one-hot vector by the matrix E picks a row, so programs look the row up instead.",
       ),
       element("div", { class: "knobs" }, word.node),
       product,
-      element("p", {}, "To a one-hot vector, a cat is as far from a dog as from a street. To embeddings it is not:"),
+      paragraph("To a one-hot vector, a cat is as far from a dog as from a street. To embeddings it is not:"),
       alike,
     ),
     draw,

@@ -1,6 +1,6 @@
 // Lesson: looking up B in the string A A B A, with a query that can be turned up.
 
-import { element, replace } from "../dom.js";
+import { element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { bar, numberTable } from "../figures.js";
 import { fixed } from "../format.js";
@@ -90,9 +90,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "A is [1, 0], B is [0, 1], and the query asks for B. Each letter's score is its dot product with the query; softmax makes weights of the scores; the answer is the weighted mean. Turn the query up and the look becomes sharper, until it finds B alone.",
       ),
       element("p", { class: "quiet" }, "Choose a letter to change it."),

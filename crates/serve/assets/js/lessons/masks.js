@@ -1,8 +1,9 @@
 // Lesson: masks. Who may look at whom, and how many pairs are left to compute.
 
-import { drawn, element, replace } from "../dom.js";
+import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { grouped } from "../format.js";
+import { square } from "../figures.js";
 
 const MASKS = [
   ["full", "none"],
@@ -41,16 +42,7 @@ function build() {
       for (let column = 0; column < n; column += 1) {
         const may = sees(row, column);
         pairs += may;
-        cells.push(
-          drawn("rect", {
-            x: column * 10 + 0.6,
-            y: row * 10 + 0.6,
-            width: 8.8,
-            height: 8.8,
-            rx: 1.6,
-            class: may ? "may" : "may-not",
-          }),
-        );
+        cells.push(square(column, row, may ? "may" : "may-not"));
       }
     }
     replace(
@@ -73,9 +65,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "A mask says who may look at whom, rows at columns. What may not be seen gets the score −∞, so softmax gives it nothing.",
       ),
       element("div", { class: "knobs" }, kind.node, length.node, reach.node),

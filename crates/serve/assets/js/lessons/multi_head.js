@@ -1,6 +1,6 @@
 // Lesson: two heads on the string A A B A see two things at once; with a model, the heads of the sentence at hand.
 
-import { element, replace } from "../dom.js";
+import { element, paragraph, replace } from "../dom.js";
 import { slider, tick } from "../controls.js";
 import { numberTable } from "../figures.js";
 import { headVariable } from "../colour.js";
@@ -77,9 +77,7 @@ function build(app) {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "One softmax can look for one thing. ",
         chip(0, "Head 0"),
         " compares letters, ",

@@ -1,6 +1,6 @@
 // Lesson: sinusoidal positions: a picture, one row as numbers, and how alike two positions are.
 
-import { drawn, element, replace } from "../dom.js";
+import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { signed } from "../colour.js";
 import { fixed } from "../format.js";
@@ -63,9 +63,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "Attention sees a set, not a sequence: order has to be added. Position i gets the vector of sin(i / 10000",
         exponent,
         ") and cos(i / 10000",
@@ -74,9 +72,7 @@ function build() {
       ),
       element("div", { class: "knobs" }, layout.node, place.node),
       element("div", { class: "panel" }, element("div", { class: "marked" }, canvas, mark), row),
-      element(
-        "p",
-        {},
+      paragraph(
         "How alike this position is to every other (dot product, 1 for itself): neighbours are alike, and how alike depends on the distance alone.",
       ),
       element("div", { class: "panel" }, curve),

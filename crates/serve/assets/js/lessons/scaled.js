@@ -1,6 +1,6 @@
 // Lesson: scores 112 and 96 with d_k = 64 become 14 and 12, and softmax makes them 0.88 and 0.12.
 
-import { element, formula, replace } from "../dom.js";
+import { element, formula, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
 import { bar, numberTable } from "../figures.js";
 import { fixed } from "../format.js";
@@ -59,9 +59,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "A query is compared with each key by a dot product. The more numbers the keys have, the larger these scores grow by chance, so they are divided by √d before softmax turns them into weights.",
       ),
       element("div", { class: "knobs" }, first.node, second.node, size.node),

@@ -1,6 +1,6 @@
 // Lesson: the six-word vocabulary. One distribution a position, cross-entropy, label smoothing, and training by hand.
 
-import { element, replace } from "../dom.js";
+import { element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
 import { numberTable } from "../figures.js";
 import { fixed } from "../format.js";
@@ -72,9 +72,7 @@ function build() {
     node: element(
       "div",
       {},
-      element(
-        "p",
-        {},
+      paragraph(
         "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Smoothing takes ε from the right word and spreads it over all, so that the model is never asked to be quite certain.",
       ),
       element(
@@ -99,9 +97,7 @@ function build() {
       ),
       element("div", { class: "panel side-by-side" }, targets, outputs),
       told,
-      element(
-        "p",
-        {},
+      paragraph(
         "The lecture's trained model says 0.93, 0.8, 0.99, 0.94 and 0.98 for the right words. With ε = 0.1 the best that can be said is 0.917: try how far training goes with and without.",
       ),
     ),
