@@ -43,16 +43,16 @@ pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
 fn content(trace: &Trace, filter: &Filter, name: &str) -> Value {
     // Weights and vectors are put in below, as halves.
     let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
+    let bare = Trace { vectors: Vec::new(), ..trace.clone() };
     let mut found: Value =
-        serde_json::from_str(&export::json(trace, &nothing)).expect("what was written as JSON");
+        serde_json::from_str(&export::json(&bare, &nothing)).expect("what was written as JSON");
     let parts = trace.selected(filter);
     let parts = parts.iter();
     found["attention"] =
         parts.map(|part| packed::attention(part.site, &part.heads, &part.weights, Numbers::Halves)).collect();
-    let vectors = || trace.vectors.iter().filter(|own| filter.accepts(own.site));
-    let size: usize = vectors().map(|own| own.query.data().len() + own.key.data().len()).sum();
+    let size: usize = trace.vectors.iter().map(|own| own.query.data().len() + own.key.data().len()).sum();
     if size <= MOST_VECTORS {
-        found["vectors"] = vectors().map(|own| packed::vectors(own, Numbers::Halves)).collect();
+        found["vectors"] = trace.vectors.iter().map(|own| packed::vectors(own, Numbers::Halves)).collect();
     }
     let mut model = found["model"].clone();
     model["name"] = name.into();

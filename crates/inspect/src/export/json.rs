@@ -41,7 +41,7 @@ use crate::trace::{NodeFate, Selected, Side, Token, Trace, Tree};
 /// The version of the form.
 pub const VERSION: u32 = 1;
 
-/// The trace as one line of JSON, with the weights and vectors of the attentions that `filter` lets through. No text in it can end a script of a page
+/// The trace as one line of JSON, with the weights that `filter` lets through. No text in it can end a script of a page
 /// that it stands in.
 pub fn json(trace: &Trace, filter: &Filter) -> String {
     let config = &trace.config;
@@ -63,7 +63,6 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         let alternatives: Vec<Value> = alternatives.collect();
         json!({ "log_probability": short(step.log_probability), "alternatives": alternatives })
     });
-    let vectors_of = trace.vectors.iter().filter(|own| filter.accepts(own.site));
     let text = json!({
         "format": "polyhead-trace",
         "version": VERSION,
@@ -83,7 +82,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         "steps": steps.collect::<Vec<Value>>(),
         "beam": trace.tree.as_ref().map(tree),
         "attention": trace.selected(filter).iter().map(attention).collect::<Vec<Value>>(),
-        "vectors": vectors_of.map(vectors).collect::<Vec<Value>>(),
+        "vectors": trace.vectors.iter().map(vectors).collect::<Vec<Value>>(),
         "rollout": rollout,
         "alignment": trace.alignment(),
         "intervention": intervention(trace),
