@@ -420,13 +420,15 @@ fn a_model_that_is_nowhere_is_asked_for() {
 
 #[test]
 fn a_model_next_to_the_program_is_found() {
-    let folder = tempfile::tempdir().unwrap();
+    // On the program's own file system, so that it can be linked: a copy would be open for writing while other tests start
+    // programs, which would hold it open too, and a file that is open for writing cannot be run.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let model = folder.path().join("share/polyhead/models/default");
     fs::create_dir_all(&model).unwrap();
     fs::create_dir(folder.path().join("bin")).unwrap();
     fs::write(model.join("config.json"), "no config").unwrap();
     let program = folder.path().join("bin/polyhead");
-    fs::copy(env!("CARGO_BIN_EXE_polyhead"), &program).unwrap();
+    fs::hard_link(env!("CARGO_BIN_EXE_polyhead"), &program).unwrap();
     let output =
         Command::new(&program).args(["translate", "hello"]).env_remove("POLYHEAD_MODEL").output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
