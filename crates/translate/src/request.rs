@@ -33,9 +33,9 @@ const FEWEST_PIECES: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Errand<'t> {
     pub(crate) text: &'t str,
-    /// The text without a tag before it.
-    pub(crate) body: &'t str,
     pub(crate) leg: &'t Leg,
+    /// Whether the prefix stands before its translation.
+    pub(crate) is_first: bool,
 }
 
 /// What is asked for, checked against the model.
@@ -95,8 +95,8 @@ impl<'a> Request<'a> {
     }
 
     /// A text in sentences, the long ones in parts.
-    fn split<'t>(&self, Errand { text, body, leg }: Errand<'t>) -> Result<Document<'t>> {
-        let Split { lead, sentences } = split(body);
+    fn split<'t>(&self, Errand { text, leg, is_first }: Errand<'t>) -> Result<Document<'t>> {
+        let Split { lead, sentences } = split(text);
         let mut document = Document::new(text, lead, leg);
         let n_sentences = sentences.len();
         let mut n_cut = 0;
@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
         }
         // Only the beginning of a text is given.
         let jobs = document.parts.iter_mut().filter_map(|part| part.job.as_mut());
-        jobs.skip(1).for_each(|job| job.prefix.clear());
+        jobs.skip(usize::from(is_first)).for_each(|job| job.prefix.clear());
         if n_sentences > 1 {
             document.notes.push(Note::Split { sentences: n_sentences });
         }

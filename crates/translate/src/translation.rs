@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::languages::name;
+use crate::request::MAX_NAMED;
 use crate::route::Route;
 
 /// The translations of a text. Of two steps, `n_best` and the scores are those of the second, made from the best of the
@@ -129,6 +130,30 @@ pub enum Note {
 }
 
 impl Note {
+    /// Adds it to the notes of the whole text, once for all sentences.
+    pub(crate) fn add_to(&self, notes: &mut Vec<Self>) {
+        for own in notes.iter_mut() {
+            match (own, self) {
+                (Self::Cut { parts: own }, Self::Cut { parts: more })
+                | (Self::Capitals { sentences: own }, Self::Capitals { sentences: more })
+                | (Self::UnknownWritten { tokens: own }, Self::UnknownWritten { tokens: more }) => {
+                    *own += more;
+                    return;
+                }
+                (Self::Kept { things: own }, Self::Kept { things: more })
+                | (Self::Unknown { pieces: own }, Self::Unknown { pieces: more }) => {
+                    let is_new: Vec<&String> = more.iter().filter(|more| !own.contains(more)).collect();
+                    let room = MAX_NAMED.saturating_sub(own.len());
+                    own.extend(is_new.into_iter().take(room).cloned());
+                    return;
+                }
+                (own, more) if own == more => return,
+                _ => {}
+            }
+        }
+        notes.push(self.clone());
+    }
+
     /// Whether something may be missing or wrong, rather than having been done as usual.
     pub fn is_warning(&self) -> bool {
         !matches!(
