@@ -6,11 +6,13 @@
 
 mod cache;
 pub mod desk;
+pub mod limits;
 pub mod memory;
 mod queue;
 pub mod shelf;
 mod work;
 
 pub use desk::{Answered, Ask, Client, Desk, DeskOptions, Finished, Gauges, Wanted};
+pub use limits::RequestLimits;
 pub use shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder};
 pub(crate) use work::Failed;
