@@ -2,7 +2,7 @@
 //!
 //! A number that is missing in the translation is kept as an address is. Where the model loses or doubles a placeholder
 //! in every hypothesis, what stands around the kept things is translated by itself and joined with them. A sentence whose
-//! translation finds no end is translated in halves.
+//! translation finds no end is translated in halves, and what finds none then either stays as it is.
 
 use std::ops::Range;
 
@@ -24,6 +24,9 @@ const LONGEST_BESIDES: usize = 32;
 /// A part of fewer tokens is not cut.
 const FEWEST_TO_CUT: usize = 16;
 
+/// What finds no end after so many halvings is not language; it stays as it is.
+const MOST_HALVINGS: usize = 2;
+
 impl Request<'_> {
     /// Sets right what is lost in a text; whether parts wait to be decoded again.
     pub(crate) fn mend(&self, document: &mut Document<'_>) -> Result<bool> {
@@ -37,6 +40,11 @@ impl Request<'_> {
                 continue;
             }
             if self.is_endless(&part) {
+                if part.halvings == MOST_HALVINGS {
+                    document.notes.push(Note::Copied { sentence: shortened(part.sentence.text) });
+                    document.parts.push(Part::copied(part.sentence));
+                    continue;
+                }
                 let halves = self.halves(&part, document.leg)?;
                 if halves.len() > 1 {
                     is_changed = true;
@@ -83,7 +91,7 @@ impl Request<'_> {
             let form = self.form(sentence.text, &kept, leg);
             let mut job = self.job(self.encode_form(sentence.text, form.as_ref())?.ids, leg);
             job.prefix = prefix.take().unwrap_or_default();
-            halves.push(Part::new(sentence, form, job));
+            halves.push(Part { halvings: part.halvings + 1, ..Part::new(sentence, form, job) });
         }
         Ok(halves)
     }

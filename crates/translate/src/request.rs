@@ -239,8 +239,10 @@ impl<'a> Request<'a> {
 
     /// Decodes what loops a second time; the less bad result stays.
     pub(crate) fn decode_loops_again(&self, parts: &mut [&mut Part<'_>]) -> Result<()> {
+        // What was halved already found no end that way.
+        let is_looping = |part: &&mut Part<'_>| part.halvings == 0 && part.severity() > 0;
         let mut looping: Vec<&mut Part<'_>> =
-            parts.iter_mut().map(|part| &mut **part).filter(|part| part.severity() > 0).collect();
+            parts.iter_mut().map(|part| &mut **part).filter(is_looping).collect();
         let before: Vec<(usize, Vec<Hypothesis>)> =
             looping.iter_mut().map(|part| (part.severity(), std::mem::take(&mut part.found))).collect();
         let search = self.search.against_repetition(NO_REPEAT_NGRAM, REPETITION_PENALTY);
