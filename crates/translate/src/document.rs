@@ -60,6 +60,11 @@ impl<'a> Part<'a> {
         Self { sentence, form: None, job: None, found: Vec::new(), repetition: None, halvings: 0 }
     }
 
+    /// What its translation begins with.
+    pub(crate) fn prefix(&self) -> Vec<u32> {
+        self.job.as_ref().map_or_else(Vec::new, |job| job.prefix.clone())
+    }
+
     /// Whether it waits to be decoded.
     pub(crate) fn is_waiting(&self) -> bool {
         self.job.is_some() && self.found.is_empty()
