@@ -9,6 +9,7 @@ pub mod assets;
 mod bundle;
 pub mod error;
 pub mod explorer;
+pub mod front;
 mod half;
 mod packed;
 pub mod page;

@@ -3,6 +3,7 @@
 
 mod answers;
 mod client;
+mod front;
 mod page;
 mod safety;
 
