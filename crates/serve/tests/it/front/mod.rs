@@ -2,6 +2,7 @@
 
 mod door;
 mod drain;
+mod forms;
 mod idle;
 mod slow;
 mod torn;
