@@ -194,15 +194,8 @@ impl Door {
     fn begin(&self, stream: TcpStream, peer: SocketAddr, place: tokio::sync::OwnedSemaphorePermit) {
         // Answers are written whole, so that waiting for more of them only delays. Where it cannot be set, it is slower.
         let _ = stream.set_nodelay(true);
-        let counted = Counted::new(self.connections.clone());
-        let served = connection::serve(stream, peer, self.shared.clone(), self.stage.clone());
-        // Whoever waits for the last receiver finds the counts as they are then.
-        let last = self.stage.clone();
-        tokio::spawn(async move {
-            served.await;
-            drop((counted, place));
-            drop(last);
-        });
+        let open = (Counted::new(self.connections.clone()), place);
+        tokio::spawn(connection::serve(stream, peer, self.shared.clone(), self.stage.clone(), open));
     }
 }
 
