@@ -184,7 +184,9 @@ impl Door {
     async fn accept_waiting(&self) -> usize {
         let mut count = 0;
         while let Ok(place) = self.places.clone().try_acquire_owned() {
-            let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, self.listener.accept()).await else { break };
+            // Long enough for the event loop to look.
+            let next = timeout(Duration::from_millis(1), self.listener.accept()).await;
+            let Ok(Ok((stream, peer))) = next else { break };
             self.begin(stream, peer, place);
             count += 1;
         }
