@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod keys;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Keys(keys) => keys.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Explore(explore) => explore.run(),
