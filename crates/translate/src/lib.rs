@@ -50,6 +50,7 @@ mod route;
 mod search;
 pub mod split;
 mod tokenizers;
+mod translate_document;
 mod translation;
 pub mod words;
 
@@ -58,4 +59,5 @@ pub use error::{Error, Result};
 pub use form::PLACEHOLDERS;
 pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
 pub use route::Route;
+pub use translate_document::DocumentTranslation;
 pub use translation::{Candidate, Note, Translation};
