@@ -5,7 +5,7 @@ import { themeSwitch } from "../js/theme.js";
 import { attempt } from "./attempt.js";
 import { operation, prose } from "./operation.js";
 
-const METHODS = ["get", "post"];
+const METHODS = ["post", "get"];
 
 async function start() {
   const response = await fetch("openapi.json");

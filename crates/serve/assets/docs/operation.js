@@ -138,7 +138,7 @@ function answer(status, own, description) {
   return element(
     "details",
     { class: "answer" },
-    element("summary", {}, element("code", { class: status < 400 ? "good" : "poor" }, status), own.description),
+    element("summary", {}, element("code", { class: status < 400 ? "good" : "poor" }, status), prose(own.description)),
     names.length ? element("p", { class: "quiet" }, "With the header ", prose(`\`${names.join("`, `")}\``), ".") : null,
     parts,
   );
