@@ -1,5 +1,9 @@
 //! What can go wrong with serving.
 
+use axum::http::StatusCode;
+
+use crate::server::Failed;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,6 +37,17 @@ pub enum Error {
     /// Looking at the model failed.
     #[error(transparent)]
     Inspect(#[from] polyhead_inspect::Error),
+    /// Translating failed.
+    #[error(transparent)]
+    Translate(#[from] polyhead_translate::Error),
+    /// More is asked of the server than it can do.
+    #[error("the server is busy: {found}")]
+    Busy {
+        /// What there is too much of.
+        found: String,
+        /// Seconds after which to come again.
+        retry_after: u64,
+    },
     /// Work on the model came to no end.
     #[error("the model failed on this text: {found}")]
     Broken {
@@ -60,6 +75,8 @@ impl Error {
             Self::Foreign { .. } => "open the address that the program printed".into(),
             Self::TooLarge { .. } => "send a part of it".into(),
             Self::Inspect(error) => error.hint(),
+            Self::Translate(error) => error.hint(),
+            Self::Busy { retry_after, .. } => format!("come again in {retry_after} s"),
             Self::Broken { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or leave it out".into(),
             Self::Server(_) => "start it again".into(),
@@ -71,7 +88,37 @@ impl Error {
         match self {
             Self::Request { .. } => true,
             Self::Inspect(error) => error.is_misuse(),
+            Self::Translate(error) => error.is_misuse(),
             _ => false,
+        }
+    }
+
+    /// The status of an answer that says it.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Foreign { .. } => StatusCode::FORBIDDEN,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            error if error.is_misuse() => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    pub(crate) fn from_work(failed: &Failed) -> Self {
+        match failed {
+            Failed::Panic(said) => Self::Broken { found: said.clone() },
+            Failed::Translate(error) if error.is_misuse() => {
+                Self::Request { message: error.to_string(), hint: error.hint() }
+            }
+            Failed::Translate(error) => Self::Broken { found: error.to_string() },
+        }
+    }
+
+    /// Seconds after which to come again.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Busy { retry_after, .. } => Some(*retry_after),
+            _ => None,
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod explorer;
 mod half;
 mod packed;
 pub mod page;
+pub mod server;
 pub mod wire;
 
 pub use error::{Error, Result};

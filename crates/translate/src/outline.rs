@@ -14,6 +14,7 @@
 //! ```
 
 use std::borrow::Borrow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::ends_full_width;
@@ -36,11 +37,13 @@ pub struct Passage {
 
 /// A text in passages.
 #[derive(Debug, Clone)]
-pub struct Outline<'t> {
-    text: &'t str,
-    body: &'t str,
-    lead: &'t str,
-    sentences: Vec<Sentence<'t>>,
+pub struct Outline {
+    text: String,
+    /// Where the text begins behind a tag.
+    body: usize,
+    /// Where the first sentence begins.
+    start: usize,
+    sentences: Vec<Place>,
     /// The sentence that a prefix belongs to.
     first: usize,
     legs: Arc<[Leg]>,
@@ -49,20 +52,28 @@ pub struct Outline<'t> {
     evidence: Evidence,
 }
 
+/// Where a sentence stands in its text, in bytes.
+#[derive(Debug, Clone)]
+struct Place {
+    text: Range<usize>,
+    /// The white space behind it ends here.
+    end: usize,
+}
+
 impl Engine {
     /// The ways and sentences of texts, in order.
     ///
     /// # Errors
     /// If the options make no sense for this model.
-    pub fn outlines<'t>(&self, texts: &[&'t str], options: &TranslateOptions) -> Result<Vec<Outline<'t>>> {
+    pub fn outlines(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Outline>> {
         let request = Request::new(self, options)?;
         let journeys = journeys(self.languages(), texts, options)?;
         Ok(texts.iter().zip(journeys).map(|(text, journey)| Outline::new(&request, text, journey)).collect())
     }
 }
 
-impl<'t> Outline<'t> {
-    fn new(request: &Request<'_>, text: &'t str, journey: Journey<'t>) -> Self {
+impl Outline {
+    fn new(request: &Request<'_>, text: &str, journey: Journey<'_>) -> Self {
         let Journey { body, legs, route, mut notes } = journey;
         let Split { lead, sentences } = match (request.options.mode, legs.first()) {
             (_, None) => Split { lead: body, sentences: Vec::new() },
@@ -75,10 +86,24 @@ impl<'t> Outline<'t> {
         let is_text = |sentence: &Sentence<'_>| {
             legs.last().is_some_and(|leg| request.has_text(sentence.text, &request.kept(sentence.text, leg)))
         };
-        let first =
-            if request.options.prefix.is_empty() { None } else { sentences.iter().position(is_text) };
-        let evidence = request.options.evidence;
-        Self { text, body, lead, first: first.unwrap_or(0), sentences, legs: legs.into(), route, notes, evidence }
+        let first = if request.options.prefix.is_empty() { None } else { sentences.iter().position(is_text) };
+        let body = text.len() - body.len();
+        let place = |sentence: &Sentence<'_>| {
+            let start = sentence.text.as_ptr() as usize - text.as_ptr() as usize;
+            let end = start + sentence.text.len();
+            Place { text: start..end, end: end + sentence.separator.len() }
+        };
+        Self {
+            text: text.to_owned(),
+            body,
+            start: body + lead.len(),
+            sentences: sentences.iter().map(place).collect(),
+            first: first.unwrap_or(0),
+            legs: legs.into(),
+            route,
+            notes,
+            evidence: request.options.evidence,
+        }
     }
 
     /// From which language into which, where the model says what it was trained on and the text has letters.
@@ -94,7 +119,7 @@ impl<'t> Outline<'t> {
     /// The passages, in order.
     pub fn passages(&self) -> impl Iterator<Item = Passage> {
         self.sentences.iter().enumerate().map(|(index, sentence)| Passage {
-            text: sentence.text.to_owned(),
+            text: self.text[sentence.text.clone()].to_owned(),
             legs: self.legs.clone(),
             is_first: index == self.first,
         })
@@ -125,20 +150,24 @@ impl<'t> Outline<'t> {
 
     /// The translation that takes this rank of every passage, and where each begins in it.
     fn candidate(&self, found: &[&Translation], rank: usize) -> (Candidate, Vec<usize>) {
-        let mut joined = Candidate { text: self.lead.to_owned(), ..Candidate::default() };
+        let mut joined =
+            Candidate { text: self.text[self.body..self.start].to_owned(), ..Candidate::default() };
         let (mut starts, mut scores) = (Vec::with_capacity(found.len()), Vec::new());
         for (index, (sentence, own)) in self.sentences.iter().zip(found).enumerate() {
             let own = own.n_best.get(rank).unwrap_or_else(|| &own.n_best[own.n_best.len() - 1]);
             starts.push(joined.text.len());
             joined.text.push_str(&own.text);
-            joined.text.push_str(sentence.separator);
+            let separator = &self.text[sentence.text.end..sentence.end];
+            joined.text.push_str(separator);
             joined.log_probability += own.log_probability;
             joined.tokens += own.tokens;
             if own.tokens > 0 {
                 scores.push(own.score);
             }
             let is_last = index + 1 == self.sentences.len();
-            if needs_space(sentence) && !is_last && !ends_full_width(&joined.text) {
+            // The marks of the source may need no space behind them where those of the target do.
+            let is_close = separator.is_empty() && ends_full_width(&self.text[sentence.text.clone()]);
+            if is_close && !is_last && !ends_full_width(&joined.text) {
                 joined.text.push(' ');
             }
         }
@@ -151,7 +180,7 @@ impl<'t> Outline<'t> {
     fn alignment(&self, found: &[&Translation], best: &str, starts: &[usize]) -> Vec<(usize, usize)> {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         for ((sentence, own), start) in self.sentences.iter().zip(found).zip(starts) {
-            let source = words_before(self.text, sentence.text.as_ptr() as usize - self.text.as_ptr() as usize);
+            let source = words_before(&self.text, sentence.text.start);
             let target = words_before(best, *start);
             let own = own.alignment.iter().flatten().map(|pair| (source + pair.0, target + pair.1));
             // Where two sentences share a word, the first has it.
@@ -164,8 +193,9 @@ impl<'t> Outline<'t> {
     /// The words of a text that nothing was done to but leaving a tag off.
     fn unchanged(&self) -> Vec<(usize, usize)> {
         let words = |text: &str| text.split_whitespace().count();
-        let tag = words(self.text) - words(self.body).min(words(self.text));
-        (0..words(self.body)).map(|word| (tag + word, word)).collect()
+        let body = words(&self.text[self.body..]);
+        let tag = words(&self.text).saturating_sub(body);
+        (0..body).map(|word| (tag + word, word)).collect()
     }
 
     fn joined_notes(&self, found: &[&Translation]) -> Vec<Note> {
@@ -180,11 +210,6 @@ impl<'t> Outline<'t> {
         }
         notes
     }
-}
-
-/// Whether the next sentence follows at once because the marks of the source need no space.
-fn needs_space(sentence: &Sentence<'_>) -> bool {
-    sentence.separator.is_empty() && ends_full_width(sentence.text)
 }
 
 /// The index of the word that stands at `at`, or of the next one.

@@ -42,7 +42,11 @@ impl Engine {
         });
         let errands: Vec<Errand<'_>> = errands.collect();
         let last_steps = Request::new(self, options)?.run(&errands)?;
-        Ok(last_steps.into_iter().zip(&first_steps).map(|(last, first)| joined(first.as_ref(), last)).collect())
+        Ok(last_steps
+            .into_iter()
+            .zip(&first_steps)
+            .map(|(last, first)| joined(first.as_ref(), last))
+            .collect())
     }
 
     /// What comes of the first step where there are two; the prefix and the n best are the second's.
@@ -52,7 +56,8 @@ impl Engine {
         options: &TranslateOptions,
     ) -> Result<Vec<Option<Translation>>> {
         let asked = passages.iter().filter(|passage| passage.legs.len() > 1);
-        let asked = asked.map(|passage| Errand { text: &passage.text, leg: &passage.legs[0], is_first: true });
+        let asked =
+            asked.map(|passage| Errand { text: &passage.text, leg: &passage.legs[0], is_first: true });
         let asked: Vec<Errand<'_>> = asked.collect();
         let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
         let mut found = Request::new(self, &options)?.run(&asked)?.into_iter();

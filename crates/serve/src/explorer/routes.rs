@@ -85,7 +85,7 @@ async fn neurons(State(shared): State<Shared>, body: Sent) -> Response {
 async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
     let request = match read(&shared.explorer, body) {
         Ok(request) => request,
-        Err(error) => return refusal(status(&error), &error),
+        Err(error) => return refusal(error.status(), &error),
     };
     let (lines, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -137,7 +137,7 @@ async fn answered<R: DeserializeOwned + Send + 'static>(
     };
     match found {
         Ok(json) => ([(header::CONTENT_TYPE, JSON)], json).into_response(),
-        Err(error) => refusal(status(&error), &error),
+        Err(error) => refusal(error.status(), &error),
     }
 }
 
@@ -165,15 +165,6 @@ fn finished<T>(work: std::result::Result<Result<T>, tokio::task::JoinError>) -> 
         });
         Err(Error::Broken { found: said.unwrap_or("it broke down").into() })
     })
-}
-
-fn status(error: &Error) -> StatusCode {
-    match error {
-        Error::Foreign { .. } => StatusCode::FORBIDDEN,
-        Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        error if error.is_misuse() => StatusCode::BAD_REQUEST,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
 }
 
 /// Lines from another thread as the body of an answer.

@@ -1,28 +1,4 @@
 //! The integration tests of `polyhead-serve`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-mod answers;
-mod client;
-mod page;
-mod safety;
-
-use std::path::Path;
-
-use polyhead_serve::Explorer;
-use polyhead_serve::explorer::Port;
-use polyhead_serve::wire::Limits;
-use polyhead_translate::{Engine, LoadOptions};
-
-/// A model with tokenisers, like those of OPUS-MT.
-fn engine() -> Engine {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus");
-    Engine::load(folder, &LoadOptions::default()).unwrap()
-}
-
-/// A running explorer's port; it ends with the tests.
-fn explorer(limits: Limits) -> u16 {
-    let listening = Explorer::new(engine(), "opus").with_limits(limits).listen(Port::Exactly(0)).unwrap();
-    let port = listening.address().port();
-    std::thread::spawn(move || listening.run());
-    port
-}
+mod desk;
