@@ -1,8 +1,8 @@
 //! What can go wrong with serving.
 
-use axum::http::StatusCode;
+use std::any::Any;
 
-use crate::server::Failed;
+use axum::http::StatusCode;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -104,14 +104,11 @@ impl Error {
         }
     }
 
-    pub(crate) fn from_work(failed: &Failed) -> Self {
-        match failed {
-            Failed::Panic(said) => Self::Broken { found: said.clone() },
-            Failed::Translate(error) if error.is_misuse() => {
-                Self::Request { message: error.to_string(), hint: error.hint() }
-            }
-            Failed::Translate(error) => Self::Broken { found: error.to_string() },
-        }
+    /// What a thread said when it broke down.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Broken { found: said.unwrap_or("it broke down").into() }
     }
 
     /// Seconds after which to come again.

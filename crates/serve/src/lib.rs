@@ -6,6 +6,7 @@
 //! This crate alone is async, and it alone defines what goes over the wire.
 
 pub mod assets;
+mod blocking;
 mod bundle;
 pub mod error;
 pub mod explorer;

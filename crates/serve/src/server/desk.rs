@@ -17,6 +17,7 @@ use super::queue::{Queue, QueueOptions};
 use super::shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder, Shelf};
 pub use super::work::Wanted;
 use super::work::{Done, Key, Tally, Unit, Workshop};
+use crate::blocking::blocking;
 use crate::{Error, Result};
 
 /// How a desk works.
@@ -333,12 +334,6 @@ fn outlined(shelf: &Shelf, ask: &Ask) -> Result<(Arc<Loaded>, Vec<Outline>)> {
     let options = TranslateOptions { from: ask.from.clone(), to: ask.to.clone(), ..ask.wanted.options() };
     let outlines = loaded.engine.outlines(&texts, &options)?;
     Ok((loaded, outlines))
-}
-
-/// Work on a thread where it keeps nobody waiting.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|broken| Err(Error::Broken { found: broken.to_string() }))
 }
 
 /// The sentences of a request, some of them done.

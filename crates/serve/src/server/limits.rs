@@ -42,7 +42,7 @@ impl Default for RequestLimits {
             attention_sentences: 4,
             attention_tokens: 256,
             deadline: Duration::from_secs(30),
-            file_deadline: Duration::from_mins(10),
+            file_deadline: Duration::from_secs(600),
         }
     }
 }

@@ -15,4 +15,3 @@ mod work;
 pub use desk::{Answered, Ask, Client, Desk, DeskOptions, Finished, Gauges, Wanted};
 pub use limits::RequestLimits;
 pub use shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder};
-pub(crate) use work::Failed;

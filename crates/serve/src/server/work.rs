@@ -142,22 +142,14 @@ impl Workshop {
 
     /// Translates a batch and answers those who wait; if that fails as a whole, each by itself.
     fn translate(&self, batch: Vec<Unit>) {
-        match run(&batch) {
-            Ok(found) => {
-                for (unit, translation) in batch.into_iter().zip(found) {
-                    self.finish(unit, Ok(translation));
-                }
+        let found = run(&batch);
+        let mut units = batch.into_iter();
+        match found {
+            Ok(found) => units.zip(found).for_each(|(unit, own)| self.finish(unit, Ok(own))),
+            Err(error) if units.len() == 1 => {
+                units.next().into_iter().zip([error]).for_each(|(unit, error)| self.finish(unit, Err(error)));
             }
-            Err(error) if batch.len() == 1 => {
-                for unit in batch {
-                    self.finish(unit, Err(Error::from_work(&error)));
-                }
-            }
-            Err(_) => {
-                for unit in batch {
-                    self.translate(vec![unit]);
-                }
-            }
+            Err(_) => units.for_each(|unit| self.translate(vec![unit])),
         }
     }
 
@@ -177,23 +169,11 @@ impl Workshop {
 }
 
 /// The translations of a batch, which has one model and one wish.
-fn run(batch: &[Unit]) -> Result<Vec<Translation>, Failed> {
+fn run(batch: &[Unit]) -> Result<Vec<Translation>, Error> {
     let Some(first) = batch.first() else { return Ok(Vec::new()) };
     let options = first.key.wanted.options();
     let passages: Vec<Passage> = batch.iter().map(|unit| unit.key.passage.clone()).collect();
     let work = || first.loaded.engine.translate_passages(&passages, &options);
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(found) => found.map_err(Failed::Translate),
-        Err(panic) => {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(Failed::Panic(said.unwrap_or("it broke down").to_owned()))
-        }
-    }
-}
-
-/// Why a batch was not translated.
-pub(crate) enum Failed {
-    Translate(polyhead_translate::Error),
-    Panic(String),
+    let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::of_panic(&*panic))?;
+    Ok(found?)
 }

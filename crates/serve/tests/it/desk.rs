@@ -1,12 +1,13 @@
 //! Queue, workers, cache and models: every answer is that of the translator, whoever else asks.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use polyhead_serve::Error;
 use polyhead_serve::server::{Ask, Client, Desk, DeskOptions, ModelFolder, Wanted};
-use polyhead_translate::{Engine, Evidence, LoadOptions, TranslateOptions, Translation};
+use polyhead_translate::{Evidence, TranslateOptions, Translation};
+
+use crate::{engine, golden};
 
 const TEXTS: &[&str] = &[
     "The teacher reads a book today.",
@@ -15,10 +16,6 @@ const TEXTS: &[&str] = &[
     "  \t",
     "Our neighbour drinks tea. Ayşe writes a letter. 42. The old house.",
 ];
-
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus")
-}
 
 fn options() -> DeskOptions {
     let model = ModelFolder { name: "golden".into(), folder: golden() };
@@ -42,7 +39,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn directly(texts: &[&str], options: &TranslateOptions) -> Vec<Translation> {
-    Engine::load(golden(), &LoadOptions::default()).unwrap().translate(texts, options).unwrap()
+    engine().translate(texts, options).unwrap()
 }
 
 #[test]
