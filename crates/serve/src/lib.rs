@@ -10,6 +10,7 @@ mod blocking;
 mod bundle;
 pub mod error;
 pub mod explorer;
+pub mod front;
 mod half;
 mod packed;
 pub mod page;

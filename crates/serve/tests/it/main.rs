@@ -4,6 +4,7 @@
 mod answers;
 mod client;
 mod desk;
+mod front;
 mod page;
 mod safety;
 

@@ -1,0 +1,18 @@
+//! Everything between a socket and a handler. It knows nothing of translation.
+//!
+//! 1. [`listen`] accepts connections with timeouts, a limit and a drain; `connection.rs` is one of them, `timed.rs` its
+//!    socket and bodies, [`open_files`] how many there may be.
+//! 2. [`mod@body`] reads a request's body whole; [`form`] and [`multipart`] make [`fields`] of it.
+//! 3. [`refusal`] is an answer that says no.
+
+pub mod body;
+mod connection;
+pub mod fields;
+pub mod form;
+pub mod listen;
+pub mod multipart;
+pub mod open_files;
+pub mod refusal;
+mod timed;
+
+pub use refusal::Refusal;

@@ -1,0 +1,309 @@
+//! A socket and a request's body that wait only so long, and what both know of the exchange under way.
+//!
+//! hyper's own timeout of heads runs while a kept connection is idle too, so the two could not differ; here the time of a
+//! head begins with its first byte, and an idle connection is not hyper's at all (see `connection.rs`).
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::listen::ConnectionOptions;
+
+/// A request's body came too slowly.
+#[derive(Debug, thiserror::Error)]
+#[error("a body that took more than {} ms", .0.as_millis())]
+pub(super) struct Slow(
+    /// How long was waited for it or for its next part.
+    pub(super) Duration,
+);
+
+/// Where a connection stands, known to its socket, its request and its answer.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    phase: AtomicU8,
+    request: AtomicU8,
+    is_read_blocked: AtomicBool,
+    is_flushed: AtomicBool,
+}
+
+/// Nothing has come since the last answer.
+const IDLE: u8 = 0;
+/// A part of a head has come.
+const HEAD: u8 = 1;
+/// A request is being answered.
+const BUSY: u8 = 2;
+
+/// The request's body was read to its end.
+const READ: u8 = 0;
+/// It is being read.
+const OPEN: u8 = 1;
+/// Nobody will read the rest of it.
+const LEFT: u8 = 2;
+
+impl Exchange {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: AtomicU8::new(IDLE),
+            request: AtomicU8::new(READ),
+            is_read_blocked: AtomicBool::new(false),
+            is_flushed: AtomicBool::new(true),
+        }
+    }
+
+    /// A head is whole, its request begins.
+    pub(super) fn begin(&self) {
+        self.phase.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// Whether everything that came was answered, and the answer sent: hyper holds nothing but its buffers.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == IDLE
+            && self.request.load(Ordering::Relaxed) == READ
+            && self.is_read_blocked.load(Ordering::Relaxed)
+            && self.is_flushed.load(Ordering::Relaxed)
+    }
+
+    /// Whether a part of a request will never be read.
+    pub(super) fn has_unread(&self) -> bool {
+        self.request.load(Ordering::Relaxed) != READ
+    }
+}
+
+/// A socket with a limit on the time of a head and of a write that makes no headway.
+#[derive(Debug)]
+pub(super) struct TimedStream {
+    stream: TcpStream,
+    /// What was read and not used before this.
+    rest: Bytes,
+    exchange: Arc<Exchange>,
+    head: Duration,
+    write: Duration,
+    head_began: Instant,
+    head_timer: Option<Pin<Box<Sleep>>>,
+    write_timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl TimedStream {
+    pub(super) fn new(
+        stream: TcpStream,
+        rest: Bytes,
+        exchange: Arc<Exchange>,
+        options: &ConnectionOptions,
+    ) -> Self {
+        Self {
+            stream,
+            rest,
+            exchange,
+            head: options.head,
+            write: options.write,
+            head_began: Instant::now(),
+            head_timer: None,
+            write_timer: None,
+        }
+    }
+
+    pub(super) fn into_inner(self) -> TcpStream {
+        self.stream
+    }
+
+    /// The first byte of a head starts its clock.
+    fn received(&mut self) {
+        if self.exchange.phase.load(Ordering::Relaxed) == IDLE {
+            self.exchange.phase.store(HEAD, Ordering::Relaxed);
+            self.head_began = Instant::now();
+            self.head_timer = None;
+        }
+    }
+
+    /// What a write came to; one that waits too long is an error.
+    fn written<T>(&mut self, wrote: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.exchange.is_flushed.store(false, Ordering::Relaxed);
+        if wrote.is_ready() {
+            self.write_timer = None;
+            return wrote;
+        }
+        let end = Instant::now() + self.write;
+        let timer = self.write_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a client that does not read")))
+    }
+}
+
+impl AsyncRead for TimedStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.rest.is_empty() {
+            let size = this.rest.len().min(buffer.remaining());
+            buffer.put_slice(&this.rest.split_to(size));
+            this.received();
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        this.exchange.is_read_blocked.store(read.is_pending(), Ordering::Relaxed);
+        if read.is_ready() {
+            if buffer.filled().len() > before {
+                this.received();
+            }
+            return read;
+        }
+        if this.exchange.phase.load(Ordering::Relaxed) != HEAD {
+            return Poll::Pending;
+        }
+        let end = this.head_began + this.head;
+        let timer = this.head_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a head that does not end")))
+    }
+}
+
+impl AsyncWrite for TimedStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.written(wrote, context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.stream).poll_write_vectored(context, parts);
+        this.written(wrote, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(context);
+        if flushed.is_ready() {
+            this.exchange.is_flushed.store(true, Ordering::Relaxed);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+/// A request's body with a limit on its time and on its pauses; time runs while somebody waits for it.
+#[derive(Debug)]
+pub(super) struct TimedBody {
+    body: Incoming,
+    exchange: Arc<Exchange>,
+    whole: Duration,
+    pause: Duration,
+    end: Option<Instant>,
+    timer: Option<(Pin<Box<Sleep>>, Duration)>,
+}
+
+impl TimedBody {
+    pub(super) fn new(body: Incoming, exchange: Arc<Exchange>, options: &ConnectionOptions) -> Self {
+        let state = if body.is_end_stream() { READ } else { OPEN };
+        exchange.request.store(state, Ordering::Relaxed);
+        Self { body, exchange, whole: options.body, pause: options.body_pause, end: None, timer: None }
+    }
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let this = self.get_mut();
+        let whole = this.whole;
+        let end = *this.end.get_or_insert_with(|| Instant::now() + whole);
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            this.timer = None;
+            if frame.is_none() {
+                this.exchange.request.store(READ, Ordering::Relaxed);
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let pause = this.pause;
+        let (timer, limit) = this.timer.get_or_insert_with(|| {
+            let next = Instant::now() + pause;
+            let limit = if next < end { pause } else { whole };
+            (Box::pin(sleep_until(next.min(end))), limit)
+        });
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Some(Err(Slow(*limit).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for TimedBody {
+    fn drop(&mut self) {
+        let is_open = self.exchange.request.load(Ordering::Relaxed) == OPEN;
+        let state = if self.body.is_end_stream() || !is_open { READ } else { LEFT };
+        self.exchange.request.store(state, Ordering::Relaxed);
+    }
+}
+
+/// An answer's body, whose end is that of the exchange.
+#[derive(Debug)]
+pub(super) struct Answer {
+    body: Body,
+    exchange: Arc<Exchange>,
+}
+
+impl Answer {
+    pub(super) fn new(body: Body, exchange: Arc<Exchange>) -> Self {
+        Self { body, exchange }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.exchange.phase.store(IDLE, Ordering::Relaxed);
+    }
+}

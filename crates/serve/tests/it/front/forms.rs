@@ -1,0 +1,69 @@
+//! Bodies of every kind over a socket.
+
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use polyhead_serve::front::form;
+
+use super::{Server, plain, quick};
+
+async fn fields(request: Request) -> Response {
+    match form::read(request, 1 << 20).await {
+        Ok((_, fields)) => fields.json().to_string().into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn server() -> Server {
+    Server::start(plain().route("/fields", any(fields)), quick())
+}
+
+fn ask(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> String {
+    let media_type = media_type.map_or(String::new(), |media_type| format!("Content-Type: {media_type}\r\n"));
+    let length = body.len();
+    server.ask(&format!(
+        "{line} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{media_type}Content-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+#[test]
+fn all_forms_say_the_same_and_a_get_may_have_a_body() {
+    let server = server();
+    let multipart = "--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na b\r\n--b--\r\n";
+    for (line, media_type, body) in [
+        ("POST /fields", Some("application/json"), "{\"q\": \"a b\"}"),
+        ("POST /fields", None, "{\"q\": \"a b\"}"),
+        ("GET /fields", Some("application/json"), "{\"q\": \"a b\"}"),
+        ("POST /fields", Some("application/x-www-form-urlencoded"), "q=a+b"),
+        ("POST /fields?q=c", Some("application/x-www-form-urlencoded"), "q=a%20b"),
+        ("POST /fields", Some("multipart/form-data; boundary=b"), multipart),
+        ("GET /fields?q=a+b", None, ""),
+    ] {
+        let answer = ask(&server, line, media_type, body);
+        let expected = "\r\n\r\n{\"q\":\"a b\"}";
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(expected), "{line}: {answer}");
+    }
+    server.is_well();
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_a_reason() {
+    let server = server();
+    let deep = "[".repeat(100_000);
+    for (status, media_type, body) in [
+        (400, Some("application/json"), "{\"q\": "),
+        (400, Some("application/json"), "[\"q\"]"),
+        (400, Some("application/json"), deep.as_str()),
+        (400, Some("application/x-www-form-urlencoded"), "q=%ff"),
+        (400, Some("multipart/form-data; boundary=b"), "--b\r\n"),
+        (415, Some("text/xml"), "<q>a</q>"),
+        (415, None, deep.as_str()),
+    ] {
+        let answer = ask(&server, "POST /fields", media_type, body);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body:.40}: {answer}");
+        assert!(answer.contains("{\"error\":\"") && answer.contains("\"hint\":\""), "{answer}");
+    }
+    let large = "a".repeat((1 << 20) + 1);
+    assert!(ask(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
+    server.is_well();
+}
