@@ -36,7 +36,8 @@ export function rows(schema, description, prefix = "", depth = 0) {
 /** `string`, `integer or null`, `array of strings`, … */
 export function typeText(schema, description) {
   const own = resolved(schema, description);
-  if (own.oneOf) return own.oneOf.map((one) => typeText(one, description)).join(" or ");
+  const choices = own.oneOf ?? own.anyOf;
+  if (choices) return choices.map((one) => typeText(one, description)).join(" or ");
   const types = [own.type ?? "value"].flat().filter((type) => type !== "null");
   const named = types.map((type) => (type === "array" ? `array of ${typeText(own.items, description)}` : type));
   return named.length ? named.join(" or ") : "null";
@@ -45,7 +46,8 @@ export function typeText(schema, description) {
 /** How much of a field there may be, in words; an empty list for anything. */
 export function limits(schema, description) {
   const own = resolved(schema, description);
-  if (own.oneOf) return [...new Set(own.oneOf.flatMap((one) => limits(one, description)))];
+  const choices = own.oneOf ?? own.anyOf;
+  if (choices) return [...new Set(choices.flatMap((one) => limits(one, description)))];
   const found = [];
   if (own.enum) found.push(`one of ${own.enum.filter((value) => value !== null).join(", ")}`);
   if (own.minimum !== undefined && own.maximum !== undefined) found.push(`${own.minimum} to ${own.maximum}`);
