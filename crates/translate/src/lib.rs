@@ -34,6 +34,7 @@ mod emoji;
 mod engine;
 mod error;
 mod form;
+pub mod formats;
 pub mod generation;
 mod guess;
 mod join;
