@@ -62,6 +62,30 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file of API keys cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line of a file of API keys that cannot be understood.
+    #[error("{}, line {line}: {found}, expected `name sha256:HEX [per_minute=N]`", path.display())]
+    Key {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What was found.
+        found: String,
+    },
+    /// The system has no random numbers.
+    #[error("no random numbers from the system: {said}")]
+    NoRandomness {
+        /// What it said.
+        said: String,
+    },
     /// The server came to an end by itself.
     #[error("the server ended: {0}")]
     Server(std::io::Error),
@@ -79,6 +103,9 @@ impl Error {
             Self::Busy { retry_after, .. } => format!("come again in {retry_after} s"),
             Self::Broken { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or leave it out".into(),
+            Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
+            Self::Key { .. } => "`polyhead keys add FILE NAME` writes such lines".into(),
+            Self::NoRandomness { .. } => "is the system still starting?".into(),
             Self::Server(_) => "start it again".into(),
         }
     }

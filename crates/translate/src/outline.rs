@@ -18,8 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::ends_full_width;
+use crate::form::Case;
 use crate::options::{Evidence, Mode, TranslateOptions};
-use crate::request::Request;
+use crate::request::{Reading, Request};
 use crate::route::{Journey, Leg, Route, journeys};
 use crate::split::{Sentence, Split, split};
 use crate::translation::{Candidate, Note, Translation};
@@ -84,7 +85,10 @@ impl Outline {
             notes.push(Note::Split { sentences: sentences.len() });
         }
         let is_text = |sentence: &Sentence<'_>| {
-            legs.last().is_some_and(|leg| request.has_text(sentence.text, &request.kept(sentence.text, leg)))
+            legs.last().is_some_and(|leg| {
+                request
+                    .has_text(sentence.text, &request.kept(sentence.text, Reading { leg, case: Case::Seen }))
+            })
         };
         let first = if request.options.prefix.is_empty() { None } else { sentences.iter().position(is_text) };
         let body = text.len() - body.len();

@@ -93,6 +93,11 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
+    /// The translation of a part found no end in halves either, so it was left as it is.
+    Copied {
+        /// The part, shortened.
+        sentence: String,
+    },
     /// Sentences in capitals were read in small letters.
     Capitals {
         /// How many.
@@ -186,6 +191,9 @@ impl std::fmt::Display for Note {
             }
             Self::Halved { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: translated in halves")
+            }
+            Self::Copied { sentence } => {
+                write!(f, "the translation of {sentence:?} found no end: left as it is")
             }
             Self::Capitals { sentences } => {
                 write!(f, "{sentences} sentences in capitals, read in small letters")

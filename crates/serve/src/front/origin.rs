@@ -1,0 +1,306 @@
+//! Which names a server answers to, and which pages may use it.
+//!
+//! A server on this machine or in this house can be reached by every page that a browser shows. Two things keep those out. The
+//! name in `Host` must be one of the server's: a foreign name that was made to lead here (DNS rebinding) is refused. And
+//! `Origin`, where a browser sends one, must be the server's own, unless pages of others are let in (CORS).
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::refusal::Refusal;
+
+/// Which pages of others may use the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Cors {
+    /// None.
+    #[default]
+    None,
+    /// Those of these origins, such as `https://example.org`.
+    List(Vec<String>),
+    /// All.
+    Any,
+}
+
+impl FromStr for Cors {
+    type Err = String;
+
+    /// Of `none`, `*` or origins with commas between them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::None),
+            "*" => Ok(Self::Any),
+            list => {
+                let origins = list.split(',').map(|origin| {
+                    let origin = origin.trim().to_ascii_lowercase();
+                    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+                    let is_origin =
+                        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', ' ', '*']));
+                    let expected = "expected none, * or origins such as https://example.org, without a path";
+                    if is_origin { Ok(origin) } else { Err(format!("origin {origin:?}, {expected}")) }
+                });
+                Ok(Self::List(origins.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+/// The names and pages of a server.
+#[derive(Debug, Clone)]
+pub struct Origins {
+    /// Names of this machine with the port, where only this machine can reach the server.
+    own: Vec<String>,
+    /// Other names, with or without a port.
+    names: Vec<String>,
+    is_any_name: bool,
+    cors: Cors,
+}
+
+impl Origins {
+    /// For a server at `address`. One that only this machine can reach answers to `127.0.0.1`, `localhost` and `[::1]` with
+    /// its port, and to `names`. Any other answers to `names` alone, or to every name where there are none. A name without a
+    /// port stands for all ports.
+    pub fn new(address: SocketAddr, names: &[String], cors: Cors) -> Self {
+        let port = address.port();
+        let own = if address.ip().is_loopback() { &["127.0.0.1", "localhost", "[::1]"][..] } else { &[] };
+        let mut own: Vec<String> = own.iter().map(|name| format!("{name}:{port}")).collect();
+        if port == 80 {
+            // Browsers leave it out.
+            own.extend(own.clone().iter().filter_map(|name| name.strip_suffix(":80").map(str::to_owned)));
+        }
+        let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { is_any_name: own.is_empty() && names.is_empty(), own, names, cors }
+    }
+
+    /// The Host or Origin that is not ours and not let in, if there is one.
+    pub fn foreign(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+        // A second Host is not there to be overlooked: whoever stands between may have read that one.
+        let sent = headers.get_all(header::HOST).iter().map(shown);
+        let mut hosts: Vec<String> =
+            sent.chain(uri.authority().map(|authority| authority.as_str().to_owned())).collect();
+        if hosts.is_empty() {
+            hosts.push(String::new());
+        }
+        if let Some(found) = hosts.iter().find(|host| !self.is_name(host)) {
+            return Some(found.clone());
+        }
+        let host = &hosts[0];
+        let origin = headers.get(header::ORIGIN).map(shown)?;
+        (!self.is_own_origin(&origin, host) && !self.lets_in(&origin)).then_some(origin)
+    }
+
+    /// Adds what a page of another origin must see to use an answer.
+    pub fn add_headers(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+        let allowed = match (&self.cors, origin) {
+            (Cors::Any, _) => HeaderValue::from_static("*"),
+            (cors, origin) => {
+                headers.append(header::VARY, HeaderValue::from_static("Origin"));
+                let Some(origin) = origin.filter(|_| *cors != Cors::None) else { return };
+                if !self.lets_in(&shown(origin)) {
+                    return;
+                }
+                origin.clone()
+            }
+        };
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
+    }
+
+    fn is_name(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        self.is_any_name || self.own.contains(&host) || self.names.iter().any(|name| is_same(name, &host))
+    }
+
+    /// Whether a page came from here. Where names of others lead here, TLS may end at a proxy, so that `https` is ours too.
+    fn is_own_origin(&self, origin: &str, host: &str) -> bool {
+        let origin = origin.to_ascii_lowercase();
+        let host = host.to_ascii_lowercase();
+        let (name, is_plain) = match (origin.strip_prefix("http://"), origin.strip_prefix("https://")) {
+            (Some(name), _) => (name, true),
+            (None, Some(name)) => (name, false),
+            (None, None) => return false,
+        };
+        if self.own.iter().any(|own| own == name) {
+            return is_plain;
+        }
+        !name.is_empty() && (name == host || self.names.iter().any(|own| is_same(own, name)))
+    }
+
+    fn lets_in(&self, origin: &str) -> bool {
+        match &self.cors {
+            Cors::None => false,
+            Cors::List(origins) => origins.iter().any(|own| own.eq_ignore_ascii_case(origin)),
+            Cors::Any => true,
+        }
+    }
+}
+
+/// Refuses foreign requests, answers what browsers ask before those of others' pages, and adds the headers for them.
+pub async fn guard(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
+    if let Some(found) = origins.foreign(request.uri(), request.headers()) {
+        let error = format!("a request for or from {found:?}, which is not let in");
+        let hint = "the server's settings say which names it has and which pages may use it";
+        return Refusal::new(StatusCode::FORBIDDEN, error, hint).into_response();
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let is_before = *request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && origins.cors != Cors::None;
+    let mut response = if is_before {
+        before(request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS))
+    } else {
+        next.run(request).await
+    };
+    origins.add_headers(origin.as_ref(), response.headers_mut());
+    response
+}
+
+/// The answer to what browsers ask before a request (a preflight).
+fn before(asked: Option<&HeaderValue>) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
+    // No header does more than the same program outside of a browser could: nothing here rests on cookies.
+    let default = HeaderValue::from_static("content-type, authorization");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.cloned().unwrap_or(default));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Whether `host` is `name`; a name without a port is so at every port.
+fn is_same(name: &str, host: &str) -> bool {
+    let Some(rest) = host.strip_prefix(name) else { return false };
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let has_port = name.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
+    rest.is_empty() || (!has_port && rest.strip_prefix(':').is_some_and(is_port))
+}
+
+/// A value as text; bytes that are none match nothing.
+fn shown(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn foreign(origins: &Origins, host: &str, origin: Option<&str>) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        origins.foreign(&Uri::from_static("/"), &headers)
+    }
+
+    fn at(address: &str, names: &[&str], cors: &str) -> Origins {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Origins::new(address.parse().unwrap(), &names, cors.parse().unwrap())
+    }
+
+    #[test]
+    fn on_this_machine_only_its_names_are_ours() {
+        let origins = at("127.0.0.1:7465", &[], "none");
+        for host in ["127.0.0.1:7465", "localhost:7465", "LOCALHOST:7465", "[::1]:7465"] {
+            assert_eq!(foreign(&origins, host, None), None, "{host}");
+            assert_eq!(foreign(&origins, host, Some("http://127.0.0.1:7465")), None, "{host}");
+        }
+        for host in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "evil.example:7465",
+            "localhost.evil.example:7465",
+            "127.0.0.1:74650",
+            "0.0.0.0:7465",
+        ] {
+            assert_eq!(foreign(&origins, host, None).as_deref(), Some(host));
+        }
+        for origin in ["http://evil.example", "https://127.0.0.1:7465", "http://127.0.0.1", "null", "http://"]
+        {
+            assert_eq!(foreign(&origins, "127.0.0.1:7465", Some(origin)).as_deref(), Some(origin));
+        }
+        assert_eq!(foreign(&at("127.0.0.1:80", &[], "none"), "localhost", Some("http://localhost")), None);
+        // A request line with a whole address says a name too.
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:7465"));
+        assert!(origins.foreign(&Uri::from_static("http://evil.example/"), &headers).is_some());
+        assert!(origins.foreign(&Uri::from_static("/"), &HeaderMap::new()).is_some());
+        headers.append(header::HOST, HeaderValue::from_static("evil.example"));
+        assert!(origins.foreign(&Uri::from_static("/"), &headers).is_some());
+    }
+
+    #[test]
+    fn behind_a_proxy_given_names_are_ours_with_and_without_tls() {
+        let origins = at("127.0.0.1:5000", &["Translate.example.org", "10.0.0.7:8080"], "none");
+        for host in ["translate.example.org", "translate.example.org:443", "10.0.0.7:8080", "localhost:5000"]
+        {
+            assert_eq!(foreign(&origins, host, None), None, "{host}");
+        }
+        let host = "translate.example.org";
+        for origin in ["https://translate.example.org", "http://translate.example.org"] {
+            assert_eq!(foreign(&origins, host, Some(origin)), None, "{origin}");
+        }
+        for host in [
+            "example.org",
+            "translate.example.org.evil",
+            "translate.example.org:x",
+            "10.0.0.7",
+            "10.0.0.7:80",
+        ] {
+            assert!(foreign(&origins, host, None).is_some(), "{host}");
+        }
+        assert!(foreign(&origins, host, Some("https://example.org")).is_some());
+    }
+
+    #[test]
+    fn elsewhere_any_name_is_ours_unless_there_is_a_list() {
+        let open = at("0.0.0.0:5000", &[], "none");
+        assert_eq!(foreign(&open, "anything:5000", Some("http://anything:5000")), None);
+        assert!(foreign(&open, "anything:5000", Some("http://other:5000")).is_some());
+        let listed = at("0.0.0.0:5000", &["translate.example.org"], "none");
+        assert!(foreign(&listed, "anything:5000", None).is_some());
+        assert_eq!(foreign(&listed, "translate.example.org:5000", None), None);
+    }
+
+    #[test]
+    fn pages_of_others_are_let_in_by_list_or_all() {
+        let list = at("127.0.0.1:5000", &[], "https://a.example, http://b.example:81");
+        assert_eq!(foreign(&list, "localhost:5000", Some("https://a.example")), None);
+        assert_eq!(foreign(&list, "localhost:5000", Some("http://b.example:81")), None);
+        for origin in ["http://a.example", "https://a.example:444", "null", "https://a.example.evil"] {
+            assert!(foreign(&list, "localhost:5000", Some(origin)).is_some(), "{origin}");
+        }
+        let any = at("127.0.0.1:5000", &[], "*");
+        assert_eq!(foreign(&any, "localhost:5000", Some("null")), None);
+        assert!(foreign(&any, "evil.example:5000", Some("null")).is_some(), "a name is not an origin");
+        let headers = |origins: &Origins, origin: &'static str| {
+            let mut headers = HeaderMap::new();
+            origins.add_headers(Some(&HeaderValue::from_static(origin)), &mut headers);
+            ["access-control-allow-origin", "vary"]
+                .map(|name| headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(headers(&any, "https://x.example"), [some("*"), None]);
+        assert_eq!(headers(&list, "https://a.example"), [some("https://a.example"), some("Origin")]);
+        assert_eq!(headers(&list, "http://localhost:5000"), [None, some("Origin")]);
+        assert_eq!(headers(&at("127.0.0.1:5000", &[], "none"), "null"), [None, some("Origin")]);
+    }
+
+    #[test]
+    fn a_setting_that_is_no_origin_is_told() {
+        for text in ["", "example.org", "https://", "https://a.example/path", "https://*.example", "ftp://a"]
+        {
+            let error = text.parse::<Cors>().unwrap_err();
+            assert!(error.contains("expected none, * or origins"), "{error}");
+        }
+        assert_eq!(" none ".parse(), Ok(Cors::None));
+        assert_eq!("*".parse(), Ok(Cors::Any));
+        assert_eq!("HTTPS://A.example".parse(), Ok(Cors::List(vec!["https://a.example".into()])));
+    }
+}
