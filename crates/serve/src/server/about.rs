@@ -112,7 +112,9 @@ mod tests {
             .collect();
         let mut served: Vec<(String, Vec<String>)> = ROUTES
             .iter()
-            .map(|(path, methods)| ((*path).to_owned(), methods.iter().map(|own| (*own).to_owned()).collect()))
+            .map(|(path, methods)| {
+                ((*path).to_owned(), methods.iter().map(|own| (*own).to_owned()).collect())
+            })
             .collect();
         for list in [&mut described, &mut served] {
             list.sort();

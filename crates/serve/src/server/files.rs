@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn files_go_when_their_time_is_over() {
-        let files = Files::new(FilesOptions { lifetime: Duration::from_millis(20), ..FilesOptions::default() });
+        let files =
+            Files::new(FilesOptions { lifetime: Duration::from_millis(20), ..FilesOptions::default() });
         let id = files.keep(file(1)).unwrap();
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!((files.find(&id), files.bytes()), (None, 0));
@@ -146,7 +147,10 @@ mod tests {
     #[test]
     fn names_are_words_to_show() {
         assert_eq!(translated_name("letter.txt", "tr"), "letter_tr.txt");
-        assert_eq!([translated_name("", "de"), translated_name(".po", "de")], ["translation_de.txt", ".po_de.txt"]);
+        assert_eq!(
+            [translated_name("", "de"), translated_name(".po", "de")],
+            ["translation_de.txt", ".po_de.txt"]
+        );
         assert_eq!(
             disposition("na\"ï\r\nve.txt"),
             "attachment; filename=\"na____ve.txt\"; filename*=UTF-8''na%22%C3%AF%0D%0Ave.txt"

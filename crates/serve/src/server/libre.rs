@@ -21,10 +21,10 @@ use super::files::{KeptFile, disposition, translated_name};
 use super::job::Job;
 use super::routes::{KeyRule, Shared, at_most, json};
 use super::spoken::Spoken;
+use crate::Error;
 use crate::front::Refusal;
 use crate::front::fields::{Fields, Texts};
 use crate::server::Client;
-use crate::{Error, Result};
 
 /// Ends of names of files that are translated.
 const FILES: [&str; 4] = [".txt", ".html", ".srt", ".po"];
@@ -43,10 +43,7 @@ pub(super) async fn translate(
     Ok(json(&answer))
 }
 
-pub(super) async fn detect(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub(super) async fn detect(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
     let (_, fields, _) = shared.read(request, shared.limits.body).await?;
     let text = fields.text("q")?.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Refusal::bad("q: nothing, expected a text", "send q"))?;
@@ -166,7 +163,12 @@ impl Asked {
         Ok(Self { texts, shape, source, target, format, alternatives })
     }
 
-    async fn answer(self, shared: &Shared, spoken: &Spoken, client: Client) -> Result<TranslateAnswer> {
+    async fn answer(
+        self,
+        shared: &Shared,
+        spoken: &Spoken,
+        client: Client,
+    ) -> Result<TranslateAnswer, Error> {
         let Self { texts, shape, source, target, format, alternatives } = self;
         if source.as_deref() == Some(&target) {
             let others = alternatives.map(|_| texts.iter().map(|_| Vec::new()).collect());
@@ -176,7 +178,8 @@ impl Asked {
                 alternatives: others.map(|own| OneOrMany::of(own, shape)),
             });
         }
-        let documents = texts.iter().map(|text| Document::read(format, text)).collect::<Result<_>>()?;
+        let documents =
+            texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
         let is_guessed = source.is_none();
         let job = Job {
             client,
@@ -230,7 +233,8 @@ pub(super) fn texts_of(fields: &Fields, name: &str) -> Result<(Vec<String>, Shap
 fn languages_of(fields: &Fields, spoken: &Spoken) -> Result<(Option<String>, String), Refusal> {
     let said = |name: &str, expected: &str| {
         let text = fields.text(name)?.filter(|text| !text.is_empty());
-        let error = || Refusal::bad(format!("{name}: nothing, expected {expected}"), "GET /languages lists them");
+        let error =
+            || Refusal::bad(format!("{name}: nothing, expected {expected}"), "GET /languages lists them");
         text.ok_or_else(error)
     };
     let source = spoken.source("source", said("source", "a language or \"auto\"")?)?;
@@ -244,7 +248,10 @@ fn sent_file(fields: &Fields) -> Result<(String, Bytes), Refusal> {
         return Ok((String::new(), text.to_owned().into()));
     }
     let file = fields.file("file")?.ok_or_else(|| {
-        Refusal::bad("file: nothing, expected a file", "send it as multipart/form-data: curl -F file=@letter.txt")
+        Refusal::bad(
+            "file: nothing, expected a file",
+            "send it as multipart/form-data: curl -F file=@letter.txt",
+        )
     })?;
     Ok((file.name.clone(), file.bytes.clone()))
 }

@@ -85,8 +85,7 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_json() {
-        let answer =
-            SentenceAnswer { text: 0, sentence: 1, source: "a\nb".into(), translation: "c".into() };
+        let answer = SentenceAnswer { text: 0, sentence: 1, source: "a\nb".into(), translation: "c".into() };
         assert_eq!(
             event("sentence", &answer),
             "event: sentence\ndata: {\"text\":0,\"sentence\":1,\"source\":\"a\\nb\",\"translation\":\"c\"}\n\n"

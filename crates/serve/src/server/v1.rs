@@ -19,7 +19,7 @@ use super::job::Job;
 use super::libre::texts_of;
 use super::routes::{Shared, json};
 use super::stream::events;
-use crate::Result;
+use crate::Error;
 use crate::front::Refusal;
 use crate::front::fields::Fields;
 
@@ -87,12 +87,7 @@ enum Wish {
 }
 
 impl Plan {
-    fn new(
-        question: Question,
-        fields: &Fields,
-        shared: &Shared,
-        client: Client,
-    ) -> Result<Self, Refusal> {
+    fn new(question: Question, fields: &Fields, shared: &Shared, client: Client) -> Result<Self, Refusal> {
         let limits = shared.limits;
         let (texts, _) = texts_of(fields, "text")?;
         let n_best = counted("n_best", question.n_best, limits.n_best)?.unwrap_or(1);
@@ -114,7 +109,8 @@ impl Plan {
         }
         let alignment = wish(question.alignment);
         let evidence = if alignment == Wish::Yes { Evidence::Alignment } else { Evidence::None };
-        let documents = texts.iter().map(|text| Document::read(format, text)).collect::<Result<_>>()?;
+        let documents =
+            texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
         let job = Job {
             client,
             documents,
@@ -132,7 +128,7 @@ impl Plan {
         &self,
         shared: &Shared,
         mut watcher: impl FnMut(Finished) + Send,
-    ) -> Result<V1Answer> {
+    ) -> Result<V1Answer, Error> {
         let mut pairs: Vec<Pair> = Vec::new();
         let is_looked_at = self.attention == Wish::Yes;
         let spoken = shared.spoken();
@@ -148,7 +144,8 @@ impl Plan {
             documents.map(|(document, found)| self.answer(document, found)).collect();
         if is_looked_at {
             let routes = done.found.iter().map(|found| route(found).cloned()).collect();
-            let request = attention::Request { pairs, routes, to: self.job.to.clone(), limits: shared.limits };
+            let request =
+                attention::Request { pairs, routes, to: self.job.to.clone(), limits: shared.limits };
             let traces = attention::traces(shared, &done.model, request).await?;
             let mut by_text: Vec<Vec<Value>> = translations.iter().map(|_| Vec::new()).collect();
             for (text, trace) in traces {
