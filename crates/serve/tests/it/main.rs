@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod answers;
+mod calls;
 mod client;
 mod desk;
 mod front;
