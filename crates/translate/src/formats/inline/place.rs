@@ -55,18 +55,17 @@ impl Placed {
         spans.sort_by_key(|(span, _)| span.start);
         let mut last_stray = 0;
         for (&child, interval) in children.iter().zip(&intervals) {
-            let spot = match interval {
-                Some(interval) => places.bytes(interval),
-                None => {
-                    let at = places.spot(child, within);
-                    let is_stray = places.nodes[child].kind == NodeKind::Stray;
-                    let at = if is_stray { at.max(last_stray) } else { at };
-                    let at = outside(&spans, at, |sibling| is_stray || sibling < child);
-                    if is_stray {
-                        last_stray = at;
-                    }
-                    at..at
+            let spot = if let Some(interval) = interval {
+                places.bytes(interval)
+            } else {
+                let at = places.spot(child, within);
+                let is_stray = places.nodes[child].kind == NodeKind::Stray;
+                let at = if is_stray { at.max(last_stray) } else { at };
+                let at = outside(&spans, at, |sibling| is_stray || sibling < child);
+                if is_stray {
+                    last_stray = at;
                 }
+                at..at
             };
             self.spots[child] = spot.clone();
             let target = interval.clone().unwrap_or(0..0);
