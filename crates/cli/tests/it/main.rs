@@ -6,6 +6,7 @@ mod data;
 mod default_model;
 mod detect;
 mod devices;
+mod documents;
 mod explore;
 mod init;
 mod inspect;
