@@ -1,4 +1,4 @@
-//! The files of the page, as they lie in `assets/`: plain HTML, CSS and ES modules, built by nobody.
+//! The files of the pages, as they lie in `assets/`: plain HTML, CSS and ES modules, built by nobody.
 
 /// A file of the page.
 #[derive(Debug, Clone, Copy)]
@@ -22,26 +22,47 @@ impl Asset {
             "css" => "text/css; charset=utf-8",
             "js" => "text/javascript; charset=utf-8",
             "svg" => "image/svg+xml",
+            "json" => "application/json",
             _ => "text/plain; charset=utf-8",
         }
     }
 }
 
-/// A file by its path below the page; the page itself for none.
+/// A file of the explorer by its path below the page; the page itself for none.
 pub fn find(path: &str) -> Option<&'static Asset> {
     let path = if path.is_empty() { "index.html" } else { path };
     ALL.iter().find(|asset| asset.path == path)
 }
 
+/// A file of the page of the server's calls by its path below the server.
+pub fn find_docs(path: &str) -> Option<&'static Asset> {
+    DOCS.iter().find(|asset| asset.path == path)
+}
+
 macro_rules! assets {
-    ($($path:literal),* $(,)?) => {
-        /// All files.
-        pub const ALL: &[Asset] =
+    ($(#[$about:meta])* $name:ident: $($path:literal),* $(,)?) => {
+        $(#[$about])*
+        pub const $name: &[Asset] =
             &[$(Asset { path: $path, text: include_str!(concat!("../assets/", $path)) }),*];
     };
 }
 
 assets![
+    /// The page of the server's calls and what it shows. It uses style and modules of the explorer too.
+    DOCS:
+    "openapi.json",
+    "docs/index.html",
+    "docs/docs.css",
+    "docs/attempt.js",
+    "docs/curl.js",
+    "docs/main.js",
+    "docs/operation.js",
+    "docs/schema.js",
+];
+
+assets![
+    /// All files of the explorer.
+    ALL:
     "index.html",
     "icon.svg",
     "css/base.css",
@@ -110,7 +131,7 @@ mod tests {
             }
         }
         found.sort();
-        let mut served: Vec<&str> = ALL.iter().map(|asset| asset.path).collect();
+        let mut served: Vec<&str> = ALL.iter().chain(DOCS).map(|asset| asset.path).collect();
         served.sort_unstable();
         assert_eq!(found, served);
     }

@@ -1,5 +1,9 @@
 //! What can go wrong with serving.
 
+use std::any::Any;
+
+use axum::http::StatusCode;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,6 +37,17 @@ pub enum Error {
     /// Looking at the model failed.
     #[error(transparent)]
     Inspect(#[from] polyhead_inspect::Error),
+    /// Translating failed.
+    #[error(transparent)]
+    Translate(#[from] polyhead_translate::Error),
+    /// More is asked of the server than it can do.
+    #[error("the server is busy: {found}")]
+    Busy {
+        /// What there is too much of.
+        found: String,
+        /// Seconds after which to come again.
+        retry_after: u64,
+    },
     /// Work on the model came to no end.
     #[error("the model failed on this text: {found}")]
     Broken {
@@ -71,6 +86,14 @@ pub enum Error {
         /// What it said.
         said: String,
     },
+    /// An address cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Address {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The server came to an end by itself.
     #[error("the server ended: {0}")]
     Server(std::io::Error),
@@ -84,11 +107,14 @@ impl Error {
             Self::Foreign { .. } => "open the address that the program printed".into(),
             Self::TooLarge { .. } => "send a part of it".into(),
             Self::Inspect(error) => error.hint(),
+            Self::Translate(error) => error.hint(),
+            Self::Busy { retry_after, .. } => format!("come again in {retry_after} s"),
             Self::Broken { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or leave it out".into(),
             Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
             Self::Key { .. } => "`polyhead keys add FILE NAME` writes such lines".into(),
             Self::NoRandomness { .. } => "is the system still starting?".into(),
+            Self::Address { .. } => "choose another with --listen; port 0 is any that is free".into(),
             Self::Server(_) => "start it again".into(),
         }
     }
@@ -98,7 +124,34 @@ impl Error {
         match self {
             Self::Request { .. } => true,
             Self::Inspect(error) => error.is_misuse(),
+            Self::Translate(error) => error.is_misuse(),
             _ => false,
+        }
+    }
+
+    /// The status of an answer that says it.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Foreign { .. } => StatusCode::FORBIDDEN,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            error if error.is_misuse() => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// What a thread said when it broke down.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Broken { found: said.unwrap_or("it broke down").into() }
+    }
+
+    /// Seconds after which to come again.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Busy { retry_after, .. } => Some(*retry_after),
+            _ => None,
         }
     }
 }

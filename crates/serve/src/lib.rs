@@ -6,6 +6,7 @@
 //! This crate alone is async, and it alone defines what goes over the wire.
 
 pub mod assets;
+mod blocking;
 mod bundle;
 pub mod error;
 pub mod explorer;
@@ -13,6 +14,7 @@ pub mod front;
 mod half;
 mod packed;
 pub mod page;
+pub mod server;
 pub mod wire;
 
 pub use error::{Error, Result};

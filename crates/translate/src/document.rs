@@ -39,6 +39,8 @@ pub(crate) struct Part<'a> {
     pub(crate) found: Vec<Hypothesis>,
     /// What became of a loop.
     pub(crate) repetition: Option<Repetition>,
+    /// How often it was halved because its translation found no end.
+    pub(crate) halvings: usize,
 }
 
 /// What became of a loop when it was decoded again.
@@ -50,12 +52,17 @@ pub(crate) enum Repetition {
 
 impl<'a> Part<'a> {
     pub(crate) fn new(sentence: Sentence<'a>, form: Option<Form>, job: Job) -> Self {
-        Self { sentence, form, job: Some(job), found: Vec::new(), repetition: None }
+        Self { sentence, form, job: Some(job), found: Vec::new(), repetition: None, halvings: 0 }
     }
 
     /// What is not given to the model.
     pub(crate) fn copied(sentence: Sentence<'a>) -> Self {
-        Self { sentence, form: None, job: None, found: Vec::new(), repetition: None }
+        Self { sentence, form: None, job: None, found: Vec::new(), repetition: None, halvings: 0 }
+    }
+
+    /// What its translation begins with.
+    pub(crate) fn prefix(&self) -> Vec<u32> {
+        self.job.as_ref().map_or_else(Vec::new, |job| job.prefix.clone())
     }
 
     /// Whether it waits to be decoded.

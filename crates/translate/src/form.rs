@@ -23,6 +23,33 @@ pub(crate) struct Languages<'a> {
     pub(crate) to: &'a str,
 }
 
+/// How the letters of a sentence are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// As they look.
+    Seen,
+    /// All in capitals, as the sentence that it is a part of.
+    Capitals,
+    /// Not all, for the same reason.
+    Mixed,
+}
+
+impl Case {
+    /// That of the parts of a sentence which is read in this form.
+    pub(crate) fn of(form: Option<&Form>) -> Self {
+        if form.is_some_and(Form::is_in_capitals) { Self::Capitals } else { Self::Mixed }
+    }
+
+    /// Whether a text is in capitals.
+    pub(crate) fn is_capitals(self, text: &str) -> bool {
+        match self {
+            Self::Seen => is_in_capitals(text),
+            Self::Capitals => text.contains(char::is_uppercase),
+            Self::Mixed => false,
+        }
+    }
+}
+
 /// What the model reads in place of a sentence.
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
@@ -55,14 +82,14 @@ impl Form {
     pub(crate) fn new(
         sentence: &str,
         kept: &[Kept],
-        casing: Option<&Languages<'_>>,
+        (casing, case): (Option<&Languages<'_>>, Case),
         n_pieces: &dyn Fn(&str) -> usize,
     ) -> Self {
         let middle = middle(sentence, kept);
         let inside = |kept: &&Kept| kept.range.start >= middle.start && kept.range.end <= middle.end;
         let kept: Vec<Range<usize>> = kept.iter().filter(inside).map(|kept| kept.range.clone()).collect();
         let plain: String = gaps(&middle, &kept).map(|gap| format!("{} ", &sentence[gap])).collect();
-        let casing = casing.filter(|_| is_in_capitals(&plain));
+        let casing = casing.filter(|_| case.is_capitals(&plain));
         let mut form = Self {
             text: String::new(),
             origin: Mapping::default(),
@@ -271,7 +298,7 @@ mod tests {
 
     fn form(sentence: &str, casing: Option<&Languages<'_>>) -> Form {
         let is_known = |character: char| character < '\u{180}';
-        Form::new(sentence, &find(sentence, &is_known), casing, &|word| word.chars().count())
+        Form::new(sentence, &find(sentence, &is_known), (casing, Case::Seen), &|word| word.chars().count())
     }
 
     #[test]
@@ -312,6 +339,19 @@ mod tests {
         assert_eq!(restored.text, "GROSSE SACHE 😀");
         assert_eq!(&restored.text[restored.place.map(&(7..12))], "SACHE");
         assert_eq!(&"İYİ IŞIK 😀"[form.origin.map(&(5..12))], "IŞIK");
+    }
+
+    #[test]
+    fn a_part_is_in_capitals_where_its_sentence_is() {
+        let languages = Languages { from: "en", to: "tr" };
+        let read = |case| Form::new("NOW", &[], (Some(&languages), case), &|word| word.chars().count());
+        // By itself it may be an abbreviation.
+        assert_eq!(
+            [Case::Seen, Case::Capitals, Case::Mixed].map(|case| read(case).text),
+            ["NOW", "Now", "NOW"]
+        );
+        let whole = form("SEE @bob AND COME", Some(&languages));
+        assert_eq!([Case::of(Some(&whole)), Case::of(None)], [Case::Capitals, Case::Mixed]);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use polyhead_models::checkpoint::read_config;
 use polyhead_text::tokenizer::Tokenizer;
 
 pub use crate::codes::{name, short};
-use crate::tokenizers;
+use crate::tokenizers::{self, Tokenizers};
 use crate::{Error, Result};
 
 /// A language that can be asked for.
@@ -31,6 +32,16 @@ pub struct Languages {
 }
 
 impl Languages {
+    /// The languages of a model folder, without its weights.
+    ///
+    /// # Errors
+    /// If the folder lacks a config or a tokeniser, or if they do not fit together.
+    pub fn of(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let (config, _) = read_config(folder)?;
+        Self::load(folder, Tokenizers::load(folder, &config)?.source(), config.source_vocab_size)
+    }
+
     /// Finds the tags among the first `rows` ids of a vocabulary, and what the folder says about its languages.
     pub(crate) fn load(folder: &Path, tokenizer: &Tokenizer, rows: usize) -> Result<Self> {
         let pieces = (0..rows as u32).filter_map(|id| Some((tokenizer.piece(id)?, id)));
@@ -139,6 +150,21 @@ impl Languages {
         let mut sources = self.known();
         sources.retain(|code| self.directions.iter().any(|direction| direction.0 == *code));
         sources
+    }
+
+    /// From where to where there is a way, in one step or two, as two-letter codes; what the folder does not say is none.
+    pub fn ways(&self) -> Vec<(Option<String>, Option<String>)> {
+        let known = self.known();
+        if !known.is_empty() {
+            let pairs = known.iter().flat_map(|from| known.iter().map(move |to| (*from, *to)));
+            let ways = pairs.filter(|(from, to)| self.has_way(from, to));
+            return ways.map(|(from, to)| (Some(from.to_owned()), Some(to.to_owned()))).collect();
+        }
+        let from = self.from.as_deref().map(short);
+        if self.targets.is_empty() {
+            return vec![(from, self.to.as_deref().map(short))];
+        }
+        self.targets.iter().map(|target| (from.clone(), Some(short(&target.code)))).collect()
     }
 
     /// The language between two that the model was not trained on together; English where it may be any.

@@ -1,13 +1,14 @@
 //! Text in, text out: a model folder as a translator.
 //!
 //! ```text
-//! text → route (languages, one step or two) → for each step:
-//!        split (sentences) → cut (too long for the model) → form (kept things, capitals) → ids → batch → decode
+//! text → outline: route (languages, one step or two), split (sentences) → for each sentence and step:
+//!        cut (too long for the model) → form (kept things, capitals) → ids → batch → decode
 //!        → repetition (loops) → mend (what was lost) → joined text
 //! ```
 //!
 //! 1. [`Engine`] is a loaded folder: model, tokenisers, its own settings ([`generation`]) and languages.
-//! 2. [`Route`] is the way of a text; its language is guessed where nobody says it.
+//! 2. [`Route`] is the way of a text; its language is guessed where nobody says it. An [`Outline`] has it with the text's
+//!    sentences, of which each is translated by itself as a [`Passage`].
 //! 3. [`TranslateOptions`] say what is wanted; [`Translation`] is what came of one text, with [`Note`]s on everything
 //!    that was done to it besides decoding.
 //!
@@ -33,6 +34,7 @@ mod emoji;
 mod engine;
 mod error;
 mod form;
+pub mod formats;
 pub mod generation;
 mod guess;
 mod join;
@@ -42,6 +44,7 @@ mod mend;
 mod numbers;
 mod opened;
 mod options;
+mod outline;
 mod pipeline;
 mod repetition;
 mod request;
@@ -49,6 +52,7 @@ mod route;
 mod search;
 pub mod split;
 mod tokenizers;
+mod translate_document;
 mod translation;
 pub mod words;
 
@@ -56,5 +60,7 @@ pub use engine::{Engine, LoadOptions};
 pub use error::{Error, Result};
 pub use form::PLACEHOLDERS;
 pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
+pub use outline::{Outline, Passage};
 pub use route::Route;
+pub use translate_document::DocumentTranslation;
 pub use translation::{Candidate, Note, Translation};

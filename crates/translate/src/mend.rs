@@ -2,17 +2,17 @@
 //!
 //! A number that is missing in the translation is kept as an address is. Where the model loses or doubles a placeholder
 //! in every hypothesis, what stands around the kept things is translated by itself and joined with them. A sentence whose
-//! translation finds no end is translated in halves.
+//! translation finds no end is translated in halves, and what finds none then either stays as it is.
 
 use std::ops::Range;
 
 use crate::Result;
 use crate::cut::cut;
 use crate::document::{Document, Part};
-use crate::form::Form;
+use crate::form::{Case, Form};
 use crate::kept::{Kept, Kind};
 use crate::numbers::missing;
-use crate::request::Request;
+use crate::request::{Reading, Request};
 use crate::route::Leg;
 use crate::split::Sentence;
 use crate::translation::{Note, shortened};
@@ -23,6 +23,9 @@ const LONGEST_SHARE: usize = 4;
 const LONGEST_BESIDES: usize = 32;
 /// A part of fewer tokens is not cut.
 const FEWEST_TO_CUT: usize = 16;
+
+/// What finds no end after so many halvings is not language; it stays as it is.
+const MOST_HALVINGS: usize = 2;
 
 impl Request<'_> {
     /// Sets right what is lost in a text; whether parts wait to be decoded again.
@@ -37,6 +40,11 @@ impl Request<'_> {
                 continue;
             }
             if self.is_endless(&part) {
+                if part.halvings == MOST_HALVINGS {
+                    document.notes.push(Note::Copied { sentence: shortened(part.sentence.text) });
+                    document.parts.push(Part::copied(part.sentence));
+                    continue;
+                }
                 let halves = self.halves(&part, document.leg)?;
                 if halves.len() > 1 {
                     is_changed = true;
@@ -51,7 +59,7 @@ impl Request<'_> {
                 continue;
             }
             is_changed = true;
-            let part = self.keeping(part, &lost, document.leg)?;
+            let part = self.keeping(&part, &lost, document.leg)?;
             if part.form.as_ref().is_some_and(|form| form.n_kept() > self.alphabet().n_placeholders()) {
                 document.parts.extend(self.pieces(&part, document.leg)?);
             } else {
@@ -71,19 +79,13 @@ impl Request<'_> {
     /// A part in two, at a clause if it can be.
     fn halves<'t>(&self, part: &Part<'t>, leg: &Leg) -> Result<Vec<Part<'t>>> {
         let encoding = self.encode_form(part.sentence.text, part.form.as_ref())?;
-        let mut prefix = part.job.as_ref().map(|job| job.prefix.clone());
+        let reading = Reading { leg, case: Case::of(part.form.as_ref()) };
+        let mut prefix = part.prefix();
         let mut halves = Vec::new();
         let whole = self.uncut(part.sentence.text, part.form.as_ref());
         for sentence in cut(part.sentence, &encoding, encoding.len().div_ceil(2), &whole) {
-            let kept = self.kept(sentence.text, leg);
-            if !self.has_text(sentence.text, &kept) {
-                halves.push(Part::copied(sentence));
-                continue;
-            }
-            let form = self.form(sentence.text, &kept, leg);
-            let mut job = self.job(self.encode_form(sentence.text, form.as_ref())?.ids, leg);
-            job.prefix = prefix.take().unwrap_or_default();
-            halves.push(Part::new(sentence, form, job));
+            let half = self.part(sentence, &self.kept(sentence.text, reading), reading, &mut prefix)?;
+            halves.push(Part { halvings: part.halvings + 1, ..half });
         }
         Ok(halves)
     }
@@ -101,7 +103,7 @@ impl Request<'_> {
     }
 
     /// The part with these numbers kept besides, to be decoded again.
-    fn keeping<'t>(&self, part: Part<'t>, numbers: &[Range<usize>], leg: &Leg) -> Result<Part<'t>> {
+    fn keeping<'t>(&self, part: &Part<'t>, numbers: &[Range<usize>], leg: &Leg) -> Result<Part<'t>> {
         let text = part.sentence.text;
         let (aside, before) = match &part.form {
             Some(form) => (form.set_aside(text), form.kept().to_vec()),
@@ -112,14 +114,8 @@ impl Request<'_> {
             before.into_iter().chain(numbers.iter().cloned()).map(|range| Kept { range, kind: Kind::Number });
         let mut kept: Vec<Kept> = symbols.chain(others).collect();
         kept.sort_by_key(|kept| kept.range.start);
-        let form = self.form(text, &kept, leg);
-        let source = self.encode_form(text, form.as_ref())?.ids;
-        let prefix = part.job.map(|job| job.prefix).unwrap_or_default();
-        let mut next = Part::new(part.sentence, form, self.job(source, leg));
-        if let Some(job) = &mut next.job {
-            job.prefix = prefix;
-        }
-        Ok(next)
+        let reading = Reading { leg, case: Case::of(part.form.as_ref()) };
+        self.part(part.sentence, &kept, reading, &mut part.prefix())
     }
 
     /// A part without placeholders: the kept things copied, what stands around them translated by itself.
@@ -137,20 +133,16 @@ impl Request<'_> {
         }
         ranges.push((trimmed(text, at..text.len()), true));
         ranges.retain(|(range, _)| !range.is_empty());
-        let mut prefix = part.job.as_ref().map(|job| job.prefix.clone());
+        let reading = Reading { leg, case: Case::of(Some(form)) };
+        let mut prefix = part.prefix();
         let mut parts = Vec::with_capacity(ranges.len());
         for (index, (range, is_text)) in ranges.iter().enumerate() {
             let next = ranges.get(index + 1).map(|(next, _)| &text[range.end..next.start]);
             let sentence = Sentence { text: &text[range.clone()], separator: next.unwrap_or(separator) };
-            if !is_text || !self.has_text(sentence.text, &[]) {
-                parts.push(Part::copied(sentence));
-                continue;
-            }
-            let form = self.form(sentence.text, &[], leg);
-            let source = self.encode_form(sentence.text, form.as_ref())?.ids;
-            let mut job = self.job(source, leg);
-            job.prefix = prefix.take().unwrap_or_default();
-            parts.push(Part::new(sentence, form, job));
+            parts.push(match is_text {
+                true => self.part(sentence, &[], reading, &mut prefix)?,
+                false => Part::copied(sentence),
+            });
         }
         Ok(parts)
     }

@@ -35,7 +35,7 @@ pub enum Guessing {
 }
 
 /// Whether word alignments are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Evidence {
     /// They are not.
     #[default]

@@ -1,12 +1,12 @@
-//! From texts to translations: languages, then for each step split, cut, encode, decode, mend, join.
+//! From texts to translations: outlines, then for the steps of all passages cut, encode, decode, mend, join.
 
 use rayon::prelude::*;
 
 use crate::document::{Document, Part};
-use crate::options::{Evidence, Mode, TranslateOptions};
+use crate::options::{Mode, TranslateOptions};
+use crate::outline::{Outline, Passage};
 use crate::request::{Errand, Request};
-use crate::route::{Journey, journeys};
-use crate::translation::{Candidate, Translation};
+use crate::translation::Translation;
 use crate::{Engine, Result};
 
 impl Engine {
@@ -15,46 +15,53 @@ impl Engine {
     /// # Errors
     /// If the options make no sense for this model.
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
-        let request = Request::new(self, options)?;
-        let journeys = journeys(self.languages(), texts, options)?;
-        let first_steps = self.first_steps(texts, &journeys, options)?;
-        let mut errands = Vec::with_capacity(texts.len());
-        for ((text, journey), first) in texts.iter().zip(&journeys).zip(&first_steps) {
-            let Some(leg) = journey.legs.last() else { continue };
-            errands.push(match first {
-                Some(first) => Errand { text: first.text(), body: first.text(), leg },
-                None => Errand { text, body: journey.body, leg },
-            });
-        }
-        let mut last_steps = request.run(&errands)?.into_iter();
-        let mut finish = |((text, journey), first): ((&&str, Journey<'_>), Option<&Translation>)| {
-            let last = if journey.legs.is_empty() { None } else { last_steps.next() };
-            let last = last.unwrap_or_else(|| unchanged(text, journey.body, options.evidence));
-            joined(journey, first, last)
-        };
-        let firsts = first_steps.iter().map(Option::as_ref);
-        Ok(texts.iter().zip(journeys).zip(firsts).map(&mut finish).collect())
+        let outlines = self.outlines(texts, options)?;
+        let passages: Vec<Passage> = outlines.iter().flat_map(Outline::passages).collect();
+        let mut found = self.translate_passages(&passages, options)?.into_iter();
+        let joined = outlines.iter().map(|outline| {
+            let own: Vec<Translation> = found.by_ref().take(outline.n_passages()).collect();
+            outline.join(&own)
+        });
+        Ok(joined.collect())
+    }
+
+    /// Translates passages; the result has one translation for each, in order. The languages of `options` say nothing here:
+    /// a passage has its way.
+    ///
+    /// # Errors
+    /// If the options make no sense for this model.
+    pub fn translate_passages(
+        &self,
+        passages: &[Passage],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Translation>> {
+        let first_steps = self.first_steps(passages, options)?;
+        let errands = passages.iter().zip(&first_steps).filter_map(|(passage, first)| {
+            let text = first.as_ref().map_or(passage.text.as_str(), Translation::text);
+            Some(Errand { text, leg: passage.legs.last()?, is_first: passage.is_first })
+        });
+        let errands: Vec<Errand<'_>> = errands.collect();
+        let last_steps = Request::new(self, options)?.run(&errands)?;
+        Ok(last_steps
+            .into_iter()
+            .zip(&first_steps)
+            .map(|(last, first)| joined(first.as_ref(), last))
+            .collect())
     }
 
     /// What comes of the first step where there are two; the prefix and the n best are the second's.
     fn first_steps(
         &self,
-        texts: &[&str],
-        journeys: &[Journey<'_>],
+        passages: &[Passage],
         options: &TranslateOptions,
     ) -> Result<Vec<Option<Translation>>> {
-        let errands: Vec<Option<Errand<'_>>> = texts
-            .iter()
-            .zip(journeys)
-            .map(|(text, journey)| match journey.legs.as_slice() {
-                [leg, _] => Some(Errand { text, body: journey.body, leg }),
-                _ => None,
-            })
-            .collect();
+        let asked = passages.iter().filter(|passage| passage.legs.len() > 1);
+        let asked =
+            asked.map(|passage| Errand { text: &passage.text, leg: &passage.legs[0], is_first: true });
+        let asked: Vec<Errand<'_>> = asked.collect();
         let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
-        let asked: Vec<Errand<'_>> = errands.iter().flatten().copied().collect();
         let mut found = Request::new(self, &options)?.run(&asked)?.into_iter();
-        Ok(errands.iter().map(|errand| errand.as_ref().and_then(|_| found.next())).collect())
+        Ok(passages.iter().map(|passage| if passage.legs.len() > 1 { found.next() } else { None }).collect())
     }
 }
 
@@ -85,37 +92,18 @@ impl Request<'_> {
     }
 }
 
-/// A text that nothing was done to but leaving a tag off.
-fn unchanged(text: &str, body: &str, evidence: Evidence) -> Translation {
-    let words = |text: &str| text.split_whitespace().count();
-    let tag = words(text) - words(body).min(words(text));
-    let pairs = || (0..words(body)).map(|word| (tag + word, word)).collect();
-    Translation {
-        n_best: vec![Candidate { text: body.to_owned(), ..Candidate::default() }],
-        alignment: (evidence == Evidence::Alignment).then(pairs),
-        notes: Vec::new(),
-        source_tokens: 0,
-        route: None,
-    }
-}
-
-/// The steps of a text as one.
-fn joined(journey: Journey<'_>, first: Option<&Translation>, mut last: Translation) -> Translation {
-    let mut notes = journey.notes;
-    let steps = first.iter().flat_map(|first| first.notes.clone()).chain(std::mem::take(&mut last.notes));
-    for note in steps {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    if let Some(first) = first {
-        last.source_tokens += first.source_tokens;
-        last.alignment = match (&first.alignment, last.alignment) {
-            (Some(before), Some(after)) => Some(composed(before, &after)),
-            _ => None,
-        };
-    }
-    Translation { notes, route: journey.route, ..last }
+/// The steps of a passage as one.
+fn joined(first: Option<&Translation>, mut last: Translation) -> Translation {
+    let Some(first) = first else { return last };
+    let mut notes = first.notes.clone();
+    notes.extend(last.notes.into_iter().filter(|note| !first.notes.contains(note)));
+    last.notes = notes;
+    last.source_tokens += first.source_tokens;
+    last.alignment = match (&first.alignment, last.alignment) {
+        (Some(before), Some(after)) => Some(composed(before, &after)),
+        _ => None,
+    };
+    last
 }
 
 /// From words to words of words.
@@ -131,11 +119,5 @@ mod tests {
     #[test]
     fn alignments_lead_through_the_words_between() {
         assert_eq!(composed(&[(0, 0), (2, 1), (1, 2)], &[(1, 0), (2, 1), (5, 2)]), [(2, 0), (1, 1)]);
-    }
-
-    #[test]
-    fn what_stays_stands_for_itself() {
-        let found = unchanged(">>en<< a b", "a b", Evidence::Alignment);
-        assert_eq!((found.text(), &found.alignment), ("a b", &Some(vec![(1, 0), (2, 1)])));
     }
 }

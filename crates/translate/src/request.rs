@@ -6,10 +6,9 @@ use polyhead_models::decode::Hypothesis;
 use polyhead_text::tokenizer::Encoding;
 
 use crate::alphabet::Alphabet;
-use crate::capitals::is_in_capitals;
 use crate::cut::cut;
 use crate::document::{Document, Part, Repetition};
-use crate::form::{Form, Languages};
+use crate::form::{Case, Form, Languages};
 use crate::kept::{self, Kept};
 use crate::numbers::numbers;
 use crate::options::{Mode, TranslateOptions};
@@ -33,9 +32,16 @@ const FEWEST_PIECES: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Errand<'t> {
     pub(crate) text: &'t str,
-    /// The text without a tag before it.
-    pub(crate) body: &'t str,
     pub(crate) leg: &'t Leg,
+    /// Whether the prefix stands before its translation.
+    pub(crate) is_first: bool,
+}
+
+/// How a sentence, or a part of one, is to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) leg: &'a Leg,
+    pub(crate) case: Case,
 }
 
 /// What is asked for, checked against the model.
@@ -95,28 +101,31 @@ impl<'a> Request<'a> {
     }
 
     /// A text in sentences, the long ones in parts.
-    fn split<'t>(&self, Errand { text, body, leg }: Errand<'t>) -> Result<Document<'t>> {
-        let Split { lead, sentences } = split(body);
+    fn split<'t>(&self, Errand { text, leg, is_first }: Errand<'t>) -> Result<Document<'t>> {
+        let Split { lead, sentences } = split(text);
         let mut document = Document::new(text, lead, leg);
         let n_sentences = sentences.len();
         let mut n_cut = 0;
-        let mut waiting: Vec<Sentence<'t>> = sentences.into_iter().rev().collect();
-        while let Some(sentence) = waiting.pop() {
-            let kept = self.kept(sentence.text, leg);
+        let whole = |sentence| (sentence, Case::Seen);
+        let mut waiting: Vec<(Sentence<'t>, Case)> = sentences.into_iter().rev().map(whole).collect();
+        while let Some((sentence, case)) = waiting.pop() {
+            let reading = Reading { leg, case };
+            let kept = self.kept(sentence.text, reading);
             if !self.has_text(sentence.text, &kept) {
                 document.parts.push(Part::copied(sentence));
                 continue;
             }
-            let form = self.form(sentence.text, &kept, leg);
+            let form = self.form(sentence.text, &kept, reading);
+            let case = Case::of(form.as_ref());
             if let Some([first, rest]) = self.before_too_many(sentence, form.as_ref()) {
-                waiting.extend([rest, first]);
+                waiting.extend([(rest, case), (first, case)]);
                 continue;
             }
             let encoding = self.encode_form(sentence.text, form.as_ref())?;
             let parts = cut(sentence, &encoding, self.limit, &self.uncut(sentence.text, form.as_ref()));
             if parts.len() > 1 {
                 n_cut += parts.len() - 1;
-                waiting.extend(parts.into_iter().rev());
+                waiting.extend(parts.into_iter().rev().map(|part| (part, case)));
                 continue;
             }
             self.add_unknown(sentence.text, &encoding, &mut document.unknown);
@@ -125,7 +134,7 @@ impl<'a> Request<'a> {
         }
         // Only the beginning of a text is given.
         let jobs = document.parts.iter_mut().filter_map(|part| part.job.as_mut());
-        jobs.skip(1).for_each(|job| job.prefix.clear());
+        jobs.skip(usize::from(is_first)).for_each(|job| job.prefix.clear());
         if n_sentences > 1 {
             document.notes.push(Note::Split { sentences: n_sentences });
         }
@@ -135,14 +144,31 @@ impl<'a> Request<'a> {
         Ok(document)
     }
 
+    /// A part of a sentence; it is copied where it has nothing to translate.
+    pub(crate) fn part<'t>(
+        &self,
+        sentence: Sentence<'t>,
+        kept: &[Kept],
+        reading: Reading<'_>,
+        prefix: &mut Vec<u32>,
+    ) -> Result<Part<'t>> {
+        if !self.has_text(sentence.text, kept) {
+            return Ok(Part::copied(sentence));
+        }
+        let form = self.form(sentence.text, kept, reading);
+        let mut job = self.job(self.encode_form(sentence.text, form.as_ref())?.ids, reading.leg);
+        job.prefix = std::mem::take(prefix);
+        Ok(Part::new(sentence, form, job))
+    }
+
     /// What a sentence keeps; nothing where the model has no placeholders.
-    pub(crate) fn kept(&self, sentence: &str, leg: &Leg) -> Vec<Kept> {
+    pub(crate) fn kept(&self, sentence: &str, Reading { leg, case }: Reading<'_>) -> Vec<Kept> {
         if self.alphabet().n_placeholders() == 0 {
             return Vec::new();
         }
         let has = |letter: char| self.alphabet().has(letter, &self.engine.tokenizers);
         // Capitals are going to be read as small letters.
-        let is_lowered = leg.languages.is_some() && is_in_capitals(sentence);
+        let is_lowered = leg.languages.is_some() && case.is_capitals(sentence);
         kept::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)))
     }
 
@@ -156,11 +182,11 @@ impl<'a> Request<'a> {
     }
 
     /// What the model reads in place of a sentence; none where it reads the sentence.
-    pub(crate) fn form(&self, sentence: &str, kept: &[Kept], leg: &Leg) -> Option<Form> {
+    fn form(&self, sentence: &str, kept: &[Kept], Reading { leg, case }: Reading<'_>) -> Option<Form> {
         let languages = leg.languages.as_ref().map(|(from, to)| Languages { from, to });
         let n_pieces =
             |word: &str| self.engine.tokenizers.source().encode(word).map_or(usize::MAX, |found| found.len());
-        let form = Form::new(sentence, kept, languages.as_ref(), &n_pieces);
+        let form = Form::new(sentence, kept, (languages.as_ref(), case), &n_pieces);
         (!form.is_plain(sentence)).then_some(form)
     }
 
@@ -194,7 +220,7 @@ impl<'a> Request<'a> {
         self.engine.tokenizers.encode_source(text, self.engine.model.config().end_id)
     }
 
-    pub(crate) fn job(&self, mut source: Vec<u32>, leg: &Leg) -> Job {
+    fn job(&self, mut source: Vec<u32>, leg: &Leg) -> Job {
         source.splice(0..0, leg.tag);
         Job { source, prefix: self.prefix.clone() }
     }
@@ -239,8 +265,10 @@ impl<'a> Request<'a> {
 
     /// Decodes what loops a second time; the less bad result stays.
     pub(crate) fn decode_loops_again(&self, parts: &mut [&mut Part<'_>]) -> Result<()> {
+        // What was halved already found no end that way.
+        let is_looping = |part: &&mut Part<'_>| part.halvings == 0 && part.severity() > 0;
         let mut looping: Vec<&mut Part<'_>> =
-            parts.iter_mut().map(|part| &mut **part).filter(|part| part.severity() > 0).collect();
+            parts.iter_mut().map(|part| &mut **part).filter(is_looping).collect();
         let before: Vec<(usize, Vec<Hypothesis>)> =
             looping.iter_mut().map(|part| (part.severity(), std::mem::take(&mut part.found))).collect();
         let search = self.search.against_repetition(NO_REPEAT_NGRAM, REPETITION_PENALTY);

@@ -47,7 +47,7 @@ impl std::fmt::Display for Route {
 }
 
 /// One step of a text through the model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Leg {
     /// The id that chooses the target language.
     pub(crate) tag: Option<u32>,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::languages::name;
+use crate::request::MAX_NAMED;
 use crate::route::Route;
 
 /// The translations of a text. Of two steps, `n_best` and the scores are those of the second, made from the best of the
@@ -92,6 +93,11 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
+    /// The translation of a part found no end in halves either, so it was left as it is.
+    Copied {
+        /// The part, shortened.
+        sentence: String,
+    },
     /// Sentences in capitals were read in small letters.
     Capitals {
         /// How many.
@@ -129,6 +135,30 @@ pub enum Note {
 }
 
 impl Note {
+    /// Adds it to the notes of the whole text, once for all sentences.
+    pub(crate) fn add_to(&self, notes: &mut Vec<Self>) {
+        for own in notes.iter_mut() {
+            match (own, self) {
+                (Self::Cut { parts: own }, Self::Cut { parts: more })
+                | (Self::Capitals { sentences: own }, Self::Capitals { sentences: more })
+                | (Self::UnknownWritten { tokens: own }, Self::UnknownWritten { tokens: more }) => {
+                    *own += more;
+                    return;
+                }
+                (Self::Kept { things: own }, Self::Kept { things: more })
+                | (Self::Unknown { pieces: own }, Self::Unknown { pieces: more }) => {
+                    let is_new: Vec<&String> = more.iter().filter(|more| !own.contains(more)).collect();
+                    let room = MAX_NAMED.saturating_sub(own.len());
+                    own.extend(is_new.into_iter().take(room).cloned());
+                    return;
+                }
+                (own, more) if own == more => return,
+                _ => {}
+            }
+        }
+        notes.push(self.clone());
+    }
+
     /// Whether something may be missing or wrong, rather than having been done as usual.
     pub fn is_warning(&self) -> bool {
         !matches!(
@@ -161,6 +191,9 @@ impl std::fmt::Display for Note {
             }
             Self::Halved { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: translated in halves")
+            }
+            Self::Copied { sentence } => {
+                write!(f, "the translation of {sentence:?} found no end: left as it is")
             }
             Self::Capitals { sentences } => {
                 write!(f, "{sentences} sentences in capitals, read in small letters")

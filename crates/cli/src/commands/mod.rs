@@ -18,6 +18,7 @@ pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
 pub(crate) mod score;
+pub(crate) mod serve;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
@@ -52,5 +53,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
+        Command::Serve(serve) => serve.run(),
     }
 }

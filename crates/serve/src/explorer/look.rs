@@ -17,22 +17,23 @@ const MOST_WHOLE: usize = 2_000_000;
 impl Explorer {
     /// What model this is.
     pub(super) fn model(&self) -> ModelAnswer {
-        let config = self.engine.model().config();
+        let config = self.engine().model().config();
         let stack = |stack: polyhead_models::transformer::config::StackConfig| {
             let shape = stack.heads(config.d_model);
             StackAnswer { n_layers: stack.n_layers, n_heads: shape.n_heads, d_key: shape.d_key }
         };
-        let shapes = self.engine.parameters().declared();
-        let beam_size = self.engine.beam_options(&TranslateOptions::default()).map_or(1, |own| own.beam_size);
+        let shapes = self.engine().parameters().declared();
+        let beam_size =
+            self.engine().beam_options(&TranslateOptions::default()).map_or(1, |own| own.beam_size);
         ModelAnswer {
-            name: self.name.clone(),
+            name: self.loaded.name.clone(),
             encoder: stack(config.encoder),
             decoder: stack(config.decoder),
             d_model: config.d_model,
             vocab_size: config.target_vocab_size,
             parameters: shapes.map(|(_, _, shape)| shape.iter().product::<usize>()).sum(),
             sources: self.sources(),
-            languages: self.engine.languages().targets().iter().map(|own| own.code.clone()).collect(),
+            languages: self.engine().languages().targets().iter().map(|own| own.code.clone()).collect(),
             beam_size,
             limits: self.limits,
         }
@@ -41,7 +42,7 @@ impl Explorer {
     /// Languages that the model was trained to read, in the order in which it names them.
     fn sources(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        for (from, _) in self.engine.languages().directions() {
+        for (from, _) in self.engine().languages().directions() {
             if !found.contains(from) {
                 found.push(from.clone());
             }
@@ -52,7 +53,7 @@ impl Explorer {
     /// A line of the translation so far.
     pub(super) fn growth(&self, ids: &[u32]) -> String {
         // What cannot be read yet may be whole with the next token.
-        let text = self.engine.decode(ids).unwrap_or_default();
+        let text = self.engine().decode(ids).unwrap_or_default();
         format!("{}\n", object!({ "text": text, "tokens": ids.len() }))
     }
 
@@ -66,13 +67,14 @@ impl Explorer {
             at_most(beam_size, self.limits.beam_size, "hypotheses")?;
         }
         at_most(request.prefix.len(), self.limits.tokens, "tokens")?;
-        let config = self.engine.model().config();
+        let config = self.engine().model().config();
         for id in &request.prefix {
             wire::check("token", *id as usize, config.target_vocab_size)?;
         }
-        let source = self.engine.encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
+        let source =
+            self.engine().encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
         let source = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
-        let target = request.target.as_ref().map(|target| self.engine.encode_target(target)).transpose();
+        let target = request.target.as_ref().map(|target| self.engine().encode_target(target)).transpose();
         let target = target.map_err(polyhead_inspect::Error::from)?.map_or(0, |target| target.ids.len());
         let length = source.max(target);
         at_most(length, self.limits.tokens, "tokens")?;
@@ -99,7 +101,7 @@ impl Explorer {
             intervention: request.intervention.intervention(self.sizes())?,
             ..TraceOptions::default()
         };
-        let trace = Trace::watched(&self.engine, &request.text, &options, watcher)?;
+        let trace = Trace::watched(self.engine(), &request.text, &options, watcher)?;
         Ok(json(&trace, &Filter::default()))
     }
 
@@ -127,7 +129,7 @@ impl Explorer {
             let [_, n_heads] = self.sizes()[usize::from(site.stack() == Stack::Decoder)];
             wire::check("head", *head, n_heads)?;
         }
-        let config = self.engine.model().config();
+        let config = self.engine().model().config();
         for (ids, vocab_size) in [(source, config.source_vocab_size), (target, config.target_vocab_size)] {
             at_most(ids.len(), limit, "tokens")?;
             if ids.is_empty() {
@@ -144,14 +146,14 @@ impl Explorer {
         let intervention = intervention.intervention(self.sizes())?;
         let intervention = Some(&intervention).filter(|changed| !changed.is_empty());
         let options = ObserveOptions { filter, vectors, intervention };
-        let start_id = self.engine.generation().start_id;
-        let (model, parameters) = (self.engine.model(), self.engine.parameters());
+        let start_id = self.engine().generation().start_id;
+        let (model, parameters) = (self.engine().model(), self.engine().parameters());
         Ok(observe(model, parameters, [source, target], start_id, &options)?)
     }
 
     /// Layers and heads of encoder and decoder.
     fn sizes(&self) -> [[usize; 2]; 2] {
-        let config = self.engine.model().config();
+        let config = self.engine().model().config();
         [config.encoder, config.decoder].map(|stack| [stack.n_layers, stack.n_heads])
     }
 }

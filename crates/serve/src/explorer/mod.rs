@@ -5,13 +5,14 @@
 
 mod guard;
 mod look;
-mod routes;
+pub(crate) mod routes;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use polyhead_translate::Engine;
 
+use crate::server::Loaded;
 use crate::wire::Limits;
 use crate::{Error, Result};
 
@@ -33,15 +34,23 @@ pub enum Port {
 /// A model that can be explored.
 #[derive(Debug)]
 pub struct Explorer {
-    engine: Engine,
-    name: String,
+    loaded: Arc<Loaded>,
     limits: Limits,
 }
 
 impl Explorer {
     /// For a loaded model; `name` is what the page calls it.
     pub fn new(engine: Engine, name: impl Into<String>) -> Self {
-        Self { engine, name: name.into(), limits: Limits::default() }
+        Self::of(Arc::new(Loaded { engine, name: name.into(), serial: 0 }))
+    }
+
+    /// For a model that others use too.
+    pub(crate) fn of(loaded: Arc<Loaded>) -> Self {
+        Self { loaded, limits: Limits::default() }
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.loaded.engine
     }
 
     /// The same with other limits.
@@ -102,7 +111,8 @@ impl Listening {
         runtime.map_err(Error::Server)?.block_on(async move {
             listener.set_nonblocking(true).map_err(Error::Server)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Server)?;
-            axum::serve(listener, routes::router(explorer, address)).await.map_err(Error::Server)
+            let routes = routes::routes(Arc::new(move || Ok(explorer.clone())));
+            axum::serve(listener, routes::guarded(routes, address)).await.map_err(Error::Server)
         })
     }
 }

@@ -19,6 +19,8 @@ use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{Explorer, guard::guard};
+use crate::blocking::blocking;
+use crate::wire::Limits;
 use crate::{Error, Result, assets};
 
 const JSON: &str = "application/json";
@@ -26,16 +28,26 @@ const JSON: &str = "application/json";
 /// Requests that the model works on at once.
 const AT_ONCE: usize = 2;
 
+/// Where the model comes from; it may be another one from time to time, and may take a while to load.
+pub(crate) type Source = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
+
 /// What every answer needs.
 #[derive(Clone)]
 struct Shared {
-    explorer: Arc<Explorer>,
+    source: Source,
     turns: Arc<Semaphore>,
+    /// Bytes of a request.
+    limit: usize,
 }
 
-/// All routes, guarded.
-pub(super) fn router(explorer: Arc<Explorer>, address: SocketAddr) -> Router {
-    let limit = explorer.limits.body;
+/// The routes for this machine alone.
+pub(super) fn guarded(routes: Router, address: SocketAddr) -> Router {
+    routes.layer(from_fn_with_state(address, guard))
+}
+
+/// All routes.
+pub(crate) fn routes(source: Source) -> Router {
+    let limit = source().map_or_else(|_| Limits::default().body, |explorer| explorer.limits.body);
     Router::new()
         .route("/api/model", get(model))
         .route("/api/trace", post(trace))
@@ -44,8 +56,7 @@ pub(super) fn router(explorer: Arc<Explorer>, address: SocketAddr) -> Router {
         .route("/api/neurons", post(neurons))
         .fallback(file)
         .layer(DefaultBodyLimit::max(limit))
-        .layer(from_fn_with_state(address, guard))
-        .with_state(Shared { explorer, turns: Arc::new(Semaphore::new(AT_ONCE)) })
+        .with_state(Shared { source, turns: Arc::new(Semaphore::new(AT_ONCE)), limit })
 }
 
 /// An error as an answer.
@@ -65,8 +76,8 @@ async fn file(uri: Uri) -> Response {
 }
 
 async fn model(State(shared): State<Shared>) -> Response {
-    let answer = serde_json::to_string(&shared.explorer.model()).expect("plain values");
-    ([(header::CONTENT_TYPE, JSON)], answer).into_response()
+    let work = move || Ok(serde_json::to_string(&(shared.source)()?.model()).expect("plain values"));
+    json_or_refusal(blocking(work).await)
 }
 
 async fn trace(State(shared): State<Shared>, body: Sent) -> Response {
@@ -83,17 +94,17 @@ async fn neurons(State(shared): State<Shared>, body: Sent) -> Response {
 
 /// The translation as it grows, one line of JSON at a time.
 async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
-    let request = match read(&shared.explorer, body) {
+    let request = match read(shared.limit, body) {
         Ok(request) => request,
-        Err(error) => return refusal(status(&error), &error),
+        Err(error) => return refusal(error.status(), &error),
     };
     let (lines, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
         // Both hold as long as the server runs.
         let Ok(_turn) = shared.turns.clone().acquire_owned().await else { return };
         let last = lines.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let explorer = &shared.explorer;
+        let work = blocking(move || {
+            let explorer = (shared.source)()?;
             explorer.trace(&request, &|ids| {
                 let line = explorer.growth(ids);
                 // Whoever asked may have gone.
@@ -104,7 +115,7 @@ async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
                 }
             })
         });
-        let line = match finished(work.await) {
+        let line = match work.await {
             Ok(trace) => format!("{{\"trace\":{trace}}}\n"),
             Err(error) => format!("{}\n", json!({ "error": error.to_string(), "hint": error.hint() })),
         };
@@ -122,27 +133,29 @@ async fn answered<R: DeserializeOwned + Send + 'static>(
     body: Sent,
     work: impl FnOnce(&Explorer, R) -> Result<String> + Send + 'static,
 ) -> Response {
-    let explorer = shared.explorer;
-    let found = match read(&explorer, body) {
+    let found = match read(shared.limit, body) {
         Ok(request) => {
             // The turn lasts as long as the work, which goes on where the browser has gone away.
             let turn = shared.turns.acquire_owned().await;
             let work = move || {
                 let _turn = turn;
-                work(&explorer, request)
+                work(&*(shared.source)()?, request)
             };
-            finished(tokio::task::spawn_blocking(work).await)
+            blocking(work).await
         }
         Err(error) => Err(error),
     };
+    json_or_refusal(found)
+}
+
+fn json_or_refusal(found: Result<String>) -> Response {
     match found {
         Ok(json) => ([(header::CONTENT_TYPE, JSON)], json).into_response(),
-        Err(error) => refusal(status(&error), &error),
+        Err(error) => refusal(error.status(), &error),
     }
 }
 
-fn read<R: DeserializeOwned>(explorer: &Explorer, body: Sent) -> Result<R> {
-    let limit = explorer.limits.body;
+fn read<R: DeserializeOwned>(limit: usize, body: Sent) -> Result<R> {
     let body = body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
             Error::TooLarge { found: "a larger request".into(), limit: format!("{limit} bytes") }
@@ -153,27 +166,6 @@ fn read<R: DeserializeOwned>(explorer: &Explorer, body: Sent) -> Result<R> {
         let message = format!("{error}, expected a JSON object");
         Error::Request { message, hint: "the page sends the right form; is it as old as the program?".into() }
     })
-}
-
-/// What a thread came to; one that broke down is an error like others.
-fn finished<T>(work: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
-    work.unwrap_or_else(|broken| {
-        let panic = broken.try_into_panic().ok();
-        let said = panic.as_ref().and_then(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            text.or_else(|| panic.downcast_ref::<&str>().copied())
-        });
-        Err(Error::Broken { found: said.unwrap_or("it broke down").into() })
-    })
-}
-
-fn status(error: &Error) -> StatusCode {
-    match error {
-        Error::Foreign { .. } => StatusCode::FORBIDDEN,
-        Error::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        error if error.is_misuse() => StatusCode::BAD_REQUEST,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
 }
 
 /// Lines from another thread as the body of an answer.

@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -63,7 +63,19 @@ pub fn set_up(format: LogFormat, level: Level) -> bool {
     is_new
 }
 
-/// Who asked, for the log. A handler or middleware puts it into the extensions of its response.
+/// Where whoever lets a request in says who asks; it stands in the extensions of every request.
+#[derive(Debug, Clone, Default)]
+pub struct Visitors(Arc<OnceLock<Asker>>);
+
+impl Visitors {
+    /// Says who asks; the first word holds.
+    pub fn note(&self, asker: Asker) {
+        // A request has one client.
+        let _ = self.0.set(asker);
+    }
+}
+
+/// Who asked, for the log.
 #[derive(Debug, Clone)]
 pub struct Asker {
     /// The name of the key, if there was one.
@@ -110,7 +122,7 @@ pub async fn watch(State(metrics): State<Arc<RequestMetrics>>, request: Request,
         route: route.map_or("other".into(), |route| route.as_str().into()),
         method: request.method().clone(),
         address: request.extensions().get::<Peer>().map(|peer| peer.0.ip()),
-        key: None,
+        visitors: Visitors::default(),
         status: None,
         bytes_in: bytes_in.clone(),
         bytes_out: 0,
@@ -118,13 +130,10 @@ pub async fn watch(State(metrics): State<Arc<RequestMetrics>>, request: Request,
         began: Instant::now(),
         metrics,
     };
-    let request = request.map(|body| Body::new(Counted { body, count: bytes_in }));
+    let mut request = request.map(|body| Body::new(Counted { body, count: bytes_in }));
+    request.extensions_mut().insert(line.visitors.clone());
     let response = next.run(request).await;
     line.status = Some(response.status());
-    if let Some(asker) = response.extensions().get::<Asker>() {
-        line.key.clone_from(&asker.key);
-        line.address = Some(asker.address);
-    }
     response.map(|body| {
         line.is_whole = body.is_end_stream() || line.method == Method::HEAD;
         Body::new(Watched { body, line })
@@ -152,7 +161,8 @@ struct Line {
     route: Arc<str>,
     /// None where the client went away before there was an answer.
     status: Option<StatusCode>,
-    key: Option<Arc<str>>,
+    visitors: Visitors,
+    /// Of the connection.
     address: Option<IpAddr>,
     bytes_in: Arc<AtomicU64>,
     bytes_out: u64,
@@ -172,7 +182,9 @@ impl Drop for Line {
         let class = self.status.map_or("gone".into(), |status| format!("{}xx", status.as_u16() / 100));
         self.metrics.in_flight.add(-1.0);
         self.metrics.seconds.with(&[&self.route, &class]).observe(took);
-        let address = self.address.filter(|_| tracing::enabled!(Level::DEBUG));
+        let asker = self.visitors.0.get();
+        let address = asker.map(|asker| asker.address).or(self.address);
+        let address = address.filter(|_| tracing::enabled!(Level::DEBUG));
         tracing::info!(
             // Methods can be any word of a client's.
             method = if is_known(&self.method) { self.method.as_str() } else { "other" },
@@ -181,7 +193,7 @@ impl Drop for Line {
             milliseconds = (took * 1e4).round() / 10.0,
             bytes_in = self.bytes_in.load(Ordering::Relaxed),
             bytes_out = self.bytes_out,
-            client = self.key.as_deref(),
+            client = asker.and_then(|asker| asker.key.as_deref()),
             address = address.map(tracing::field::display),
             "{}",
             match (self.status, self.is_whole) {
@@ -268,7 +280,6 @@ mod tests {
     use super::*;
     use crate::front::body::{self, BodyLimits};
     use axum::Router;
-    use axum::response::IntoResponse as _;
     use axum::routing::{get, post};
     use hyper::service::Service as _;
     use hyper_util::service::TowerToHyperService;
@@ -298,7 +309,8 @@ mod tests {
             let (parts, body) = request.into_parts();
             let length = body::read(&parts.headers, body, &BodyLimits::default()).await.unwrap().0.len();
             let asker = Asker { key: Some("shop".into()), address: "10.0.0.9".parse().unwrap() };
-            (axum::Extension(asker), "x".repeat(length * 2)).into_response()
+            parts.extensions.get::<Visitors>().unwrap().note(asker);
+            "x".repeat(length * 2)
         };
         let routes = Router::new()
             .route("/files/{id}", post(answer))

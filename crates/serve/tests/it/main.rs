@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod answers;
+mod calls;
 mod client;
+mod desk;
 mod front;
 mod page;
 mod safety;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use polyhead_serve::Explorer;
 use polyhead_serve::explorer::Port;
@@ -15,9 +17,12 @@ use polyhead_serve::wire::Limits;
 use polyhead_translate::{Engine, LoadOptions};
 
 /// A model with tokenisers, like those of OPUS-MT.
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus")
+}
+
 fn engine() -> Engine {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus");
-    Engine::load(folder, &LoadOptions::default()).unwrap()
+    Engine::load(golden(), &LoadOptions::default()).unwrap()
 }
 
 /// A running explorer's port; it ends with the tests.

@@ -1,0 +1,25 @@
+// Examples as commands for a terminal.
+
+/** The command for a call with an example of its body, as one text. */
+export function command(base, { method, path }, media, example) {
+  const parts = [`curl ${quoted(base + path)}`];
+  if (media === "application/json") {
+    parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(example))}`);
+  } else if (media === "application/x-www-form-urlencoded") {
+    parts.push(...Object.entries(example).map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`));
+  } else if (media === "multipart/form-data") {
+    const value = (name, own) => (name === "file" ? "@letter.txt" : own);
+    parts.push(...Object.entries(example).map(([name, own]) => `-F ${quoted(`${name}=${value(name, own)}`)}`));
+  } else if (media === "query") {
+    const fields = Object.entries(example).map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`);
+    parts.push("--get", ...fields);
+  } else if (method !== "get") {
+    parts.push(`-X ${method.toUpperCase()}`);
+  }
+  return parts.join(" \\\n  ");
+}
+
+/** A text as one word of a shell. */
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,212 @@
+//! What a request wants translated: plain text, or a document whose markup stays.
+//!
+//! A document becomes texts, each is translated by itself, and the document is written again with what came of them.
+
+use polyhead_translate::formats::{Filled, Format, Layout};
+use polyhead_translate::{Candidate, Note, Route, Translation};
+
+use crate::{Error, Result};
+
+/// A document.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    body: Body,
+    guessing: Guessing,
+}
+
+/// How the language of a document is guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guessing {
+    /// By the translator, of each text.
+    Each,
+    /// Once, of all its texts: single ones may be too short.
+    Whole,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Layout(Layout),
+    /// The lines of a file with what ends each.
+    Lines(Vec<(String, String)>),
+}
+
+impl Document {
+    /// Of a text that came in a request.
+    ///
+    /// # Errors
+    /// If it is not of this format.
+    pub(crate) fn read(format: Format, text: &str) -> Result<Self> {
+        let body = Body::Layout(Layout::read(format, text).map_err(Error::Translate)?);
+        let guessing = if format == Format::Text { Guessing::Each } else { Guessing::Whole };
+        Ok(Self { body, guessing })
+    }
+
+    /// Of a file. The lines of a plain text are translated one by one, so that a long file is no long text.
+    ///
+    /// # Errors
+    /// If it is not of this format.
+    pub(crate) fn read_file(format: Format, text: &str) -> Result<Self> {
+        if format != Format::Text {
+            return Self::read(format, text);
+        }
+        let lines = text.split_inclusive('\n').map(|line| {
+            let body = line.trim_end_matches(['\n', '\r']);
+            (body.to_owned(), line[body.len()..].to_owned())
+        });
+        Ok(Self { body: Body::Lines(lines.collect()), guessing: Guessing::Whole })
+    }
+
+    /// What is to be translated, in order.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        match &self.body {
+            Body::Layout(layout) => layout.texts(),
+            Body::Lines(lines) => lines.iter().map(|(line, _)| line.as_str()).collect(),
+        }
+    }
+
+    /// How its language is guessed.
+    pub(crate) fn guessing(&self) -> Guessing {
+        self.guessing
+    }
+
+    /// Whether tags stand inside of a text, so that word alignments are needed.
+    pub(crate) fn needs_alignment(&self) -> bool {
+        match &self.body {
+            Body::Layout(layout) => layout.needs_alignment(),
+            Body::Lines(_) => false,
+        }
+    }
+
+    /// The translated documents, best first and all different, of the translations of its texts.
+    pub(crate) fn candidates(&self, found: &[Translation]) -> Vec<Candidate> {
+        let ranks = found.iter().map(|own| own.n_best.len()).max().unwrap_or(1);
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for rank in 0..ranks {
+            let candidate = self.candidate(found, rank);
+            if !candidates.iter().any(|other| other.text == candidate.text) {
+                candidates.push(candidate);
+            }
+        }
+        candidates
+    }
+
+    /// The document that takes this rank of every text, or the last that there is.
+    fn candidate(&self, found: &[Translation], rank: usize) -> Candidate {
+        let chosen: Vec<&Candidate> =
+            found.iter().map(|own| own.n_best.get(rank).unwrap_or_else(|| own.best())).collect();
+        let alignments: Vec<Vec<(usize, usize)>> = found
+            .iter()
+            .zip(&chosen)
+            .map(|(own, chosen)| {
+                let best = own.alignment.as_deref().unwrap_or_default();
+                if chosen.text == own.text() {
+                    best.to_vec()
+                } else {
+                    borrowed(own.text(), best, &chosen.text)
+                }
+            })
+            .collect();
+        let texts = chosen.iter().zip(&alignments);
+        let filled: Vec<Filled<'_>> =
+            texts.map(|(own, alignment)| Filled { text: &own.text, alignment }).collect();
+        let written: Vec<&&Candidate> = chosen.iter().filter(|own| own.tokens > 0).collect();
+        Candidate {
+            text: self.write(&filled),
+            score: written.iter().map(|own| own.score).sum::<f64>() / written.len().max(1) as f64,
+            log_probability: written.iter().map(|own| own.log_probability).sum(),
+            tokens: written.iter().map(|own| own.tokens).sum(),
+        }
+    }
+
+    fn write(&self, filled: &[Filled<'_>]) -> String {
+        match &self.body {
+            Body::Layout(layout) => layout.write(filled),
+            Body::Lines(lines) => {
+                let lines = lines.iter().zip(filled);
+                lines.map(|((_, end), own)| format!("{}{end}", own.text)).collect()
+            }
+        }
+    }
+}
+
+/// What was noted on any of the texts, once.
+pub(crate) fn notes(found: &[Translation]) -> Vec<Note> {
+    let mut notes: Vec<Note> = Vec::new();
+    for note in found.iter().flat_map(|own| &own.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    notes
+}
+
+/// The way of the first text that has one.
+pub(crate) fn route(found: &[Translation]) -> Option<&Route> {
+    found.iter().find_map(|own| own.route.as_ref())
+}
+
+/// The alignment of another translation, whose words are taken for those of the best where they are the same.
+fn borrowed(best: &str, alignment: &[(usize, usize)], other: &str) -> Vec<(usize, usize)> {
+    let words: Vec<&str> = best.split_whitespace().collect();
+    let mut is_taken = vec![false; words.len()];
+    let mut pairs = Vec::new();
+    for (index, word) in other.split_whitespace().enumerate() {
+        let same = (0..words.len()).find(|place| !is_taken[*place] && words[*place] == word);
+        if let Some(place) = same {
+            is_taken[place] = true;
+            let own = alignment.iter().filter(|(_, target)| *target == place);
+            pairs.extend(own.map(|(source, _)| (*source, index)));
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translation(texts: &[&str], alignment: &[(usize, usize)]) -> Translation {
+        let candidates = texts.iter().enumerate().map(|(rank, text)| Candidate {
+            text: (*text).to_owned(),
+            score: -(rank as f64) - 1.0,
+            log_probability: -3.0,
+            tokens: 2,
+        });
+        Translation {
+            n_best: candidates.collect(),
+            alignment: Some(alignment.to_vec()),
+            notes: vec![Note::Split { sentences: 2 }],
+            source_tokens: 3,
+            route: None,
+        }
+    }
+
+    #[test]
+    fn tags_of_other_translations_follow_the_words_of_the_best() {
+        let document = Document::read(Format::Html, "<p>The <b>cat</b> slept.</p>").unwrap();
+        assert_eq!((document.texts(), document.needs_alignment()), (vec!["The cat slept."], true));
+        let texts = ["Die Katze schlief.", "Es schlief die Katze.", "Die Katze schlief."];
+        let found = [translation(&texts, &[(0, 0), (1, 1), (2, 2)])];
+        let candidates = document.candidates(&found);
+        assert_eq!(candidates.len(), 2);
+        assert_eq!(candidates[0].text, "<p>Die <b>Katze</b> schlief.</p>");
+        assert_eq!(candidates[1].text.replace("<b>", "").replace("</b>", ""), "<p>Es schlief die Katze.</p>");
+        assert_eq!(
+            borrowed("Die Katze schlief.", &[(0, 0), (1, 1), (2, 2)], "Gut schlief. Katze"),
+            [(2, 1), (1, 2)]
+        );
+    }
+
+    #[test]
+    fn the_lines_of_a_file_keep_their_ends() {
+        let document = Document::read_file(Format::Text, "a\r\n\nb").unwrap();
+        assert_eq!(document.texts(), ["a", "", "b"]);
+        let found = ["x", "", "y"].map(|text| translation(&[text], &[]));
+        let [candidate] = &document.candidates(&found)[..] else { panic!("one") };
+        assert_eq!((candidate.text.as_str(), candidate.tokens), ("x\r\n\ny", 6));
+        assert_eq!((candidate.score, candidate.log_probability), (-1.0, -9.0));
+        assert_eq!(notes(&found), [Note::Split { sentences: 2 }]);
+        let empty = Document::read_file(Format::Text, "").unwrap();
+        assert_eq!(empty.candidates(&[])[0].text, "");
+    }
+}

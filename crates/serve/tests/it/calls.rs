@@ -1,0 +1,416 @@
+//! The server's calls on a real socket: every answer is that of the translator, in the form that `openapi.json` describes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use polyhead_serve::front::listen::{ConnectionOptions, Connections, bind, serve};
+use polyhead_serve::server::routes::ROUTES;
+use polyhead_serve::server::{Desk, DeskOptions, FilesOptions, ModelFolder, RequestLimits, Shared, routes};
+use polyhead_translate::{Evidence, TranslateOptions, Translation};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, ask, get, post};
+use crate::{engine, golden};
+
+const TEXT: &str = "The teacher reads a book today.";
+const TWO: &str = "Nobody slept well!  The garden is old.";
+
+fn shared(limits: RequestLimits) -> Arc<Shared> {
+    let model = ModelFolder { name: "golden".into(), folder: golden() };
+    let desk = Desk::open(DeskOptions { models: vec![model], threads: 2, ..DeskOptions::default() }).unwrap();
+    Arc::new(Shared::new(Arc::new(desk), limits, FilesOptions::default()))
+}
+
+/// A running server's port; it ends with the tests.
+fn start(shared: Arc<Shared>) -> u16 {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            sender.send(listener.local_addr().unwrap().port()).unwrap();
+            let connections = Arc::new(Connections::default());
+            let options = ConnectionOptions { most: Some(64), ..ConnectionOptions::default() };
+            serve(listener, routes(shared), options, connections, std::future::pending()).await;
+        });
+    });
+    receiver.recv().unwrap()
+}
+
+fn server() -> u16 {
+    start(shared(RequestLimits::default()))
+}
+
+fn directly(text: &str, options: TranslateOptions) -> Translation {
+    let options = TranslateOptions { to: Some("tr".into()), ..options };
+    engine().translate(&[text], &options).unwrap().remove(0)
+}
+
+fn refused(answer: &Answer, status: u16, expected: &str) {
+    let said = answer.json();
+    assert_eq!(answer.status, status, "{said}");
+    assert!(said["error"].as_str().unwrap().contains(expected), "{said}");
+    assert!(!said["hint"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn every_kind_of_body_gets_the_same_answer() {
+    let port = server();
+    let expected = json!({ "translatedText": directly(TEXT, TranslateOptions::default()).text() });
+    let fields = [("q", TEXT), ("source", "en"), ("target", "tr")];
+    let escaped: Vec<String> =
+        fields.iter().map(|(name, text)| format!("{name}={}", text.replace(' ', "+"))).collect();
+    let form = escaped.join("&");
+    let parts: String = fields
+        .iter()
+        .map(|(name, text)| {
+            format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+        })
+        .collect();
+    let multipart = format!("{parts}--XX--\r\n");
+    let object = json!({ "q": TEXT, "source": "en", "target": "tr" }).to_string();
+    let bodies = [
+        ("application/json", &object),
+        ("application/x-www-form-urlencoded", &form),
+        ("multipart/form-data; boundary=XX", &multipart),
+    ];
+    for (media_type, body) in bodies {
+        for method in ["POST", "GET"] {
+            let header = format!("Content-Type: {media_type}");
+            let answer = ask(port, [method, "/translate"], &[&header], body);
+            assert_eq!((answer.status, answer.json()), (200, expected.clone()), "{method} {media_type}");
+            assert!(answer.headers.contains("content-type: application/json"), "{}", answer.headers);
+        }
+    }
+    let answer = get(port, &format!("/translate?{form}"));
+    assert_eq!((answer.status, answer.json()), (200, expected));
+}
+
+#[test]
+fn several_texts_alternatives_and_guesses_come_in_the_form_of_the_question() {
+    let port = server();
+    let options = TranslateOptions { n_best: 4, ..TranslateOptions::default() };
+    let found = directly(TEXT, options);
+    let texts: Vec<&str> = found.n_best.iter().map(|own| own.text.as_str()).collect();
+    let one = post(
+        port,
+        "/translate",
+        &json!({ "q": TEXT, "source": "auto", "target": "tr", "alternatives": 3, "unknown": 1 }),
+    );
+    let answer = one.json();
+    assert_eq!(answer["translatedText"], texts[0]);
+    let mut others: Vec<&str> = Vec::new();
+    for text in &texts[1..] {
+        if *text != texts[0] && !others.contains(text) {
+            others.push(text);
+        }
+    }
+    assert_eq!(answer["alternatives"], json!(others));
+    assert_eq!(answer["detectedLanguage"], json!({ "confidence": 100.0, "language": "en" }));
+    let body = json!({ "q": [TEXT, "", TWO], "source": "auto", "target": "tr", "alternatives": 1 });
+    let many = post(port, "/translate", &body).json();
+    let two = directly(TWO, TranslateOptions::default());
+    assert_eq!(many["translatedText"].as_array().unwrap().len(), 3, "{many}");
+    assert_eq!((&many["translatedText"][1], &many["translatedText"][2]), (&json!(""), &json!(two.text())));
+    assert_eq!(many["detectedLanguage"].as_array().unwrap().len(), 3);
+    assert_eq!(many["alternatives"].as_array().unwrap().len(), 3);
+    let same = post(port, "/translate", &json!({ "q": [TEXT], "source": "en", "target": "en" }));
+    assert_eq!(same.json(), json!({ "translatedText": [TEXT] }));
+}
+
+#[test]
+fn what_cannot_be_translated_is_refused_with_a_reason() {
+    let port = server();
+    let cases = [
+        (json!({}), "q: nothing, expected a text"),
+        (json!({ "q": "", "source": "en", "target": "tr" }), "q: nothing"),
+        (json!({ "q": [], "source": "en", "target": "tr" }), "q: nothing"),
+        (
+            json!({ "q": 5, "source": "en", "target": "tr" }),
+            "q: a number, expected a string or an array of strings",
+        ),
+        (json!({ "q": ["a", null], "source": "en", "target": "tr" }), "q: an array with null"),
+        (json!({ "q": "a", "target": "tr" }), "source: nothing, expected a language or \"auto\""),
+        (json!({ "q": "a", "source": "en" }), "target: nothing, expected a language"),
+        (json!({ "q": "a", "source": "xx", "target": "tr" }), "source: language \"xx\", expected one of en"),
+        (json!({ "q": "a", "source": "en", "target": "xx" }), "target: language \"xx\", expected one of"),
+        (json!({ "q": "a", "source": "en", "target": "tr", "format": "pdf" }), "format: another one"),
+        (
+            json!({ "q": "a", "source": "en", "target": "tr", "alternatives": 9 }),
+            "alternatives: 9, expected at most 8",
+        ),
+        (json!({ "q": "a", "source": "en", "target": "tr", "alternatives": -1 }), "alternatives: -1"),
+    ];
+    for (body, expected) in cases {
+        refused(&post(port, "/translate", &body), 400, expected);
+    }
+    let typed = |media_type: &str, body: &str| ask(port, ["POST", "/translate"], &[media_type], body);
+    refused(&typed("Content-Type: application/json", "{\"q\": "), 400, "");
+    refused(&typed("Content-Type: application/json", &"[".repeat(100_000)), 400, "");
+    refused(&typed("Content-Type: text/csv", "a,b"), 415, "");
+    let limits = RequestLimits { characters: 10, texts: 2, body: 200, ..RequestLimits::default() };
+    let port = start(shared(limits));
+    let body = |q: Value| json!({ "q": q, "source": "en", "target": "tr" });
+    refused(
+        &post(port, "/translate", &body("ö".repeat(11).into())),
+        413,
+        "11 characters, expected at most 10",
+    );
+    refused(&post(port, "/translate", &body(json!(["a", "b", "c"]))), 413, "3 texts, expected at most 2");
+    refused(&post(port, "/translate", &body("a".repeat(300).into())), 413, "expected at most 200");
+    refused(&post(port, "/detect", &json!({ "q": "a".repeat(11) })), 413, "11 characters");
+}
+
+#[test]
+fn tags_stay_and_texts_between_them_are_translated() {
+    let port = server();
+    let body = json!({
+        "q": "<h1>The garden</h1><p>The <b>teacher</b> reads a book today.</p><script>a < b</script>",
+        "source": "en", "target": "tr", "format": "html", "alternatives": 2,
+    });
+    let answer = post(port, "/translate", &body).json();
+    let mut all = vec![answer["translatedText"].as_str().unwrap()];
+    all.extend(answer["alternatives"].as_array().unwrap().iter().map(|own| own.as_str().unwrap()));
+    for text in all {
+        for part in ["<h1>", "</h1><p>", "<b>", "</b>", "</p><script>a < b</script>"] {
+            assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
+        }
+    }
+    let title = directly("The garden", TranslateOptions::default());
+    let best = answer["translatedText"].as_str().unwrap();
+    let page = best.split_once("</h1>").unwrap().0;
+    assert!(page.starts_with("<h1>") && !title.text().is_empty(), "{best}");
+}
+
+#[test]
+fn languages_guesses_and_settings_are_those_of_libretranslate() {
+    let port = server();
+    let languages = get(port, "/languages").json();
+    let english = &languages.as_array().unwrap()[0];
+    assert_eq!((&english["code"], &english["name"]), (&json!("en"), &json!("English")));
+    assert!(english["targets"].as_array().unwrap().contains(&json!("tr")), "{languages}");
+    let found = post(port, "/detect", &json!({ "q": TEXT })).json();
+    assert_eq!(found, json!([{ "confidence": 100.0, "language": "en" }]));
+    assert_eq!(get(port, "/detect?q=12").json(), json!([{ "confidence": 0.0, "language": "en" }]));
+    refused(&post(port, "/detect", &json!({})), 400, "q: nothing");
+    let settings = get(port, "/frontend/settings").json();
+    assert_eq!(
+        (&settings["charLimit"], &settings["keyRequired"], &settings["filesTranslation"]),
+        (&json!(50_000), &json!(false), &json!(true))
+    );
+    assert_eq!(settings["language"]["source"], json!({ "code": "auto", "name": "Auto Detect" }));
+}
+
+/// Sends a file as browsers do.
+fn send_file(port: u16, name: &str, content: &str) -> Answer {
+    let field = |name: &str, text: &str| {
+        format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+    };
+    let body = format!(
+        "{}{}--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{content}\r\n--XX--\r\n",
+        field("source", "en"),
+        field("target", "tr")
+    );
+    ask(port, ["POST", "/translate_file"], &["Content-Type: multipart/form-data; boundary=XX"], &body)
+}
+
+#[test]
+fn files_are_translated_and_fetched() {
+    let port = server();
+    let fetched = |name: &str, content: &str| {
+        let answer = send_file(port, name, content);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = answer.json();
+        let url = answer["translatedFileUrl"].as_str().unwrap();
+        let path = url.strip_prefix(&format!("http://127.0.0.1:{port}")).unwrap().to_owned();
+        let id = path.strip_prefix("/download_file/").unwrap();
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        get(port, &path)
+    };
+    let text = fetched("../letter.txt", &format!("{TEXT}\r\n\r\n{TWO}"));
+    let [first, second] = [TEXT, TWO].map(|text| directly(text, TranslateOptions::default()));
+    assert_eq!(text.body, format!("{}\r\n\r\n{}", first.text(), second.text()));
+    assert!(
+        text.headers.contains("content-disposition: attachment; filename=\"letter_tr.txt\""),
+        "{}",
+        text.headers
+    );
+    assert!(
+        text.headers.contains("content-type: application/octet-stream") && text.headers.contains("nosniff")
+    );
+    let subtitles = fetched("a.srt", &format!("1\n00:00:01,000 --> 00:00:02,000\n{TEXT}\n"));
+    assert!(
+        subtitles.body.starts_with("1\n00:00:01,000 --> 00:00:02,000\n")
+            && subtitles.body.contains(first.text())
+    );
+    let messages = fetched("a.po", &format!("msgid \"{TEXT}\"\nmsgstr \"\"\n"));
+    let expected = format!("msgid \"{TEXT}\"\nmsgstr \"{}\"\n", first.text());
+    assert!(messages.body.ends_with(&expected), "{}", messages.body);
+    refused(&send_file(port, "a.docx", "a"), 400, "expected one of .txt, .html, .srt, .po");
+    refused(&get(port, "/download_file/00000000000000000000000000000000"), 404, "no such file");
+    refused(&get(port, "/download_file/..%2f..%2fetc%2fpasswd"), 404, "no such file");
+    refused(&post(port, "/translate_file", &json!({ "source": "en", "target": "tr" })), 400, "file: nothing");
+}
+
+#[test]
+fn our_own_call_tells_everything() {
+    let port = server();
+    let options = TranslateOptions {
+        n_best: 3,
+        beam_size: Some(5),
+        evidence: Evidence::Alignment,
+        ..TranslateOptions::default()
+    };
+    let expected = directly(TWO, options);
+    let body =
+        json!({ "text": TWO, "from": "en", "to": "tr", "n_best": 3, "beam_size": 5, "alignment": true });
+    let answer = post(port, "/v1/translate", &body);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = answer.json();
+    assert_eq!(answer["model"], "golden");
+    let found = &answer["translations"][0];
+    let best = expected.best();
+    assert_eq!(
+        (&found["text"], &found["score"], &found["tokens"]),
+        (&json!(best.text), &json!(best.score), &json!(best.tokens))
+    );
+    assert_eq!(found["n_best"][0]["log_probability"], json!(best.log_probability));
+    assert_eq!(found["alignment"], json!(expected.alignment));
+    assert_eq!(
+        found["notes"][0],
+        json!({ "kind": "split", "sentences": 2, "message": "split into 2 sentences" })
+    );
+    assert!(found.get("attention").is_none());
+    let many =
+        post(port, "/v1/translate", &json!({ "text": [TEXT, TWO], "to": "tr", "n_best": 9, "beam_size": 1 }));
+    assert_eq!(many.json()["translations"].as_array().unwrap().len(), 2, "{}", many.body);
+    let page = post(
+        port,
+        "/v1/translate",
+        &json!({ "text": "<p>The <i>garden</i></p>", "to": "tr", "format": "html" }),
+    );
+    let page = page.json();
+    assert!(page["translations"][0]["text"].as_str().unwrap().contains("<i>"), "{page}");
+    let models = get(port, "/v1/models").json();
+    assert_eq!(
+        (&models["models"][0]["name"], &models["models"][0]["is_loaded"]),
+        (&json!("golden"), &json!(true))
+    );
+    let cases = [
+        (json!({ "to": "tr" }), "text: nothing"),
+        (json!({ "text": "a", "colour": 1 }), "unknown field `colour`"),
+        (json!({ "text": "a", "n_best": 10 }), "n_best: 10, expected 1 to 9"),
+        (json!({ "text": "a", "n_best": "2" }), "invalid type"),
+        (json!({ "text": "a", "to": "xx" }), "to: language \"xx\""),
+        (json!({ "text": "a", "to": "tr", "model": "other" }), "no model \"other\", expected one of golden"),
+        (json!({ "text": "a", "to": "tr", "format": "srt" }), ""),
+        (json!({ "text": "a", "to": "tr", "attention": true, "format": "html" }), "attention of html"),
+        (
+            json!({ "text": "Go. Run. Sit. Fly. Eat.", "to": "tr", "attention": true }),
+            "attention of 5 sentences",
+        ),
+    ];
+    for (body, expected) in cases {
+        refused(&post(port, "/v1/translate", &body), 400, expected);
+    }
+}
+
+#[test]
+fn attention_is_that_of_the_translation() {
+    let port = server();
+    let body = json!({ "text": [TEXT, TWO], "to": "tr", "attention": true });
+    let answer = post(port, "/v1/translate", &body).json();
+    let found = answer["translations"].as_array().unwrap();
+    let traces: Vec<usize> = found.iter().map(|own| own["attention"].as_array().unwrap().len()).collect();
+    assert_eq!(traces, [1, 2]);
+    let trace = &found[0]["attention"][0];
+    assert_eq!((&trace["source"]["text"], &trace["given"]), (&json!(TEXT), &json!(true)));
+    assert_eq!(trace["target"]["text"], found[0]["text"]);
+    assert_eq!(trace["attention"].as_array().unwrap().len(), 6);
+    let limits = RequestLimits { attention_tokens: 3, ..RequestLimits::default() };
+    let few = post(start(shared(limits)), "/v1/translate", &body);
+    refused(&few, 400, "tokens, expected at most 3");
+}
+
+#[test]
+fn a_stream_tells_sentences_in_order_and_then_the_whole() {
+    let port = server();
+    let body = json!({ "text": [TWO, TEXT], "to": "tr", "stream": true });
+    let answer = post(port, "/v1/translate", &body);
+    assert!(answer.headers.contains("content-type: text/event-stream"), "{}", answer.headers);
+    let events: Vec<(String, Value)> = answer
+        .body
+        .split_terminator("\n\n")
+        .map(|event| {
+            let (name, data) = event.strip_prefix("event: ").unwrap().split_once("\ndata: ").unwrap();
+            (name.to_owned(), serde_json::from_str(data).unwrap())
+        })
+        .collect();
+    let seen: Vec<(&str, &Value, &Value)> =
+        events[..3].iter().map(|(name, data)| (name.as_str(), &data["text"], &data["sentence"])).collect();
+    let [zero, one] = [json!(0), json!(1)];
+    assert_eq!(seen, [("sentence", &zero, &zero), ("sentence", &zero, &one), ("sentence", &one, &zero)]);
+    assert_eq!(events[1].1["source"], "The garden is old.");
+    let mut plain = body;
+    plain["stream"] = false.into();
+    assert_eq!((events.len(), events[3].0.as_str()), (4, "done"));
+    assert_eq!(events[3].1, post(port, "/v1/translate", &plain).json());
+    // What is wrong from the start has a status of its own.
+    refused(
+        &post(port, "/v1/translate", &json!({ "text": "a", "to": "xx", "stream": true })),
+        400,
+        "language",
+    );
+    let model = json!({ "text": "a", "to": "tr", "model": "other", "stream": true });
+    refused(&post(port, "/v1/translate", &model), 400, "no model");
+}
+
+#[test]
+fn every_described_route_answers_and_other_methods_are_told() {
+    let shared = shared(RequestLimits::default());
+    let port = start(shared.clone());
+    for (path, methods) in ROUTES {
+        for method in ["get", "post"] {
+            let answer = ask(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
+            let is_route = answer.status != 405 && !(answer.status == 404 && answer.body.is_empty());
+            assert_eq!(is_route, methods.contains(&method), "{method} {path}: {}", answer.status);
+            if answer.status == 405 {
+                refused(&answer, 405, "expected another method");
+                assert!(answer.headers.contains("allow: "), "{}", answer.headers);
+            }
+        }
+    }
+    assert_eq!(get(port, "/health").json(), json!({ "status": "ok" }));
+    assert_eq!(get(port, "/ready").json(), json!({ "status": "ok" }));
+    shared.is_open.store(false, Ordering::Relaxed);
+    refused(&get(port, "/ready"), 503, "the server ends");
+    assert!(get(port, "/metrics").headers.contains("text/plain"));
+    let page = get(port, "/docs");
+    assert!(page.body.starts_with("<!doctype html>") && page.headers.contains("text/html"));
+    assert!(get(port, "/docs/main.js").headers.contains("text/javascript"));
+    assert_eq!(get(port, "/docs/none.js").status, 404);
+}
+
+#[test]
+fn the_description_has_the_languages_and_limits_of_this_server() {
+    let limits = RequestLimits { characters: 1234, texts: 7, n_best: 3, ..RequestLimits::default() };
+    let found = get(start(shared(limits)), "/openapi.json").json();
+    let schemas = &found["components"]["schemas"];
+    assert_eq!(schemas["SourceCode"]["enum"], json!(["auto", "en"]));
+    assert!(schemas["LanguageCode"]["enum"].as_array().unwrap().contains(&json!("tr")));
+    assert_eq!(schemas["ModelName"]["enum"], json!(["golden"]));
+    let [one, many] = [0, 1].map(|place| &schemas["TranslateRequest"]["properties"]["q"]["oneOf"][place]);
+    assert_eq!((&one["maxLength"], &many["maxItems"]), (&json!(1234), &json!(7)));
+    assert_eq!(schemas["V1Request"]["properties"]["n_best"]["maximum"], 3);
+    assert_eq!(schemas["DetectForm"]["properties"]["q"]["maxLength"], 1234);
+}
+
+#[test]
+fn a_deadline_that_passes_is_told_with_when_to_come_again() {
+    let limits = RequestLimits { deadline: Duration::ZERO, ..RequestLimits::default() };
+    let answer =
+        post(start(shared(limits)), "/translate", &json!({ "q": TEXT, "source": "en", "target": "tr" }));
+    refused(&answer, 503, "deadline");
+    assert!(answer.headers.contains("retry-after: "), "{}", answer.headers);
+}

@@ -1,0 +1,119 @@
+//! Pages by example.
+
+use crate::formats::{Filled, Format, Layout};
+
+/// The page with these translations: a text, and pairs of words such as `0-0 1-2`.
+fn written(page: &str, translated: &[(&str, &str)]) -> String {
+    let number = |text: &str| text.parse::<usize>().unwrap();
+    let pairs = |pairs: &str| -> Vec<(usize, usize)> {
+        let pairs = pairs.split_whitespace().map(|pair| pair.split_once('-').unwrap());
+        pairs.map(|(source, target)| (number(source), number(target))).collect()
+    };
+    let alignments: Vec<_> = translated.iter().map(|(_, alignment)| pairs(alignment)).collect();
+    let filled = translated.iter().zip(&alignments);
+    let filled: Vec<Filled<'_>> = filled.map(|((text, _), alignment)| Filled { text, alignment }).collect();
+    Layout::read(Format::Html, page).unwrap().write(&filled)
+}
+
+fn texts(page: &str) -> Vec<String> {
+    Layout::read(Format::Html, page).unwrap().texts().into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn texts_end_at_blocks() {
+    let page = "<!DOCTYPE html><html lang=en><head><title>My &amp; <b>\n page</title><style>p > b {}</style></head>\n\
+        <body><h1> Hello </h1>one<br>two<p>three <!-- no --> four<script>five()</script><pre>six\n  seven</pre>\n\
+        <textarea>eight</textarea><p>&nbsp;</p><p>—</p><ul><li>nine<li>t&eacute;n</ul>";
+    let expected = ["My & <b> page", "Hello", "one", "two", "three four", "nine", "tén"];
+    assert_eq!(texts(page), expected);
+    let upper: Vec<String> = expected.iter().map(|text| text.to_uppercase()).collect();
+    let upper: Vec<(&str, &str)> = upper.iter().map(|text| (text.as_str(), "0-0 1-1")).collect();
+    let expected = page
+        .replace("My &amp; <b>\n page", "MY &amp; &lt;B&gt; PAGE")
+        .replace(" Hello ", " HELLO ")
+        .replace("one<br>two<p>three <!-- no --> four", "ONE<br>TWO<p>THREE <!-- no --> FOUR")
+        .replace("nine<li>t&eacute;n", "NINE<li>TÉN");
+    assert_eq!(written(page, &upper), expected);
+}
+
+#[test]
+fn tags_follow_their_words() {
+    let cases = [
+        // Marks stay outside where they were outside.
+        ("The <b>cat</b>.", "Die Katze.", "0-0 1-1", "Die <b>Katze</b>."),
+        ("The <b>cat.</b>", "Die Katze.", "0-0 1-1", "Die <b>Katze.</b>"),
+        (
+            "The <b>cat</b> sleeps.",
+            "Es schläft die Katze.",
+            "0-2 1-3 2-1 2-0",
+            "Es schläft die <b>Katze</b>.",
+        ),
+        (
+            "<b>He saw it.</b> Yes.",
+            "Er hat es gesehen. Ja.",
+            "0-0 1-1 2-2 1-3 3-4",
+            "<b>Er hat es gesehen.</b> Ja.",
+        ),
+        ("a (<i>b</i>) c", "C (B) A", "0-2 1-1 2-0", "C (<i>B</i>) A"),
+        // Elements change places, one in the other.
+        ("<b>red</b> <i>house</i>", "maison rouge", "0-1 1-0", "<i>maison</i> <b>rouge</b>"),
+        ("a <b>b <i>c</i></b>", "C B A", "0-2 1-1 2-0", "<b><i>C</i> B</b> A"),
+        // What is around everything stays there.
+        ("<a><b>x y</b></a>", "q r s", "1-1", "<a><b>q r s</b></a>"),
+        ("<i></i> Home", "Zu Hause", "0-1", "<i></i> Zu Hause"),
+        // Empty things stay next to their words.
+        ("Press <img> now", "Jetzt drücken", "0-1 1-0", "Jetzt drücken <img>"),
+        ("<b><img> a</b> b", "B A", "0-1 1-0", "B <b><img> A</b>"),
+        ("see<sup>1</sup> it", "siehe1 es", "0-0 1-1", "siehe<sup>1</sup> es"),
+        ("a note<a>[1]</a>.", "eine Notiz[1].", "0-0 1-1", "eine Notiz<a>[1]</a>."),
+        ("H<sub>2</sub>O is wet", "nass ist H2O", "0-2 1-1 2-0", "nass ist H<sub>2</sub>O"),
+        // Words without a counterpart.
+        ("a <b>b</b> c", "A C", "0-0 2-1", "A<b></b> C"),
+        ("a <b>b</b> c", "A B C", "0-0 2-2", "A <b>B</b> C"),
+        ("a <b>b</b> c", "A B C", "", "A <b>B</b> C"),
+        // Tags without their other half.
+        ("a</i> b <b>c", "C B A", "0-2 1-1 2-0", "C B A</i><b>"),
+        ("<p>a <b>b<p>c</b> d", "", "", "<p><b><p>c</b> d"),
+    ];
+    for (page, text, alignment, expected) in cases {
+        assert_eq!(written(page, &[(text, alignment)]), expected, "{page}");
+    }
+}
+
+#[test]
+fn code_comes_back_as_it_is() {
+    let cases = [
+        ("Run <code>make  all</code> now.", "Jetzt make all aufrufen.", "0-3 1-1 2-2 3-0"),
+        ("Run <code>make  all</code> now.", "Jetzt alles machen aufrufen.", "0-3 1-2 2-1 3-0"),
+        ("Run <code>make  all</code> now.", "Jetzt aufrufen.", "0-1 3-0"),
+        (
+            "Run <span class='x notranslate'>make <b>all</b></span> now.",
+            "Jetzt make all aufrufen.",
+            "0-3 3-0",
+        ),
+    ];
+    let expected = [
+        "Jetzt <code>make  all</code> aufrufen.",
+        "Jetzt <code>make  all</code> aufrufen.",
+        "Jetzt aufrufen. <code>make  all</code>",
+        "Jetzt <span class='x notranslate'>make <b>all</b></span> aufrufen.",
+    ];
+    for ((page, text, alignment), expected) in cases.into_iter().zip(expected) {
+        assert_eq!(texts(page), ["Run make all now."]);
+        assert_eq!(written(page, &[(text, alignment)]), expected, "{page}");
+    }
+    assert!(
+        texts("<p><code>x = 1</code></p><div translate=no>a <p>b</p></div><kbd><p>a</p></kbd>").is_empty()
+    );
+}
+
+#[test]
+fn references_nobody_knows_come_back() {
+    assert_eq!(written("a &foo; &amp;bar; b", &[("A &foo; &bar; < B", "")]), "A &foo; &amp;bar; &lt; B");
+}
+
+#[test]
+fn only_tags_inside_need_an_alignment() {
+    let needs = |page: &str| Layout::read(Format::Html, page).unwrap().needs_alignment();
+    assert!(!needs("<p><b>a b</b> <img></p>") && needs("<p><b>a</b> b</p>") && needs("a <code>b</code>"));
+}

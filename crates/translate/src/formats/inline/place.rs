@@ -1,0 +1,240 @@
+//! Where in a translation each node goes.
+
+use std::ops::Range;
+
+use super::atoms::{Aligned, Atom, Pair, align, origins};
+use super::literals;
+use super::{Node, NodeKind};
+use crate::words::words;
+
+/// Atoms of others, or of none, that an element may reach across.
+const MAX_GAP: usize = 4;
+/// Atoms more than a literal has that its translation may have, and still be replaced.
+const MAX_EXCESS: usize = 2;
+
+/// The places of all nodes of a passage.
+#[derive(Debug)]
+pub(super) struct Placed {
+    /// The bytes of the translation that each is around; nothing, at a place, for what has no words there.
+    pub(super) spots: Vec<Range<usize>>,
+    /// The nodes in each node, by where they begin in the source; the last are those in none.
+    pub(super) children: Vec<Vec<usize>>,
+}
+
+impl Placed {
+    /// Places nodes; `alignment` has pairs of a source word and a target word.
+    pub(super) fn new(source: &str, nodes: &[Node], target: &str, alignment: &[(usize, usize)]) -> Self {
+        let mut cuts: Vec<usize> = nodes.iter().flat_map(|node| [node.text.start, node.text.end]).collect();
+        cuts.sort_unstable();
+        let origins = origins(words(source).len(), words(target).len(), alignment);
+        let found = literals::find(source, nodes, target, &origins);
+        let aligned = align(&Pair { source, target, cuts, found }, &origins);
+        let mut children = vec![Vec::new(); nodes.len() + 1];
+        for (index, node) in nodes.iter().enumerate() {
+            children[node.parent.unwrap_or(nodes.len())].push(index);
+        }
+        let atoms = nodes.iter().map(|node| aligned.source.within(&node.text)).collect();
+        let (sources, targets) = (aligned.source.atoms.len(), aligned.target.atoms.len());
+        let mut places = Places { nodes, atoms, neighbours: Neighbours::new(&aligned), aligned };
+        let mut placed = Self { spots: vec![0..0; nodes.len()], children };
+        let all = Within { source: 0..sources, target: 0..targets, bytes: 0..target.len() };
+        placed.level(&mut places, nodes.len(), &all);
+        placed
+    }
+
+    /// Places the children of a node, and theirs.
+    fn level(&mut self, places: &mut Places<'_>, parent: usize, within: &Within) {
+        let children = std::mem::take(&mut self.children[parent]);
+        let intervals = places.intervals(&children, within);
+        let mut spans: Vec<(Range<usize>, usize)> = Vec::new();
+        for (&child, interval) in children.iter().zip(&intervals) {
+            if let Some(interval) = interval {
+                spans.push((places.bytes(interval), child));
+            }
+        }
+        spans.sort_by_key(|(span, _)| span.start);
+        let mut last_stray = 0;
+        for (&child, interval) in children.iter().zip(&intervals) {
+            let spot = match interval {
+                Some(interval) => places.bytes(interval),
+                None => {
+                    let at = places.spot(child, within);
+                    let is_stray = places.nodes[child].kind == NodeKind::Stray;
+                    let at = if is_stray { at.max(last_stray) } else { at };
+                    let at = outside(&spans, at, |sibling| is_stray || sibling < child);
+                    if is_stray {
+                        last_stray = at;
+                    }
+                    at..at
+                }
+            };
+            self.spots[child] = spot.clone();
+            let target = interval.clone().unwrap_or(0..0);
+            let inside = Within { source: places.atoms[child].clone(), target, bytes: spot };
+            self.level(places, child, &inside);
+        }
+        self.children[parent] = children;
+    }
+}
+
+/// Where a node stands, and its children may.
+struct Within {
+    /// Its atoms in the source.
+    source: Range<usize>,
+    /// Its atoms in the translation.
+    target: Range<usize>,
+    /// Its bytes in the translation.
+    bytes: Range<usize>,
+}
+
+struct Places<'a> {
+    nodes: &'a [Node],
+    /// The atoms of each node in the source.
+    atoms: Vec<Range<usize>>,
+    neighbours: Neighbours,
+    aligned: Aligned<'a>,
+}
+
+/// The next source atoms that have a counterpart, and their counterparts.
+struct Neighbours {
+    /// The first and the last target atom of each source atom.
+    ends: Vec<Option<(usize, usize)>>,
+    /// The last aligned one up to each.
+    before: Vec<Option<usize>>,
+    /// The first aligned one from each on.
+    after: Vec<Option<usize>>,
+}
+
+impl Neighbours {
+    fn new(aligned: &Aligned<'_>) -> Self {
+        let mut ends: Vec<Option<(usize, usize)>> = vec![None; aligned.source.atoms.len()];
+        for (target, origin) in aligned.origin.iter().enumerate() {
+            if let Some(source) = origin {
+                ends[*source] = Some((ends[*source].map_or(target, |ends| ends.0), target));
+            }
+        }
+        let mut last = None;
+        let mut nearest = |atom: usize| {
+            last = ends[atom].map(|_| atom).or(last);
+            last
+        };
+        let before = (0..ends.len()).map(&mut nearest).collect();
+        last = None;
+        let mut nearest = |atom: usize| {
+            last = ends[atom].map(|_| atom).or(last);
+            last
+        };
+        let mut after: Vec<Option<usize>> = (0..ends.len()).rev().map(&mut nearest).collect();
+        after.reverse();
+        Self { ends, before, after }
+    }
+}
+
+impl Places<'_> {
+    /// The atoms of the translation that each child is around; none for what has no words there.
+    fn intervals(&self, children: &[usize], within: &Within) -> Vec<Option<Range<usize>>> {
+        let with_words: Vec<usize> =
+            (0..children.len()).filter(|place| !self.atoms[children[*place]].is_empty()).collect();
+        let mut best: Vec<Option<(Range<usize>, usize)>> = vec![None; children.len()];
+        let mut finish = |(place, run, count): (usize, Range<usize>, usize)| {
+            if best[place].as_ref().is_none_or(|(_, most)| count > *most) {
+                best[place] = Some((run, count));
+            }
+        };
+        let mut current: Option<(usize, Range<usize>, usize)> = None;
+        for target in within.target.clone() {
+            let Some(source) = self.aligned.origin[target] else { continue };
+            let after = with_words.partition_point(|place| self.atoms[children[*place]].start <= source);
+            let Some(place) = after.checked_sub(1).map(|index| with_words[index]) else { continue };
+            if source >= self.atoms[children[place]].end {
+                continue;
+            }
+            let max_gap = if self.nodes[children[place]].kind == NodeKind::Literal { 0 } else { MAX_GAP };
+            current = match current.take() {
+                Some((last, run, count)) if last == place && target - run.end <= max_gap => {
+                    Some((place, run.start..target + 1, count + 1))
+                }
+                other => {
+                    if let Some(run) = other {
+                        finish(run);
+                    }
+                    Some((place, target..target + 1, 1))
+                }
+            };
+        }
+        if let Some(run) = current {
+            finish(run);
+        }
+        let interval = |(child, best): (&usize, Option<(Range<usize>, usize)>)| {
+            let atoms = &self.atoms[*child];
+            let run = best.map(|(run, _)| run);
+            if self.nodes[*child].kind == NodeKind::Literal {
+                return run.filter(|run| run.len() <= atoms.len() + MAX_EXCESS);
+            }
+            let is_around_all = !atoms.is_empty() && *atoms == within.source && !within.target.is_empty();
+            if is_around_all { Some(within.target.clone()) } else { run }
+        };
+        children.iter().zip(best).map(interval).collect()
+    }
+
+    /// The bytes of atoms of the translation.
+    fn bytes(&self, atoms: &Range<usize>) -> Range<usize> {
+        let found: &[Atom] = &self.aligned.target.atoms[atoms.clone()];
+        match found {
+            [only] => only.range.clone(),
+            [first, .., last] => first.range.start..last.range.end,
+            [] => 0..0,
+        }
+    }
+
+    /// Where a node without words in the translation stands: next to the word that it stood next to.
+    fn spot(&self, child: usize, within: &Within) -> usize {
+        let (node, atoms) = (&self.nodes[child], &self.atoms[child]);
+        if within.target.is_empty() || atoms.start <= within.source.start {
+            return within.bytes.start;
+        }
+        if atoms.end >= within.source.end {
+            return within.bytes.end;
+        }
+        let target = &self.aligned.target;
+        let before = || {
+            let source =
+                self.neighbours.before[atoms.start - 1].filter(|atom| within.source.contains(atom))?;
+            let last = self.neighbours.ends[source]?.1;
+            let word = if node.has_space_before {
+                target.word_around(last)
+            } else {
+                target.atoms[last].range.clone()
+            };
+            within.target.contains(&last).then_some(word.end)
+        };
+        let after = || {
+            let source = self.neighbours.after[atoms.end].filter(|atom| within.source.contains(atom))?;
+            let first = self.neighbours.ends[source]?.0;
+            let word = if node.has_space_after {
+                target.word_around(first)
+            } else {
+                target.atoms[first].range.clone()
+            };
+            within.target.contains(&first).then_some(word.start)
+        };
+        let is_before_a_word = node.has_space_before && !node.has_space_after;
+        let found = if is_before_a_word { after().or_else(before) } else { before().or_else(after) };
+        found.unwrap_or(within.bytes.end).clamp(within.bytes.start, within.bytes.end)
+    }
+}
+
+/// A place that is not inside a span: its end where that comes first in the source, else its beginning.
+fn outside(spans: &[(Range<usize>, usize)], at: usize, comes_first: impl Fn(usize) -> bool) -> usize {
+    let next = spans.partition_point(|(span, _)| span.start < at);
+    match next.checked_sub(1).map(|index| &spans[index]) {
+        Some((span, sibling)) if span.end > at => {
+            if comes_first(*sibling) {
+                span.end
+            } else {
+                span.start
+            }
+        }
+        _ => at,
+    }
+}

@@ -1,0 +1,182 @@
+//! Documents: what stays as it is, and the texts in it that are translated.
+//!
+//! ```text
+//! document → Layout::read → texts → (a translator) → Layout::write → document
+//! ```
+//!
+//! A [`Layout`] knows no translator. Texts are plain: entities are decoded and tags are taken out. Tags inside a text are
+//! put back through the word alignment of its translation; every tag comes back exactly once.
+//!
+//! ```
+//! use polyhead_translate::formats::{Filled, Format, Layout};
+//! let layout = Layout::read(Format::Html, "<p>The <b>cat</b>.</p>")?;
+//! assert_eq!(layout.texts(), ["The cat."]);
+//! let filled = Filled { text: "Die Katze.", alignment: &[(0, 0), (1, 1)] };
+//! assert_eq!(layout.write(&[filled]), "<p>Die <b>Katze</b>.</p>");
+//! # Ok::<(), polyhead_translate::Error>(())
+//! ```
+
+mod html;
+mod inline;
+mod po;
+mod srt;
+
+use std::path::Path;
+
+use self::html::Page;
+use self::inline::Passage;
+use self::po::Catalogue;
+use self::srt::Subtitles;
+use crate::{Error, Result};
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Plain text.
+    #[default]
+    Text,
+    /// A web page or a part of one.
+    Html,
+    /// Subtitles.
+    Srt,
+    /// Messages of a program, as gettext has them.
+    Po,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 4] = [Self::Text, Self::Html, Self::Srt, Self::Po];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Html => "html",
+            Self::Srt => "srt",
+            Self::Po => "po",
+        }
+    }
+
+    /// The format of a name: `text`, `html`, `srt` or `po`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
+    }
+
+    /// The format of a file by the end of its name: `.txt`, `.html`, `.htm`, `.srt` or `.po`.
+    pub fn from_extension(path: impl AsRef<Path>) -> Option<Self> {
+        let extension = path.as_ref().extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "txt" => Some(Self::Text),
+            "html" | "htm" => Some(Self::Html),
+            "srt" => Some(Self::Srt),
+            // A template is a catalogue without translations.
+            "po" | "pot" => Some(Self::Po),
+            _ => None,
+        }
+    }
+}
+
+/// The translation of one text.
+#[derive(Debug, Clone, Copy)]
+pub struct Filled<'a> {
+    /// The translation.
+    pub text: &'a str,
+    /// Pairs of a source word and a target word, counted from 0; words are runs without white space. Where pairs are
+    /// missing, tags go next to words that have one.
+    pub alignment: &'a [(usize, usize)],
+}
+
+/// A document: what stays, and what is translated.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    body: Body,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Text(String),
+    Html(Page),
+    Srt(Subtitles),
+    Po(Catalogue),
+}
+
+impl Layout {
+    /// Reads a document. Any text is plain text, and any is HTML.
+    ///
+    /// # Errors
+    /// If a text is no catalogue of messages, or if no subtitle is in it; the line is named.
+    pub fn read(format: Format, text: &str) -> Result<Self> {
+        let body = match format {
+            Format::Text => Body::Text(text.to_owned()),
+            Format::Html => Body::Html(Page::read(text)),
+            Format::Srt => Body::Srt(Subtitles::read(text)?),
+            Format::Po => Body::Po(Catalogue::read(text)?),
+        };
+        Ok(Self { body })
+    }
+
+    /// The texts to translate, in order.
+    pub fn texts(&self) -> Vec<&str> {
+        match &self.body {
+            Body::Text(text) => vec![text],
+            Body::Html(page) => page.passages().map(Passage::text).collect(),
+            Body::Srt(subtitles) => subtitles.passages().map(Passage::text).collect(),
+            Body::Po(catalogue) => catalogue.texts(),
+        }
+    }
+
+    /// Which texts have tags inside, and so are put together through the word alignment.
+    pub fn tagged(&self) -> Vec<bool> {
+        match &self.body {
+            Body::Text(_) => vec![false],
+            Body::Html(page) => page.passages().map(Passage::has_tags).collect(),
+            Body::Srt(subtitles) => subtitles.passages().map(Passage::has_tags).collect(),
+            Body::Po(catalogue) => vec![false; catalogue.texts().len()],
+        }
+    }
+
+    /// Whether any text has tags inside.
+    pub fn needs_alignment(&self) -> bool {
+        self.tagged().contains(&true)
+    }
+
+    /// The document with translations, one for each text. A text without one stays as it is.
+    pub fn write(&self, translated: &[Filled<'_>]) -> String {
+        match &self.body {
+            Body::Text(text) => translated.first().map_or(text.as_str(), |filled| filled.text).to_owned(),
+            Body::Html(page) => page.write(translated),
+            Body::Srt(subtitles) => subtitles.write(translated),
+            Body::Po(catalogue) => catalogue.write(translated),
+        }
+    }
+}
+
+/// What cannot be read, and where.
+fn unreadable(line: usize, message: &str, hint: &str) -> Error {
+    Error::request(format!("line {line}: {message}"), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_have_names_and_endings() {
+        for format in Format::ALL {
+            assert_eq!(Format::from_name(format.name()), Some(format));
+        }
+        assert_eq!(Format::from_name("docx"), None);
+        let endings = ["a/b.TXT", "x.htm", "x.html", "x.srt", "x.po", "html", "x.c"];
+        let found = endings.map(|name| Format::from_extension(name).map(Format::name));
+        let expected = [Some("text"), Some("html"), Some("html"), Some("srt"), Some("po"), None, None];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn plain_text_is_one_text() {
+        let layout = Layout::read(Format::Text, "a\n\nb").unwrap();
+        assert_eq!((layout.texts(), layout.needs_alignment()), (vec!["a\n\nb"], false));
+        assert_eq!(layout.write(&[Filled { text: "c", alignment: &[] }]), "c");
+        assert_eq!(layout.write(&[]), "a\n\nb");
+    }
+}

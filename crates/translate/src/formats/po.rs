@@ -1,0 +1,373 @@
+//! PO: messages of a program, as gettext has them.
+//!
+//! Translated are messages whose translation is empty or marked `fuzzy`; other translations stay as they are. What is
+//! filled in gets the flag `fuzzy`, for a person to look at. Of the forms of a plural the first comes from `msgid` and the
+//! others from `msgid_plural`; a language with one form gets that of the plural. The header, comments and old messages
+//! (`#~`) stay.
+
+use std::ops::Range;
+
+use super::{Filled, unreadable};
+use crate::Result;
+
+/// A file of messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Catalogue {
+    parts: Vec<Part>,
+    texts: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    /// What is written as it is.
+    Own(String),
+    Message {
+        /// `msgstr`, or `msgstr[1]`.
+        keyword: String,
+        /// Which text it is the translation of.
+        text: usize,
+        /// White space around the text.
+        around: [String; 2],
+        line_end: &'static str,
+    },
+}
+
+impl Catalogue {
+    pub(crate) fn read(source: &str) -> Result<Self> {
+        let line_end = if source.lines().next().is_some_and(|line| source[line.len()..].starts_with("\r\n")) {
+            "\r\n"
+        } else {
+            "\n"
+        };
+        let mut reader = Reader { source, line_end, ..Reader::default() };
+        let mut start = 0;
+        for (index, line) in source.split_inclusive('\n').enumerate() {
+            let text = line.trim_end_matches(['\n', '\r']);
+            reader.line(index + 1, start..start + text.len())?;
+            start += line.len();
+        }
+        reader.end_entry();
+        reader.keep_up_to(source.len());
+        Ok(Self { parts: reader.parts, texts: reader.texts })
+    }
+
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        self.texts.iter().map(String::as_str).collect()
+    }
+
+    pub(crate) fn write(&self, translated: &[Filled<'_>]) -> String {
+        let mut written = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Own(text) => written.push_str(text),
+                Part::Message { keyword, text, around: [lead, tail], line_end } => {
+                    let text = translated.get(*text).map_or(self.texts[*text].as_str(), |filled| filled.text);
+                    let lines = quoted(&format!("{lead}{text}{tail}"));
+                    written.push_str(&format!("{keyword} {}", lines.join(line_end)));
+                }
+            }
+        }
+        written
+    }
+}
+
+/// A string in one line, or an empty one and a line for each of its own.
+fn quoted(text: &str) -> Vec<String> {
+    let escaped = |line: &str| {
+        let letters = line.chars().map(|letter| match letter {
+            '\n' => "\\n".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\r' => "\\r".to_owned(),
+            '"' => "\\\"".to_owned(),
+            '\\' => "\\\\".to_owned(),
+            letter if letter.is_ascii_control() => format!("\\{:03o}", u32::from(letter)),
+            letter => letter.to_string(),
+        });
+        format!("\"{}\"", letters.collect::<String>())
+    };
+    let lines: Vec<String> = text.split_inclusive('\n').map(escaped).collect();
+    match lines.len() {
+        0 => vec!["\"\"".to_owned()],
+        1 => lines,
+        _ => std::iter::once("\"\"".to_owned()).chain(lines).collect(),
+    }
+}
+
+/// A message and its translations.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The bytes of its line of flags.
+    flags: Option<Range<usize>>,
+    /// Where a line of flags would stand.
+    flags_place: Option<usize>,
+    strings: Vec<Field>,
+}
+
+/// A keyword with its string.
+#[derive(Debug)]
+struct Field {
+    keyword: String,
+    bytes: Range<usize>,
+    text: String,
+}
+
+impl Entry {
+    fn text(&self, keyword: &str) -> Option<&str> {
+        self.strings.iter().find(|field| field.keyword == keyword).map(|field| field.text.as_str())
+    }
+
+    fn translations(&self) -> impl Iterator<Item = &Field> {
+        self.strings.iter().filter(|field| field.keyword.starts_with("msgstr"))
+    }
+
+    fn is_translated(&self) -> bool {
+        self.translations().next().is_some()
+    }
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    source: &'a str,
+    line_end: &'static str,
+    entry: Entry,
+    /// Bytes that parts stand for.
+    done: usize,
+    parts: Vec<Part>,
+    texts: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, number: usize, bytes: Range<usize>) -> Result<()> {
+        let line = &self.source[bytes.clone()];
+        let text = line.trim_start_matches('\u{feff}').trim();
+        let start = bytes.end - line.trim_start_matches('\u{feff}').len();
+        if text.is_empty() || text.starts_with("#~") {
+            return Ok(());
+        }
+        if text.starts_with('#') {
+            if self.entry.is_translated() {
+                self.end_entry();
+            }
+            if text.starts_with("#,") && self.entry.flags.is_none() {
+                self.entry.flags = Some(start..bytes.end);
+            } else if text.starts_with("#|") {
+                self.entry.flags_place.get_or_insert(start);
+            }
+            return Ok(());
+        }
+        if text.starts_with('"') {
+            let Some(last) = self.entry.strings.last_mut() else {
+                return Err(wrong(number, "a string that belongs to nothing"));
+            };
+            last.text.push_str(&unquoted(text).ok_or_else(|| wrong(number, "a string without its end"))?);
+            last.bytes.end = bytes.end;
+            return Ok(());
+        }
+        let (keyword, string) = text.split_at(text.find(['"', ' ', '\t']).unwrap_or(text.len()));
+        let is_form = keyword.strip_prefix("msgstr[").and_then(|rest| rest.strip_suffix(']'));
+        let is_form = is_form.is_some_and(|number| number.parse::<u8>().is_ok());
+        if !is_form && !["msgctxt", "msgid", "msgid_plural", "msgstr", "domain"].contains(&keyword) {
+            return Err(wrong(number, &format!("{:?}", shortened(keyword))));
+        }
+        let text = unquoted(string.trim()).ok_or_else(|| wrong(number, "no string behind the keyword"))?;
+        if ["msgctxt", "msgid", "domain"].contains(&keyword) && self.entry.is_translated() {
+            self.end_entry();
+        }
+        self.entry.flags_place.get_or_insert(start);
+        self.entry.strings.push(Field { keyword: keyword.to_owned(), bytes: start..bytes.end, text });
+        Ok(())
+    }
+
+    /// Makes parts of the message that was read.
+    fn end_entry(&mut self) {
+        let entry = std::mem::take(&mut self.entry);
+        let Some(id) = entry.text("msgid").filter(|id| !id.trim().is_empty()) else { return };
+        let plural = entry.text("msgid_plural").unwrap_or(id);
+        let flags = entry.flags.clone().map_or("", |flags| &self.source[flags]);
+        let is_fuzzy = flags.trim_start_matches("#,").split(',').any(|flag| flag.trim() == "fuzzy");
+        let n_forms = entry.translations().count();
+        let waiting: Vec<&Field> =
+            entry.translations().filter(|field| is_fuzzy || field.text.is_empty()).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        if !is_fuzzy {
+            self.add_flag(&entry);
+        }
+        let mut made: Vec<(&str, usize)> = Vec::new();
+        for field in waiting {
+            let is_first = field.keyword == "msgstr" || (field.keyword == "msgstr[0]" && n_forms > 1);
+            let whole = if is_first { id } else { plural };
+            let core = whole.trim();
+            if core.is_empty() {
+                continue;
+            }
+            let text =
+                made.iter().find(|(text, _)| *text == core).map_or(self.texts.len(), |(_, text)| *text);
+            if text == self.texts.len() {
+                self.texts.push(core.to_owned());
+                made.push((core, text));
+            }
+            let lead = whole.len() - whole.trim_start().len();
+            let around = [whole[..lead].to_owned(), whole[lead + core.len()..].to_owned()];
+            self.keep_up_to(field.bytes.start);
+            self.done = field.bytes.end;
+            let (keyword, line_end) = (field.keyword.clone(), self.line_end);
+            self.parts.push(Part::Message { keyword, text, around, line_end });
+        }
+    }
+
+    /// Says that a translation has to be looked at.
+    fn add_flag(&mut self, entry: &Entry) {
+        if let Some(flags) = &entry.flags {
+            let others = self.source[flags.clone()].trim_start().trim_start_matches("#,").trim();
+            let separator = if others.is_empty() { "" } else { ", " };
+            let merged = format!("#, fuzzy{separator}{others}");
+            self.keep_up_to(flags.start);
+            self.done = flags.end;
+            self.parts.push(Part::Own(merged));
+        } else if let Some(place) = entry.flags_place {
+            self.keep_up_to(place);
+            self.parts.push(Part::Own(format!("#, fuzzy{}", self.line_end)));
+        }
+    }
+
+    fn keep_up_to(&mut self, end: usize) {
+        if self.done < end {
+            self.parts.push(Part::Own(self.source[self.done..end].to_owned()));
+            self.done = end;
+        }
+    }
+}
+
+fn wrong(line: usize, found: &str) -> crate::Error {
+    let message =
+        format!("{found}, expected msgid, msgstr or another keyword of a catalogue with its string");
+    unreadable(line, &message, "check the file with msgfmt --check; is the format right?")
+}
+
+fn shortened(word: &str) -> String {
+    word.chars().take(20).collect()
+}
+
+/// What a string between quotes says; none where it has no end.
+fn unquoted(text: &str) -> Option<String> {
+    let mut unquoted = String::new();
+    let mut rest = text.strip_prefix('"')?;
+    loop {
+        let at = rest.find(['"', '\\'])?;
+        unquoted.push_str(&rest[..at]);
+        if rest[at..].starts_with('"') {
+            return (at + 1 == rest.len()).then_some(unquoted);
+        }
+        let escaped = &rest[at + 1..];
+        let (letter, length) = escape(escaped)?;
+        unquoted.push_str(&letter);
+        rest = &escaped[length..];
+    }
+}
+
+/// What stands behind a backslash, and its length.
+fn escape(text: &str) -> Option<(String, usize)> {
+    let first = text.chars().next()?;
+    let simple = match first {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'v' => '\u{b}',
+        '"' | '\\' | '\'' | '?' => first,
+        _ => {
+            let (radix, skip, most) = if first == 'x' { (16, 1, 2) } else { (8, 0, 3) };
+            let digits =
+                text[skip..].bytes().take(most).take_while(|byte| char::from(*byte).is_digit(radix)).count();
+            let number = u8::from_str_radix(&text[skip..skip + digits], radix).ok().filter(u8::is_ascii);
+            return Some(match number {
+                Some(number) => (char::from(number).to_string(), skip + digits),
+                // Bytes of some other encoding stay as they are written.
+                None => (format!("\\{first}"), first.len_utf8()),
+            });
+        }
+    };
+    Some((simple.to_string(), 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"# Header
+msgid ""
+msgstr ""
+"Content-Type: text/plain\n"
+
+#: a.c:1
+#, c-format
+msgid "%d file\n"
+msgid_plural ""
+"%d "
+"files\n"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+#. done
+msgctxt "menu"
+msgid "Open"
+msgstr "Offen"
+
+#, fuzzy
+#| msgid "Shut"
+msgid "Close \"it\""
+msgstr "Zu"
+
+msgid "one\n\ttwo"
+msgstr ""
+
+#~ msgid "old"
+#~ msgstr "alt"
+"#;
+
+    #[test]
+    fn empty_and_fuzzy_translations_are_filled() {
+        let layout = Catalogue::read(FILE).unwrap();
+        assert_eq!(layout.texts(), ["%d file", "%d files", "Close \"it\"", "one\n\ttwo"]);
+        let translated = ["%d Datei", "%d Dateien", "\"Es\" \\ zu", "eins\n\tzwei"];
+        let translated = translated.map(|text| Filled { text, alignment: &[] });
+        let expected = FILE
+            .replace("#, c-format", "#, fuzzy, c-format")
+            .replace("msgstr[0] \"\"", "msgstr[0] \"%d Datei\\n\"")
+            .replace("msgstr[1] \"\"", "msgstr[1] \"%d Dateien\\n\"")
+            .replace("msgstr[2] \"\"", "msgstr[2] \"%d Dateien\\n\"")
+            .replace("\"Zu\"", r#""\"Es\" \\ zu""#)
+            .replace("msgid \"one", "#, fuzzy\nmsgid \"one")
+            .replace("two\"\nmsgstr \"\"", "two\"\nmsgstr \"\"\n\"eins\\n\"\n\"\\tzwei\"");
+        assert_eq!(layout.write(&translated), expected);
+        // Line ends are those of the file.
+        let layout = Catalogue::read(&FILE.replace('\n', "\r\n")).unwrap();
+        assert_eq!(layout.write(&translated), expected.replace('\n', "\r\n"));
+    }
+
+    #[test]
+    fn one_form_is_that_of_the_plural() {
+        let file = "msgid \"a file\"\nmsgid_plural \"files\"\nmsgstr[0] \"\"";
+        assert_eq!(Catalogue::read(file).unwrap().texts(), ["files"]);
+    }
+
+    #[test]
+    fn what_is_no_catalogue_is_refused_with_its_line() {
+        let cases = [
+            ("msgid \"a\"\nmsgstr \"b", "line 2: no string behind the keyword"),
+            ("\"a\"", "line 1: a string that belongs to nothing"),
+            ("msgid \"a\"\n\"b", "line 2: a string without its end"),
+            ("\n<html>", "line 2: \"<html>\", expected msgid"),
+            ("msgstr[x] \"\"", "line 1: \"msgstr[x]\", expected"),
+        ];
+        for (file, message) in cases {
+            let error = Catalogue::read(file).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+}
