@@ -80,7 +80,7 @@ fn description(shared: &Shared) -> Value {
         set(schemas, &format!("{many}/items/maxLength"), limits.characters);
         set(schemas, &format!("{many}/maxItems"), limits.texts);
     }
-    for schema in ["TranslateForm", "DetectRequest", "DetectForm"] {
+    for schema in ["TranslateForm", "TranslateParts", "DetectRequest", "DetectForm", "DetectParts"] {
         set(schemas, &format!("/{schema}/properties/q/maxLength"), limits.characters);
     }
     set(schemas, "/V1Request/properties/n_best/maximum", limits.n_best);

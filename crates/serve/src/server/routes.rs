@@ -102,6 +102,8 @@ impl Shared {
         limit: usize,
     ) -> Result<(Parts, Fields, Client), Refusal> {
         let (parts, fields) = form::read(request, limit).await?;
+        // A key that is no text is wrong where none is asked for, too.
+        fields.text("api_key")?;
         let client = (self.admit)(&parts, &fields)?;
         Ok((parts, fields, client))
     }
