@@ -40,6 +40,11 @@ pub(crate) enum Command {
     Inspect(Box<commands::inspect::Inspect>),
     /// Open a page in the browser: attention as it happens, heads to switch off, lessons
     Explore(commands::explore::Explore),
+    /// Look after the API keys of a server: add, list, remove
+    #[command(subcommand)]
+    Keys(commands::keys::Keys),
+    /// Serve translations over HTTP, to clients of LibreTranslate too
+    Serve(Box<commands::serve::Serve>),
     /// Compare a model with what another program computed, layer by layer
     Parity(commands::parity::Parity),
     /// Bring a model of another program into our own form

@@ -16,11 +16,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    report::clean_up_when_interrupted();
     let arguments = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return report::misread(&error),
     };
+    // A server has an end of its own.
+    if !matches!(arguments.command, arguments::Command::Serve(_)) {
+        report::clean_up_when_interrupted();
+    }
     match commands::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report::failure(&error),

@@ -86,6 +86,14 @@ pub enum Error {
         /// What it said.
         said: String,
     },
+    /// An address cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Address {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The server came to an end by itself.
     #[error("the server ended: {0}")]
     Server(std::io::Error),
@@ -106,6 +114,7 @@ impl Error {
             Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
             Self::Key { .. } => "`polyhead keys add FILE NAME` writes such lines".into(),
             Self::NoRandomness { .. } => "is the system still starting?".into(),
+            Self::Address { .. } => "choose another with --listen; port 0 is any that is free".into(),
             Self::Server(_) => "start it again".into(),
         }
     }

@@ -42,15 +42,19 @@ enum Writer {
 impl Output {
     /// Starts a file that will be called `path`.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        Self::create_by(path.as_ref(), |temporary| File::create(temporary))
+    }
+
+    /// The same with how the temporary file is made.
+    fn create_by(given: &Path, make: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
         // A link keeps pointing where it points: the file behind it is replaced.
-        let given = path.as_ref();
         let path = if given.is_symlink() { fs::canonicalize(given).ok() } else { None };
         let path = path.unwrap_or_else(|| given.to_owned());
         if path.is_dir() {
             return Err(Error::io(path, "write", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
         }
         let temporary = if is_special(&path) { path.clone() } else { temporary_name(&path) };
-        let file = File::create(&temporary).map_err(|error| Error::io(&path, "write", error))?;
+        let file = make(&temporary).map_err(|error| Error::io(&path, "write", error))?;
         if temporary != path {
             UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
         }
@@ -101,6 +105,22 @@ impl Output {
         output.write(bytes)?;
         output.finish()
     }
+
+    /// Writes a whole file at once that nobody but its owner can read (where the system knows owners).
+    pub fn save_private(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+        let mut output = Self::create_by(path.as_ref(), private)?;
+        output.write(bytes)?;
+        output.finish()
+    }
+}
+
+/// A file that nobody but its owner can read or write, from its first byte on.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// True for what exists and is no regular file, such as a pipe or a device: it is written to, never replaced.
@@ -162,6 +182,20 @@ mod tests {
                 && !is_special(&file)
                 && !is_special(&folder.path().join("none"))
         );
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_private_file_is_its_owners_alone_whatever_it_was() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        for _ in 0..2 {
+            Output::save_private(&path, b"secret").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"secret");
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod route;
 mod search;
 pub mod split;
 mod tokenizers;
+mod translate_document;
 mod translation;
 pub mod words;
 
@@ -61,4 +62,5 @@ pub use form::PLACEHOLDERS;
 pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
 pub use outline::{Outline, Passage};
 pub use route::Route;
+pub use translate_document::DocumentTranslation;
 pub use translation::{Candidate, Note, Translation};

@@ -13,10 +13,12 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod keys;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
 pub(crate) mod score;
+pub(crate) mod serve;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
@@ -43,6 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Info(info) => info.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Keys(keys) => keys.run(),
         Command::Parity(parity) => parity.run(),
         Command::Import(import) => import.run(),
         Command::Explore(explore) => explore.run(),
@@ -50,5 +53,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
+        Command::Serve(serve) => serve.run(),
     }
 }

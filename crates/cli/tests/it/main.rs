@@ -9,6 +9,7 @@ mod devices;
 mod explore;
 mod init;
 mod inspect;
+mod keys;
 mod killed;
 mod model;
 mod plot;

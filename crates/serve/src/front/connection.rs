@@ -61,12 +61,14 @@ pub(super) struct Shared {
     pub(super) is_ending: AtomicBool,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection to its end. `_open` is dropped then, before the receiver: whoever waits for the last receiver finds
+/// the counts as they are.
 pub(super) async fn serve(
     mut stream: TcpStream,
     peer: SocketAddr,
     shared: Arc<Shared>,
     mut stage: watch::Receiver<Stage>,
+    _open: impl Send,
 ) {
     let mut rest = Bytes::new();
     loop {
@@ -146,7 +148,9 @@ async fn exchange(
         linger(stream).await;
         return None;
     }
-    is_idle.then_some((stream, parts.read_buf))
+    // Even an empty one holds the whole buffer that it was cut from.
+    let rest = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
+    is_idle.then_some((stream, rest))
 }
 
 /// Says that no more will be sent, and throws away what comes until the other side ends.

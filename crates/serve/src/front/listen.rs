@@ -184,7 +184,9 @@ impl Door {
     async fn accept_waiting(&self) -> usize {
         let mut count = 0;
         while let Ok(place) = self.places.clone().try_acquire_owned() {
-            let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, self.listener.accept()).await else { break };
+            // Long enough for the event loop to look.
+            let next = timeout(Duration::from_millis(1), self.listener.accept()).await;
+            let Ok(Ok((stream, peer))) = next else { break };
             self.begin(stream, peer, place);
             count += 1;
         }
@@ -194,15 +196,8 @@ impl Door {
     fn begin(&self, stream: TcpStream, peer: SocketAddr, place: tokio::sync::OwnedSemaphorePermit) {
         // Answers are written whole, so that waiting for more of them only delays. Where it cannot be set, it is slower.
         let _ = stream.set_nodelay(true);
-        let counted = Counted::new(self.connections.clone());
-        let served = connection::serve(stream, peer, self.shared.clone(), self.stage.clone());
-        // Whoever waits for the last receiver finds the counts as they are then.
-        let last = self.stage.clone();
-        tokio::spawn(async move {
-            served.await;
-            drop((counted, place));
-            drop(last);
-        });
+        let open = (Counted::new(self.connections.clone()), place);
+        tokio::spawn(connection::serve(stream, peer, self.shared.clone(), self.stage.clone(), open));
     }
 }
 

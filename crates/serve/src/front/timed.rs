@@ -237,7 +237,7 @@ impl HttpBody for TimedBody {
         let end = *this.end.get_or_insert_with(|| Instant::now() + whole);
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             this.timer = None;
-            if frame.is_none() {
+            if frame.is_none() || this.body.is_end_stream() {
                 this.exchange.request.store(READ, Ordering::Relaxed);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));

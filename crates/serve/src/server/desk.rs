@@ -12,12 +12,13 @@ use polyhead_translate::{Engine, LoadOptions, Outline, Passage, TranslateOptions
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::cache::Cache;
-use super::memory::resident;
 use super::queue::{Queue, QueueOptions};
 use super::shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder, Shelf};
 pub use super::work::Wanted;
 use super::work::{Done, Key, Tally, Unit, Workshop};
 use crate::blocking::blocking;
+use crate::front::process::resident_bytes;
+pub use crate::front::rate::Client;
 use crate::{Error, Result};
 
 /// How a desk works.
@@ -57,21 +58,10 @@ impl Default for DeskOptions {
     }
 }
 
-/// Who asks; all have their turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Client(Arc<str>);
-
-impl Client {
-    /// By the name of a key or an address.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-}
-
 /// What is asked.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// By whom.
+    /// By whom; all have their turn.
     pub client: Client,
     /// The texts.
     pub texts: Vec<String>,
@@ -209,7 +199,7 @@ impl Desk {
                 units.push(Unit { key, loaded: loaded.clone(), index, reply: reply.clone() });
             }
         }
-        if let Err(full) = self.workshop.queue.push(&client.0, units) {
+        if let Err(full) = self.workshop.queue.push(client, units) {
             return Err(self.busy(format!("{} sentences wait", full.waiting)));
         }
         Ok(done)
@@ -232,7 +222,7 @@ impl Desk {
     /// An error where the program has more memory than it may; what can be given back is given back first.
     fn check_memory(&self) -> Result<()> {
         let Some(limit) = self.max_memory else { return Ok(()) };
-        let is_over = || resident().is_some_and(|bytes| bytes > limit);
+        let is_over = || resident_bytes().is_some_and(|bytes| bytes > limit);
         if is_over() {
             self.memory().clear();
             polyhead_tensor::pool::clear();

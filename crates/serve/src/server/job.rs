@@ -137,7 +137,7 @@ mod tests {
 
     fn job(documents: Vec<Document>) -> Job {
         Job {
-            client: Client::new("a"),
+            client: Client::Key("a".into()),
             documents,
             from: None,
             to: Some("en".into()),

@@ -6,6 +6,7 @@
 //! 3. [`mod@routes`] says who answers what: `libre.rs` LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs` what
 //!    the server says of itself. `documents.rs` makes texts of what was sent, `job.rs` takes them to the desk and back, and
 //!    [`answers`] has the forms of what goes back; `spoken.rs` knows the languages, [`files`] keeps what can be fetched.
+//! 4. `gate.rs` lets clients in, and `life.rs` runs it all: [`Server`].
 
 mod about;
 pub mod answers;
@@ -14,10 +15,12 @@ mod cache;
 pub mod desk;
 mod documents;
 pub mod files;
+mod gate;
+mod gauges;
 mod job;
 mod libre;
+mod life;
 pub mod limits;
-pub mod memory;
 mod queue;
 pub mod routes;
 pub mod shelf;
@@ -28,6 +31,8 @@ mod work;
 
 pub use desk::{Answered, Ask, Client, Desk, DeskOptions, Finished, Gauges, Wanted};
 pub use files::{Files, FilesOptions};
+pub use gate::GateOptions;
+pub use life::{ServeOptions, Server};
 pub use limits::RequestLimits;
 pub use routes::{KeyRule, Shared, routes};
 pub use shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder};

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::front::rate::Client;
+
 /// How batches are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueOptions {
@@ -65,7 +67,7 @@ struct State<T> {
 
 #[derive(Debug)]
 struct Lane<T> {
-    client: String,
+    client: Client,
     items: VecDeque<T>,
 }
 
@@ -91,7 +93,7 @@ impl<T: Waiting> Queue<T> {
     }
 
     /// Lets `items` of a client wait: all of them, or none where there is no room.
-    pub(crate) fn push(&self, client: &str, items: Vec<T>) -> Result<(), Full> {
+    pub(crate) fn push(&self, client: &Client, items: Vec<T>) -> Result<(), Full> {
         let mut state = self.lock();
         if state.is_closed || state.waiting + items.len() > self.options.waiting {
             // Some may be nobody's by now.
@@ -106,9 +108,9 @@ impl<T: Waiting> Queue<T> {
         state.waiting += items.len();
         state.tokens += items.iter().map(Waiting::tokens).sum::<usize>();
         state.since.get_or_insert_with(Instant::now);
-        match state.lanes.iter_mut().find(|lane| lane.client == client) {
+        match state.lanes.iter_mut().find(|lane| lane.client == *client) {
             Some(lane) => lane.items.extend(items),
-            None => state.lanes.push_back(Lane { client: client.to_owned(), items: items.into() }),
+            None => state.lanes.push_back(Lane { client: client.clone(), items: items.into() }),
         }
         drop(state);
         self.filled.notify_all();
@@ -231,6 +233,10 @@ mod tests {
         }
     }
 
+    fn named(name: &str) -> Client {
+        Client::Key(name.into())
+    }
+
     fn item(client: u8, number: usize, tokens: usize) -> Item {
         Item { client, number, kind: 0, tokens, is_abandoned: false }
     }
@@ -242,8 +248,8 @@ mod tests {
     #[test]
     fn a_book_does_not_keep_a_sentence_waiting() {
         let queue = queue(QueueOptions { batch_tokens: 256, ..QueueOptions::default() });
-        queue.push("book", (0..1000).map(|number| item(0, number, 32)).collect()).unwrap();
-        queue.push("sentence", vec![item(1, 0, 10)]).unwrap();
+        queue.push(&named("book"), (0..1000).map(|number| item(0, number, 32)).collect()).unwrap();
+        queue.push(&named("sentence"), vec![item(1, 0, 10)]).unwrap();
         let batch = queue.take().unwrap();
         assert!(batch.contains(&item(1, 0, 10)), "{batch:?}");
         let book: Vec<usize> = batch.iter().filter(|item| item.client == 0).map(|item| item.number).collect();
@@ -254,7 +260,7 @@ mod tests {
     fn workers_share_what_waits() {
         let queue = queue(QueueOptions { workers: 2, ..QueueOptions::default() });
         for client in 0..64 {
-            queue.push(&client.to_string(), vec![item(client, 0, 15)]).unwrap();
+            queue.push(&named(&client.to_string()), vec![item(client, 0, 15)]).unwrap();
         }
         let first = queue.take().unwrap();
         assert_eq!(first.len(), 32);
@@ -264,10 +270,10 @@ mod tests {
     #[test]
     fn what_is_full_says_so_and_takes_nothing() {
         let queue = queue(QueueOptions { waiting: 3, ..QueueOptions::default() });
-        queue.push("a", vec![item(0, 0, 5), item(0, 1, 6)]).unwrap();
-        let refused = queue.push("b", vec![item(1, 0, 1), item(1, 1, 1)]);
+        queue.push(&named("a"), vec![item(0, 0, 5), item(0, 1, 6)]).unwrap();
+        let refused = queue.push(&named("b"), vec![item(1, 0, 1), item(1, 1, 1)]);
         assert_eq!(refused, Err(Full { waiting: 2, tokens: 11 }));
-        queue.push("b", vec![item(1, 0, 1)]).unwrap();
+        queue.push(&named("b"), vec![item(1, 0, 1)]).unwrap();
         assert_eq!(queue.waiting(), (3, 12));
     }
 
@@ -275,17 +281,17 @@ mod tests {
     fn what_nobody_waits_for_makes_room() {
         let queue = queue(QueueOptions { waiting: 2, ..QueueOptions::default() });
         let gone = Item { is_abandoned: true, ..item(0, 0, 5) };
-        queue.push("a", vec![gone.clone(), gone]).unwrap();
-        queue.push("b", vec![item(1, 0, 1)]).unwrap();
+        queue.push(&named("a"), vec![gone.clone(), gone]).unwrap();
+        queue.push(&named("b"), vec![item(1, 0, 1)]).unwrap();
         assert_eq!((queue.waiting(), queue.take()), ((1, 1), Some(vec![item(1, 0, 1)])));
     }
 
     #[test]
     fn a_closed_queue_is_emptied_and_ends() {
         let queue = queue(QueueOptions::default());
-        queue.push("a", vec![item(0, 0, 5)]).unwrap();
+        queue.push(&named("a"), vec![item(0, 0, 5)]).unwrap();
         queue.close();
-        assert!(queue.push("a", vec![item(0, 1, 5)]).is_err());
+        assert!(queue.push(&named("a"), vec![item(0, 1, 5)]).is_err());
         assert_eq!(queue.take(), Some(vec![item(0, 0, 5)]));
         assert_eq!(queue.take(), None);
     }
@@ -295,10 +301,10 @@ mod tests {
         let options =
             QueueOptions { window: Duration::from_secs(60), batch_tokens: 20, ..QueueOptions::default() };
         let queue: Queue<Item> = Queue::new(options);
-        queue.push("a", vec![item(0, 0, 10)]).unwrap();
+        queue.push(&named("a"), vec![item(0, 0, 10)]).unwrap();
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| queue.take());
-            queue.push("b", vec![item(1, 0, 10)]).unwrap();
+            queue.push(&named("b"), vec![item(1, 0, 10)]).unwrap();
             assert_eq!(taken.join().unwrap().unwrap().len(), 2);
         });
     }
@@ -315,7 +321,7 @@ mod tests {
             let mut expected = Vec::new();
             for (number, (client, kind, tokens, is_abandoned)) in items.into_iter().enumerate() {
                 let item = Item { client, number, kind, tokens, is_abandoned };
-                queue.push(&client.to_string(), vec![item.clone()]).unwrap();
+                queue.push(&named(&client.to_string()), vec![item.clone()]).unwrap();
                 if !is_abandoned {
                     expected.push(item);
                 }

@@ -1,6 +1,7 @@
 //! Who answers what.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -149,8 +150,8 @@ pub fn routes(shared: Arc<Shared>) -> Router {
 
 /// A client by the address of its connection.
 pub fn by_address(parts: &Parts) -> Client {
-    let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip().to_string());
-    Client::new(&address.unwrap_or_default())
+    let peer = parts.extensions.get::<Peer>();
+    Client::of_address(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip()))
 }
 
 /// An answer in JSON.

@@ -9,7 +9,7 @@ use polyhead_translate::languages::{Languages, name, short};
 use polyhead_translate::{Engine, LoadOptions};
 use serde::Serialize;
 
-use super::memory::{forecast, resident};
+use crate::front::process::resident_bytes;
 use crate::{Error, Result};
 
 /// A model that can be served.
@@ -111,7 +111,7 @@ impl Shelf {
 
     /// An error where a model alone is more than the program may have.
     fn check_memory(&self, folder: &Path) -> Result<()> {
-        let (Some(limit), Some(now)) = (self.max_memory, resident()) else { return Ok(()) };
+        let (Some(limit), Some(now)) = (self.max_memory, resident_bytes()) else { return Ok(()) };
         let need = now + forecast(folder) + WORK;
         if need <= limit {
             return Ok(());
@@ -187,7 +187,7 @@ impl Shelf {
     /// Puts away what was not asked for the longest, until another model fits.
     fn make_room(&self, folder: &Path) {
         let Some(limit) = self.max_memory else { return };
-        while resident().is_some_and(|now| now + forecast(folder) + WORK > limit) {
+        while resident_bytes().is_some_and(|now| now + forecast(folder) + WORK > limit) {
             let idle = self.places.iter().filter_map(|place| {
                 let state = place.lock();
                 // Whoever holds it now would keep it in memory all the same.
@@ -275,6 +275,21 @@ impl Place {
 
 /// Bytes that work on texts takes besides the models.
 const WORK: u64 = 64 << 20;
+
+/// Bytes that a model is going to take: those of its weights, a quarter more for their order in memory and the tokeniser's
+/// tables.
+fn forecast(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let weights = files.filter(|file| {
+        let name = file.file_name();
+        [".safetensors", ".bin", ".pt"].iter().any(|end| name.to_string_lossy().ends_with(end))
+    });
+    let bytes: u64 = weights.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    bytes + bytes / 4 + TABLES
+}
+
+/// Bytes of a tokeniser's tables.
+const TABLES: u64 = 16 << 20;
 
 /// Whether a model has a way from a language into another; what is not said is any.
 fn covers(languages: &Languages, from: Option<&str>, to: Option<&str>) -> bool {

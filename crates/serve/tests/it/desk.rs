@@ -24,7 +24,7 @@ fn options() -> DeskOptions {
 
 fn ask(texts: &[&str], to: Option<&str>) -> Ask {
     Ask {
-        client: Client::new("somebody"),
+        client: Client::Key("somebody".into()),
         texts: texts.iter().map(|text| (*text).to_owned()).collect(),
         from: None,
         to: to.map(str::to_owned),
@@ -88,7 +88,7 @@ fn many_clients_at_once_get_their_own_answers() {
             tasks.push(tokio::spawn(async move {
                 let place = client % TEXTS.len();
                 let ask = Ask {
-                    client: Client::new(&client.to_string()),
+                    client: Client::Key(client.to_string().into()),
                     ..ask(&TEXTS[place..=place], Some("tur"))
                 };
                 (place, desk.translate(ask).await.unwrap().translations[0].text().to_owned())

@@ -4,6 +4,7 @@ mod door;
 mod drain;
 mod forms;
 mod idle;
+mod pages;
 mod slow;
 mod torn;
 

@@ -95,6 +95,13 @@ fn partners(tokens: &[Token]) -> Vec<Option<usize>> {
     partners
 }
 
+/// Whether markup has the end that its kind has.
+fn is_whole(markup: &str) -> bool {
+    let ends = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
+    let end = ends.into_iter().find(|(start, _)| markup.starts_with(start)).map_or(">", |(_, end)| end);
+    markup.ends_with(end) || markup == "<!-->"
+}
+
 struct Reader<'a> {
     source: &'a str,
     tokens: &'a [Token],
@@ -110,7 +117,9 @@ impl Reader<'_> {
         let range = self.tokens[index].range.clone();
         match &self.tokens[index].kind {
             Kind::Text => self.text(range),
-            Kind::Markup => self.mark(Mark::Single, range),
+            Kind::Markup if is_whole(&self.source[range.clone()]) => self.mark(Mark::Single, range),
+            // Its end hangs on what follows: it must not move.
+            Kind::Markup => self.keep(range),
             Kind::Raw { name } if names::is_block(name) => self.keep(range),
             Kind::Raw { .. } => self.mark(Mark::Single, range),
             Kind::Open { name, is_closed } => {
@@ -165,12 +174,11 @@ impl Reader<'_> {
         let range = self.tokens[index].range.start..self.tokens[partner].range.end;
         let source = self.source;
         let builder = self.builder(range.start);
-        let literal = builder.begin_literal(range);
+        let mut text = String::new();
         for token in inside.iter().filter(|token| token.kind == Kind::Text) {
-            let text = entities::decode(&source[token.range.clone()], builder.unknown());
-            builder.text(&text);
+            text.push_str(&entities::decode(&source[token.range.clone()], builder.unknown()));
         }
-        builder.end_literal(literal);
+        builder.literal(&text, range);
         partner + 1
     }
 

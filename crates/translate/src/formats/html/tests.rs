@@ -63,6 +63,7 @@ fn tags_follow_their_words() {
         ("<i></i> Home", "Zu Hause", "0-1", "<i></i> Zu Hause"),
         // Empty things stay next to their words.
         ("Press <img> now", "Jetzt drücken", "0-1 1-0", "Jetzt drücken <img>"),
+        ("<b><img> a</b> b", "B A", "0-1 1-0", "B <b><img> A</b>"),
         ("see<sup>1</sup> it", "siehe1 es", "0-0 1-1", "siehe<sup>1</sup> es"),
         ("a note<a>[1]</a>.", "eine Notiz[1].", "0-0 1-1", "eine Notiz<a>[1]</a>."),
         ("H<sub>2</sub>O is wet", "nass ist H2O", "0-2 1-1 2-0", "nass ist H<sub>2</sub>O"),
@@ -72,7 +73,7 @@ fn tags_follow_their_words() {
         ("a <b>b</b> c", "A B C", "", "A <b>B</b> C"),
         // Tags without their other half.
         ("a</i> b <b>c", "C B A", "0-2 1-1 2-0", "C B A</i><b>"),
-        ("<p>a <b>b<p>c</b> d", "", "", "<p><p>c</b> d"),
+        ("<p>a <b>b<p>c</b> d", "", "", "<p><b><p>c</b> d"),
     ];
     for (page, text, alignment, expected) in cases {
         assert_eq!(written(page, &[(text, alignment)]), expected, "{page}");
@@ -94,7 +95,7 @@ fn code_comes_back_as_it_is() {
     let expected = [
         "Jetzt <code>make  all</code> aufrufen.",
         "Jetzt <code>make  all</code> aufrufen.",
-        "Jetzt aufrufen <code>make  all</code>.",
+        "Jetzt aufrufen. <code>make  all</code>",
         "Jetzt <span class='x notranslate'>make <b>all</b></span> aufrufen.",
     ];
     for ((page, text, alignment), expected) in cases.into_iter().zip(expected) {

@@ -75,6 +75,11 @@ impl<'t> Atoms<'t> {
         atoms.first().map_or(end, |atom| atom.range.start)..end
     }
 
+    /// The bytes of the word that an atom is part of.
+    pub(super) fn word_around(&self, atom: usize) -> Range<usize> {
+        self.bytes(self.starts.partition_point(|start| *start <= atom) - 1)
+    }
+
     fn zone(&self, word: usize, zone: Zone) -> impl Iterator<Item = usize> {
         self.of_word(word).filter(move |atom| self.atoms[*atom].zone == zone)
     }

@@ -83,21 +83,22 @@ impl Builder {
         self.marks.push(Standing { mark, bytes, before, after, until, has_space_before, has_space_after });
     }
 
-    /// Begins an element that comes back as it is; its text follows.
-    pub(crate) fn begin_literal(&mut self, bytes: Range<usize>) -> usize {
-        self.mark(Mark::Literal, bytes);
-        self.marks.len() - 1
-    }
-
-    /// Ends it.
-    pub(crate) fn end_literal(&mut self, literal: usize) {
-        let end = self.text.len();
-        let mark = &mut self.marks[literal];
-        if mark.after < end {
-            mark.until = end;
-        } else {
-            mark.mark = Mark::Single;
+    /// Reads an element that comes back as it is, with its text.
+    pub(crate) fn literal(&mut self, text: &str, bytes: Range<usize>) {
+        let core = text.trim();
+        if core.is_empty() {
+            return self.mark(Mark::Single, bytes);
         }
+        let index = self.marks.len();
+        self.mark(Mark::Literal, bytes);
+        let is_spaced = [text.starts_with(char::is_whitespace), text.ends_with(char::is_whitespace)];
+        self.text(if is_spaced[0] { " " } else { "" });
+        self.text(core);
+        self.text(if is_spaced[1] { " " } else { "" });
+        self.marks[index].until = self.text.len();
+        // White space inside is not behind it.
+        self.marks[index].has_space_after = false;
+        self.n_spaced = index;
     }
 
     /// The passage of these bytes of the document; none where nothing is to be translated.
@@ -154,13 +155,15 @@ impl Builder {
             lead = spaces_from(mark.bytes.end);
             first += 1;
         }
-        let spaces_up_to =
-            |at: usize| at - source[lead..at].iter().rev().take_while(|byte| is_space(byte)).count();
-        let mut tail = spaces_up_to(bytes.end);
         let mut last = self.marks.len();
+        let spaces_up_to = |at: usize, last: usize| {
+            let from = self.marks[first..last].last().map_or(lead, |mark| mark.bytes.end);
+            at - source[from..at].iter().rev().take_while(|byte| is_space(byte)).count()
+        };
+        let mut tail = spaces_up_to(bytes.end, last);
         while last > first && self.marks[last - 1].bytes.end == tail && is_edge(last - 1) {
-            tail = spaces_up_to(self.marks[last - 1].bytes.start);
             last -= 1;
+            tail = spaces_up_to(self.marks[last].bytes.start, last);
         }
         (
             Edge { bytes: bytes.start..lead, marks: 0..first },
@@ -235,6 +238,7 @@ fn nodes(marks: &[Standing], partners: &[Option<usize>], inside: Range<usize>) -
             element.close = mark.bytes.clone();
             if element.text.start < mark.before {
                 element.text.end = mark.before;
+                element.has_space_after = mark.has_space_after;
             } else {
                 // Without words it stands behind the word before it, as other marks do.
                 element.text = element.text.end..element.text.end;
@@ -255,7 +259,7 @@ fn nodes(marks: &[Standing], partners: &[Option<usize>], inside: Range<usize>) -
             text,
             has_space_before: mark.has_space_before,
             has_space_after: mark.has_space_after,
-            parent: if kind == NodeKind::Stray { None } else { open.last().copied() },
+            parent: open.last().copied(),
         });
         if kind == NodeKind::Element {
             open.push(nodes.len() - 1);

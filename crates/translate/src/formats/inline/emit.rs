@@ -44,15 +44,18 @@ impl Writer<'_, '_> {
 
     fn node(&mut self, index: usize, bytes: Range<usize>) {
         let node = &self.nodes[index];
-        let is_apart = match node.kind {
-            NodeKind::Single | NodeKind::Element => {
-                node.text.is_empty() && node.has_space_before && node.has_space_after
+        let (before, after) = match node.kind {
+            NodeKind::Single | NodeKind::Element if node.text.is_empty() => {
+                (node.has_space_before, node.has_space_after)
             }
-            NodeKind::Literal => bytes.is_empty(),
-            NodeKind::Stray => false,
+            NodeKind::Literal => (bytes.is_empty(), bytes.is_empty()),
+            _ => (false, false),
         };
-        let is_behind_space = self.target[..bytes.start].chars().next_back().is_none_or(char::is_whitespace);
-        if is_apart && !is_behind_space {
+        // White space stands on one side of it already, or it stands inside a word, where nothing is put.
+        let is_space = |letter: Option<char>| letter.is_none_or(char::is_whitespace);
+        let left = is_space(self.target[..bytes.start].chars().next_back());
+        let right = is_space(self.target[bytes.end..].chars().next());
+        if before && !left && right {
             self.chunks.push(Chunk::Text(" "));
         }
         self.chunks.push(Chunk::Mark(&self.source[node.open.clone()]));
@@ -60,7 +63,7 @@ impl Writer<'_, '_> {
             self.children(index, bytes);
         }
         self.chunks.push(Chunk::Mark(&self.source[node.close.clone()]));
-        if is_apart && is_behind_space {
+        if after && left && !right {
             self.chunks.push(Chunk::Text(" "));
         }
     }

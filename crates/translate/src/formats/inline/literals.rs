@@ -40,15 +40,25 @@ pub(super) fn find(source: &str, nodes: &[Node], target: &str, origins: &[Option
         let expected = firsts.get(word).copied().flatten().unwrap_or(word);
         let Some(first) = text.split_whitespace().next() else { continue };
         let (skipped, key) = core(first);
-        let Some(candidates) = places.get(key) else { continue };
-        let found = nearest(candidates, expected).find_map(|candidate| {
-            let word = &target_words[candidate];
-            let start = (word.start + core(&target[word.clone()]).0).checked_sub(skipped)?;
+        let is_free = |range: &Range<usize>| {
+            taken.range(..range.end).next_back().is_none_or(|(_, last)| last.target.end <= range.start)
+        };
+        // A word that stays has it where it was, perhaps among other letters.
+        let same = source_words.get(word).zip(target_words.get(expected)).and_then(|(from, to)| {
+            let start = to.start + (node.text.start - from.start);
             let range = start..start + text.len();
-            let is_free =
-                taken.range(..range.end).next_back().is_none_or(|(_, last)| last.target.end <= start);
-            (is_free && stands_alone(target, &range, text)).then_some(range)
+            let stays = source[from.clone()] == target[to.clone()] && target.get(range.clone()) == Some(text);
+            (stays && is_free(&range)).then_some(range)
         });
+        let alone = || {
+            nearest(places.get(key)?, expected).find_map(|candidate| {
+                let word = &target_words[candidate];
+                let start = (word.start + core(&target[word.clone()]).0).checked_sub(skipped)?;
+                let range = start..start + text.len();
+                (stands_alone(target, &range, text) && is_free(&range)).then_some(range)
+            })
+        };
+        let found = same.or_else(alone);
         if let Some(found) = found {
             taken.insert(found.start, Found { source: node.text.clone(), target: found });
         }

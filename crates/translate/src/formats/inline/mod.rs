@@ -8,8 +8,8 @@
 //! 4. [`emit`] writes translation and tags.
 //!
 //! An element comes back once, around the longest run of its words, never across another one. Where its words have no
-//! counterpart it stands next to the word before it. A tag without its other half stays outside of elements, in order, so
-//! that what was balanced is balanced again.
+//! counterpart it stands next to the word before it. Tags without their other half stay in order and out of elements that
+//! they were not in, so that a page that was balanced is balanced again.
 
 mod atoms;
 mod builder;

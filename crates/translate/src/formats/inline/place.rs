@@ -196,21 +196,31 @@ impl Places<'_> {
         if atoms.end >= within.source.end {
             return within.bytes.end;
         }
-        let target = &self.aligned.target.atoms;
+        let target = &self.aligned.target;
         let before = || {
             let source =
                 self.neighbours.before[atoms.start - 1].filter(|atom| within.source.contains(atom))?;
             let last = self.neighbours.ends[source]?.1;
-            within.target.contains(&last).then(|| target[last].range.end)
+            let word = if node.has_space_before {
+                target.word_around(last)
+            } else {
+                target.atoms[last].range.clone()
+            };
+            within.target.contains(&last).then_some(word.end)
         };
         let after = || {
             let source = self.neighbours.after[atoms.end].filter(|atom| within.source.contains(atom))?;
             let first = self.neighbours.ends[source]?.0;
-            within.target.contains(&first).then(|| target[first].range.start)
+            let word = if node.has_space_after {
+                target.word_around(first)
+            } else {
+                target.atoms[first].range.clone()
+            };
+            within.target.contains(&first).then_some(word.start)
         };
         let is_before_a_word = node.has_space_before && !node.has_space_after;
         let found = if is_before_a_word { after().or_else(before) } else { before().or_else(after) };
-        found.unwrap_or(within.bytes.end)
+        found.unwrap_or(within.bytes.end).clamp(within.bytes.start, within.bytes.end)
     }
 }
 
