@@ -60,6 +60,7 @@ pub struct Detected {
 }
 
 /// The answer to `/frontend/settings`.
+#[allow(clippy::struct_excessive_bools, reason = "the form is LibreTranslate's")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsAnswer {

@@ -143,7 +143,7 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/metrics", get(about::metrics))
         .route("/openapi.json", get(about::openapi))
         .route("/docs", get(about::docs))
-        .route("/docs/{file}", get(about::docs_file))
+        .route("/docs/{*path}", get(about::docs_file))
         .method_not_allowed_fallback(about::wrong_method)
         .with_state(shared)
 }
