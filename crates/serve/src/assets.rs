@@ -34,9 +34,10 @@ pub fn find(path: &str) -> Option<&'static Asset> {
     ALL.iter().find(|asset| asset.path == path)
 }
 
-/// A file of the page of the server's calls by its path below the server.
+/// A file of the page of the server's calls; style and modules of the explorer are among them.
 pub fn find_docs(path: &str) -> Option<&'static Asset> {
-    DOCS.iter().find(|asset| asset.path == path)
+    let is_shared = |asset: &&Asset| asset.extension() != "html";
+    DOCS.iter().chain(ALL.iter().filter(is_shared)).find(|asset| asset.path == path)
 }
 
 macro_rules! assets {

@@ -28,13 +28,18 @@ const HEADERS: [(HeaderName, &str); 7] = [
 /// Refuses foreign requests, and adds the headers of safety to every answer.
 pub(super) async fn guard(State(address): State<SocketAddr>, request: Request, next: Next) -> Response {
     let origins = Origins::new(address, &[], Cors::None);
-    let mut response = match origins.foreign(request.uri(), request.headers()) {
+    let response = match origins.foreign(request.uri(), request.headers()) {
         Some(found) => {
             let expected = format!("http://{address}");
             refusal(StatusCode::FORBIDDEN, &Error::Foreign { found, expected })
         }
         None => next.run(request).await,
     };
+    safe(response)
+}
+
+/// An answer with the headers of safety.
+pub(crate) fn safe(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -3,7 +3,7 @@
 //! 1. `guard.rs` refuses what does not come from the page itself, `routes.rs` says who answers what.
 //! 2. `look.rs` asks the model; it works on threads of its own, two requests at a time, so that the page stays quick.
 
-mod guard;
+pub(crate) mod guard;
 mod look;
 pub(crate) mod routes;
 

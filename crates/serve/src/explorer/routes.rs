@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Explorer, guard::guard};
+use super::Explorer;
+use super::guard::{guard, safe};
 use crate::blocking::blocking;
 use crate::wire::Limits;
 use crate::{Error, Result, assets};
@@ -72,7 +73,7 @@ async fn file(uri: Uri) -> Response {
         let hint = "the page is at /".into();
         return refusal(StatusCode::NOT_FOUND, &Error::Request { message, hint });
     };
-    ([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()
+    safe(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
 }
 
 async fn model(State(shared): State<Shared>) -> Response {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::routes::{self, Shared};
 use crate::assets::{Asset, find_docs};
+use crate::explorer::guard::safe;
 use crate::front::Refusal;
 
 pub(super) async fn health() -> Response {
@@ -35,8 +36,9 @@ pub(super) async fn docs() -> Result<Response, Refusal> {
     file("docs/index.html")
 }
 
-pub(super) async fn docs_file(Path(name): Path<String>) -> Result<Response, Refusal> {
-    file(&format!("docs/{name}"))
+/// Files have their own paths below `/docs`, so that the page needs no explorer beside it.
+pub(super) async fn docs_file(Path(path): Path<String>) -> Result<Response, Refusal> {
+    file(&path)
 }
 
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {
@@ -49,7 +51,7 @@ fn file(path: &str) -> Result<Response, Refusal> {
         let error = "no such file, expected one of the page";
         return Err(Refusal::new(StatusCode::NOT_FOUND, error, "the page is at /docs"));
     };
-    Ok(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
+    Ok(safe(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()))
 }
 
 /// `openapi.json` with the languages, models and limits of this server.
@@ -118,7 +120,9 @@ mod tests {
             .collect();
         for list in [&mut described, &mut served] {
             list.sort();
-            list.iter_mut().for_each(|(_, methods)| methods.sort());
+            for (_, methods) in list {
+                methods.sort();
+            }
         }
         assert_eq!(described, served);
     }

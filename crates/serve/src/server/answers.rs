@@ -60,6 +60,7 @@ pub struct Detected {
 }
 
 /// The answer to `/frontend/settings`.
+#[allow(clippy::struct_excessive_bools, reason = "the form is LibreTranslate's")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsAnswer {
@@ -202,7 +203,8 @@ impl From<Note> for NoteAnswer {
 
 /// A number that JSON can hold: −∞, the logarithm of nothing, becomes −10⁹.
 fn finite(number: f64) -> f64 {
-    if number.is_nan() { -1e9 } else { number.clamp(-1e9, 1e9) }
+    // The sum of nothing is −0, which adding 0 takes the sign from.
+    if number.is_nan() { -1e9 } else { number.clamp(-1e9, 1e9) + 0.0 }
 }
 
 #[cfg(test)]
@@ -237,6 +239,7 @@ mod tests {
             Candidate { text: "a".into(), score: f64::NEG_INFINITY, log_probability: f64::NAN, tokens: 1 };
         let answer = CandidateAnswer::from(candidate);
         assert_eq!((answer.score, answer.log_probability), (-1e9, -1e9));
+        assert_eq!(serde_json::to_string(&finite(-0.0)).unwrap(), "0.0");
         let note = NoteAnswer::from(Note::Split { sentences: 2 });
         assert_eq!(
             serde_json::to_value(note).unwrap(),

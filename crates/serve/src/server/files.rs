@@ -19,7 +19,7 @@ pub struct FilesOptions {
 
 impl Default for FilesOptions {
     fn default() -> Self {
-        Self { bytes: 64 << 20, lifetime: Duration::from_mins(20) }
+        Self { bytes: 64 << 20, lifetime: Duration::from_secs(1200) }
     }
 }
 

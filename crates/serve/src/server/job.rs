@@ -94,17 +94,14 @@ impl Job {
             let from = self.from.clone().or_else(|| self.guess(document, spoken));
             for text in document.texts() {
                 let is_room = bytes + text.len() <= PORTION;
-                match portions.last_mut().filter(|last| is_room && last.from == from) {
-                    Some(last) => {
-                        bytes += text.len();
-                        last.texts.push(text.to_owned());
-                        last.owners.push(owner);
-                    }
-                    None => {
-                        bytes = text.len();
-                        let (texts, owners) = (vec![text.to_owned()], vec![owner]);
-                        portions.push(Portion { from: from.clone(), texts, owners });
-                    }
+                if let Some(last) = portions.last_mut().filter(|last| is_room && last.from == from) {
+                    bytes += text.len();
+                    last.texts.push(text.to_owned());
+                    last.owners.push(owner);
+                } else {
+                    bytes = text.len();
+                    let (texts, owners) = (vec![text.to_owned()], vec![owner]);
+                    portions.push(Portion { from: from.clone(), texts, owners });
                 }
             }
         }

@@ -109,6 +109,8 @@ impl Shared {
     ) -> Result<(Parts, Fields, Client), Refusal> {
         let limits = BodyLimits { body: limit, room: self.room.clone() };
         let (parts, fields) = form::read(request, &limits).await?;
+        // A key that is no text is wrong where none is asked for, too.
+        fields.text("api_key")?;
         let client = (self.admit)(&parts, &fields)?;
         Ok((parts, fields, client))
     }
@@ -147,7 +149,7 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/metrics", get(about::metrics))
         .route("/openapi.json", get(about::openapi))
         .route("/docs", get(about::docs))
-        .route("/docs/{file}", get(about::docs_file))
+        .route("/docs/{*path}", get(about::docs_file))
         .method_not_allowed_fallback(about::wrong_method)
         .with_state(shared)
 }

@@ -388,8 +388,13 @@ fn every_described_route_answers_and_other_methods_are_told() {
     assert!(get(port, "/metrics").headers.contains("text/plain"));
     let page = get(port, "/docs");
     assert!(page.body.starts_with("<!doctype html>") && page.headers.contains("text/html"));
-    assert!(get(port, "/docs/main.js").headers.contains("text/javascript"));
-    assert_eq!(get(port, "/docs/none.js").status, 404);
+    assert!(page.headers.contains("content-security-policy: default-src 'self';"), "{}", page.headers);
+    // Everything that the page names is there, without the explorer.
+    let named = page.body.split(['"']).filter(|part| part.starts_with("docs/"));
+    for path in named.chain(["docs/js/dom.js", "docs/docs/curl.js"]) {
+        assert_eq!(get(port, &format!("/{path}")).status, 200, "{path}");
+    }
+    assert_eq!([get(port, "/docs/none.js").status, get(port, "/docs/index.html").status], [404; 2]);
 }
 
 #[test]
