@@ -158,6 +158,8 @@ fn unreadable(line: usize, message: &str, hint: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -234,6 +236,40 @@ mod tests {
             // Fuzzy as they are now, the same messages wait again.
             let again = Layout::read(Format::Po, &written).unwrap();
             prop_assert!(again.texts().len() >= layout.texts().len(), "{}", written);
+        }
+    }
+
+    #[test]
+    fn time_is_linear() {
+        let time = "00:00:01,000 --> 00:00:02,000\n";
+        let of_srt = [
+            "<i>",
+            "{",
+            "{\\",
+            "a\n",
+            "<i>a</i> ",
+            "- a\n",
+            "a. ",
+            "1\n00:00:01,000 --> 00:00:02,000\na <b>b</b>\n\n",
+        ];
+        let of_po = [
+            "msgid \"a\"\n",
+            "\"a\"\n",
+            "#, a\n",
+            "msgid_plural \"a\"\n#\n",
+            "msgid \"a\"\nmsgstr \"\"\n",
+            "msgstr[1] \"\"\n",
+        ];
+        let of_srt =
+            of_srt.map(|part| (Format::Srt, format!("{time}a {}", part.repeat(1_000_000 / part.len()))));
+        let of_po =
+            of_po.map(|part| (Format::Po, format!("msgid \"b\"\n{}", part.repeat(1_000_000 / part.len()))));
+        for (format, file) in of_srt.into_iter().chain(of_po) {
+            let start = Instant::now();
+            let layout = Layout::read(format, &file).unwrap();
+            let written = layout.write(&[Filled { text: "a b", alignment: &[] }]);
+            assert!(!written.is_empty());
+            assert!(start.elapsed() < Duration::from_secs(5), "{}: {:?}", &file[..60], start.elapsed());
         }
     }
 
