@@ -16,6 +16,7 @@ mod model;
 mod plot;
 mod program;
 mod score;
+mod serve;
 mod tidy;
 mod tokenizer;
 mod train;
