@@ -248,19 +248,34 @@ impl<'a> Request<'a> {
     pub(crate) fn decode(&self, parts: &mut [&mut Part<'_>], search: &Search) -> Result<()> {
         let jobs: Vec<Job> = parts.iter().filter_map(|part| part.job.clone()).collect();
         let n_kept = |part: &Part<'_>| part.form.as_ref().map_or(0, Form::n_kept);
-        let search = if parts.iter().any(|part| n_kept(part) > 0) { &search.all_beams() } else { search };
+        let is_chosen = self.has_distinct_texts() || parts.iter().any(|part| n_kept(part) > 0);
+        let search = if is_chosen { &search.all_beams() } else { search };
         let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens)?;
-        for (part, mut found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
-            if let Some(form) = part.form.as_ref().filter(|form| form.n_kept() > 0) {
-                let texts =
-                    found.iter().map(|found| self.engine.decode(&found.ids)).collect::<Result<Vec<_>>>()?;
-                let mut texts = texts.iter();
-                found.retain(|_| texts.next().is_some_and(|text| form.is_carried_by(text)));
-            }
-            found.truncate(self.options.n_best);
-            part.found = found;
+        for (part, found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
+            part.found = if is_chosen { self.chosen(part.form.as_ref(), found)? } else { found };
+            part.found.truncate(self.options.n_best);
         }
         Ok(())
+    }
+
+    /// Whether of hypotheses with one text, in other pieces, only the best counts. Samples are as they were drawn.
+    fn has_distinct_texts(&self) -> bool {
+        self.options.n_best > 1 && self.options.mode == Mode::Guarded && self.options.sampling.is_none()
+    }
+
+    /// The hypotheses that have all kept things, and where they are to be distinct the first of each text.
+    fn chosen(&self, form: Option<&Form>, found: Vec<Hypothesis>) -> Result<Vec<Hypothesis>> {
+        let form = form.filter(|form| form.n_kept() > 0);
+        let (mut chosen, mut texts) = (Vec::new(), Vec::new());
+        for hypothesis in found {
+            let text = self.engine.decode(&hypothesis.ids)?;
+            let is_carried = form.is_none_or(|form| form.is_carried_by(&text));
+            if is_carried && !(self.has_distinct_texts() && texts.contains(&text)) {
+                texts.push(text);
+                chosen.push(hypothesis);
+            }
+        }
+        Ok(chosen)
     }
 
     /// Decodes what loops a second time; the less bad result stays.

@@ -437,3 +437,17 @@ fn a_model_next_to_the_program_is_found() {
         "{err}"
     );
 }
+
+#[test]
+fn alternatives_differ() {
+    if !has_model() {
+        return;
+    }
+    // Learned from words in other cuts, it can write one text in several ways; people want other texts.
+    for (from, to) in DIRECTIONS {
+        let (out, _) = translate(&["--from", from, "--to", to, "--n-best", "4"], &sentence(from, "Ada"));
+        let texts: Vec<&str> = out.lines().filter_map(|line| line.split(" ||| ").nth(1)).collect();
+        let distinct: std::collections::BTreeSet<&str> = texts.iter().copied().collect();
+        assert!(texts.len() > 1 && distinct.len() == texts.len(), "{out}");
+    }
+}
