@@ -130,7 +130,7 @@ impl Remove {
 }
 
 /// What a file that is not there means.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Empty,
     Failure,

@@ -138,7 +138,7 @@ impl Serve {
         }
         print_text(&format!("http://{}/\n", server.address()))?;
         note("Ctrl-C ends it.");
-        let Drained { cut, .. } = server.run()?;
+        let Drained { cut, .. } = server.run();
         if cut > 0 {
             note(&format!("note: {cut} connections were cut in the middle of a request"));
         }

@@ -1,19 +1,22 @@
-//! `polyhead translate`: texts of the command line or lines of standard input, in order.
+//! `polyhead translate`: texts of the command line or lines of standard input, in order; or documents.
 
+mod documents;
 mod input;
 mod output;
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions};
+use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions, formats};
 
+use self::documents::Document;
 use self::input::{Chunks, Line, Patience};
 use self::output::Output;
 use crate::decode_options::DecodeOptions;
-use crate::report::{Failure, grouped, note, progress_beside_results, thread_pool};
+use crate::report::{Failure, Misuse, grouped, note, progress_beside_results, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +25,8 @@ Examples:
   polyhead translate --from de --to fr < book.de > book.fr
   polyhead translate --to de --n-best 3 --scores 'Good morning.'
   polyhead translate --to de --format jsonl --alignment < test.en
+  polyhead translate --to de --file page.html > page.de.html
+  polyhead translate --to tr --format srt < film.srt > film.tr.srt
   polyhead translate --model opus-mt-en-mul --to tur 'Good morning. How are you?'
   polyhead translate --model opus-mt-en-tr --device cuda --dtype bf16 < book.en > book.tr
 
@@ -35,6 +40,10 @@ A line gives a line. Paragraphs are translated sentence by sentence, too long se
 loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. A model
 that has learned it keeps web and mail addresses, @names, #tags, emoji, numbers and letters that it cannot spell as they are.
 What was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
+
+--file and --format html, srt or po translate a whole document: a page with its tags, which are put back through the word
+alignment, subtitles with their times, messages of gettext (those without a translation and fuzzy ones, which become fuzzy).
+Scripts, styles, code, comments and what says translate=\"no\" stay as they are. Its language is guessed once.
 
 In the text form, scores (the mean log-probability of a token, by default) and alignments (pairs of source and target
 word, from 0) stand behind the translation, and --n-best puts the number of the line before it, with ||| between. In two
@@ -60,15 +69,21 @@ pub(crate) struct Translate {
     /// Print which source word each target word comes from, as 0-0 1-2
     #[arg(long)]
     alignment: bool,
-    /// Lines of text, or of JSON with scores, tokens and notes
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// A document to translate as a whole
+    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
+    file: Option<PathBuf>,
+    /// Lines of text, or of JSON with scores, tokens and notes; or documents [default: text, of a file what its name ends with]
+    #[arg(long, value_enum, hide_default_value = true)]
+    format: Option<Format>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
     Jsonl,
+    Html,
+    Srt,
+    Po,
 }
 
 impl Translate {
@@ -78,11 +93,14 @@ impl Translate {
             evidence: if self.alignment { Evidence::Alignment } else { Evidence::None },
             ..self.decode.options()?
         };
+        let document_format = self.document_format()?;
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
-        let output = Output::new(self.format, self.scores, self.n_best > 1);
+        let output = Output::new(self.format.unwrap_or(Format::Text), self.scores, self.n_best > 1);
         let work = Work { engine: &engine, options, pool: &pool, output };
-        if !self.texts.is_empty() {
+        if let Some(format) = document_format {
+            work.documents(format, &self.documents()?)
+        } else if !self.texts.is_empty() {
             work.arguments(&self.texts)
         } else if std::io::stdin().is_terminal() {
             work.prompt()
@@ -90,6 +108,45 @@ impl Translate {
             work.stream()
         }
     }
+
+    /// The format of documents; none where lines are translated.
+    fn document_format(&self) -> Result<Option<formats::Format>> {
+        let of_file =
+            || self.file.as_ref().map(|file| formats::Format::from_extension(file).unwrap_or_default());
+        let format = match self.format {
+            Some(Format::Html) => Some(formats::Format::Html),
+            Some(Format::Srt) => Some(formats::Format::Srt),
+            Some(Format::Po) => Some(formats::Format::Po),
+            Some(Format::Text) => self.file.as_ref().map(|_| formats::Format::Text),
+            Some(Format::Jsonl) if self.file.is_none() => None,
+            Some(Format::Jsonl) => {
+                return Err(misuse("--format jsonl with --file", "give its lines to standard input"));
+            }
+            None => of_file(),
+        };
+        let more =
+            [(self.n_best > 1, "--n-best"), (self.scores, "--scores"), (self.alignment, "--alignment")];
+        match more.into_iter().find(|(is_asked, _)| *is_asked && format.is_some()) {
+            Some((_, option)) => {
+                Err(misuse(&format!("{option} with a document"), "a document has one translation"))
+            }
+            None => Ok(format),
+        }
+    }
+
+    fn documents(&self) -> Result<Vec<Document>> {
+        if !self.texts.is_empty() {
+            let texts = self.texts.iter().enumerate();
+            return Ok(texts.map(|(index, text)| Document::of_argument(text, index + 1)).collect());
+        }
+        let document =
+            self.file.as_ref().map_or_else(Document::of_standard_input, |file| Document::of_file(file))?;
+        Ok(vec![document])
+    }
+}
+
+fn misuse(found: &str, hint: &str) -> anyhow::Error {
+    Misuse { message: format!("{found}, expected one of the two"), hint: hint.into() }.into()
 }
 
 /// A model at work.

@@ -32,7 +32,7 @@ use super::refusal::Refusal;
 use super::timed::{Answer, Exchange, TimedBody, TimedStream};
 
 /// Bytes of a head that are read at most; a longer one is answered by 431.
-const MOST_HEAD: usize = 64 * 1024;
+const MOST_HEAD: usize = 32 * 1024;
 
 /// How long an idle connection may still begin a request when the server ends: its client may have sent one already.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -194,8 +194,9 @@ impl Service<Request<Incoming>> for Handler {
         let shared = self.shared.clone();
         Box::pin(async move {
             let mut response = caught(answer).await;
-            // hyper closes a connection whose answer says so.
-            if shared.is_ending.load(Ordering::Relaxed) {
+            // hyper closes a connection whose answer says so. Where a body was left unread, what comes next could be the rest
+            // of it.
+            if shared.is_ending.load(Ordering::Relaxed) || exchange.has_unread() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response.map(|body| Answer::new(body, exchange)))

@@ -3,10 +3,12 @@
 //! Forms know only text, so that numbers and switches are read from text too; JSON's own kinds are kept.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use serde_json::Value;
 
+use super::body::Held;
 use super::refusal::Refusal;
 
 /// A file that was sent.
@@ -38,16 +40,23 @@ pub enum Texts {
 }
 
 /// All fields of a request.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Fields {
     by_name: BTreeMap<String, Vec<Field>>,
+    /// What they take of the room for all bodies.
+    held: Option<Arc<Held>>,
 }
 
 impl Fields {
     /// Those of a JSON object.
     pub(super) fn of_object(object: serde_json::Map<String, Value>) -> Self {
         let by_name = object.into_iter().map(|(name, value)| (name, vec![Field::Json(value)])).collect();
-        Self { by_name }
+        Self { by_name, held: None }
+    }
+
+    /// Keeps what the body took of the room for all until these are dropped.
+    pub(super) fn hold(&mut self, held: Held) {
+        self.held = Some(Arc::new(held));
     }
 
     /// Adds a text; a name that comes again becomes a list.

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde_json::Value;
 
-use super::body;
+use super::body::{self, BodyLimits};
 use super::fields::Fields;
 use super::multipart;
 use super::refusal::Refusal;
@@ -14,19 +14,20 @@ use super::refusal::Refusal;
 /// Fields of a form, or of a query, that are read at most.
 pub const MOST_FIELDS: usize = 1024;
 
-/// Reads a request whose body has at most `limit` bytes. A field of the body wins over one of the query.
+/// Reads a request. A field of the body wins over one of the query.
 ///
 /// # Errors
-/// 400, 408, 413 or 415, with what was wrong.
-pub async fn read(request: Request, limit: usize) -> Result<(Parts, Fields), Refusal> {
+/// 400, 408, 413, 415 or 503, with what was wrong.
+pub async fn read(request: Request, limits: &BodyLimits) -> Result<(Parts, Fields), Refusal> {
     let (parts, sent) = request.into_parts();
-    let bytes = body::read(&parts.headers, sent, limit).await?;
+    let (bytes, held) = body::read(&parts.headers, sent, limits).await?;
     let media_type = match parts.headers.get(header::CONTENT_TYPE) {
         None => "",
         Some(value) => value.to_str().map_err(|_| unknown("another one"))?,
     };
     let mut fields = parse(media_type, &bytes)?;
     fields.add_missing(urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?);
+    fields.hold(held);
     Ok((parts, fields))
 }
 

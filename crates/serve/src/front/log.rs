@@ -278,6 +278,7 @@ fn size(frame: &Poll<Option<Result<Frame<Bytes>, axum::Error>>>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::front::body::{self, BodyLimits};
     use axum::Router;
     use axum::routing::{get, post};
     use hyper::service::Service as _;
@@ -306,7 +307,7 @@ mod tests {
         let requests = Arc::new(RequestMetrics::new(&metrics));
         let answer = async |request: Request| {
             let (parts, body) = request.into_parts();
-            let length = super::super::body::read(&parts.headers, body, 100).await.unwrap().len();
+            let length = body::read(&parts.headers, body, &BodyLimits::default()).await.unwrap().0.len();
             let asker = Asker { key: Some("shop".into()), address: "10.0.0.9".parse().unwrap() };
             parts.extensions.get::<Visitors>().unwrap().note(asker);
             "x".repeat(length * 2)
@@ -327,7 +328,7 @@ mod tests {
                 if let Ok(Ok(answer)) = tokio::time::timeout(limit, answer).await {
                     assert_eq!(requests.in_flight(), 1);
                     let (parts, body) = answer.into_parts();
-                    super::super::body::read(&parts.headers, body, 1000).await.unwrap();
+                    body::read(&parts.headers, body, &BodyLimits::default()).await.unwrap();
                 }
             });
         });

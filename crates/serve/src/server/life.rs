@@ -13,6 +13,7 @@ use super::gate::{Gate, GateOptions};
 use super::gauges;
 use super::limits::RequestLimits;
 use super::routes::{KeyRule, Shared, routes};
+use super::signals::{Signal, Signals};
 use crate::blocking::blocking;
 use crate::explorer::{self, Explorer};
 use crate::front::listen::{self, ConnectionOptions, Connections, Drained};
@@ -68,6 +69,7 @@ pub struct Server {
     options: ServeOptions,
     runtime: tokio::runtime::Runtime,
     listener: tokio::net::TcpListener,
+    signals: Signals,
     address: SocketAddr,
 }
 
@@ -82,10 +84,11 @@ impl Server {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Server)?;
         let taken = |source| Error::Address { address: options.listen, source };
         let listener = runtime.block_on(async { listen::bind(options.listen) }).map_err(taken)?;
+        let signals = runtime.block_on(async { Signals::new() }).map_err(Error::Server)?;
         let address = listener.local_addr().map_err(Error::Server)?;
         let gate = Arc::new(Gate::open(options.gate.clone())?);
         let desk = Arc::new(Desk::open(options.desk.clone())?);
-        Ok(Self { desk, gate, options, runtime, listener, address })
+        Ok(Self { desk, gate, options, runtime, listener, signals, address })
     }
 
     /// Where it listens.
@@ -99,16 +102,8 @@ impl Server {
     }
 
     /// Serves until the system says that it is enough (SIGTERM, Ctrl-C); SIGHUP reads models and keys again.
-    ///
-    /// # Errors
-    /// If the system does not tell.
-    pub fn run(self) -> Result<Drained> {
-        let signals = self.runtime.block_on(async { signals::Signals::new() }).map_err(Error::Server)?;
-        self.run_until(signals)
-    }
-
-    fn run_until(self, mut signals: signals::Signals) -> Result<Drained> {
-        let Self { desk, gate, options, runtime, listener, address } = self;
+    pub fn run(self) -> Drained {
+        let Self { desk, gate, options, runtime, listener, mut signals, address } = self;
         let (metrics, connections) = (Metrics::new(), Arc::new(Connections::default()));
         gauges::add(&metrics, &desk, &connections);
         let requests = Arc::new(RequestMetrics::new(&metrics));
@@ -120,21 +115,21 @@ impl Server {
         let ending = async {
             loop {
                 match signals.next().await {
-                    signals::Signal::End => break,
-                    signals::Signal::Reload => drop(tokio::spawn(reload(desk.clone(), gate.clone()))),
+                    Signal::End => break,
+                    Signal::Reload => drop(tokio::spawn(reload(desk.clone(), gate.clone()))),
                 }
             }
             shared.is_open.store(false, Ordering::Relaxed);
             // Whoever cannot wait says it twice.
             tokio::spawn(async move {
-                while signals.next().await != signals::Signal::End {}
+                while signals.next().await != Signal::End {}
                 std::process::exit(130);
             });
         };
         let drained =
             runtime.block_on(listen::serve(listener, routes, options.connections, connections, ending));
         desk.close();
-        Ok(drained)
+        drained
     }
 }
 
@@ -162,70 +157,15 @@ fn all_routes(shared: &Arc<Shared>, has_explorer: bool) -> Router {
 
 /// Reads models and keys again; what fails stays as it was, and is logged.
 async fn reload(desk: Arc<Desk>, gate: Arc<Gate>) {
-    let work = move || {
-        let keys = gate.reload()?;
-        Ok((keys, desk.reload()?))
-    };
-    match blocking(work).await {
-        Ok((keys, models)) => tracing::info!(keys, models, "read again"),
-        Err(error) => {
-            tracing::error!(%error, hint = error.hint(), "reading again failed; everything stays as it was")
-        }
-    }
-}
-
-/// What the system tells the server.
-mod signals {
-    use std::io;
-
-    /// What is to be done.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(super) enum Signal {
-        End,
-        Reload,
-    }
-
-    #[cfg(unix)]
-    #[derive(Debug)]
-    pub(super) struct Signals {
-        end: [tokio::signal::unix::Signal; 2],
-        reload: tokio::signal::unix::Signal,
-    }
-
-    #[cfg(unix)]
-    impl Signals {
-        pub(super) fn new() -> io::Result<Self> {
-            use tokio::signal::unix::{SignalKind, signal};
-            let end = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-            Ok(Self { end, reload: signal(SignalKind::hangup())? })
-        }
-
-        pub(super) async fn next(&mut self) -> Signal {
-            let [terminate, interrupt] = &mut self.end;
-            tokio::select! {
-                _ = terminate.recv() => Signal::End,
-                _ = interrupt.recv() => Signal::End,
-                _ = self.reload.recv() => Signal::Reload,
+    for (what, found) in
+        [("keys", blocking(move || gate.reload()).await), ("models", blocking(move || desk.reload()).await)]
+    {
+        match found {
+            Ok(count) => tracing::info!(count, "{what} were read again"),
+            Err(error) => {
+                let hint = error.hint();
+                tracing::error!(%error, hint, "{what} could not be read again and stay as they were");
             }
-        }
-    }
-
-    #[cfg(not(unix))]
-    #[derive(Debug)]
-    pub(super) struct Signals;
-
-    #[cfg(not(unix))]
-    impl Signals {
-        pub(super) fn new() -> io::Result<Self> {
-            Ok(Self)
-        }
-
-        pub(super) async fn next(&mut self) -> Signal {
-            // Where nothing can be heard of, nothing ever is.
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-            Signal::End
         }
     }
 }

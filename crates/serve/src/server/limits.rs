@@ -1,4 +1,4 @@
-//! How much one request may ask for.
+//! How much one request may ask for, and how much all together may send.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ pub struct RequestLimits {
     pub body: usize,
     /// Bytes of a request that carries a file; 8 MiB.
     pub file: usize,
+    /// Bytes of all requests together that are read and not answered yet; 64 MiB.
+    pub bodies: usize,
     /// Characters of all texts together; 50,000.
     pub characters: usize,
     /// Characters of a file's texts together; 500,000.
@@ -34,6 +36,7 @@ impl Default for RequestLimits {
         Self {
             body: 1 << 20,
             file: 8 << 20,
+            bodies: 64 << 20,
             characters: 50_000,
             file_characters: 500_000,
             texts: 256,

@@ -24,6 +24,7 @@ pub mod limits;
 mod queue;
 pub mod routes;
 pub mod shelf;
+mod signals;
 mod spoken;
 mod stream;
 mod v1;

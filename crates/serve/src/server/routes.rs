@@ -20,6 +20,7 @@ use super::limits::RequestLimits;
 use super::spoken::Spoken;
 use super::{about, libre, v1};
 use crate::Error;
+use crate::front::body::{BodyLimits, Room};
 use crate::front::fields::Fields;
 use crate::front::listen::Peer;
 use crate::front::{Refusal, form};
@@ -72,6 +73,8 @@ pub struct Shared {
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Whether requests are wanted; they are, until the server ends.
     pub is_open: AtomicBool,
+    /// Memory for all that is sent.
+    pub(super) room: Arc<Room>,
     /// Attention is looked at one request at a time, beside the queue.
     pub(super) looks: Semaphore,
 }
@@ -87,6 +90,8 @@ impl Shared {
             admit: Box::new(|parts, _| Ok(by_address(parts))),
             metrics: Box::new(String::new),
             is_open: AtomicBool::new(true),
+            // One file must always have room.
+            room: Arc::new(Room::new(limits.bodies.max(limits.file))),
             looks: Semaphore::new(1),
         }
     }
@@ -102,7 +107,8 @@ impl Shared {
         request: Request,
         limit: usize,
     ) -> Result<(Parts, Fields, Client), Refusal> {
-        let (parts, fields) = form::read(request, limit).await?;
+        let limits = BodyLimits { body: limit, room: self.room.clone() };
+        let (parts, fields) = form::read(request, &limits).await?;
         // A key that is no text is wrong where none is asked for, too.
         fields.text("api_key")?;
         let client = (self.admit)(&parts, &fields)?;

@@ -158,7 +158,120 @@ fn unreadable(line: usize, message: &str, hint: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn lines(parts: &'static [&'static str]) -> impl Strategy<Value = String> {
+        let part = prop::sample::select(parts);
+        prop_oneof![4 => prop::collection::vec(part, 0..30).prop_map(|parts| parts.concat()), 1 => any::<String>()]
+    }
+
+    fn subtitles() -> impl Strategy<Value = String> {
+        lines(&[
+            "1\n",
+            "\n00:00:01,000 --> 00:00:02,000\n",
+            "\n00:00:01,000 --> 00:00:02,000\n",
+            "Hello there",
+            "- Yes.",
+            "\n",
+            "\n",
+            "\r\n",
+            "<i>",
+            "</i>",
+            "<b>a</b>",
+            "{\\an8}",
+            "<x>",
+            "<",
+            " ",
+            "one, two",
+            "\u{a0}",
+            "\u{feff}",
+            "♪",
+        ])
+    }
+
+    fn messages() -> impl Strategy<Value = String> {
+        lines(&[
+            "msgid \"a\\n\"\n",
+            "msgid \"\"\n",
+            "\"more\"\n",
+            "msgstr \"\"\n",
+            "msgstr \"b\"\n",
+            "msgid_plural \"as\"\n",
+            "msgstr[0] \"\"\n",
+            "msgstr[1] \"\"\n",
+            "#, fuzzy\n",
+            "#, c-format\r\n",
+            "#: x\n",
+            "#~ msgid \"o\"\n",
+            "\n",
+            "#| msgid \"q\"\n",
+            "msgctxt \"c\"\n",
+            "\"\\x\\303\\\"\"\n",
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn subtitles_keep_their_times_and_tags(file in subtitles(), text in "[a-z<]{1,9}( [a-z]{1,9}){0,9}") {
+            let Ok(layout) = Layout::read(Format::Srt, &file) else { return Ok(()) };
+            let letters = |file: &str| file.split_whitespace().collect::<String>();
+            let itself = layout.write(&[]);
+            prop_assert_eq!(letters(&itself), letters(&file));
+            prop_assert!(itself.lines().count() <= file.lines().count());
+            let filled = vec![Filled { text: &text, alignment: &[(0, 1)] }; layout.texts().len()];
+            let written = layout.write(&filled);
+            for kept in ["00:00:01,000 --> 00:00:02,000", "<i>", "</i>", "<b>", "</b>", "{\\an8}"] {
+                prop_assert_eq!(written.matches(kept).count(), file.matches(kept).count(), "{}", kept);
+            }
+        }
+
+        #[test]
+        fn messages_are_filled_and_read_again(file in messages(), text in "[a-z\"\\\\]{1,9}(\n[a-z]{1,9}){0,2}") {
+            let Ok(layout) = Layout::read(Format::Po, &file) else { return Ok(()) };
+            let written = layout.write(&vec![Filled { text: &text, alignment: &[] }; layout.texts().len()]);
+            // Fuzzy as they are now, the same messages wait again.
+            let again = Layout::read(Format::Po, &written).unwrap();
+            prop_assert!(again.texts().len() >= layout.texts().len(), "{}", written);
+        }
+    }
+
+    #[test]
+    fn time_is_linear() {
+        let time = "00:00:01,000 --> 00:00:02,000\n";
+        let of_srt = [
+            "<i>",
+            "{",
+            "{\\",
+            "a\n",
+            "<i>a</i> ",
+            "- a\n",
+            "a. ",
+            "1\n00:00:01,000 --> 00:00:02,000\na <b>b</b>\n\n",
+        ];
+        let of_po = [
+            "msgid \"a\"\n",
+            "\"a\"\n",
+            "#, a\n",
+            "msgid_plural \"a\"\n#\n",
+            "msgid \"a\"\nmsgstr \"\"\n",
+            "msgstr[1] \"\"\n",
+        ];
+        let of_srt =
+            of_srt.map(|part| (Format::Srt, format!("{time}a {}", part.repeat(1_000_000 / part.len()))));
+        let of_po =
+            of_po.map(|part| (Format::Po, format!("msgid \"b\"\n{}", part.repeat(1_000_000 / part.len()))));
+        for (format, file) in of_srt.into_iter().chain(of_po) {
+            let start = Instant::now();
+            let layout = Layout::read(format, &file).unwrap();
+            let written = layout.write(&[Filled { text: "a b", alignment: &[] }]);
+            assert!(!written.is_empty());
+            assert!(start.elapsed() < Duration::from_secs(5), "{}: {:?}", &file[..60], start.elapsed());
+        }
+    }
 
     #[test]
     fn formats_have_names_and_endings() {

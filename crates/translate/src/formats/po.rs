@@ -101,6 +101,7 @@ struct Entry {
     /// Where a line of flags would stand.
     flags_place: Option<usize>,
     strings: Vec<Field>,
+    is_translated: bool,
 }
 
 /// A keyword with its string.
@@ -118,10 +119,6 @@ impl Entry {
 
     fn translations(&self) -> impl Iterator<Item = &Field> {
         self.strings.iter().filter(|field| field.keyword.starts_with("msgstr"))
-    }
-
-    fn is_translated(&self) -> bool {
-        self.translations().next().is_some()
     }
 }
 
@@ -145,7 +142,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if text.starts_with('#') {
-            if self.entry.is_translated() {
+            if self.entry.is_translated {
                 self.end_entry();
             }
             if text.starts_with("#,") && self.entry.flags.is_none() {
@@ -170,10 +167,11 @@ impl Reader<'_> {
             return Err(wrong(number, &format!("{:?}", shortened(keyword))));
         }
         let text = unquoted(string.trim()).ok_or_else(|| wrong(number, "no string behind the keyword"))?;
-        if ["msgctxt", "msgid", "domain"].contains(&keyword) && self.entry.is_translated() {
+        if ["msgctxt", "msgid", "domain"].contains(&keyword) && self.entry.is_translated {
             self.end_entry();
         }
         self.entry.flags_place.get_or_insert(start);
+        self.entry.is_translated |= keyword.starts_with("msgstr");
         self.entry.strings.push(Field { keyword: keyword.to_owned(), bytes: start..bytes.end, text });
         Ok(())
     }

@@ -167,8 +167,9 @@ impl Reader<'_> {
         let widths = group.clone().map(|line| width(&self.source[self.lines[line].text.clone()]));
         let width = widths.max().unwrap_or(0);
         self.keep_up_to(bytes.start);
+        let n_lines = 1 + self.source[passage.bytes()].matches('\n').count();
         let line_end = self.lines[first].end;
-        self.pieces.push(Piece::Lines(Box::new(Lines { passage, n_lines: group.len(), width, line_end })));
+        self.pieces.push(Piece::Lines(Box::new(Lines { passage, n_lines, width, line_end })));
         self.pieces.push(Piece::Kept(bytes.end..bytes.end));
     }
 

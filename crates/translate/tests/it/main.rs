@@ -1,6 +1,7 @@
 //! The integration tests of `polyhead-translate`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod documents;
 mod folders;
 mod invariance;
 mod kept;

@@ -10,7 +10,7 @@ use super::Format;
 use crate::report::note;
 
 /// Notes printed before they are only counted.
-const MAX_NOTES: usize = 20;
+pub(super) const MAX_NOTES: usize = 20;
 
 /// Where and how results are written.
 pub(super) struct Output {
@@ -46,7 +46,7 @@ impl Output {
         };
         let style = match format {
             Format::Jsonl => Style::Json,
-            Format::Text => Style::Lines { columns },
+            _ => Style::Lines { columns },
         };
         Self { style, written: 0, notes: 0, route: None }
     }

@@ -1,14 +1,18 @@
 //! Bodies of every kind over a socket.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use polyhead_serve::front::body::{BodyLimits, Room};
 use polyhead_serve::front::form;
 
-use super::{Server, plain, quick};
+use super::{Server, plain, quick, rest};
 
 async fn fields(request: Request) -> Response {
-    match form::read(request, 1 << 20).await {
+    match form::read(request, &BodyLimits::default()).await {
         Ok((_, fields)) => fields.json().to_string().into_response(),
         Err(refusal) => refusal.into_response(),
     }
@@ -66,4 +70,30 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
     let large = "a".repeat((1 << 20) + 1);
     assert!(ask(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
     server.is_well();
+}
+
+#[test]
+fn clients_that_send_much_at_once_cannot_fill_the_memory() {
+    let limits = BodyLimits { body: 1000, room: Arc::new(Room::new(1500)) };
+    let room = limits.room.clone();
+    let kept = axum::routing::post(async move |request: Request| match form::read(request, &limits).await {
+        Ok((_, fields)) => {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            fields.names().count().to_string().into_response()
+        }
+        Err(refusal) => refusal.into_response(),
+    });
+    let server = Server::start(plain().route("/kept", kept), quick());
+    let body = format!("q={}", "a".repeat(898));
+    let request = format!(
+        "POST /kept HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 900\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}"
+    );
+    let streams: Vec<_> = (0..4).map(|_| server.send(&request)).collect();
+    let answers: Vec<String> = streams.into_iter().map(|mut stream| rest(&mut stream)).collect();
+    let count = |status: &str| answers.iter().filter(|answer| answer.starts_with(status)).count();
+    assert_eq!((count("HTTP/1.1 200"), count("HTTP/1.1 503")), (1, 3), "{answers:?}");
+    assert!(answers.iter().any(|answer| answer.contains("retry-after: 1")), "{answers:?}");
+    server.is_well();
+    assert_eq!(room.left(), 1500);
 }

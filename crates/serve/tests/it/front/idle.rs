@@ -64,3 +64,24 @@ fn requests_on_one_connection_are_answered_in_order() {
     drop(stream);
     server.is_well();
 }
+
+#[test]
+fn a_body_that_nobody_reads_ends_the_connection_and_other_methods_do_not() {
+    let server = Server::start(plain(), quick());
+    let begin = Instant::now();
+    let mut stream = server.send("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    until(&mut stream, "\r\n\r\n");
+    stream.write_all(b"DELETE /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(until(&mut stream, "\r\n\r\n").starts_with("HTTP/1.1 405"));
+    stream.write_all(b"POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc").unwrap();
+    let answer = rest(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("connection: close"), "{answer}");
+    drop(stream);
+    // What looks like a request within the rest of a body is none.
+    let inner = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+    let answer = server
+        .ask(&format!("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{inner}", inner.len()));
+    assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("hello"), "{answer}");
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    server.is_well();
+}

@@ -17,7 +17,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use polyhead_serve::front::body;
+use polyhead_serve::front::body::{self, BodyLimits};
 use polyhead_serve::front::listen::{ConnectionOptions, Connections, Drained, bind, serve};
 use tokio::sync::oneshot;
 
@@ -53,8 +53,9 @@ pub(crate) fn plain() -> Router {
 
 async fn length(request: Request) -> Response {
     let (parts, sent) = request.into_parts();
-    match body::read(&parts.headers, sent, LIMIT).await {
-        Ok(bytes) => bytes.len().to_string().into_response(),
+    let limits = BodyLimits { body: LIMIT, ..BodyLimits::default() };
+    match body::read(&parts.headers, sent, &limits).await {
+        Ok((bytes, _)) => bytes.len().to_string().into_response(),
         Err(refusal) => refusal.into_response(),
     }
 }

@@ -65,6 +65,44 @@ fn a_client_that_goes_while_it_sends_leaves_nothing() {
     server.is_well();
 }
 
+#[test]
+fn requests_with_wrong_bytes_leave_nothing() {
+    let server = Server::start(plain(), quick());
+    let whole = "POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+        POST /length HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /hello HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = |end: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as usize % end
+    };
+    let streams: Vec<_> = (0..300)
+        .map(|_| {
+            let mut bytes = whole.as_bytes().to_vec();
+            for _ in 0..next(4) {
+                let at = next(bytes.len());
+                match next(3) {
+                    0 => bytes[at] = next(256) as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            let mut stream = server.connect();
+            stream.write_all(&bytes).unwrap();
+            stream
+        })
+        .collect();
+    for mut stream in streams {
+        stream.shutdown(std::net::Shutdown::Write).unwrap_or_default();
+        // Whatever the answer is, it ends.
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 "), "{}", String::from_utf8_lossy(&bytes));
+    }
+    server.is_well();
+}
+
 /// Counts how many are there.
 struct Running(Arc<AtomicUsize>);
 

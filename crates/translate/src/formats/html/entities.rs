@@ -71,18 +71,15 @@ pub(super) fn decode(text: &str, unknown: &mut BTreeSet<String>) -> String {
     while let Some(at) = rest.find('&') {
         decoded.push_str(&rest[..at]);
         rest = &rest[at..];
-        let length = match reference(rest) {
-            Some((letter, length)) => {
-                decoded.push(letter);
-                length
-            }
-            None => {
-                let whole = whole_reference(rest);
-                unknown.extend(whole.map(str::to_owned));
-                let kept = whole.unwrap_or("&");
-                decoded.push_str(kept);
-                kept.len()
-            }
+        let length = if let Some((letter, length)) = reference(rest) {
+            decoded.push(letter);
+            length
+        } else {
+            let whole = whole_reference(rest);
+            unknown.extend(whole.map(str::to_owned));
+            let kept = whole.unwrap_or("&");
+            decoded.push_str(kept);
+            kept.len()
         };
         rest = &rest[length..];
     }

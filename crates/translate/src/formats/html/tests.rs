@@ -55,6 +55,7 @@ fn tags_follow_their_words() {
             "<b>Er hat es gesehen.</b> Ja.",
         ),
         ("a (<i>b</i>) c", "C (B) A", "0-2 1-1 2-0", "C (<i>B</i>) A"),
+        ("The <b>cat</b>.", "die katze .", "0-0 1-1 1-2", "die <b>katze</b> ."),
         // Elements change places, one in the other.
         ("<b>red</b> <i>house</i>", "maison rouge", "0-1 1-0", "<i>maison</i> <b>rouge</b>"),
         ("a <b>b <i>c</i></b>", "C B A", "0-2 1-1 2-0", "<b><i>C</i> B</b> A"),
@@ -86,6 +87,7 @@ fn code_comes_back_as_it_is() {
         ("Run <code>make  all</code> now.", "Jetzt make all aufrufen.", "0-3 1-1 2-2 3-0"),
         ("Run <code>make  all</code> now.", "Jetzt alles machen aufrufen.", "0-3 1-2 2-1 3-0"),
         ("Run <code>make  all</code> now.", "Jetzt aufrufen.", "0-1 3-0"),
+        ("Run <code>make  all</code> now.", "Jetzt das alles machen aufrufen .", "0-4 1-1 1-2 2-3 3-0 3-5"),
         (
             "Run <span class='x notranslate'>make <b>all</b></span> now.",
             "Jetzt make all aufrufen.",
@@ -96,6 +98,7 @@ fn code_comes_back_as_it_is() {
         "Jetzt <code>make  all</code> aufrufen.",
         "Jetzt <code>make  all</code> aufrufen.",
         "Jetzt aufrufen. <code>make  all</code>",
+        "Jetzt das <code>make  all</code> aufrufen .",
         "Jetzt <span class='x notranslate'>make <b>all</b></span> aufrufen.",
     ];
     for ((page, text, alignment), expected) in cases.into_iter().zip(expected) {

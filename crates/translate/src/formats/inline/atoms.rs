@@ -41,8 +41,11 @@ impl<'t> Atoms<'t> {
         let mut next = 0;
         for word in words {
             starts.push(atoms.len());
-            let (lead, trail) = marks(&text[word.clone()]);
-            let (lead, trail) = (word.start + lead, word.end - trail);
+            let (lead, trail) = match marks(&text[word.clone()]) {
+                // A full stop that stands alone belongs to one that does not.
+                _ if text[word.clone()].chars().all(is_mark) => (word.start, word.start),
+                (lead, trail) => (word.start + lead, word.end - trail),
+            };
             let mut start = word.start;
             while start < word.end {
                 while cuts.get(next).is_some_and(|cut| *cut <= start) {
@@ -185,7 +188,10 @@ impl Aligned<'_> {
             }
             return;
         }
-        let body: Vec<usize> = self.source.zone(from, Zone::Body).collect();
+        let mut body: Vec<usize> = self.source.zone(from, Zone::Body).collect();
+        if body.is_empty() {
+            body = sources.collect();
+        }
         let longest = body.iter().copied().rev().max_by_key(|atom| self.source.atoms[*atom].range.len());
         let (first, last) = (body.first().copied(), body.last().copied());
         let of_body: Vec<usize> = self.target.zone(word, Zone::Body).collect();

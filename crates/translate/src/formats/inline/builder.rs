@@ -59,10 +59,12 @@ impl Builder {
     /// Reads text, with letters for references. White space becomes single spaces between words.
     pub(crate) fn text(&mut self, text: &str) {
         for letter in text.chars() {
-            if letter.is_ascii_whitespace() {
-                self.has_space = true;
+            if letter.is_whitespace() {
                 self.marks[self.n_spaced..].iter_mut().for_each(|mark| mark.has_space_after = true);
                 self.n_spaced = self.marks.len();
+            }
+            if letter.is_ascii_whitespace() {
+                self.has_space = true;
                 continue;
             }
             if std::mem::take(&mut self.has_space) && !self.text.is_empty() {
@@ -78,7 +80,8 @@ impl Builder {
     /// Reads a mark, which is these bytes of the document.
     pub(crate) fn mark(&mut self, mark: Mark, bytes: Range<usize>) {
         let before = self.text.len();
-        let (has_space_before, has_space_after) = (self.has_space, false);
+        let has_space_before = self.has_space || self.text.ends_with(char::is_whitespace);
+        let has_space_after = false;
         let (after, until) = (usize::MAX, before);
         self.marks.push(Standing { mark, bytes, before, after, until, has_space_before, has_space_after });
     }

@@ -83,6 +83,11 @@ impl Passage {
         &self.text
     }
 
+    /// The bytes of the document that the text was read from, without what stays around it.
+    pub(crate) fn bytes(&self) -> Range<usize> {
+        self.lead.end..self.tail.start
+    }
+
     /// Whether tags stand inside.
     pub(crate) fn has_tags(&self) -> bool {
         !self.nodes.is_empty()
@@ -95,13 +100,11 @@ impl Passage {
 
     /// The translation with its tags; without one, the text.
     pub(crate) fn write<'a>(&'a self, source: &'a str, filled: Option<&Filled<'a>>) -> Vec<Chunk<'a>> {
-        match filled {
-            Some(filled) => self.chunks(source, filled.text, filled.alignment),
-            None => {
-                let itself: Vec<_> = (0..words(&self.text).len()).map(|word| (word, word)).collect();
-                self.chunks(source, &self.text, &itself)
-            }
+        if let Some(filled) = filled {
+            return self.chunks(source, filled.text, filled.alignment);
         }
+        let itself: Vec<_> = (0..words(&self.text).len()).map(|word| (word, word)).collect();
+        self.chunks(source, &self.text, &itself)
     }
 
     fn chunks<'a>(&'a self, source: &'a str, text: &'a str, alignment: &[(usize, usize)]) -> Vec<Chunk<'a>> {

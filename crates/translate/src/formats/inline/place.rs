@@ -1,5 +1,6 @@
 //! Where in a translation each node goes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::atoms::{Aligned, Atom, Pair, align, origins};
@@ -9,8 +10,6 @@ use crate::words::words;
 
 /// Atoms of others, or of none, that an element may reach across.
 const MAX_GAP: usize = 4;
-/// Atoms more than a literal has that its translation may have, and still be replaced.
-const MAX_EXCESS: usize = 2;
 
 /// The places of all nodes of a passage.
 #[derive(Debug)]
@@ -28,6 +27,7 @@ impl Placed {
         cuts.sort_unstable();
         let origins = origins(words(source).len(), words(target).len(), alignment);
         let found = literals::find(source, nodes, target, &origins);
+        let starts = found.iter().map(|found| found.source.start).collect();
         let aligned = align(&Pair { source, target, cuts, found }, &origins);
         let mut children = vec![Vec::new(); nodes.len() + 1];
         for (index, node) in nodes.iter().enumerate() {
@@ -35,15 +35,16 @@ impl Placed {
         }
         let atoms = nodes.iter().map(|node| aligned.source.within(&node.text)).collect();
         let (sources, targets) = (aligned.source.atoms.len(), aligned.target.atoms.len());
-        let mut places = Places { nodes, atoms, neighbours: Neighbours::new(&aligned), aligned };
+        let neighbours = Neighbours::new(&aligned);
+        let places = Places { nodes, atoms, neighbours, aligned, found: starts };
         let mut placed = Self { spots: vec![0..0; nodes.len()], children };
         let all = Within { source: 0..sources, target: 0..targets, bytes: 0..target.len() };
-        placed.level(&mut places, nodes.len(), &all);
+        placed.level(&places, nodes.len(), &all);
         placed
     }
 
     /// Places the children of a node, and theirs.
-    fn level(&mut self, places: &mut Places<'_>, parent: usize, within: &Within) {
+    fn level(&mut self, places: &Places<'_>, parent: usize, within: &Within) {
         let children = std::mem::take(&mut self.children[parent]);
         let intervals = places.intervals(&children, within);
         let mut spans: Vec<(Range<usize>, usize)> = Vec::new();
@@ -55,18 +56,17 @@ impl Placed {
         spans.sort_by_key(|(span, _)| span.start);
         let mut last_stray = 0;
         for (&child, interval) in children.iter().zip(&intervals) {
-            let spot = match interval {
-                Some(interval) => places.bytes(interval),
-                None => {
-                    let at = places.spot(child, within);
-                    let is_stray = places.nodes[child].kind == NodeKind::Stray;
-                    let at = if is_stray { at.max(last_stray) } else { at };
-                    let at = outside(&spans, at, |sibling| is_stray || sibling < child);
-                    if is_stray {
-                        last_stray = at;
-                    }
-                    at..at
+            let spot = if let Some(interval) = interval {
+                places.bytes(interval)
+            } else {
+                let at = places.spot(child, within);
+                let is_stray = places.nodes[child].kind == NodeKind::Stray;
+                let at = if is_stray { at.max(last_stray) } else { at };
+                let at = outside(&spans, at, |sibling| is_stray || sibling < child);
+                if is_stray {
+                    last_stray = at;
                 }
+                at..at
             };
             self.spots[child] = spot.clone();
             let target = interval.clone().unwrap_or(0..0);
@@ -93,6 +93,8 @@ struct Places<'a> {
     atoms: Vec<Range<usize>>,
     neighbours: Neighbours,
     aligned: Aligned<'a>,
+    /// Where literals begin that the translation has as they are.
+    found: HashSet<usize>,
 }
 
 /// The next source atoms that have a counterpart, and their counterparts.
@@ -169,7 +171,11 @@ impl Places<'_> {
             let atoms = &self.atoms[*child];
             let run = best.map(|(run, _)| run);
             if self.nodes[*child].kind == NodeKind::Literal {
-                return run.filter(|run| run.len() <= atoms.len() + MAX_EXCESS);
+                // What was found is replaced, of other words no more than it has itself.
+                let is_found = self.found.contains(&self.nodes[*child].text.start);
+                let replaced =
+                    |run: &Range<usize>| if is_found { run.len() } else { run.len().min(atoms.len()) };
+                return run.map(|run| run.end - replaced(&run)..run.end);
             }
             let is_around_all = !atoms.is_empty() && *atoms == within.source && !within.target.is_empty();
             if is_around_all { Some(within.target.clone()) } else { run }

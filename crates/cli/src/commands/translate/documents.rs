@@ -1,0 +1,72 @@
+//! Whole documents: of arguments, of a file or of standard input.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::Result;
+use polyhead_translate::formats::{Format, Layout};
+
+use super::Work;
+use super::output::MAX_NOTES;
+use crate::report::{Failure, note, print_text};
+
+/// A document and where it comes from.
+pub(super) struct Document {
+    text: String,
+    name: String,
+}
+
+impl Document {
+    /// The document in a file.
+    pub(super) fn of_file(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
+        Ok(Self::new(&bytes, &path.display().to_string()))
+    }
+
+    /// All of standard input.
+    pub(super) fn of_standard_input() -> Result<Self> {
+        let name = "standard input";
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| polyhead_text::Error::io(Path::new(name), "read", error))?;
+        Ok(Self::new(&bytes, name))
+    }
+
+    /// An argument; the output of each ends its line.
+    pub(super) fn of_argument(text: &str, number: usize) -> Self {
+        Self { text: format!("{text}\n"), name: format!("text {number}") }
+    }
+
+    fn new(bytes: &[u8], name: &str) -> Self {
+        if let Err(error) = std::str::from_utf8(bytes) {
+            let byte = error.valid_up_to() + 1;
+            note(&format!("note: {name}: invalid UTF-8 at byte {byte}, replaced by U+FFFD"));
+        }
+        Self { text: String::from_utf8_lossy(bytes).into_owned(), name: name.to_owned() }
+    }
+}
+
+impl Work<'_> {
+    /// Translates documents and writes them one after the other.
+    pub(super) fn documents(self, format: Format, documents: &[Document]) -> Result<()> {
+        for Document { text, name } in documents {
+            if let Err(error) = Layout::read(format, text) {
+                return Err(Failure { message: format!("{name}: {error}"), hint: error.hint() }.into());
+            }
+            let work = || self.engine.translate_document(format, text, &self.options);
+            let found = self.pool.install(work)?;
+            if let Some(route) = found.route.filter(polyhead_translate::Route::is_notable) {
+                note(&route.to_string());
+            }
+            print_text(&found.text)?;
+            let warnings: Vec<_> = found.notes.iter().filter(|note| note.is_warning()).collect();
+            for warning in warnings.iter().take(MAX_NOTES) {
+                note(&format!("note: {name}: {warning}"));
+            }
+            if warnings.len() > MAX_NOTES {
+                note(&format!("note: {name}: {} more notes", warnings.len() - MAX_NOTES));
+            }
+        }
+        Ok(())
+    }
+}

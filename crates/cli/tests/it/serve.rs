@@ -1,0 +1,211 @@
+//! `polyhead serve` from outside: what it answers, how it ends, what it says when it cannot begin.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A running server and its port.
+struct Running {
+    child: Child,
+    port: u16,
+    /// Reads the log, so that the server never waits for room to write.
+    log: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = program(arguments).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).unwrap();
+            log
+        });
+        Self { child, port, log: Some(log) }
+    }
+
+    fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(done.unwrap().success());
+    }
+
+    /// Its exit code and what it logged.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.signal("TERM");
+        let log = self.log.take().unwrap().join().unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+
+    fn translate(&self, form: &str) -> (u16, Value) {
+        post(self.port, form).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended as it should.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyhead"));
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/tests/golden/opus");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--threads", "2", "--model", golden]).args(arguments);
+    command
+}
+
+/// Status and answer of a form sent to /translate; nothing where the server is gone.
+fn post(port: u16, form: &str) -> Option<(u16, Value)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let length = form.len();
+    let head = format!("POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n");
+    let kind = "Content-Type: application/x-www-form-urlencoded";
+    write!(stream, "{head}{kind}\r\nContent-Length: {length}\r\n\r\n{form}").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
+}
+
+fn failure(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = program(arguments).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+const FORM: &str = "q=Nobody+slept+well!&source=auto&target=tr";
+
+#[test]
+fn it_answers_as_the_translator_and_ends_when_told() {
+    let server = Running::start(&["--log", "json"]);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/tests/golden/opus");
+    let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .args(["translate", "--model", golden, "--to", "tr", "Nobody slept well!"])
+        .output()
+        .unwrap();
+    let expected = String::from_utf8(output.stdout).unwrap();
+    let (status, answer) = server.translate(FORM);
+    assert_eq!((status, &answer["translatedText"]), (200, &json!(expected.trim_end())));
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(lines.iter().any(|line| line["route"] == "/translate" && line["status"] == 200), "{log}");
+    assert!(!log.contains("Nobody"), "texts are not logged: {log}");
+}
+
+#[test]
+fn told_to_end_it_answers_what_was_begun() {
+    let server = Running::start(&["--cache", "0"]);
+    let port = server.port;
+    let is_over = AtomicBool::new(false);
+    let (mut answered, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut answered, mut refused) = (0, 0);
+                    while !is_over.load(Ordering::Relaxed) {
+                        match post(port, FORM) {
+                            Some((200, _)) => answered += 1,
+                            Some((503, _)) => refused += 1,
+                            Some((status, answer)) => panic!("{status}: {answer}"),
+                            // The door is closed.
+                            None => break,
+                        }
+                    }
+                    (answered, refused)
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let (code, log) = server.end();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(code, Some(0), "{log}");
+        for client in clients {
+            let (own, other) = client.join().unwrap();
+            (answered, refused) = (answered + own, refused + other);
+        }
+        let logged = log.matches("status=200").count();
+        assert_eq!(logged, answered, "every answer arrived");
+        assert!(!log.contains("status=500") && !log.contains("gone"), "{log}");
+    });
+    assert!(answered > 8, "{answered} answered, {refused} refused");
+}
+
+#[test]
+fn keys_are_read_again_without_losing_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.txt");
+    let key = |name: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+            .args(["keys", "add", file.to_str().unwrap(), name])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let first = key("shop");
+    let server = Running::start(&["--keys", file.to_str().unwrap(), "--require-key"]);
+    let with = |key: &str| server.translate(&format!("{FORM}&api_key={key}")).0;
+    assert_eq!((server.translate(FORM).0, with("ph_wrong"), with(&first)), (403, 403, 200));
+    let second = key("blog");
+    assert_eq!(with(&second), 403);
+    server.signal("HUP");
+    let start = Instant::now();
+    while with(&second) == 403 {
+        assert_eq!(with(&first), 200);
+        assert!(start.elapsed() < Duration::from_secs(20), "the keys were not read again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fs::write(&file, "nonsense\n").unwrap();
+    server.signal("HUP");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!((with(&first), with(&second)), (200, 200), "a wrong file changes nothing");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("keys could not be read again and stay as they were"), "{log}");
+    assert!(log.contains("client=\"blog\"") && !log.contains(&second), "{log}");
+}
+
+#[test]
+fn clients_that_ask_too_often_are_told_when_to_come_again() {
+    let server = Running::start(&["--per-minute", "3"]);
+    let found: Vec<u16> = (0..5).map(|_| server.translate(FORM).0).collect();
+    assert_eq!(found, [200, 200, 200, 429, 429]);
+}
+
+#[test]
+fn what_cannot_begin_says_why() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, err) = failure(&["--listen", &address]);
+    assert_eq!(code, Some(2), "the option is there twice: {err}");
+    let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .args(["serve", "--listen", &address, "--model"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../models/tests/golden/opus"))
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && err.contains(&format!("cannot listen on {address}")), "{err}");
+    for (arguments, expected) in [
+        (&["--max-memory", "1M"][..], "expected at most 1 MiB"),
+        (&["--max-memory", "lots"], "expected a number of bytes"),
+        (&["--cors", "shop.example"], "expected none, * or origins"),
+        (&["--require-key"], "--keys"),
+        (&["--model", "nowhere"], "nowhere"),
+        (&["--keys", "nowhere"], "nowhere"),
+    ] {
+        let (code, err) = failure(arguments);
+        assert!(matches!(code, Some(1 | 2)) && err.contains(expected), "{arguments:?}: {err}");
+        assert!(err.contains("hint: "), "{err}");
+    }
+}
