@@ -22,6 +22,7 @@ use super::job::Job;
 use super::routes::{KeyRule, Shared, at_most, json};
 use super::spoken::Spoken;
 use crate::Error;
+use crate::blocking::blocking;
 use crate::front::Refusal;
 use crate::front::fields::{Fields, Texts};
 use crate::server::Client;
@@ -84,13 +85,10 @@ pub(super) async fn translate_file(
     let (source, target) = languages_of(&fields, &spoken)?;
     let (file_name, bytes) = sent_file(&fields)?;
     let format = format_of(&file_name)?;
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
-        let message = format!("a byte at {} that is no UTF-8, expected text", error.valid_up_to());
-        Refusal::bad(message, "save the file as UTF-8")
-    })?;
-    let document = Document::read_file(format, text.trim_start_matches('\u{feff}'))?;
-    let characters = document.texts().iter().map(|text| text.chars().count()).sum();
-    at_most(characters, shared.limits.file_characters, "characters")?;
+    let most = shared.limits.file_characters;
+    let sent = bytes.clone();
+    // A large file takes a while to read and to write, which must keep nobody else waiting.
+    let document = blocking(move || file_document(format, &sent, most)).await?;
     let translated = if source.as_deref() == Some(&target) {
         bytes
     } else {
@@ -104,8 +102,7 @@ pub(super) async fn translate_file(
             deadline: Instant::now() + shared.limits.file_deadline,
         };
         let done = job.run(&shared.desk, &spoken, |_| {}).await?;
-        let found = job.documents[0].candidates(&done.found[0]).swap_remove(0);
-        found.text.into()
+        blocking(move || Ok(job.documents[0].candidates(&done.found[0]).swap_remove(0).text.into())).await?
     };
     let name = translated_name(&file_name, &target);
     let id = shared.files.keep(KeptFile { name, bytes: translated })?;
@@ -240,6 +237,17 @@ fn languages_of(fields: &Fields, spoken: &Spoken) -> Result<(Option<String>, Str
     let source = spoken.source("source", said("source", "a language or \"auto\"")?)?;
     let target = spoken.target("target", said("target", "a language")?, source.as_deref())?;
     Ok((source, target))
+}
+
+/// The document in a file with at most so many characters to translate.
+fn file_document(format: Format, bytes: &[u8], most: usize) -> Result<Document, Error> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let message = format!("a byte at {} that is no UTF-8, expected text", error.valid_up_to());
+        Error::Request { message, hint: "save the file as UTF-8".into() }
+    })?;
+    let document = Document::read_file(format, text.trim_start_matches('\u{feff}'))?;
+    at_most(document.texts().iter().map(|text| text.chars().count()).sum(), most, "characters")?;
+    Ok(document)
 }
 
 /// The name and the bytes of the file; some clients send its text as a field.

@@ -29,12 +29,21 @@ export function inspect(folder, text, { model = tinyModel, options = [], name = 
 }
 
 /** A running explorer; gives its address. */
-export async function explore(test, model = tinyModel) {
-  const child = spawn(program, ["explore", "--model", model, "--port", "0", "--no-open"]);
+export function explore(test, model = tinyModel) {
+  return started(test, ["explore", "--model", model, "--port", "0", "--no-open"]);
+}
+
+/** A running server; gives its address. */
+export function serve(test, model = tinyModel) {
+  return started(test, ["serve", "--model", model, "--listen", "127.0.0.1:0"]);
+}
+
+function started(test, command) {
+  const child = spawn(program, command);
   test.after(() => child.kill());
   return new Promise((done, failed) => {
     child.stdout.once("data", (text) => done(String(text).trim()));
-    child.once("exit", (code) => failed(new Error(`polyhead explore ended with ${code}`)));
+    child.once("exit", (code) => failed(new Error(`polyhead ${command[0]} ended with ${code}`)));
     let said = "";
     child.stderr.on("data", (text) => {
       said += text;

@@ -247,6 +247,8 @@ fn files_are_translated_and_fetched() {
     let messages = fetched("a.po", &format!("msgid \"{TEXT}\"\nmsgstr \"\"\n"));
     let expected = format!("msgid \"{TEXT}\"\nmsgstr \"{}\"\n", first.text());
     assert!(messages.body.ends_with(&expected), "{}", messages.body);
+    let few = start(shared(RequestLimits { file_characters: 10, ..RequestLimits::default() }));
+    refused(&send_file(few, "a.txt", TEXT), 413, "31 characters, expected at most 10");
     refused(&send_file(port, "a.docx", "a"), 400, "expected one of .txt, .html, .srt, .po");
     refused(&get(port, "/download_file/00000000000000000000000000000000"), 404, "no such file");
     refused(&get(port, "/download_file/..%2f..%2fetc%2fpasswd"), 404, "no such file");
