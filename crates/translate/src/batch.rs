@@ -18,6 +18,9 @@ use crate::{Engine, Error, Result};
 const TOKENS: usize = 1024;
 /// The same on a card, whose products want many rows.
 const CARD_TOKENS: usize = 16_384;
+/// The most hypotheses that one thread of the processor follows at once: products of so many rows are as fast as they get, and
+/// more would only drive each other's keys and values out of the cache.
+const ROWS: usize = 24;
 /// The most hypotheses that a card follows at once; each needs memory for all that was written, and for its logits.
 const CARD_ROWS: usize = 4096;
 /// A batch below this many tokens is not made smaller only to give every thread one.
@@ -45,7 +48,8 @@ pub(crate) fn decode(
     let threads = rayon::current_num_threads();
     let (batches, found) = if engine.device().is_cpu() {
         let share = lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS);
-        let batches = pack(&lengths, batch_tokens.unwrap_or(TOKENS).min(share), usize::MAX);
+        let most = (ROWS / search.width()).max(1);
+        let batches = pack(&lengths, batch_tokens.unwrap_or(TOKENS).min(share), most);
         let found = if batches.len() < 2 || threads < 2 {
             batches.iter().map(run).collect::<Result<Vec<Found>>>()?
         } else {

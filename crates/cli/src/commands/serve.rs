@@ -47,11 +47,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", help_heading = "Speed")]
     threads: Option<usize>,
     /// Most source tokens translated together
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive, help_heading = "Speed")]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Speed")]
     batch_tokens: usize,
-    /// How long a sentence waits for others to share a batch with, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 1, help_heading = "Speed")]
-    window: u64,
+    /// How long a sentence waits for others to share a batch with while a thread is free, in milliseconds. While all are busy it
+    /// waits for one anyway, so that more serves slow clients alone
+    #[arg(long, value_name = "MS", default_value_t = 0.2, value_parser = milliseconds, help_heading = "Speed")]
+    window: f64,
     /// Translations that are remembered, as 64M; 0 for none
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Speed")]
     cache: u64,
@@ -166,7 +167,7 @@ impl Serve {
                 threads: self.threads.unwrap_or_else(rayon::current_num_threads),
                 waiting: self.queue,
                 batch_tokens: self.batch_tokens,
-                window: Duration::from_millis(self.window),
+                window: Duration::from_secs_f64(self.window / 1e3),
                 cache_bytes: self.cache as usize,
                 max_memory: self.max_memory,
             },
@@ -207,6 +208,14 @@ impl Serve {
             Ok(ModelFolder { name: name.map_or_else(|| model_name(&folder), str::to_owned), folder })
         });
         named.collect()
+    }
+}
+
+/// A time of at most a minute.
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(time) if (0.0..=60_000.0).contains(&time) => Ok(time),
+        _ => Err("expected milliseconds from 0 to 60000".into()),
     }
 }
 

@@ -32,9 +32,9 @@ pub struct DeskOptions {
     pub threads: usize,
     /// Sentences that may wait; 4096.
     pub waiting: usize,
-    /// Tokens of a batch; 1024.
+    /// Tokens of a batch; 256.
     pub batch_tokens: usize,
-    /// How long a sentence waits for others where a thread is free; 1 ms.
+    /// How long a sentence waits for others where a thread is free; 0.2 ms.
     pub window: Duration,
     /// Bytes of translations that are remembered; 64 MiB.
     pub cache_bytes: usize,

@@ -16,9 +16,9 @@ use crate::front::rate::Client;
 pub(crate) struct QueueOptions {
     /// Sentences that may wait; 4096.
     pub(crate) waiting: usize,
-    /// Tokens of a batch; 1024.
+    /// Tokens of a batch; 256.
     pub(crate) batch_tokens: usize,
-    /// How long a sentence waits for others, where a worker is free; 1 ms.
+    /// How long a sentence waits for others, where a worker is free; 0.2 ms.
     pub(crate) window: Duration,
     /// Who takes batches at the same time; 1.
     pub(crate) workers: usize,
@@ -26,7 +26,7 @@ pub(crate) struct QueueOptions {
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { waiting: 4096, batch_tokens: 1024, window: Duration::from_millis(1), workers: 1 }
+        Self { waiting: 4096, batch_tokens: 256, window: Duration::from_micros(200), workers: 1 }
     }
 }
 

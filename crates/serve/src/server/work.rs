@@ -1,7 +1,7 @@
 //! Those who translate: threads that take batches from the queue, each with a processor core of its own.
 //!
-//! A batch on one thread is decoded without a thread waiting for another. Where only one sentence waits and nobody else
-//! works, all threads share it.
+//! A batch on one thread is decoded without a thread waiting for another. A sentence by itself is too: threads that share its
+//! small operations take longer than one alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -124,15 +124,10 @@ impl Workshop {
     /// Works until the queue is closed and empty.
     pub(crate) fn work(&self, pool: &rayon::ThreadPool) {
         while let Some(batch) = self.queue.take() {
-            let others = self.busy.fetch_add(1, Ordering::Relaxed);
-            let is_alone = others == 0 && self.queue.waiting().0 == 0 && batch.len() == 1;
+            self.busy.fetch_add(1, Ordering::Relaxed);
             let start = Instant::now();
             let tokens: usize = batch.iter().map(Waiting::tokens).sum();
-            if is_alone {
-                self.translate(batch);
-            } else {
-                pool.install(|| self.translate(batch));
-            }
+            pool.install(|| self.translate(batch));
             self.tally.batches.fetch_add(1, Ordering::Relaxed);
             self.tally.tokens.fetch_add(tokens as u64, Ordering::Relaxed);
             self.tally.microseconds.fetch_add(start.elapsed().as_micros() as u64, Ordering::Relaxed);
