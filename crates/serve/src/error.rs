@@ -48,6 +48,14 @@ pub enum Error {
         /// Seconds after which to come again.
         retry_after: u64,
     },
+    /// A client asks for more than its share.
+    #[error("too much at once: {found}")]
+    Often {
+        /// What there is too much of.
+        found: String,
+        /// Seconds after which to come again.
+        retry_after: u64,
+    },
     /// Work on the model came to no end.
     #[error("the model failed on this text: {found}")]
     Broken {
@@ -108,7 +116,9 @@ impl Error {
             Self::TooLarge { .. } => "send a part of it".into(),
             Self::Inspect(error) => error.hint(),
             Self::Translate(error) => error.hint(),
-            Self::Busy { retry_after, .. } => format!("come again in {retry_after} s"),
+            Self::Busy { retry_after, .. } | Self::Often { retry_after, .. } => {
+                format!("come again in {retry_after} s")
+            }
             Self::Broken { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or leave it out".into(),
             Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
@@ -135,6 +145,7 @@ impl Error {
             Self::Foreign { .. } => StatusCode::FORBIDDEN,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Often { .. } => StatusCode::TOO_MANY_REQUESTS,
             error if error.is_misuse() => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -150,7 +161,7 @@ impl Error {
     /// Seconds after which to come again.
     pub fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::Busy { retry_after, .. } => Some(*retry_after),
+            Self::Busy { retry_after, .. } | Self::Often { retry_after, .. } => Some(*retry_after),
             _ => None,
         }
     }

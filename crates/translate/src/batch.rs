@@ -28,15 +28,19 @@ const FEWEST_TOKENS: usize = 128;
 
 type Found = Vec<Vec<Hypothesis>>;
 
-/// The hypotheses of each job, in the order of the jobs.
+/// The hypotheses of each job, in the order of the jobs; an error as soon as `go_on` says no.
 pub(crate) fn decode(
     engine: &Engine,
     search: &Search,
     jobs: &[Job],
     batch_tokens: Option<usize>,
+    go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found> {
     let lengths: Vec<usize> = jobs.iter().map(|job| job.source.len()).collect();
     let run = |batch: &Vec<usize>| {
+        if !go_on() {
+            return Err(Error::Unwanted);
+        }
         let capture = Capture::off();
         let decoding = Decoding::new(&engine.model, &engine.parameters, &capture);
         let jobs: Vec<&Job> = batch.iter().map(|&job| &jobs[job]).collect();

@@ -24,6 +24,9 @@ pub enum Error {
         /// What can be done about it.
         hint: String,
     },
+    /// Nobody waits for it any more.
+    #[error("nobody waits for the translation")]
+    Unwanted,
     /// Something was asked for that this model or this program cannot do.
     #[error("{message}")]
     Request {
@@ -40,6 +43,7 @@ impl Error {
         match self {
             Self::Text(error) => error.hint(),
             Self::Model(error) => error.hint(),
+            Self::Unwanted => "ask again".into(),
             Self::File { hint, .. } | Self::Request { hint, .. } => hint.clone(),
         }
     }
@@ -49,7 +53,7 @@ impl Error {
         match self {
             Self::Text(error) => error.is_misuse(),
             Self::Model(error) => matches!(error, polyhead_models::Error::Request { .. }),
-            Self::File { .. } => false,
+            Self::File { .. } | Self::Unwanted => false,
             Self::Request { .. } => true,
         }
     }

@@ -93,10 +93,14 @@ fn add(found: &mut Vec<Kept>, text: &str, next: Kept) {
     found.push(next);
 }
 
+/// Bytes of the longest address that is kept whole.
+const LONGEST_ADDRESS: usize = 4096;
+
 /// The bytes of the address that `text` begins with; 0 if it begins with none.
 fn address_len(text: &str) -> usize {
-    let word = run(text, |character| !character.is_whitespace());
-    let word = &text[..word];
+    // A word without end would be read again from each of its letters.
+    let end = text.char_indices().find(|(at, letter)| letter.is_whitespace() || *at >= LONGEST_ADDRESS);
+    let word = &text[..end.map_or(text.len(), |(at, _)| at)];
     if let Some(rest) = word.strip_prefix('@') {
         let name = run(rest, is_name);
         return if name == 0 { 0 } else { 1 + rest[..name].trim_end_matches('_').len() };

@@ -183,9 +183,10 @@ impl Outline {
     /// Words of passages as words of the text.
     fn alignment(&self, found: &[&Translation], best: &str, starts: &[usize]) -> Vec<(usize, usize)> {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
+        let (mut source_words, mut target_words) = (Words::of(&self.text), Words::of(best));
         for ((sentence, own), start) in self.sentences.iter().zip(found).zip(starts) {
-            let source = words_before(&self.text, sentence.text.start);
-            let target = words_before(best, *start);
+            let source = source_words.at(sentence.text.start);
+            let target = target_words.at(*start);
             let own = own.alignment.iter().flatten().map(|pair| (source + pair.0, target + pair.1));
             // Where two sentences share a word, the first has it.
             let taken = pairs.last().map(|pair| pair.1);
@@ -216,13 +217,34 @@ impl Outline {
     }
 }
 
-/// The index of the word that stands at `at`, or of the next one.
-fn words_before(text: &str, at: usize) -> usize {
-    let (before, after) = text.split_at(at);
-    let words = before.split_whitespace().count();
-    let is_inside = before.ends_with(|letter: char| !letter.is_whitespace())
-        && after.starts_with(|letter: char| !letter.is_whitespace());
-    words - usize::from(is_inside)
+/// The words of a text, counted from its beginning on.
+struct Words<'a> {
+    text: &'a str,
+    /// Up to here,
+    place: usize,
+    /// so many begin.
+    count: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, place: 0, count: 0 }
+    }
+
+    /// The index of the word that stands at `place`, or of the next one. Places only rise.
+    fn at(&mut self, place: usize) -> usize {
+        let mut is_inside = self.text[..self.place].ends_with(is_of_word);
+        for letter in self.text[self.place..place].chars() {
+            self.count += usize::from(is_of_word(letter) && !is_inside);
+            is_inside = is_of_word(letter);
+        }
+        self.place = place;
+        self.count - usize::from(is_inside && self.text[place..].starts_with(is_of_word))
+    }
+}
+
+fn is_of_word(letter: char) -> bool {
+    !letter.is_whitespace()
 }
 
 #[cfg(test)]
@@ -232,8 +254,10 @@ mod tests {
     #[test]
     fn words_are_counted_from_the_text() {
         let text = " ab cde。fg";
-        let at = |part: &str| words_before(text, text.find(part).unwrap());
-        assert_eq!([at("ab"), at("cde"), at("fg")], [0, 1, 1]);
-        assert_eq!(words_before("ab", 2), 1);
+        let mut words = Words::of(text);
+        let found = ["ab", "cde", "fg"].map(|part| words.at(text.find(part).unwrap()));
+        assert_eq!((found, words.at(text.len())), ([0, 1, 1], 2));
+        let mut word = Words::of("ab");
+        assert_eq!([word.at(0), word.at(1), word.at(2)], [0, 0, 1]);
     }
 }

@@ -35,13 +35,26 @@ impl Engine {
         passages: &[Passage],
         options: &TranslateOptions,
     ) -> Result<Vec<Translation>> {
-        let first_steps = self.first_steps(passages, options)?;
+        self.translate_passages_while(passages, options, &|| true)
+    }
+
+    /// The same, as long as `go_on` says that somebody waits for it.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Unwanted`](crate::Error::Unwanted).
+    pub fn translate_passages_while(
+        &self,
+        passages: &[Passage],
+        options: &TranslateOptions,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Translation>> {
+        let first_steps = self.first_steps(passages, options, go_on)?;
         let errands = passages.iter().zip(&first_steps).filter_map(|(passage, first)| {
             let text = first.as_ref().map_or(passage.text.as_str(), Translation::text);
             Some(Errand { text, leg: passage.legs.last()?, is_first: passage.is_first })
         });
         let errands: Vec<Errand<'_>> = errands.collect();
-        let last_steps = Request::new(self, options)?.run(&errands)?;
+        let last_steps = Request::while_wanted(self, options, go_on)?.run(&errands)?;
         Ok(last_steps
             .into_iter()
             .zip(&first_steps)
@@ -54,13 +67,14 @@ impl Engine {
         &self,
         passages: &[Passage],
         options: &TranslateOptions,
+        go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Option<Translation>>> {
         let asked = passages.iter().filter(|passage| passage.legs.len() > 1);
         let asked =
             asked.map(|passage| Errand { text: &passage.text, leg: &passage.legs[0], is_first: true });
         let asked: Vec<Errand<'_>> = asked.collect();
         let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
-        let mut found = Request::new(self, &options)?.run(&asked)?.into_iter();
+        let mut found = Request::while_wanted(self, &options, go_on)?.run(&asked)?.into_iter();
         Ok(passages.iter().map(|passage| if passage.legs.len() > 1 { found.next() } else { None }).collect())
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Request<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) options: &'a TranslateOptions,
     pub(crate) search: Search,
+    /// Whether somebody still waits.
+    go_on: &'a (dyn Fn() -> bool + Sync),
     prefix: Vec<u32>,
     /// Pieces that a sentence may have.
     limit: usize,
@@ -56,6 +58,15 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(engine: &'a Engine, options: &'a TranslateOptions) -> Result<Self> {
+        Self::while_wanted(engine, options, &|| true)
+    }
+
+    /// The same; work ends with an error as soon as `go_on` says no.
+    pub(crate) fn while_wanted(
+        engine: &'a Engine,
+        options: &'a TranslateOptions,
+        go_on: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
         let config = engine.model.config();
         let search = Search::new(engine.generation(), options, config.max_len)?;
         let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
@@ -66,7 +77,7 @@ impl<'a> Request<'a> {
         }
         // Translations may be twice as long as their sources.
         let limit = MAX_PIECES.min(config.max_len / 2).max(FEWEST_PIECES);
-        Ok(Self { engine, options, search, prefix, limit })
+        Ok(Self { engine, options, search, go_on, prefix, limit })
     }
 
     pub(crate) fn alphabet(&self) -> &Alphabet {
@@ -117,8 +128,9 @@ impl<'a> Request<'a> {
             }
             let form = self.form(sentence.text, &kept, reading);
             let case = Case::of(form.as_ref());
-            if let Some([first, rest]) = self.before_too_many(sentence, form.as_ref()) {
-                waiting.extend([(rest, case), (first, case)]);
+            let few = self.before_too_many(sentence, form.as_ref());
+            if !few.is_empty() {
+                waiting.extend(few.into_iter().rev().map(|part| (part, case)));
                 continue;
             }
             let encoding = self.encode_form(sentence.text, form.as_ref())?;
@@ -177,8 +189,12 @@ impl<'a> Request<'a> {
         if self.alphabet().n_placeholders() == 0 {
             return sentence.contains(char::is_alphanumeric);
         }
-        let is_kept = |at: usize| kept.iter().any(|kept| kept.range.contains(&at));
-        sentence.char_indices().any(|(at, letter)| letter.is_alphabetic() && !is_kept(at))
+        // Both are in order, so that one walk is enough.
+        let mut rest = kept.iter().peekable();
+        sentence.char_indices().any(|(at, letter)| {
+            while rest.next_if(|kept| kept.range.end <= at).is_some() {}
+            letter.is_alphabetic() && !rest.peek().is_some_and(|kept| kept.range.contains(&at))
+        })
     }
 
     /// What the model reads in place of a sentence; none where it reads the sentence.
@@ -190,13 +206,23 @@ impl<'a> Request<'a> {
         (!form.is_plain(sentence)).then_some(form)
     }
 
-    /// A sentence that keeps more things than there are placeholders, in two parts.
-    fn before_too_many<'t>(&self, sentence: Sentence<'t>, form: Option<&Form>) -> Option<[Sentence<'t>; 2]> {
-        let kept = form?.kept().get(self.alphabet().n_placeholders())?;
-        let (head, rest) = sentence.text.split_at(kept.start);
-        let text = head.trim_end();
-        let first = Sentence { text, separator: &head[text.len()..] };
-        Some([first, Sentence { text: rest, separator: sentence.separator }])
+    /// A sentence that keeps more things than there are placeholders, in parts that do not; none where it does not either.
+    fn before_too_many<'t>(&self, sentence: Sentence<'t>, form: Option<&Form>) -> Vec<Sentence<'t>> {
+        let kept = form.map_or(&[][..], Form::kept);
+        let starts = kept.iter().step_by(self.alphabet().n_placeholders().max(1)).skip(1);
+        let mut starts: Vec<usize> = starts.map(|range| range.start).collect();
+        if starts.is_empty() {
+            return Vec::new();
+        }
+        starts.insert(0, 0);
+        let ends = starts.iter().skip(1).copied().chain([sentence.text.len()]);
+        let part = |(start, end): (&usize, usize)| {
+            let whole = &sentence.text[*start..end];
+            let text = whole.trim_end();
+            let is_last = end == sentence.text.len();
+            Sentence { text, separator: if is_last { sentence.separator } else { &whole[text.len()..] } }
+        };
+        starts.iter().zip(ends).map(part).collect()
     }
 
     /// The ranges of a sentence that are never cut: what is kept, and numbers, which could not be found again.
@@ -250,7 +276,7 @@ impl<'a> Request<'a> {
         let n_kept = |part: &Part<'_>| part.form.as_ref().map_or(0, Form::n_kept);
         let is_chosen = self.has_distinct_texts() || parts.iter().any(|part| n_kept(part) > 0);
         let search = if is_chosen { &search.all_beams() } else { search };
-        let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens)?;
+        let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens, self.go_on)?;
         for (part, found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
             part.found = if is_chosen { self.chosen(part.form.as_ref(), found)? } else { found };
             part.found.truncate(self.options.n_best);

@@ -63,9 +63,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive, help_heading = "Limits")]
     queue: usize,
     /// Seconds that a request may take
-    #[arg(long, value_name = "S", default_value_t = 30, help_heading = "Limits")]
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Limits")]
     deadline: u64,
-    /// Most characters of a request
+    /// Most characters of a request that carries no file
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = positive, help_heading = "Limits")]
     max_characters: usize,
     /// Most texts of a request
@@ -74,6 +74,9 @@ pub(crate) struct Serve {
     /// Most bytes of a file, as 8M
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = bytes, help_heading = "Limits")]
     max_file: u64,
+    /// Most characters of a file's texts
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = positive, help_heading = "Limits")]
+    max_file_characters: usize,
     /// Most connections at once [default: what the limit of open files allows, less 64]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Limits")]
     max_connections: Option<usize>,
@@ -83,7 +86,7 @@ pub(crate) struct Serve {
     /// A file of API keys, as `polyhead keys add` writes it
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     keys: Option<PathBuf>,
-    /// Translate nothing without a key
+    /// Translate nothing without a key; the explorer is not there then
     #[arg(long, requires = "keys", help_heading = "Access")]
     require_key: bool,
     /// Pages of others that may ask: none, * for all, or their origins, such as https://shop.example,https://blog.example
@@ -101,11 +104,12 @@ pub(crate) struct Serve {
     /// How log lines look, which go to standard error
     #[arg(long, value_enum, default_value_t = Log::Text, help_heading = "Log")]
     log: Log,
-    /// What is logged: error, warn, info or debug. Texts are never logged; addresses only by debug
+    /// What is logged: error, warn, info or debug. Texts are not logged, but for what a thread says that breaks down, by debug;
+    /// addresses by debug alone
     #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log")]
     log_level: Level,
     /// Seconds that running requests may take when the server ends
-    #[arg(long, value_name = "S", default_value_t = 30, help_heading = "Limits")]
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400), help_heading = "Limits")]
     drain: u64,
 }
 
@@ -153,7 +157,10 @@ impl Serve {
         };
         let seconds = Duration::from_secs;
         let limits = RequestLimits {
+            // A character may be written as six bytes, as \u00e9 is.
+            body: (6 * self.max_characters + (64 << 10)).max(RequestLimits::default().body),
             characters: self.max_characters,
+            file_characters: self.max_file_characters,
             texts: self.max_texts,
             file: self.max_file as usize,
             deadline: seconds(self.deadline),

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Explorer;
 use super::guard::{guard, safe};
@@ -29,6 +29,9 @@ const JSON: &str = "application/json";
 /// Requests that the model works on at once.
 const AT_ONCE: usize = 2;
 
+/// Requests that wait for their turn; more are told to come again.
+const WAITING: usize = 32;
+
 /// Where the model comes from; it may be another one from time to time, and may take a while to load.
 pub(crate) type Source = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
 
@@ -37,8 +40,17 @@ pub(crate) type Source = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
 struct Shared {
     source: Source,
     turns: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     /// Bytes of a request.
     limit: usize,
+}
+
+impl Shared {
+    /// A place among those who wait.
+    fn place(&self) -> Result<OwnedSemaphorePermit> {
+        let found = format!("{WAITING} requests wait to look at the model");
+        self.places.clone().try_acquire_owned().map_err(|_| Error::Busy { found, retry_after: 1 })
+    }
 }
 
 /// The routes for this machine alone.
@@ -57,7 +69,12 @@ pub(crate) fn routes(source: Source) -> Router {
         .route("/api/neurons", post(neurons))
         .fallback(file)
         .layer(DefaultBodyLimit::max(limit))
-        .with_state(Shared { source, turns: Arc::new(Semaphore::new(AT_ONCE)), limit })
+        .with_state(Shared {
+            source,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::new(Semaphore::new(WAITING + AT_ONCE)),
+            limit,
+        })
 }
 
 /// An error as an answer.
@@ -99,10 +116,21 @@ async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
         Ok(request) => request,
         Err(error) => return refusal(error.status(), &error),
     };
+    let place = match shared.place() {
+        Ok(place) => place,
+        Err(error) => return refusal(error.status(), &error),
+    };
     let (lines, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        // Both hold as long as the server runs.
-        let Ok(_turn) = shared.turns.clone().acquire_owned().await else { return };
+        let _place = place;
+        // It holds as long as the server runs.
+        let turn = shared.turns.clone().acquire_owned();
+        let turn = tokio::select! {
+            turn = turn => turn,
+            // Whoever asked has gone.
+            () = lines.closed() => return,
+        };
+        let Ok(_turn) = turn else { return };
         let last = lines.clone();
         let work = blocking(move || {
             let explorer = (shared.source)()?;
@@ -134,19 +162,18 @@ async fn answered<R: DeserializeOwned + Send + 'static>(
     body: Sent,
     work: impl FnOnce(&Explorer, R) -> Result<String> + Send + 'static,
 ) -> Response {
-    let found = match read(shared.limit, body) {
-        Ok(request) => {
-            // The turn lasts as long as the work, which goes on where the browser has gone away.
-            let turn = shared.turns.acquire_owned().await;
-            let work = move || {
-                let _turn = turn;
-                work(&*(shared.source)()?, request)
-            };
-            blocking(work).await
-        }
-        Err(error) => Err(error),
+    let found = async {
+        let request = read(shared.limit, body)?;
+        let place = shared.place()?;
+        // The turn lasts as long as the work, which goes on where the browser has gone away.
+        let turn = shared.turns.acquire_owned().await;
+        let work = move || {
+            let _both = (place, turn);
+            work(&*(shared.source)()?, request)
+        };
+        blocking(work).await
     };
-    json_or_refusal(found)
+    json_or_refusal(found.await)
 }
 
 fn json_or_refusal(found: Result<String>) -> Response {

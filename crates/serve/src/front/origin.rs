@@ -53,7 +53,7 @@ impl FromStr for Cors {
 /// The names and pages of a server.
 #[derive(Debug, Clone)]
 pub struct Origins {
-    /// Names of this machine with the port, where only this machine can reach the server.
+    /// Names of this machine with the port.
     own: Vec<String>,
     /// Other names, with or without a port.
     names: Vec<String>,
@@ -62,19 +62,19 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// For a server at `address`. One that only this machine can reach answers to `127.0.0.1`, `localhost` and `[::1]` with
-    /// its port, and to `names`. Any other answers to `names` alone, or to every name where there are none. A name without a
-    /// port stands for all ports.
+    /// For a server at `address`. It answers to `127.0.0.1`, `localhost` and `[::1]` with its port, and to `names`; one that
+    /// others than this machine can reach answers to every name where there are none. A name without a port stands for all
+    /// ports.
     pub fn new(address: SocketAddr, names: &[String], cors: Cors) -> Self {
         let port = address.port();
-        let own = if address.ip().is_loopback() { &["127.0.0.1", "localhost", "[::1]"][..] } else { &[] };
+        let own = ["127.0.0.1", "localhost", "[::1]"];
         let mut own: Vec<String> = own.iter().map(|name| format!("{name}:{port}")).collect();
         if port == 80 {
             // Browsers leave it out.
             own.extend(own.clone().iter().filter_map(|name| name.strip_suffix(":80").map(str::to_owned)));
         }
         let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { is_any_name: own.is_empty() && names.is_empty(), own, names, cors }
+        Self { is_any_name: !address.ip().is_loopback() && names.is_empty(), own, names, cors }
     }
 
     /// The Host or Origin that is not ours and not let in, if there is one.

@@ -1,5 +1,7 @@
 //! Attention of the sentences of a request, with the translations that were found.
 
+use std::time::Instant;
+
 use polyhead_attention::Filter;
 use polyhead_inspect::export;
 use polyhead_inspect::trace::{Trace, TraceOptions};
@@ -41,6 +43,7 @@ pub(super) struct Request {
     /// The language that was asked for.
     pub(super) to: Option<String>,
     pub(super) limits: RequestLimits,
+    pub(super) deadline: Instant,
 }
 
 /// An error where attention cannot be shown of these texts, before anything is translated.
@@ -60,10 +63,16 @@ pub(super) fn check(texts: &[String], format: Format, limits: &RequestLimits) ->
 
 /// The trace of each sentence, with the index of its text.
 pub(super) async fn traces(shared: &Shared, model: &str, request: Request) -> Result<Vec<(usize, Value)>> {
-    // The semaphore is never closed.
-    let _turn = shared.looks.acquire().await;
+    let deadline = tokio::time::Instant::from_std(request.deadline);
+    let turn = tokio::time::timeout_at(deadline, shared.looks.clone().acquire_owned()).await;
+    let Ok(Ok(turn)) = turn else {
+        let found = "others look at the model".into();
+        return Err(Error::Busy { found, retry_after: 1 });
+    };
     let (desk, model) = (shared.desk.clone(), model.to_owned());
     blocking(move || {
+        // It lasts as long as the work, which goes on where the client has gone away.
+        let _turn = turn;
         let loaded = desk.loaded(Some(&model))?;
         request.pairs.iter().map(|pair| Ok((pair.text, trace(&loaded, pair, &request)?))).collect()
     })

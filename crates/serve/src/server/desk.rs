@@ -3,16 +3,17 @@
 //!
 //! Every answer is what `polyhead translate` gives for the same text: a sentence's translation depends on nothing else.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use polyhead_translate::{Engine, LoadOptions, Outline, Passage, TranslateOptions, Translation};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
-use super::queue::{Queue, QueueOptions};
+use super::queue::{Full, Queue, QueueOptions};
 use super::shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder, Shelf};
 pub use super::work::Wanted;
 use super::work::{Done, Key, Tally, Unit, Workshop};
@@ -151,8 +152,13 @@ impl Desk {
         watcher: impl FnMut(Finished) + Send,
     ) -> Result<Answered> {
         let deadline = tokio::time::Instant::from_std(ask.deadline);
+        let late = || self.busy("the deadline passed while it waited".into());
+        // A timer has not been looked at before the first wait.
+        if ask.deadline <= Instant::now() {
+            return Err(late());
+        }
         let answer = tokio::time::timeout_at(deadline, self.answer(ask, watcher)).await;
-        answer.unwrap_or_else(|_| Err(self.busy("the deadline passed while it waited".into())))
+        answer.unwrap_or_else(|_| Err(late()))
     }
 
     async fn answer(&self, ask: Ask, mut watcher: impl FnMut(Finished) + Send) -> Result<Answered> {
@@ -161,13 +167,24 @@ impl Desk {
         let shelf = self.shelf.clone();
         let (loaded, outlines) = blocking(move || outlined(&shelf, &ask)).await?;
         let mut pending = Pending::new(&outlines);
-        let mut done = self.submit(&client, wanted, &loaded, &pending.passages)?;
-        while !pending.is_complete() {
-            // Workers answer every sentence; only one that broke down at its worst would not.
-            let Some((index, found)) = done.recv().await else {
-                return Err(Error::Broken { found: "it was given up".into() });
-            };
-            pending.finish(index, found?, &mut watcher);
+        let (reply, mut done) = mpsc::unbounded_channel();
+        // A long text comes in slices, so that others find room beside it.
+        let slice = (self.workshop.queue.most() / 4).max(1);
+        for start in (0..pending.passages.len()).step_by(slice) {
+            let end = pending.passages.len().min(start + slice);
+            let mut units = self.units(wanted, &loaded, &pending.passages, start..end, &reply);
+            while let Err(full) = self.workshop.queue.push(&client, &mut units) {
+                // What was begun waits for room; its deadline ends that.
+                if start == 0 {
+                    return Err(self.refused(&full));
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            while pending.done < end {
+                // The sender is in our hands, so that somebody always answers.
+                let Some((index, found)) = done.recv().await else { break };
+                pending.finish(index, found?, &mut watcher);
+            }
         }
         let found: Vec<Arc<Translation>> = pending.found.into_iter().flatten().collect();
         let mut rest = found.as_slice();
@@ -179,37 +196,48 @@ impl Desk {
         Ok(Answered { model: loaded.name.clone(), translations: translations.collect() })
     }
 
-    /// Lets passages wait, but for those that are remembered; their translations come in any order.
-    fn submit(
+    /// Those of some passages that are not remembered; those that are get their answer at once.
+    fn units(
         &self,
-        client: &Client,
         wanted: Wanted,
         loaded: &Arc<Loaded>,
         passages: &[Passage],
-    ) -> Result<UnboundedReceiver<Done>> {
-        let (reply, done) = mpsc::unbounded_channel();
+        range: Range<usize>,
+        reply: &UnboundedSender<Done>,
+    ) -> Vec<Unit> {
         let mut units = Vec::new();
-        for (index, passage) in passages.iter().enumerate() {
-            let key = Key { serial: loaded.serial, wanted, passage: passage.clone() };
+        for index in range {
+            let key = Key { serial: loaded.serial, wanted, passage: passages[index].clone() };
             if let Some(found) = self.memory().get(&key) {
                 self.workshop.tally.remembered.fetch_add(1, Ordering::Relaxed);
-                // The receiver is in our hands.
+                // The receiver is in the asker's hands.
                 let _ = reply.send((index, Ok(found)));
             } else {
                 units.push(Unit { key, loaded: loaded.clone(), index, reply: reply.clone() });
             }
         }
-        if let Err(full) = self.workshop.queue.push(client, units) {
-            return Err(self.busy(format!("{} sentences wait", full.waiting)));
+        units
+    }
+
+    fn refused(&self, full: &Full) -> Error {
+        match full {
+            Full::Everybody(waiting) => self.busy(format!("{waiting} sentences wait")),
+            Full::Client(own) => Error::Often {
+                found: format!("{own} sentences of this client wait, expected fewer"),
+                retry_after: self.wait(),
+            },
         }
-        Ok(done)
+    }
+
+    /// Seconds until what waits is done.
+    fn wait(&self) -> u64 {
+        let (_, tokens) = self.workshop.queue.waiting();
+        ((tokens as f64 / self.tokens_per_second().max(1.0)).ceil() as u64).clamp(1, 60)
     }
 
     /// Too much is asked of the server; it says when to come again.
     fn busy(&self, found: String) -> Error {
-        let (_, tokens) = self.workshop.queue.waiting();
-        let wait = tokens as f64 / self.tokens_per_second().max(1.0);
-        Error::Busy { found, retry_after: (wait.ceil() as u64).clamp(1, 60) }
+        Error::Busy { found, retry_after: self.wait() }
     }
 
     /// Tokens of the queue's count that were translated in a second, of all threads together.
@@ -226,6 +254,7 @@ impl Desk {
         if is_over() {
             self.memory().clear();
             polyhead_tensor::pool::clear();
+            while is_over() && self.shelf.put_one_away() {}
             if is_over() {
                 return Err(self.busy(format!("memory is at its limit of {} MiB", limit >> 20)));
             }
@@ -342,10 +371,6 @@ impl Pending {
         let places = outlines.iter().enumerate();
         let places = places.flat_map(|(text, own)| (0..own.n_passages()).map(move |place| (text, place)));
         Self { places: places.collect(), found: vec![None; passages.len()], done: 0, passages }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.done == self.found.len()
     }
 
     fn finish(&mut self, index: usize, found: Arc<Translation>, watcher: &mut impl FnMut(Finished)) {

@@ -2,6 +2,8 @@
 //!
 //! A document becomes texts, each is translated by itself, and the document is written again with what came of them.
 
+use std::collections::{HashMap, VecDeque};
+
 use polyhead_translate::formats::{Filled, Format, Layout};
 use polyhead_translate::{Candidate, Note, Route, Translation};
 
@@ -90,7 +92,7 @@ impl Document {
         candidates
     }
 
-    /// The document that takes this rank of every text, or the last that there is.
+    /// The document that takes this rank of every text, or the best where a text has fewer.
     fn candidate(&self, found: &[Translation], rank: usize) -> Candidate {
         let chosen: Vec<&Candidate> =
             found.iter().map(|own| own.n_best.get(rank).unwrap_or_else(|| own.best())).collect();
@@ -99,7 +101,9 @@ impl Document {
             .zip(&chosen)
             .map(|(own, chosen)| {
                 let best = own.alignment.as_deref().unwrap_or_default();
-                if chosen.text == own.text() {
+                if !self.needs_alignment() {
+                    Vec::new()
+                } else if chosen.text == own.text() {
                     best.to_vec()
                 } else {
                     borrowed(own.text(), best, &chosen.text)
@@ -147,15 +151,18 @@ pub(crate) fn route(found: &[Translation]) -> Option<&Route> {
 
 /// The alignment of another translation, whose words are taken for those of the best where they are the same.
 fn borrowed(best: &str, alignment: &[(usize, usize)], other: &str) -> Vec<(usize, usize)> {
-    let words: Vec<&str> = best.split_whitespace().collect();
-    let mut is_taken = vec![false; words.len()];
+    let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (source, target) in alignment {
+        sources.entry(*target).or_default().push(*source);
+    }
+    let mut places: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (place, word) in best.split_whitespace().enumerate() {
+        places.entry(word).or_default().push_back(place);
+    }
     let mut pairs = Vec::new();
     for (index, word) in other.split_whitespace().enumerate() {
-        let same = (0..words.len()).find(|place| !is_taken[*place] && words[*place] == word);
-        if let Some(place) = same {
-            is_taken[place] = true;
-            let own = alignment.iter().filter(|(_, target)| *target == place);
-            pairs.extend(own.map(|(source, _)| (*source, index)));
+        if let Some(place) = places.get_mut(word).and_then(VecDeque::pop_front) {
+            pairs.extend(sources.get(&place).into_iter().flatten().map(|source| (*source, index)));
         }
     }
     pairs

@@ -5,17 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 
 use super::desk::{Desk, DeskOptions};
 use super::files::FilesOptions;
 use super::gate::{Gate, GateOptions};
 use super::gauges;
 use super::limits::RequestLimits;
-use super::routes::{KeyRule, Shared, routes};
+use super::routes::{KeyRule, Shared, routes, unknown};
 use super::signals::{Signal, Signals};
 use crate::blocking::blocking;
+use crate::explorer::guard::safe;
 use crate::explorer::{self, Explorer};
+use crate::front::fields::Fields;
 use crate::front::listen::{self, ConnectionOptions, Connections, Drained};
 use crate::front::log::{RequestMetrics, watch};
 use crate::front::metrics::Metrics;
@@ -148,11 +152,22 @@ fn shared(desk: &Arc<Desk>, gate: &Arc<Gate>, options: &ServeOptions, metrics: M
 fn all_routes(shared: &Arc<Shared>, has_explorer: bool) -> Router {
     let own = routes(shared.clone());
     if !has_explorer || shared.keys == KeyRule::Required {
-        return own;
+        return own.fallback(unknown);
     }
     let desk = shared.desk.clone();
     let source = move || Ok(Arc::new(Explorer::of(desk.loaded(None)?)));
-    own.merge(explorer::routes::routes(Arc::new(source)))
+    let explorer = explorer::routes::routes(Arc::new(source));
+    own.merge(explorer.layer(from_fn_with_state(shared.clone(), let_in)))
+}
+
+/// Lets the explorer's calls in as all others; its files are for everybody.
+async fn let_in(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let is_call = parts.uri.path().starts_with("/api/");
+    if let Some(Err(refusal)) = is_call.then(|| (shared.admit)(&parts, &Fields::default())) {
+        return refusal.into_response();
+    }
+    safe(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// Reads models and keys again; what fails stays as it was, and is logged.

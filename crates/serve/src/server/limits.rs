@@ -23,7 +23,7 @@ pub struct RequestLimits {
     pub beam_size: usize,
     /// Sentences of a request that attention is shown of; 4.
     pub attention_sentences: usize,
-    /// Tokens of such a sentence; 256.
+    /// Tokens of such a sentence; 128.
     pub attention_tokens: usize,
     /// How long a request may take; 30 s.
     pub deadline: Duration,
@@ -43,7 +43,7 @@ impl Default for RequestLimits {
             n_best: 9,
             beam_size: 16,
             attention_sentences: 4,
-            attention_tokens: 256,
+            attention_tokens: 128,
             deadline: Duration::from_secs(30),
             file_deadline: Duration::from_secs(600),
         }

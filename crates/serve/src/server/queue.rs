@@ -71,13 +71,13 @@ struct Lane<T> {
     items: VecDeque<T>,
 }
 
-/// There is no room for so much.
+/// Why there is no room.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full {
-    /// How many wait.
-    pub(crate) waiting: usize,
-    /// Their tokens.
-    pub(crate) tokens: usize,
+pub(crate) enum Full {
+    /// So many wait already.
+    Everybody(usize),
+    /// So many of this client do; half of the room is for others.
+    Client(usize),
 }
 
 impl<T: Waiting> Queue<T> {
@@ -86,25 +86,29 @@ impl<T: Waiting> Queue<T> {
         Self { state: Mutex::new(state), filled: Condvar::new(), options }
     }
 
+    /// How many may wait.
+    pub(crate) fn most(&self) -> usize {
+        self.options.waiting
+    }
+
     /// Sentences that wait, and their tokens.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let state = self.lock();
         (state.waiting, state.tokens)
     }
 
-    /// Lets `items` of a client wait: all of them, or none where there is no room.
-    pub(crate) fn push(&self, client: &Client, items: Vec<T>) -> Result<(), Full> {
-        let mut state = self.lock();
-        if state.is_closed || state.waiting + items.len() > self.options.waiting {
-            // Some may be nobody's by now.
-            state.drop_abandoned();
-            if state.is_closed || state.waiting + items.len() > self.options.waiting {
-                return Err(Full { waiting: state.waiting, tokens: state.tokens });
-            }
-        }
+    /// Lets `items` of a client wait, and takes them: all of them, or none where there is no room.
+    pub(crate) fn push(&self, client: &Client, items: &mut Vec<T>) -> Result<(), Full> {
         if items.is_empty() {
             return Ok(());
         }
+        let mut state = self.lock();
+        if state.room(client, items.len(), self.options.waiting).is_err() {
+            // Some may be nobody's by now.
+            state.drop_abandoned();
+            state.room(client, items.len(), self.options.waiting)?;
+        }
+        let items = std::mem::take(items);
         state.waiting += items.len();
         state.tokens += items.iter().map(Waiting::tokens).sum::<usize>();
         state.since.get_or_insert_with(Instant::now);
@@ -193,6 +197,18 @@ impl<T: Waiting> State<T> {
         batch
     }
 
+    /// Whether `count` items of a client may come in, where `most` may wait.
+    fn room(&self, client: &Client, count: usize, most: usize) -> Result<(), Full> {
+        let own = self.lanes.iter().find(|lane| lane.client == *client).map_or(0, |lane| lane.items.len());
+        if self.is_closed || self.waiting + count > most {
+            Err(Full::Everybody(self.waiting))
+        } else if own + count > most.div_ceil(2) {
+            Err(Full::Client(own))
+        } else {
+            Ok(())
+        }
+    }
+
     fn drop_abandoned(&mut self) {
         for lane in &mut self.lanes {
             lane.items.retain(|item| !item.is_abandoned());
@@ -248,8 +264,10 @@ mod tests {
     #[test]
     fn a_book_does_not_keep_a_sentence_waiting() {
         let queue = queue(QueueOptions { batch_tokens: 256, ..QueueOptions::default() });
-        queue.push(&named("book"), (0..1000).map(|number| item(0, number, 32)).collect()).unwrap();
-        queue.push(&named("sentence"), vec![item(1, 0, 10)]).unwrap();
+        queue
+            .push(&named("book"), &mut (0..1000).map(|number| item(0, number, 32)).collect::<Vec<_>>())
+            .unwrap();
+        queue.push(&named("sentence"), &mut vec![item(1, 0, 10)]).unwrap();
         let batch = queue.take().unwrap();
         assert!(batch.contains(&item(1, 0, 10)), "{batch:?}");
         let book: Vec<usize> = batch.iter().filter(|item| item.client == 0).map(|item| item.number).collect();
@@ -258,9 +276,9 @@ mod tests {
 
     #[test]
     fn workers_share_what_waits() {
-        let queue = queue(QueueOptions { workers: 2, ..QueueOptions::default() });
+        let queue = queue(QueueOptions { batch_tokens: 1024, workers: 2, ..QueueOptions::default() });
         for client in 0..64 {
-            queue.push(&named(&client.to_string()), vec![item(client, 0, 15)]).unwrap();
+            queue.push(&named(&client.to_string()), &mut vec![item(client, 0, 15)]).unwrap();
         }
         let first = queue.take().unwrap();
         assert_eq!(first.len(), 32);
@@ -269,29 +287,35 @@ mod tests {
 
     #[test]
     fn what_is_full_says_so_and_takes_nothing() {
-        let queue = queue(QueueOptions { waiting: 3, ..QueueOptions::default() });
-        queue.push(&named("a"), vec![item(0, 0, 5), item(0, 1, 6)]).unwrap();
-        let refused = queue.push(&named("b"), vec![item(1, 0, 1), item(1, 1, 1)]);
-        assert_eq!(refused, Err(Full { waiting: 2, tokens: 11 }));
-        queue.push(&named("b"), vec![item(1, 0, 1)]).unwrap();
-        assert_eq!(queue.waiting(), (3, 12));
+        let queue = queue(QueueOptions { waiting: 4, ..QueueOptions::default() });
+        queue.push(&named("a"), &mut vec![item(0, 0, 5), item(0, 1, 6)]).unwrap();
+        let mut more = vec![item(0, 2, 7)];
+        assert_eq!(queue.push(&named("a"), &mut more), Err(Full::Client(2)), "half is for others");
+        let mut others = vec![item(1, 0, 1), item(1, 1, 1), item(1, 2, 1)];
+        assert_eq!(queue.push(&named("b"), &mut others), Err(Full::Everybody(2)));
+        assert_eq!((more.len(), others.len()), (1, 3));
+        others.pop();
+        queue.push(&named("b"), &mut others).unwrap();
+        assert_eq!((queue.waiting(), others), ((4, 13), vec![]));
+        assert_eq!(queue.push(&named("c"), &mut more), Err(Full::Everybody(4)));
     }
 
     #[test]
     fn what_nobody_waits_for_makes_room() {
         let queue = queue(QueueOptions { waiting: 2, ..QueueOptions::default() });
         let gone = Item { is_abandoned: true, ..item(0, 0, 5) };
-        queue.push(&named("a"), vec![gone.clone(), gone]).unwrap();
-        queue.push(&named("b"), vec![item(1, 0, 1)]).unwrap();
+        queue.push(&named("a"), &mut vec![gone.clone()]).unwrap();
+        queue.push(&named("b"), &mut vec![gone]).unwrap();
+        queue.push(&named("c"), &mut vec![item(1, 0, 1)]).unwrap();
         assert_eq!((queue.waiting(), queue.take()), ((1, 1), Some(vec![item(1, 0, 1)])));
     }
 
     #[test]
     fn a_closed_queue_is_emptied_and_ends() {
         let queue = queue(QueueOptions::default());
-        queue.push(&named("a"), vec![item(0, 0, 5)]).unwrap();
+        queue.push(&named("a"), &mut vec![item(0, 0, 5)]).unwrap();
         queue.close();
-        assert!(queue.push(&named("a"), vec![item(0, 1, 5)]).is_err());
+        assert!(queue.push(&named("a"), &mut vec![item(0, 1, 5)]).is_err());
         assert_eq!(queue.take(), Some(vec![item(0, 0, 5)]));
         assert_eq!(queue.take(), None);
     }
@@ -301,10 +325,10 @@ mod tests {
         let options =
             QueueOptions { window: Duration::from_secs(60), batch_tokens: 20, ..QueueOptions::default() };
         let queue: Queue<Item> = Queue::new(options);
-        queue.push(&named("a"), vec![item(0, 0, 10)]).unwrap();
+        queue.push(&named("a"), &mut vec![item(0, 0, 10)]).unwrap();
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| queue.take());
-            queue.push(&named("b"), vec![item(1, 0, 10)]).unwrap();
+            queue.push(&named("b"), &mut vec![item(1, 0, 10)]).unwrap();
             assert_eq!(taken.join().unwrap().unwrap().len(), 2);
         });
     }
@@ -321,7 +345,7 @@ mod tests {
             let mut expected = Vec::new();
             for (number, (client, kind, tokens, is_abandoned)) in items.into_iter().enumerate() {
                 let item = Item { client, number, kind, tokens, is_abandoned };
-                queue.push(&named(&client.to_string()), vec![item.clone()]).unwrap();
+                queue.push(&named(&client.to_string()), &mut vec![item.clone()]).unwrap();
                 if !is_abandoned {
                     expected.push(item);
                 }

@@ -76,7 +76,7 @@ pub struct Shared {
     /// Memory for all that is sent.
     pub(super) room: Arc<Room>,
     /// Attention is looked at one request at a time, beside the queue.
-    pub(super) looks: Semaphore,
+    pub(super) looks: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -92,7 +92,7 @@ impl Shared {
             is_open: AtomicBool::new(true),
             // One file must always have room.
             room: Arc::new(Room::new(limits.bodies.max(limits.file))),
-            looks: Semaphore::new(1),
+            looks: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -154,6 +154,12 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+/// What has no route.
+pub(super) async fn unknown(uri: axum::http::Uri) -> Refusal {
+    let error = format!("{:?}, expected one of this server's calls", uri.path());
+    Refusal::new(StatusCode::NOT_FOUND, error, "/docs lists all calls")
+}
+
 /// A client by the address of its connection.
 pub fn by_address(parts: &Parts) -> Client {
     let peer = parts.extensions.get::<Peer>();
@@ -177,10 +183,16 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = error.status();
         // What is wrong with the server's own files is no client's business.
-        let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR && !matches!(error, Error::Broken { .. });
-        if is_ours {
-            tracing::error!(%error, "a request failed");
-            return Self::new(status, "the model cannot be used", "try again later");
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            let shown = match &error {
+                // What a thread said when it broke down may hold a part of the text, which stays out of the log.
+                Error::Broken { .. } => "the model failed on this text",
+                error => {
+                    tracing::error!(%error, "a request failed");
+                    "the model cannot be used"
+                }
+            };
+            return Self::new(status, shown, "try again later, or with a shorter text");
         }
         let refusal = Self::new(status, error.to_string(), error.hint());
         match error.retry_after() {

@@ -171,7 +171,7 @@ impl Shelf {
         if let Some(found) = place.take(self.count()) {
             return Ok(found);
         }
-        self.make_room(&place.model.folder);
+        self.make_room(&place.model.folder)?;
         let loaded = Arc::new(self.load(&place.model)?);
         let mut state = place.lock();
         state.loaded = Some(loaded.clone());
@@ -185,19 +185,30 @@ impl Shelf {
     }
 
     /// Puts away what was not asked for the longest, until another model fits.
-    fn make_room(&self, folder: &Path) {
-        let Some(limit) = self.max_memory else { return };
+    fn make_room(&self, folder: &Path) -> Result<()> {
+        let Some(limit) = self.max_memory else { return Ok(()) };
         while resident_bytes().is_some_and(|now| now + forecast(folder) + WORK > limit) {
-            let idle = self.places.iter().filter_map(|place| {
-                let state = place.lock();
-                // Whoever holds it now would keep it in memory all the same.
-                let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
-                is_idle.then_some((state.used, place))
-            });
-            let Some((_, oldest)) = idle.min_by_key(|(used, _)| *used) else { return };
-            oldest.lock().loaded = None;
-            polyhead_tensor::pool::clear();
+            if !self.put_one_away() {
+                let found =
+                    format!("no memory for another model beside those in use, of {} MiB", limit >> 20);
+                return Err(Error::Busy { found, retry_after: 1 });
+            }
         }
+        Ok(())
+    }
+
+    /// Puts the model away that was not asked for the longest and that nobody uses; false where there is none.
+    pub(crate) fn put_one_away(&self) -> bool {
+        let idle = self.places.iter().filter_map(|place| {
+            let state = place.lock();
+            // Whoever holds it now would keep it in memory all the same.
+            let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
+            is_idle.then_some((state.used, place))
+        });
+        let Some((_, oldest)) = idle.min_by_key(|(used, _)| *used) else { return false };
+        oldest.lock().loaded = None;
+        polyhead_tensor::pool::clear();
+        true
     }
 
     /// Reads all folders again, the loaded ones whole; what is under way ends with what it began with. How many were loaded.
@@ -209,8 +220,15 @@ impl Shelf {
         let mut next = Vec::new();
         for place in &self.places {
             let languages = Arc::new(Languages::of(&place.model.folder)?);
+            // Both are in memory for a while.
             let is_loaded = place.lock().loaded.is_some();
-            next.push((languages, if is_loaded { Some(Arc::new(self.load(&place.model)?)) } else { None }));
+            let loaded = if is_loaded {
+                self.make_room(&place.model.folder)?;
+                Some(Arc::new(self.load(&place.model)?))
+            } else {
+                None
+            };
+            next.push((languages, loaded));
         }
         let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
         for (place, (languages, loaded)) in self.places.iter().zip(next) {

@@ -144,8 +144,13 @@ impl Plan {
             documents.map(|(document, found)| self.answer(document, found)).collect();
         if is_looked_at {
             let routes = done.found.iter().map(|found| route(found).cloned()).collect();
-            let request =
-                attention::Request { pairs, routes, to: self.job.to.clone(), limits: shared.limits };
+            let request = attention::Request {
+                pairs,
+                routes,
+                to: self.job.to.clone(),
+                limits: shared.limits,
+                deadline: self.job.deadline,
+            };
             let traces = attention::traces(shared, &done.model, request).await?;
             let mut by_text: Vec<Vec<Value>> = translations.iter().map(|_| Vec::new()).collect();
             for (text, trace) in traces {

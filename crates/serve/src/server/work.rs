@@ -168,7 +168,8 @@ fn run(batch: &[Unit]) -> Result<Vec<Translation>, Error> {
     let Some(first) = batch.first() else { return Ok(Vec::new()) };
     let options = first.key.wanted.options();
     let passages: Vec<Passage> = batch.iter().map(|unit| unit.key.passage.clone()).collect();
-    let work = || first.loaded.engine.translate_passages(&passages, &options);
+    let go_on = || !batch.iter().all(Waiting::is_abandoned);
+    let work = || first.loaded.engine.translate_passages_while(&passages, &options, &go_on);
     let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::of_panic(&*panic))?;
     Ok(found?)
 }

@@ -1,10 +1,11 @@
 //! Queue, workers, cache and models: every answer is that of the translator, whoever else asks.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use polyhead_serve::Error;
-use polyhead_serve::server::{Ask, Client, Desk, DeskOptions, ModelFolder, Wanted};
+use polyhead_serve::server::{Answered, Ask, Client, Desk, DeskOptions, ModelFolder, Wanted};
 use polyhead_translate::{Evidence, TranslateOptions, Translation};
 
 use crate::{engine, golden};
@@ -118,14 +119,69 @@ fn sentences_are_heard_of_in_order() {
     assert!(heard.iter().all(|own| found.translations[own.text].text().contains(&own.translation)));
 }
 
+/// What comes of requests that all begin before the first is done.
+fn together(desk: &Desk, asks: Vec<Ask>) -> Vec<Result<Answered, Error>> {
+    run(async {
+        let mut waiting: Vec<_> = asks.into_iter().map(|ask| Box::pin(desk.translate(ask))).collect();
+        let mut found = Vec::new();
+        std::future::poll_fn(|context| {
+            waiting.retain_mut(|asked| match asked.as_mut().poll(context) {
+                Poll::Ready(own) => {
+                    found.push(own);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        found
+    })
+}
+
 #[test]
 fn what_is_too_much_is_refused_and_what_waits_goes_on() {
-    let desk = Arc::new(Desk::open(DeskOptions { waiting: 4, ..options() }).unwrap());
-    let error = run(desk.translate(ask(TEXTS, Some("tur")))).unwrap_err();
-    assert!(matches!(error, Error::Busy { .. }), "{error}");
-    assert_eq!((error.status().as_u16(), error.retry_after()), (503, Some(1)));
-    assert_eq!(desk.gauges().sentences, 0);
-    run(desk.translate(ask(&TEXTS[..2], Some("tur")))).unwrap();
+    let options = DeskOptions { waiting: 8, threads: 1, cache_bytes: 0, ..options() };
+    let desk = Desk::open(options).unwrap();
+    for (clients, status) in [(20, 503), (1, 429)] {
+        let named = |number: usize| Client::Key((number % clients).to_string().into());
+        let asks = (0..20).map(|number| Ask { client: named(number), ..ask(&TEXTS[1..2], Some("tur")) });
+        let (answered, refused): (Vec<_>, Vec<_>) =
+            together(&desk, asks.collect()).into_iter().partition(Result::is_ok);
+        assert!(!answered.is_empty() && !refused.is_empty(), "{} answered", answered.len());
+        for error in refused.into_iter().map(Result::unwrap_err) {
+            assert_eq!((error.status().as_u16(), error.retry_after()), (status, Some(1)), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_text_of_more_sentences_than_may_wait_comes_in_slices() {
+    let desk = Desk::open(DeskOptions { waiting: 8, cache_bytes: 0, ..options() }).unwrap();
+    let long = "Nobody slept well! The garden is old. ".repeat(20);
+    let mut asks = vec![ask(&[&long], Some("tur"))];
+    asks.push(Ask { client: Client::Key("other".into()), ..ask(&TEXTS[..1], Some("tur")) });
+    let found = together(&desk, asks);
+    let text = |found: &Result<Answered, Error>| found.as_ref().unwrap().translations[0].text().to_owned();
+    // The other one did not have to wait for all of it.
+    assert_eq!(text(&found[0]), text(&Ok(run(desk.translate(ask(&TEXTS[..1], Some("tur")))).unwrap())));
+    let options = TranslateOptions { to: Some("tur".into()), ..TranslateOptions::default() };
+    assert_eq!(text(&found[1]), directly(&[&long], &options)[0].text());
+}
+
+#[test]
+fn whoever_goes_away_frees_a_long_sentence_too() {
+    let desk = Desk::open(DeskOptions { cache_bytes: 0, threads: 1, ..options() }).unwrap();
+    // One sentence of many parts.
+    let long = "the old doctor is waiting for the train near the river and ".repeat(400);
+    let late = Ask { deadline: Instant::now() + Duration::from_millis(50), ..ask(&[&long], Some("tur")) };
+    assert!(run(desk.translate(late)).is_err());
+    let start = Instant::now();
+    run(desk.translate(ask(&TEXTS[..1], Some("tur")))).unwrap();
+    let waited = start.elapsed();
+    let start = Instant::now();
+    run(desk.translate(ask(&[&long], Some("tur")))).unwrap();
+    assert!(waited * 4 < start.elapsed(), "{waited:?} of {:?}", start.elapsed());
 }
 
 #[test]

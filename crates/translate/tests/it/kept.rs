@@ -133,3 +133,22 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn thousands_of_kept_things_take_no_time() {
+    let engine = engine();
+    let start = std::time::Instant::now();
+    // Nobody waits, so that nothing is decoded; what is measured is the way to there.
+    for text in ["@a ".repeat(16_000), "@a-x-".repeat(10_000), "a 1 ".repeat(12_000), "a😀".repeat(10_000)]
+    {
+        let [from, to] = ["en", "de"].map(|code| Some(code.to_owned()));
+        let options = TranslateOptions { from, to, ..TranslateOptions::default() };
+        let outline = engine.outlines(&[&text], &options).unwrap().remove(0);
+        let passages: Vec<_> = outline.passages().collect();
+        let found = engine.translate_passages_while(&passages, &options, &|| false);
+        // What has nothing to translate is done without the model.
+        assert!(found.is_ok() || matches!(found, Err(polyhead_translate::Error::Unwanted)));
+    }
+    let took = start.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+}
