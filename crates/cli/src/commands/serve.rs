@@ -89,7 +89,7 @@ pub(crate) struct Serve {
     /// Translate nothing without a key; the explorer is not there then
     #[arg(long, requires = "keys", help_heading = "Access")]
     require_key: bool,
-    /// Pages of others that may ask: none, * for all, or their origins, such as https://shop.example,https://blog.example
+    /// Pages of others that may ask: none, * for all, or their origins, such as `https://shop.example`, with commas
     #[arg(long, value_name = "ORIGINS", default_value = "none", help_heading = "Access")]
     cors: Cors,
     /// A name that the server is called by. May be given several times [default: those of this machine where only it is listened to, else any]
