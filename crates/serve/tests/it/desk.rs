@@ -143,9 +143,14 @@ fn together(desk: &Desk, asks: Vec<Ask>) -> Vec<Result<Answered, Error>> {
 fn what_is_too_much_is_refused_and_what_waits_goes_on() {
     let options = DeskOptions { waiting: 8, threads: 1, cache_bytes: 0, ..options() };
     let desk = Desk::open(options).unwrap();
+    // It takes the model longer than all of them take to come in.
+    let slow = format!(
+        "{}. Nobody slept well!",
+        "The old doctor is waiting for the train near the river and ".repeat(8)
+    );
     for (clients, status) in [(20, 503), (1, 429)] {
         let named = |number: usize| Client::Key((number % clients).to_string().into());
-        let asks = (0..20).map(|number| Ask { client: named(number), ..ask(&TEXTS[1..2], Some("tur")) });
+        let asks = (0..20).map(|number| Ask { client: named(number), ..ask(&[&slow], Some("tur")) });
         let (answered, refused): (Vec<_>, Vec<_>) =
             together(&desk, asks.collect()).into_iter().partition(Result::is_ok);
         assert!(!answered.is_empty() && !refused.is_empty(), "{} answered", answered.len());
