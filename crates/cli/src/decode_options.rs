@@ -86,7 +86,8 @@ pub(crate) struct DecodeOptions {
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Speed")]
     pub(crate) threads: Option<usize>,
-    /// Most source tokens decoded together, padding included [default: 1024, on a card 16384]
+    /// Most source tokens decoded together, padding included; on the processor never more than 24 hypotheses [default: 1024, on a
+    /// card 16384]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Speed")]
     batch_tokens: Option<usize>,
 }

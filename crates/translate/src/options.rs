@@ -99,7 +99,8 @@ pub struct TranslateOptions {
     pub repetition_penalty: Option<f32>,
     /// What is computed besides the translation; nothing.
     pub evidence: Evidence,
-    /// Most source tokens decoded together, padding included; 1024, on a card 16,384.
+    /// Most source tokens decoded together, padding included; 1024, on a card 16,384. On the processor never more sentences than
+    /// have 24 hypotheses together.
     pub batch_tokens: Option<usize>,
 }
 

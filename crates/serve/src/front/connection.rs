@@ -29,7 +29,8 @@ use tokio::time::timeout;
 
 use super::listen::{ConnectionOptions, Peer};
 use super::refusal::Refusal;
-use super::timed::{Answer, Exchange, TimedBody, TimedStream};
+use super::seen::Seen;
+use super::timed::{Answered, Exchange, TimedBody, TimedStream};
 
 /// Bytes of a head that are read at most; a longer one is answered by 431.
 const MOST_HEAD: usize = 32 * 1024;
@@ -180,7 +181,7 @@ struct Handler {
 }
 
 impl Service<Request<Incoming>> for Handler {
-    type Response = Response<Answer>;
+    type Response = Response<Seen<Answered>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -199,7 +200,7 @@ impl Service<Request<Incoming>> for Handler {
             if shared.is_ending.load(Ordering::Relaxed) || exchange.has_unread() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(response.map(|body| Answer::new(body, exchange)))
+            Ok(response.map(|body| Seen::new(body, Answered(exchange))))
         })
     }
 }

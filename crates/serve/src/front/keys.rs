@@ -105,9 +105,14 @@ impl Keys {
 /// # Errors
 /// If the system has none.
 pub fn new_key() -> Result<String> {
-    let mut bytes = [0; 32];
+    Ok(format!("{PREFIX}{}", random_digits::<32>()?))
+}
+
+/// So many random bytes of the system, as hexadecimal digits, which nobody can guess.
+pub(crate) fn random_digits<const N: usize>() -> Result<String> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| Error::NoRandomness { said: error.to_string() })?;
-    Ok(format!("{PREFIX}{}", hex(&bytes)))
+    Ok(hex(&bytes))
 }
 
 /// The line of a key in a file.

@@ -4,24 +4,22 @@
 //! key; an address only at the level `debug`. Lines go to standard error, as text or as JSON.
 
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Instant;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use hyper::body::{Frame, SizeHint};
 pub use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::listen::Peer;
 use super::metrics::{About, Family, Gauge, Histogram, Metrics};
+use super::seen::{Look, Seen};
 
 /// Ends of the ranges in which requests are counted, in seconds.
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -130,13 +128,13 @@ pub async fn watch(State(metrics): State<Arc<RequestMetrics>>, request: Request,
         began: Instant::now(),
         metrics,
     };
-    let mut request = request.map(|body| Body::new(Counted { body, count: bytes_in }));
+    let mut request = request.map(|body| Body::new(Seen::new(body, Count(bytes_in))));
     request.extensions_mut().insert(line.visitors.clone());
     let response = next.run(request).await;
     line.status = Some(response.status());
     response.map(|body| {
         line.is_whole = body.is_end_stream() || line.method == Method::HEAD;
-        Body::new(Watched { body, line })
+        Body::new(Seen::new(body, line))
     })
 }
 
@@ -210,68 +208,20 @@ fn is_known(method: &Method) -> bool {
         .contains(method)
 }
 
-/// A request's body whose bytes are counted.
-struct Counted {
-    body: Body,
-    count: Arc<AtomicU64>,
-}
+/// Counts the bytes of a request.
+struct Count(Arc<AtomicU64>);
 
-impl HttpBody for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.count.fetch_add(size(&frame), Ordering::Relaxed);
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Look for Count {
+    fn passed(&mut self, bytes: u64, _is_last: bool) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// An answer's body; its end is that of the request.
-struct Watched {
-    body: Body,
-    line: Line,
-}
-
-impl HttpBody for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.line.bytes_out += size(&frame);
-        self.line.is_whole |= matches!(frame, Poll::Ready(None)) || self.body.is_end_stream();
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Bytes of a frame.
-fn size(frame: &Poll<Option<Result<Frame<Bytes>, axum::Error>>>) -> u64 {
-    match frame {
-        Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, |data| data.len() as u64),
-        _ => 0,
+/// The end of an answer is that of the request.
+impl Look for Line {
+    fn passed(&mut self, bytes: u64, is_last: bool) {
+        self.bytes_out += bytes;
+        self.is_whole |= is_last;
     }
 }
 

@@ -23,6 +23,7 @@ pub mod origin;
 pub mod process;
 pub mod rate;
 pub mod refusal;
+mod seen;
 mod timed;
 
 pub use refusal::Refusal;

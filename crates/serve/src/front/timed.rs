@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::listen::ConnectionOptions;
+use super::seen::Look;
 
 /// A request's body came too slowly.
 #[derive(Debug, thiserror::Error)]
@@ -269,41 +270,16 @@ impl Drop for TimedBody {
     }
 }
 
-/// An answer's body, whose end is that of the exchange.
+/// The end of an answer, which is that of the exchange.
 #[derive(Debug)]
-pub(super) struct Answer {
-    body: Body,
-    exchange: Arc<Exchange>,
+pub(super) struct Answered(pub(super) Arc<Exchange>);
+
+impl Look for Answered {
+    fn passed(&mut self, _bytes: u64, _is_last: bool) {}
 }
 
-impl Answer {
-    pub(super) fn new(body: Body, exchange: Arc<Exchange>) -> Self {
-        Self { body, exchange }
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Answer {
+impl Drop for Answered {
     fn drop(&mut self) {
-        self.exchange.phase.store(IDLE, Ordering::Relaxed);
+        self.0.phase.store(IDLE, Ordering::Relaxed);
     }
 }

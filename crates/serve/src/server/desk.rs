@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use polyhead_translate::{Engine, LoadOptions, Outline, Passage, TranslateOptions, Translation};
+use polyhead_translate::{LoadOptions, Outline, Passage, TranslateOptions, Translation};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
@@ -387,12 +387,5 @@ impl Pending {
 impl Drop for Desk {
     fn drop(&mut self) {
         self.workshop.queue.close();
-    }
-}
-
-/// The model alone, for those who look at it.
-impl AsRef<Engine> for Loaded {
-    fn as_ref(&self) -> &Engine {
-        &self.engine
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
+use crate::front::keys::random_digits;
 use crate::{Error, Result};
 
 /// How files are kept.
@@ -56,7 +57,7 @@ impl Files {
             let limit = format!("{} bytes", self.options.bytes);
             return Err(Error::TooLarge { found: format!("a translation of {size} bytes"), limit });
         }
-        let id = random_id()?;
+        let id = random_digits::<16>()?;
         let mut kept = self.lock();
         let mut bytes = size + kept.iter().map(|(_, _, own)| own.bytes.len()).sum::<usize>();
         while bytes > self.options.bytes {
@@ -85,13 +86,6 @@ impl Files {
         }
         kept
     }
-}
-
-/// 128 random bits as 32 digits.
-fn random_id() -> Result<String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Server(std::io::Error::other(error)))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The name of a translated file: `letter.txt` into Turkish is `letter_tr.txt`.
