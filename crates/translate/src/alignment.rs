@@ -1,5 +1,5 @@
-//! Which source word a target word comes from: the cross-attention of the last decoder layer but one, averaged over its
-//! heads, which agrees best with human alignments (Garg et al. 2019).
+//! Which source word a target word comes from: the cross-attention of one decoder layer, averaged over its heads (Garg et al.
+//! 2019; which layer, `TransformerConfig::alignment_layer` says).
 //!
 //! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
 //! space), and every target word goes to its strongest source word. This is evidence of the model, not of the language:
@@ -145,7 +145,7 @@ impl Pair<'_> {
         target_ids.extend(target.ids.iter().take(target.ids.len().saturating_sub(1)));
         // Cut anew, a translation can have more pieces than it was written with.
         target_ids.truncate(config.max_len);
-        let layer = config.decoder.n_layers.saturating_sub(2);
+        let layer = config.alignment_layer();
         let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() };
         let captured = self.engine.in_turn(|| {
             let (tape, capture) = (Tape::inference(), Capture::on(filter));

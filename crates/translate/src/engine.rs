@@ -1,8 +1,10 @@
 //! A model folder, loaded: model, tokenisers, settings and languages.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
+use polyhead_models::decode::spelling::Spellings;
 use polyhead_models::transformer::{Shortlist, Translator};
 use polyhead_tensor::{Device, Parameters, Precision};
 
@@ -34,6 +36,8 @@ pub struct Engine {
     generation: Generation,
     languages: Languages,
     pub(crate) alphabet: Alphabet,
+    /// Made when several translations are first asked for.
+    spellings: OnceLock<Arc<Spellings>>,
 }
 
 impl Engine {
@@ -71,7 +75,9 @@ impl Engine {
             parameters = moved.map_err(polyhead_models::Error::from)?;
         }
         let shortlist = None;
-        let mut engine = Self { model, parameters, tokenizers, shortlist, generation, languages, alphabet };
+        let spellings = OnceLock::new();
+        let mut engine =
+            Self { model, parameters, tokenizers, shortlist, generation, languages, alphabet, spellings };
         if !options.shortlist.is_empty() {
             engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
         }
@@ -85,6 +91,13 @@ impl Engine {
             ids.extend(self.tokenizers.encode_target(text)?.ids);
         }
         Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
+    }
+
+    /// What each token of the target language writes.
+    pub(crate) fn spellings(&self) -> Arc<Spellings> {
+        let piece = |id| self.tokenizers.target().piece(id).unwrap_or_default();
+        let ids = 0..self.model.config().target_vocab_size as u32;
+        Arc::clone(self.spellings.get_or_init(|| Arc::new(Spellings::new(ids.map(piece)))))
     }
 
     /// Where the model computes.

@@ -29,6 +29,7 @@ mod batch;
 mod capitals;
 mod codes;
 mod cut;
+mod distinct;
 mod document;
 mod emoji;
 mod engine;

@@ -276,32 +276,22 @@ impl<'a> Request<'a> {
         let n_kept = |part: &Part<'_>| part.form.as_ref().map_or(0, Form::n_kept);
         let is_chosen = self.has_distinct_texts() || parts.iter().any(|part| n_kept(part) > 0);
         let search = if is_chosen { &search.all_beams() } else { search };
-        let found = batch::decode(self.engine, search, &jobs, self.options.batch_tokens, self.go_on)?;
+        let found = self.hypotheses(&jobs, search)?;
         for (part, found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
             part.found = if is_chosen { self.chosen(part.form.as_ref(), found)? } else { found };
+        }
+        if self.has_distinct_texts() {
+            self.find_others(parts, search)?;
+        }
+        for part in parts {
             part.found.truncate(self.options.n_best);
         }
         Ok(())
     }
 
-    /// Whether of hypotheses with one text, in other pieces, only the best counts. Samples are as they were drawn.
-    fn has_distinct_texts(&self) -> bool {
-        self.options.n_best > 1 && self.options.mode == Mode::Guarded && self.options.sampling.is_none()
-    }
-
-    /// The hypotheses that have all kept things, and where they are to be distinct the first of each text.
-    fn chosen(&self, form: Option<&Form>, found: Vec<Hypothesis>) -> Result<Vec<Hypothesis>> {
-        let form = form.filter(|form| form.n_kept() > 0);
-        let (mut chosen, mut texts) = (Vec::new(), Vec::new());
-        for hypothesis in found {
-            let text = self.engine.decode(&hypothesis.ids)?;
-            let is_carried = form.is_none_or(|form| form.is_carried_by(&text));
-            if is_carried && !(self.has_distinct_texts() && texts.contains(&text)) {
-                texts.push(text);
-                chosen.push(hypothesis);
-            }
-        }
-        Ok(chosen)
+    /// The hypotheses of some jobs, best first.
+    pub(crate) fn hypotheses(&self, jobs: &[Job], search: &Search) -> Result<Vec<Vec<Hypothesis>>> {
+        batch::decode(self.engine, search, jobs, self.options.batch_tokens, self.go_on)
     }
 
     /// Decodes what loops a second time; the less bad result stays.

@@ -1,10 +1,13 @@
 //! One way of decoding, made of a folder's settings and of what is asked for.
 
+use std::sync::Arc;
+
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
+use polyhead_models::decode::spelling::Spellings;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 
 use crate::generation::Generation;
@@ -114,6 +117,13 @@ impl Search {
         if search.sampling.is_none() {
             search.beam.top_beams = search.beam.beam_size;
         }
+        search
+    }
+
+    /// The same for texts that differ in more than their pieces.
+    pub(crate) fn past_doubles(&self, spellings: Arc<Spellings>) -> Self {
+        let mut search = self.clone();
+        search.beam.spellings = Some(spellings);
         search
     }
 

@@ -30,7 +30,7 @@ Examples:
 
 The sentence goes to the model whole and as it is, with the tag of the language to write, and one pass over it and its translation is looked at: the
 weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
---heads say otherwise, the cross-attention that alignments are read from (last layer but one, mean of its heads), the
+--heads say otherwise, the cross-attention that alignments are read from (last layer but one, or the last of two; mean of its heads), the
 probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
 
 Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no

@@ -15,6 +15,7 @@ use crate::report::{Failure, bytes, print_text};
 
 const EXAMPLES: &str = "Examples:
   polyhead quantize models/en-de models/en-de-int8 --sample valid.en
+  polyhead quantize runs/default/student/model models/default --sample valid.en --to tr
   polyhead parity --model models/en-de-int8 --reference reference.safetensors --absolute 1
 
 Every matrix becomes bytes with a scale for each output; vectors (biases, norms) stay as they are. Inputs are quantised row
@@ -33,6 +34,9 @@ pub(crate) struct Quantize {
     /// Source text to translate with both models: how many outputs differ, and how far scores drift
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
+    /// Language to translate the sample into, for a model that knows several
+    #[arg(long, value_name = "LANGUAGE", requires = "sample")]
+    to: Option<String>,
 }
 
 impl Quantize {
@@ -80,7 +84,12 @@ impl Quantize {
     fn compare(&self, lines: &[String]) -> Result<String> {
         let lines: Vec<&str> =
             lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty()).collect();
-        let options = TranslateOptions { mode: Mode::Raw, beam_size: Some(1), ..TranslateOptions::default() };
+        let options = TranslateOptions {
+            mode: Mode::Raw,
+            to: self.to.clone(),
+            beam_size: Some(1),
+            ..TranslateOptions::default()
+        };
         let [exact, bytes] = [&self.folders.from, &self.folders.to].map(|folder| {
             Ok::<_, anyhow::Error>(
                 Engine::load(folder, &LoadOptions::default())?.translate(&lines, &options)?,

@@ -12,16 +12,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether there is a model to test; says so where there is none.
-fn has_model() -> bool {
-    let is_there =
-        root().join("models/default/config.json").exists() || std::env::var_os("POLYHEAD_MODEL").is_some();
-    if !is_there {
-        println!("skipped: models/default is not there");
-    }
-    is_there
-}
-
 fn run(arguments: &[&str], input: &str) -> Run {
     polyhead(&root(), &[&["translate"], arguments].concat(), input)
 }
@@ -75,288 +65,243 @@ fn loops(text: &str) -> bool {
 
 #[test]
 fn a_newcomers_first_command_translates() {
-    if has_model() {
-        let (out, err) = translate(&["--to", "tr"], "The cat ate the mouse.");
-        assert_eq!(out, "Kedi fareyi yedi.");
-        assert_eq!(err, "from English (guessed), into Turkish\n");
-    }
+    let (out, err) = translate(&["--to", "tr"], "The cat ate the mouse.");
+    assert_eq!(out, "Kedi fareyi yedi.");
+    assert_eq!(err, "from English (guessed), into Turkish\n");
 }
 
 #[test]
 fn without_a_language_texts_become_english_and_english_becomes_turkish() {
-    if has_model() {
-        for (text, expected) in [
-            ("The cat ate the mouse.", "from English (guessed), into Turkish\n"),
-            ("Kedi fareyi yedi.", "from Turkish (guessed), into English\n"),
-            ("Die Katze hat die Maus gefressen.", "from German (guessed), into English\n"),
-            ("Le chat a mangé la souris.", "from French (guessed), into English\n"),
-        ] {
-            let (out, err) = translate(&[], text);
-            assert_eq!(err, expected);
-            assert!(!out.is_empty() && out != text, "{out}");
-        }
-        let (_, err) = translate(&["--from", "de"], "Katze");
-        assert_eq!(err, "from German, into English\n");
+    for (text, expected) in [
+        ("The cat ate the mouse.", "from English (guessed), into Turkish\n"),
+        ("Kedi fareyi yedi.", "from Turkish (guessed), into English\n"),
+        ("Die Katze hat die Maus gefressen.", "from German (guessed), into English\n"),
+        ("Le chat a mangé la souris.", "from French (guessed), into English\n"),
+    ] {
+        let (out, err) = translate(&[], text);
+        assert_eq!(err, expected);
+        assert!(!out.is_empty() && out != text, "{out}");
     }
+    let (_, err) = translate(&["--from", "de"], "Katze");
+    assert_eq!(err, "from German, into English\n");
 }
 
 #[test]
 fn what_was_not_trained_goes_through_english() {
-    if has_model() {
-        let text = "Die Katze trinkt Milch.";
-        let (out, err) = translate(&["--from", "de", "--to", "fr"], text);
-        assert_eq!(err, "from German, into French, through English\n");
-        assert_eq!(out, quiet("en", "fr", &quiet("de", "en", text)));
-        let json = run(
-            &["--from", "de", "--to", "fr", "--format", "jsonl", "--alignment", "--n-best", "2", text],
-            "",
-        )
-        .ok();
-        let json: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(
-            (&json["from"], &json["to"], &json["through"], &json["guessed"]),
-            (&"de".into(), &"fr".into(), &"en".into(), &false.into())
-        );
-        assert_eq!(json["notes"][0]["message"], "through English");
-        assert_eq!(json["n_best"].as_array().map(Vec::len), Some(2));
-        assert!(json["alignment"].as_array().is_some_and(|pairs| pairs.len() >= 3), "{json}");
-    }
+    let text = "Die Katze trinkt Milch.";
+    let (out, err) = translate(&["--from", "de", "--to", "fr"], text);
+    assert_eq!(err, "from German, into French, through English\n");
+    assert_eq!(out, quiet("en", "fr", &quiet("de", "en", text)));
+    let json =
+        run(&["--from", "de", "--to", "fr", "--format", "jsonl", "--alignment", "--n-best", "2", text], "")
+            .ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["from"], &json["to"], &json["through"], &json["guessed"]),
+        (&"de".into(), &"fr".into(), &"en".into(), &false.into())
+    );
+    assert_eq!(json["notes"][0]["message"], "through English");
+    assert_eq!(json["n_best"].as_array().map(Vec::len), Some(2));
+    assert!(json["alignment"].as_array().is_some_and(|pairs| pairs.len() >= 3), "{json}");
 }
 
 #[test]
 fn the_same_language_comes_back_unchanged() {
-    if has_model() {
-        let (out, err) = translate(&["--to", "en"], "The cat  ate the mouse.");
-        assert_eq!(out, "The cat  ate the mouse.");
-        assert!(err.contains("the text is English already: left as it is"), "{err}");
-    }
+    let (out, err) = translate(&["--to", "en"], "The cat  ate the mouse.");
+    assert_eq!(out, "The cat  ate the mouse.");
+    assert!(err.contains("the text is English already: left as it is"), "{err}");
 }
 
 #[test]
 fn a_language_that_is_not_known_is_refused_with_those_that_are() {
-    if has_model() {
-        for arguments in [["--to", "es", "hi"], ["--from", "Spanish", "hi"]] {
-            let err = run(&arguments, "").failed(2);
-            let known = "the model knows English (en), German (de), French (fr), Turkish (tr)";
-            assert!(err.contains(known) && err.contains("hint: "), "{err}");
-        }
+    for arguments in [["--to", "es", "hi"], ["--from", "Spanish", "hi"]] {
+        let err = run(&arguments, "").failed(2);
+        let known = "the model knows English (en), German (de), French (fr), Turkish (tr)";
+        assert!(err.contains(known) && err.contains("hint: "), "{err}");
     }
 }
 
 #[test]
 fn a_tag_in_the_text_chooses_the_language() {
-    if has_model() {
-        let (out, err) = translate(&[], ">>deu<< The cat drinks milk.");
-        assert_eq!(err, "from English (guessed), into German\n");
-        assert_eq!(out, quiet("en", "de", "The cat drinks milk."));
-    }
+    let (out, err) = translate(&[], ">>deu<< The cat drinks milk.");
+    assert_eq!(err, "from English (guessed), into German\n");
+    assert_eq!(out, quiet("en", "de", "The cat drinks milk."));
 }
 
 #[test]
 fn short_lines_of_a_file_have_the_language_of_those_before_them() {
-    if has_model() {
-        let input = "Es war einmal ein König, der hatte drei Töchter.\nHotel\nTaxi\nJa\n";
-        let run = run(&["--to", "en"], input);
-        assert_eq!(run.err, "from German (guessed), into English\n");
-        assert_eq!(run.ok().lines().count(), 4);
-    }
+    let input = "Es war einmal ein König, der hatte drei Töchter.\nHotel\nTaxi\nJa\n";
+    let run = run(&["--to", "en"], input);
+    assert_eq!(run.err, "from German (guessed), into English\n");
+    assert_eq!(run.ok().lines().count(), 4);
 }
 
 #[test]
 fn the_wrong_source_language_is_noticed() {
-    if has_model() {
-        let text = "Die Katze schläft den ganzen Tag auf dem Sofa.";
-        let (out, err) = translate(&["--from", "en", "--to", "tr"], text);
-        assert!(err.contains("the text looks like German"), "{err}");
-        assert_eq!(out, translate(&["--from", "de", "--to", "tr"], text).0);
-    }
+    let text = "Die Katze schläft den ganzen Tag auf dem Sofa.";
+    let (out, err) = translate(&["--from", "en", "--to", "tr"], text);
+    assert!(err.contains("the text looks like German"), "{err}");
+    assert_eq!(out, translate(&["--from", "de", "--to", "tr"], text).0);
 }
 
 #[test]
 fn a_single_word_gives_a_word_or_few() {
-    if has_model() {
-        for (from, to, text, expected) in [
-            ("en", "tr", "cat", "kedi"),
-            ("en", "tr", "yes", "evet"),
-            ("en", "de", "water", "wasser"),
-            ("en", "fr", "hello", "bonjour"),
-            ("de", "en", "Hund", "dog"),
-            ("fr", "en", "merci", "thank"),
-            ("tr", "en", "su", "water"),
-        ] {
-            let out = quiet(from, to, text);
-            assert!(
-                out.to_lowercase().contains(expected) && out.split_whitespace().count() <= 3,
-                "{text}: {out}"
-            );
-        }
+    for (from, to, text, expected) in [
+        ("en", "tr", "cat", "kedi"),
+        ("en", "tr", "yes", "evet"),
+        ("en", "de", "water", "wasser"),
+        ("en", "fr", "hello", "salut|bonjour"),
+        ("de", "en", "Hund", "dog"),
+        ("fr", "en", "merci", "thank"),
+        ("tr", "en", "su", "water"),
+    ] {
+        let out = quiet(from, to, text);
+        let is_right = expected.split('|').any(|word| out.to_lowercase().contains(word));
+        assert!(is_right && out.split_whitespace().count() <= 3, "{text}: {out}");
     }
 }
 
 #[test]
 fn one_letter_gives_something_short() {
-    if has_model() {
-        for (from, to) in DIRECTIONS {
-            for out in translate_all(from, to, &["a", "I", "Ö", "x", "É", "ş"].map(str::to_owned)).0 {
-                let words = out.split_whitespace().count();
-                assert!((1..=4).contains(&words) && !loops(&out), "{from} {to}: {out}");
-            }
+    for (from, to) in DIRECTIONS {
+        for out in translate_all(from, to, &["a", "I", "Ö", "x", "É", "ş"].map(str::to_owned)).0 {
+            let words = out.split_whitespace().count();
+            assert!((1..=4).contains(&words) && !loops(&out), "{from} {to}: {out}");
         }
     }
 }
 
 #[test]
 fn an_empty_text_stays_empty() {
-    if has_model() {
-        for text in ["", " ", "   \t ", "\n\n"] {
-            assert_eq!(translate(&[], text).0, text);
-        }
-        assert_eq!(run(&["--to", "tr"], "\n  \n").ok(), "\n  \n");
-        assert_eq!(run(&["--to", "tr"], "").ok(), "");
+    for text in ["", " ", "   \t ", "\n\n"] {
+        assert_eq!(translate(&[], text).0, text);
     }
+    assert_eq!(run(&["--to", "tr"], "\n  \n").ok(), "\n  \n");
+    assert_eq!(run(&["--to", "tr"], "").ok(), "");
 }
 
 #[test]
 fn upper_case_stays_upper_case_by_the_rules_of_each_language() {
-    if has_model() {
-        assert_eq!(quiet("en", "tr", "THE CAT ATE THE MOUSE."), "KEDİ FAREYİ YEDİ.");
-        let cased = |from, to, text: &str, small: &str| {
-            let (large, small) = (quiet(from, to, text), quiet(from, to, small));
-            assert_eq!(large, small.to_uppercase(), "{text}");
-        };
-        cased("tr", "en", "KEDİ SÜT İÇİYOR.", "Kedi süt içiyor.");
-        cased("en", "de", "THE CAT DRINKS MILK.", "The cat drinks milk.");
-        cased("en", "fr", "THE CAT DRINKS MILK", "The cat drinks milk");
-    }
+    assert_eq!(quiet("en", "tr", "THE CAT ATE THE MOUSE."), "KEDİ FAREYİ YEDİ.");
+    let cased = |from, to, text: &str, small: &str| {
+        let (large, small) = (quiet(from, to, text), quiet(from, to, small));
+        assert_eq!(large, small.to_uppercase(), "{text}");
+    };
+    cased("tr", "en", "KEDİ SÜT İÇİYOR.", "Kedi süt içiyor.");
+    cased("en", "de", "THE CAT DRINKS MILK.", "The cat drinks milk.");
+    cased("en", "fr", "THE CAT DRINKS MILK", "The cat drinks milk");
 }
 
 #[test]
 fn abbreviations_are_no_sentences_in_capitals() {
-    if has_model() {
-        for text in ["NATO", "USA"] {
-            let out = quiet("en", "de", text);
-            assert!(!out.contains(char::is_lowercase) && out.chars().count() <= 5, "{text}: {out}");
-        }
+    for text in ["NATO", "USA"] {
+        let out = quiet("en", "de", text);
+        assert!(!out.contains(char::is_lowercase) && out.chars().count() <= 5, "{text}: {out}");
     }
 }
 
 #[test]
 fn a_small_first_letter_and_a_missing_full_stop_do_no_harm() {
-    if has_model() {
-        let words = |text: &str| text.to_lowercase().trim_end_matches('.').to_owned();
-        let whole = words(&quiet("en", "tr", "The cat ate the mouse."));
-        for text in ["the cat ate the mouse", "The cat ate the mouse", "the cat ate the mouse."] {
-            assert_eq!(words(&quiet("en", "tr", text)), whole, "{text}");
-        }
+    let words = |text: &str| text.to_lowercase().trim_end_matches('.').to_owned();
+    let whole = words(&quiet("en", "tr", "The cat ate the mouse."));
+    for text in ["the cat ate the mouse", "The cat ate the mouse", "the cat ate the mouse."] {
+        assert_eq!(words(&quiet("en", "tr", text)), whole, "{text}");
     }
 }
 
 #[test]
 fn numbers_alone_are_unchanged() {
-    if has_model() {
-        for text in
-            ["7", "12345", "3.14", "1,234.50", "2026-11-15 14:30", "+90 (212) 345 67 89", "50 %", "1/2 + 1/4"]
-        {
-            assert_eq!(quiet("en", "tr", text), text);
-            assert_eq!(translate(&["--to", "tr"], text), (text.to_owned(), String::new()));
-        }
+    for text in
+        ["7", "12345", "3.14", "1,234.50", "2026-11-15 14:30", "+90 (212) 345 67 89", "50 %", "1/2 + 1/4"]
+    {
+        assert_eq!(quiet("en", "tr", text), text);
+        assert_eq!(translate(&["--to", "tr"], text), (text.to_owned(), String::new()));
     }
 }
 
 #[test]
 fn numbers_in_a_text_are_not_lost() {
-    if has_model() {
-        for (from, to) in DIRECTIONS {
-            let numbers = ["1987", "3.14", "1,234.50", "2026-11-15", "14:30", "555-1234"];
-            let found = translate_all(from, to, &numbers.map(|number| sentence(from, number))).0;
-            for (number, out) in numbers.iter().zip(found) {
-                let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-                assert!(digits(&out).contains(&digits(number)), "{from} {to} {number}: {out}");
-            }
+    for (from, to) in DIRECTIONS {
+        let numbers = ["1987", "3.14", "1,234.50", "2026-11-15", "14:30", "555-1234"];
+        let found = translate_all(from, to, &numbers.map(|number| sentence(from, number))).0;
+        for (number, out) in numbers.iter().zip(found) {
+            let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+            assert!(digits(&out).contains(&digits(number)), "{from} {to} {number}: {out}");
         }
     }
 }
 
 #[test]
 fn web_and_mail_addresses_are_kept() {
-    if has_model() {
-        for (from, to) in DIRECTIONS.into_iter().chain([("de", "tr"), ("tr", "fr")]) {
-            let things = [
-                "https://example.org/a_b?x=1&y=Ä#z",
-                "www.example.com/path",
-                "jane.doe+x@mail.example.com",
-                "@anna_k",
-                "#MeToo",
-            ];
-            let found = translate_all(from, to, &things.map(|thing| sentence(from, thing))).0;
-            for (thing, out) in things.iter().zip(found) {
-                assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
-                assert!(out.split_whitespace().count() >= 4, "{from} {to}: {out}");
-            }
+    for (from, to) in DIRECTIONS.into_iter().chain([("de", "tr"), ("tr", "fr")]) {
+        let things = [
+            "https://example.org/a_b?x=1&y=Ä#z",
+            "www.example.com/path",
+            "jane.doe+x@mail.example.com",
+            "@anna_k",
+            "#MeToo",
+        ];
+        let found = translate_all(from, to, &things.map(|thing| sentence(from, thing))).0;
+        for (thing, out) in things.iter().zip(found) {
+            assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
+            assert!(out.split_whitespace().count() >= 4, "{from} {to}: {out}");
         }
-        let alone = "https://example.org jane@example.org";
-        assert_eq!(quiet("en", "tr", alone), alone);
-        let many = "See a.com, b.com, c.com, d.com, e.com and f.com today.";
-        let out = quiet("en", "de", many);
-        for name in ["a.com", "b.com", "c.com", "d.com", "e.com", "f.com"] {
-            assert_eq!(out.matches(name).count(), 1, "{out}");
-        }
+    }
+    let alone = "https://example.org jane@example.org";
+    assert_eq!(quiet("en", "tr", alone), alone);
+    let many = "See a.com, b.com, c.com, d.com, e.com and f.com today.";
+    let out = quiet("en", "de", many);
+    for name in ["a.com", "b.com", "c.com", "d.com", "e.com", "f.com"] {
+        assert_eq!(out.matches(name).count(), 1, "{out}");
     }
 }
 
 #[test]
 fn emoji_are_kept_where_they_were() {
-    if has_model() {
-        for (from, to) in DIRECTIONS {
-            let all = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🇹🇷", "❤️", "1️⃣"];
-            let texts = all.map(|emoji| sentence(from, emoji));
-            let found = translate_all(from, to, &texts).0;
-            for (emoji, out) in all.iter().zip(found) {
-                assert_eq!(out.matches(emoji).count(), 1, "{from} {to}: {out}");
-            }
-            let around = all.map(|emoji| format!("{emoji} {} {emoji}{emoji}", sentence(from, "Tom")));
-            let found = translate_all(from, to, &around).0;
-            for (emoji, out) in all.iter().zip(found) {
-                let [first, last] = [format!("{emoji} "), format!(" {emoji}{emoji}")];
-                assert!(out.starts_with(&first) && out.ends_with(&last), "{from} {to}: {out}");
-            }
+    for (from, to) in DIRECTIONS {
+        let all = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🇹🇷", "❤️", "1️⃣"];
+        let texts = all.map(|emoji| sentence(from, emoji));
+        let found = translate_all(from, to, &texts).0;
+        for (emoji, out) in all.iter().zip(found) {
+            assert_eq!(out.matches(emoji).count(), 1, "{from} {to}: {out}");
         }
-        assert_eq!(quiet("en", "tr", "😀🎉 👍🏽"), "😀🎉 👍🏽");
+        let around = all.map(|emoji| format!("{emoji} {} {emoji}{emoji}", sentence(from, "Tom")));
+        let found = translate_all(from, to, &around).0;
+        for (emoji, out) in all.iter().zip(found) {
+            let [first, last] = [format!("{emoji} "), format!(" {emoji}{emoji}")];
+            assert!(out.starts_with(&first) && out.ends_with(&last), "{from} {to}: {out}");
+        }
     }
+    assert_eq!(quiet("en", "tr", "😀🎉 👍🏽"), "😀🎉 👍🏽");
 }
 
 #[test]
 fn letters_that_the_model_cannot_spell_are_kept() {
-    if has_model() {
-        for (from, to) in DIRECTIONS {
-            let things = ["漢字", "Привет, мир", "שלום"];
-            let (found, err) = translate_all(from, to, &things.map(|thing| sentence(from, thing)));
-            assert!(!err.contains("unknown to the model"), "{err}");
-            for (thing, out) in things.iter().zip(found) {
-                assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
-            }
+    for (from, to) in DIRECTIONS {
+        let things = ["漢字", "Привет, мир", "שלום"];
+        let (found, err) = translate_all(from, to, &things.map(|thing| sentence(from, thing)));
+        assert!(!err.contains("unknown to the model"), "{err}");
+        for (thing, out) in things.iter().zip(found) {
+            assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
         }
-        assert_eq!(quiet("en", "tr", "Привет! 漢字。"), "Привет! 漢字。");
     }
+    assert_eq!(quiet("en", "tr", "Привет! 漢字。"), "Привет! 漢字。");
 }
 
 #[test]
 fn what_is_kept_stands_in_every_candidate_and_alignment() {
-    if has_model() {
-        let text = "Please write to jane@example.org 😀 tomorrow.";
-        let arguments =
-            ["--from", "en", "--to", "de", "--n-best", "4", "--alignment", "--format", "jsonl", text];
-        let json: Value = serde_json::from_str(&run(&arguments, "").ok()).unwrap();
-        let candidates = json["n_best"].as_array().unwrap();
-        for candidate in candidates {
-            let out = candidate["text"].as_str().unwrap();
-            assert!(out.contains("jane@example.org") && out.contains('😀'), "{out}");
-        }
-        let words: Vec<&str> = json["text"].as_str().unwrap().split_whitespace().collect();
-        let address = words.iter().position(|word| word.contains('@')).unwrap();
-        let pairs = json["alignment"].as_array().unwrap();
-        assert!(pairs.contains(&serde_json::json!([3, address])), "{json}");
+    let text = "Please write to jane@example.org 😀 tomorrow.";
+    let arguments = ["--from", "en", "--to", "de", "--n-best", "4", "--alignment", "--format", "jsonl", text];
+    let json: Value = serde_json::from_str(&run(&arguments, "").ok()).unwrap();
+    let candidates = json["n_best"].as_array().unwrap();
+    for candidate in candidates {
+        let out = candidate["text"].as_str().unwrap();
+        assert!(out.contains("jane@example.org") && out.contains('😀'), "{out}");
     }
+    let words: Vec<&str> = json["text"].as_str().unwrap().split_whitespace().collect();
+    let address = words.iter().position(|word| word.contains('@')).unwrap();
+    let pairs = json["alignment"].as_array().unwrap();
+    assert!(pairs.contains(&serde_json::json!([3, address])), "{json}");
 }
 
 const PARAGRAPH: &str = "My grandmother lived in a small house near the sea. Every morning she opened the window and \
@@ -377,28 +322,24 @@ const PARAGRAPH: &str = "My grandmother lived in a small house near the sea. Eve
 
 #[test]
 fn a_paragraph_of_300_words_is_whole() {
-    if has_model() {
-        assert!((300..360).contains(&PARAGRAPH.split_whitespace().count()));
-        let sentences = |text: &str| text.matches(['.', '!', '?']).count();
-        for to in ["de", "fr", "tr"] {
-            let out = quiet("en", to, PARAGRAPH);
-            assert!(!loops(&out), "{out}");
-            let share = sentences(&out) as f64 / sentences(PARAGRAPH) as f64;
-            assert!((0.8..1.25).contains(&share), "{share}: {out}");
-            let share = out.chars().count() as f64 / PARAGRAPH.chars().count() as f64;
-            assert!((0.7..1.6).contains(&share), "{share}: {out}");
-        }
+    assert!((300..360).contains(&PARAGRAPH.split_whitespace().count()));
+    let sentences = |text: &str| text.matches(['.', '!', '?']).count();
+    for to in ["de", "fr", "tr"] {
+        let out = quiet("en", to, PARAGRAPH);
+        assert!(!loops(&out), "{out}");
+        let share = sentences(&out) as f64 / sentences(PARAGRAPH) as f64;
+        assert!((0.8..1.25).contains(&share), "{share}: {out}");
+        let share = out.chars().count() as f64 / PARAGRAPH.chars().count() as f64;
+        assert!((0.7..1.6).contains(&share), "{share}: {out}");
     }
 }
 
 #[test]
 fn one_sentence_without_an_end_is_whole_too() {
-    if has_model() {
-        let text = PARAGRAPH.replace(['.', ','], "").to_lowercase();
-        let (out, _) = translate(&["--from", "en", "--to", "de"], &text);
-        assert!(!loops(&out), "{out}");
-        assert!(out.chars().count() * 2 > text.chars().count(), "{out}");
-    }
+    let text = PARAGRAPH.replace(['.', ','], "").to_lowercase();
+    let (out, _) = translate(&["--from", "en", "--to", "de"], &text);
+    assert!(!loops(&out), "{out}");
+    assert!(out.chars().count() * 2 > text.chars().count(), "{out}");
 }
 
 #[test]
@@ -440,9 +381,6 @@ fn a_model_next_to_the_program_is_found() {
 
 #[test]
 fn alternatives_differ() {
-    if !has_model() {
-        return;
-    }
     // Learned from words in other cuts, it can write one text in several ways; people want other texts.
     for (from, to) in DIRECTIONS {
         let (out, _) = translate(&["--from", from, "--to", to, "--n-best", "4"], &sentence(from, "Ada"));

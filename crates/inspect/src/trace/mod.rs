@@ -206,9 +206,9 @@ impl Trace {
         all.filter(|found| !found.heads.is_empty()).collect()
     }
 
-    /// The cross-attention that alignments are read from: of the last decoder layer but one.
+    /// The cross-attention that alignments are read from: see [`TransformerConfig::alignment_layer`].
     pub fn alignment_site(&self) -> Site {
-        Site { kind: Kind::Cross, layer: self.config.decoder.n_layers.saturating_sub(2) }
+        Site { kind: Kind::Cross, layer: self.config.alignment_layer() }
     }
 
     /// Weights between words: of target words to source words, or within a side.

@@ -57,6 +57,8 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::coverage::{coverage_penalty, look};
 use super::finished::Finished;
@@ -64,6 +66,7 @@ use super::length_penalty::LengthPenalty;
 use super::path::Path;
 use super::rows::{Need, Next, Scores, Search, run};
 use super::rules::Guide;
+use super::spelling::Spellings;
 use super::stopping::{EarlyStopping, Standing};
 use super::trace::{BeamTrace, Fate, TracedCandidate};
 use super::{DecodeOptions, Hypothesis, NextToken};
@@ -84,6 +87,8 @@ pub struct BeamOptions {
     pub coverage_penalty: f64,
     /// When to stop; by the heuristic.
     pub early_stopping: EarlyStopping,
+    /// What tokens write: of hypotheses with one text only the first goes on (see [`super::spelling`]); none, by ids alone.
+    pub spellings: Option<Arc<Spellings>>,
 }
 
 impl Default for BeamOptions {
@@ -95,6 +100,7 @@ impl Default for BeamOptions {
             length_penalty: LengthPenalty::default(),
             coverage_penalty: 0.0,
             early_stopping: EarlyStopping::default(),
+            spellings: None,
         }
     }
 }
@@ -167,6 +173,7 @@ fn search<M: NextToken>(
             options,
             live: vec![Path::new(start_id)],
             finished: Finished::new(options.beam_size),
+            written: HashSet::new(),
             trace: trace(),
         })
         .collect();
@@ -183,8 +190,13 @@ struct BeamSearch<'a> {
     /// Best first.
     live: Vec<Path>,
     finished: Finished,
+    /// The texts of all hypotheses that went on or ended, where doubles are left out.
+    written: HashSet<Written>,
     trace: Option<BeamTrace>,
 }
+
+/// The hash of a text, and whether it has ended.
+type Written = (u64, bool);
 
 /// A token that continues a live hypothesis.
 #[derive(Debug, Clone, Copy)]
@@ -250,10 +262,14 @@ impl Search for BeamSearch<'_> {
             let &Continuation { parent, id, score, sum, .. } = continuation;
             let ends = self.guide.ends(id, length);
             let fate = if ends && rank < self.options.beam_size {
-                self.finish(&continuation.of(&self.live[parent]));
+                let path = continuation.of(&self.live[parent]);
+                self.written.extend(self.written(&path));
+                self.finish(&path);
                 Fate::Finished
             } else if !ends && live.len() < self.options.beam_size {
-                live.push(continuation.of(&self.live[parent]));
+                let path = continuation.of(&self.live[parent]);
+                self.written.extend(self.written(&path));
+                live.push(path);
                 next.push(Next { parent, token: id });
                 Fate::Kept(live.len() - 1)
             } else {
@@ -290,8 +306,28 @@ impl BeamSearch<'_> {
             }));
         }
         all.sort_by(order);
+        self.drop_doubles(&mut all);
         all.truncate(wanted);
         Ok(all)
+    }
+
+    /// Leaves out what spells a text that has been written before, or that an earlier one here spells.
+    fn drop_doubles(&self, continuations: &mut Vec<Continuation>) {
+        if self.options.spellings.is_none() {
+            return;
+        }
+        let mut now = HashSet::new();
+        continuations.retain(|continuation| {
+            let written = self.written(&continuation.of(&self.live[continuation.parent]));
+            written.is_none_or(|written| !self.written.contains(&written) && now.insert(written))
+        });
+    }
+
+    /// What a hypothesis has written, where that counts.
+    fn written(&self, path: &Path) -> Option<Written> {
+        let (ids, spellings) = (path.ids(), self.options.spellings.as_deref()?);
+        let ends = ids.last().is_some_and(|&id| self.guide.ends(id, ids.len()));
+        Some((spellings.text(ids), ends))
     }
 
     fn finish(&mut self, path: &Path) {

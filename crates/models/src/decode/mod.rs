@@ -22,6 +22,7 @@ mod rows;
 pub mod rules;
 pub mod sample;
 pub mod score;
+pub mod spelling;
 pub mod stopping;
 pub mod trace;
 

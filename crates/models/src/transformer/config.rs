@@ -288,6 +288,14 @@ impl TransformerConfig {
         Self::preset(vocab_size, 1024, StackConfig::new(6, 16, 4096))
     }
 
+    /// The decoder layer whose cross-attention, averaged over its heads, agrees best with human word alignments: the last
+    /// but one (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of two, where
+    /// the first has seen too little of the sentence.
+    pub fn alignment_layer(&self) -> usize {
+        let n_layers = self.decoder.n_layers;
+        n_layers.saturating_sub(if n_layers > 2 { 2 } else { 1 })
+    }
+
     /// The preset called `name`.
     pub fn named(name: &str, vocab_size: usize) -> Option<Self> {
         match name {

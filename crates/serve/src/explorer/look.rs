@@ -83,7 +83,7 @@ impl Explorer {
         } else if length <= self.limits.whole {
             Filter::default()
         } else {
-            let layer = config.decoder.n_layers.saturating_sub(2);
+            let layer = config.alignment_layer();
             Filter {
                 kind: Some(polyhead_attention::Kind::Cross),
                 layers: Some(vec![layer]),

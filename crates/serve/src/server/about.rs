@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
@@ -37,8 +38,8 @@ pub(super) async fn docs() -> Result<Response, Refusal> {
 }
 
 /// Files have their own paths below `/docs`, so that the page needs no explorer beside it.
-pub(super) async fn docs_file(Path(path): Path<String>) -> Result<Response, Refusal> {
-    file(&path)
+pub(super) async fn docs_file(path: Result<Path<String>, PathRejection>) -> Result<Response, Refusal> {
+    file(path.as_deref().map_or("", String::as_str))
 }
 
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -111,9 +112,11 @@ pub(super) async fn translate_file(
 
 pub(super) async fn download_file(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refusal> {
-    let Some(KeptFile { name, bytes }) = shared.files.find(&id) else {
+    // What is no text names no file.
+    let found = id.ok().and_then(|Path(id)| shared.files.find(&id));
+    let Some(KeptFile { name, bytes }) = found else {
         let error = "no such file, expected one that was translated a short while ago";
         return Err(Refusal::new(StatusCode::NOT_FOUND, error, "translate it again"));
     };

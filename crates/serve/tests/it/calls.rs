@@ -251,6 +251,8 @@ fn files_are_translated_and_fetched() {
     refused(&send_file(few, "a.txt", TEXT), 413, "31 characters, expected at most 10");
     refused(&send_file(port, "a.docx", "a"), 400, "expected one of .txt, .html, .srt, .po");
     refused(&get(port, "/download_file/00000000000000000000000000000000"), 404, "no such file");
+    refused(&get(port, "/download_file/%FF"), 404, "no such file");
+    refused(&get(port, "/docs/%FF"), 404, "no such file");
     refused(&get(port, "/download_file/..%2f..%2fetc%2fpasswd"), 404, "no such file");
     refused(&post(port, "/translate_file", &json!({ "source": "en", "target": "tr" })), 400, "file: nothing");
 }
