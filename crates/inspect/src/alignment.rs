@@ -1,7 +1,8 @@
 //! Word alignment from attention: every target word goes to the source word that it looks at most.
 //!
 //! a(j) = argmax_i w_ji over word weights w, which come best from the cross-attention of one late layer, averaged over its heads
-//! (Garg et al. 2019). Written in Pharaoh form: `0-0 1-2`, source word first, both from 0.
+//! (Garg et al. 2019), each piece of a target word counted by its length. Written in Pharaoh form: `0-0 1-2`, source word first,
+//! both from 0.
 
 use crate::matrix::Matrix;
 

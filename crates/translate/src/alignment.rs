@@ -2,7 +2,8 @@
 //! 2019; which layer, `TransformerConfig::alignment_layer` says).
 //!
 //! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
-//! space), and every target word goes to its strongest source word. This is evidence of the model, not of the language:
+//! space), those of a target word in proportion to the length of its pieces, so that *Boston'da* goes with *Boston* and not with
+//! *in*; and every target word goes to its strongest source word. Names and numbers that stand once in both texts go together. This is evidence of the model, not of the language:
 //! attention may look elsewhere than at the word it translates.
 
 use std::collections::BTreeMap;
@@ -70,6 +71,9 @@ pub(crate) fn of_texts(
             }
         }
     }
+    for (source, target) in texts.same_names(source, target) {
+        strengths[target].insert(source, f64::INFINITY);
+    }
     let strongest = |(target, strengths): (usize, &BTreeMap<usize, f64>)| {
         let (source, weight) = strengths.iter().rev().max_by(|a, b| f64::total_cmp(a.1, b.1))?;
         (*weight > 0.0).then_some((*source, target))
@@ -92,18 +96,45 @@ impl Texts {
         });
         let source_words: Vec<Option<usize>> = source_words.collect();
         for (piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1))) {
-            let form = place.form.as_ref();
+            let (form, length) = (place.form.as_ref(), piece.len() as f64);
             let piece = form.map_or(piece.clone(), |(_, restored)| restored.place.map(piece));
             let Some(target_word) = word_at(&self.target_words, &moved(&piece, place.target)) else {
                 continue;
             };
             for (source_word, weight) in source_words.iter().zip(row) {
                 if let Some(source_word) = source_word {
-                    *strengths[target_word].entry(*source_word).or_insert(0.0) += weight;
+                    *strengths[target_word].entry(*source_word).or_insert(0.0) += weight * length;
                 }
             }
         }
     }
+}
+
+impl Texts {
+    /// Names and numbers that stand once in each text, an ending after an apostrophe aside (*Boston'da*).
+    fn same_names(&self, source: &str, target: &str) -> Vec<(usize, usize)> {
+        let sources = once(self.source_words.iter().map(|word| name(&source[word.clone()])));
+        let targets = once(self.target_words.iter().map(|word| name(&target[word.clone()])));
+        let both = sources.iter().filter_map(|(name, source)| Some(((*source)?, (*targets.get(name)?)?)));
+        both.collect()
+    }
+}
+
+/// Where each name stands; none where it stands more than once.
+fn once<'a>(names: impl Iterator<Item = Option<&'a str>>) -> BTreeMap<&'a str, Option<usize>> {
+    let mut places = BTreeMap::new();
+    for (place, name) in names.enumerate().filter_map(|(place, name)| Some((place, name?))) {
+        places.entry(name).and_modify(|place| *place = None).or_insert(Some(place));
+    }
+    places
+}
+
+/// A word without marks and ending, if it is a number or begins with a capital and is no short one, as *In* is.
+fn name(word: &str) -> Option<&str> {
+    let word = word.trim_matches(|character: char| !character.is_alphanumeric());
+    let name = word.split(['\'', '’']).next()?;
+    let is_capitalised = name.starts_with(char::is_uppercase) && name.chars().count() >= 3;
+    (is_capitalised || name.starts_with(|first: char| first.is_ascii_digit())).then_some(name)
 }
 
 /// The words that a range has a part of.

@@ -5,7 +5,6 @@ use polyhead_models::decode::Hypothesis;
 
 use crate::Result;
 use crate::document::Part;
-use crate::form::Form;
 use crate::options::Mode;
 use crate::request::Request;
 use crate::search::{Job, Search};
@@ -16,13 +15,16 @@ impl Request<'_> {
         self.options.n_best > 1 && self.options.mode == Mode::Guarded && self.options.sampling.is_none()
     }
 
-    /// The hypotheses that have all kept things, and where they are to be distinct the first of each text.
-    pub(crate) fn chosen(&self, form: Option<&Form>, found: Vec<Hypothesis>) -> Result<Vec<Hypothesis>> {
-        let form = form.filter(|form| form.n_kept() > 0);
+    /// The hypotheses of a part that have all kept things, and where they are to be distinct the first of each text.
+    pub(crate) fn chosen(&self, part: &Part<'_>, found: Vec<Hypothesis>) -> Result<Vec<Hypothesis>> {
+        let form = part.form.as_ref();
         let (mut chosen, mut texts) = (Vec::new(), Vec::new());
         for hypothesis in found {
-            let text = self.engine.decode(&hypothesis.ids)?;
-            let is_carried = form.is_none_or(|form| form.is_carried_by(&text));
+            let written = self.engine.decode(&hypothesis.ids)?;
+            let is_carried = form.is_none_or(|form| form.n_kept() == 0 || form.is_carried_by(&written));
+            // As people will read it: a sentence in capitals has one text in either case.
+            let text =
+                form.map_or_else(|| written.clone(), |form| form.restore(part.sentence.text, &written).text);
             if is_carried && !(self.has_distinct_texts() && texts.contains(&text)) {
                 texts.push(text);
                 chosen.push(hypothesis);
@@ -31,22 +33,25 @@ impl Request<'_> {
         Ok(chosen)
     }
 
-    /// Looks for other texts where there are fewer than asked for. The best stays the best, so that more than one
-    /// translation never changes the first.
+    /// Looks for other texts where there are fewer than asked for. More than one translation never changes the first: what
+    /// only this search finds comes after it, and what would come before it is left out.
     pub(crate) fn find_others(&self, parts: &mut [&mut Part<'_>], search: &Search) -> Result<()> {
-        let is_short = |part: &&mut &mut Part<'_>| {
-            (1..self.options.n_best).contains(&part.found.len()) && part.job.is_some()
-        };
-        let mut short: Vec<&mut &mut Part<'_>> = parts.iter_mut().filter(is_short).collect();
+        let Some(spellings) = self.engine.spellings() else { return Ok(()) };
+        let is_short =
+            |part: &&mut Part<'_>| (1..self.options.n_best).contains(&part.found.len()) && part.job.is_some();
+        let mut short: Vec<&mut Part<'_>> =
+            parts.iter_mut().map(|part| &mut **part).filter(is_short).collect();
         if short.is_empty() {
             return Ok(());
         }
         let jobs: Vec<Job> = short.iter().filter_map(|part| part.job.clone()).collect();
-        let others = self.hypotheses(&jobs, &search.past_doubles(self.engine.spellings()))?;
+        let others = self.hypotheses(&jobs, &search.past_doubles(spellings))?;
         for (part, others) in short.iter_mut().zip(others) {
-            let all = std::mem::take(&mut part.found).into_iter().chain(others).collect();
-            let mut chosen = self.chosen(part.form.as_ref(), all)?;
-            chosen[1..].sort_by(|a, b| b.score.total_cmp(&a.score));
+            let mut all = std::mem::take(&mut part.found);
+            let best = all[0].score;
+            all.extend(others.into_iter().filter(|other| other.score <= best));
+            let mut chosen = self.chosen(part, all)?;
+            chosen.sort_by(|a, b| b.score.total_cmp(&a.score));
             part.found = chosen;
         }
         Ok(())

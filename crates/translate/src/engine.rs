@@ -37,7 +37,7 @@ pub struct Engine {
     languages: Languages,
     pub(crate) alphabet: Alphabet,
     /// Made when several translations are first asked for.
-    spellings: OnceLock<Arc<Spellings>>,
+    spellings: OnceLock<Option<Arc<Spellings>>>,
 }
 
 impl Engine {
@@ -93,11 +93,17 @@ impl Engine {
         Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
     }
 
-    /// What each token of the target language writes.
-    pub(crate) fn spellings(&self) -> Arc<Spellings> {
-        let piece = |id| self.tokenizers.target().piece(id).unwrap_or_default();
-        let ids = 0..self.model.config().target_vocab_size as u32;
-        Arc::clone(self.spellings.get_or_init(|| Arc::new(Spellings::new(ids.map(piece)))))
+    /// What each token of the target language writes; none where pieces do not say where words begin.
+    pub(crate) fn spellings(&self) -> Option<Arc<Spellings>> {
+        let made = self.spellings.get_or_init(|| {
+            let Generation { start_id, end_id, pad_id, .. } = self.generation;
+            let is_written = |id| ![start_id, end_id, pad_id].contains(&id);
+            let piece = |id| if is_written(id) { self.target_piece(id) } else { String::new() };
+            let pieces: Vec<String> = (0..self.model.config().target_vocab_size as u32).map(piece).collect();
+            let begin_words = pieces.iter().any(|piece| piece.starts_with(['▁', 'Ġ']));
+            begin_words.then(|| Arc::new(Spellings::new(&pieces)))
+        });
+        made.clone()
     }
 
     /// Where the model computes.

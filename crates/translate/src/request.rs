@@ -275,10 +275,13 @@ impl<'a> Request<'a> {
         let jobs: Vec<Job> = parts.iter().filter_map(|part| part.job.clone()).collect();
         let n_kept = |part: &Part<'_>| part.form.as_ref().map_or(0, Form::n_kept);
         let is_chosen = self.has_distinct_texts() || parts.iter().any(|part| n_kept(part) > 0);
-        let search = if is_chosen { &search.all_beams() } else { search };
-        let found = self.hypotheses(&jobs, search)?;
+        let found = match (self.has_distinct_texts(), is_chosen) {
+            (true, _) => self.hypotheses(&jobs, &search.as_for_one())?,
+            (false, true) => self.hypotheses(&jobs, &search.all_beams())?,
+            (false, false) => self.hypotheses(&jobs, search)?,
+        };
         for (part, found) in parts.iter_mut().filter(|part| part.job.is_some()).zip(found) {
-            part.found = if is_chosen { self.chosen(part.form.as_ref(), found)? } else { found };
+            part.found = if is_chosen { self.chosen(part, found)? } else { found };
         }
         if self.has_distinct_texts() {
             self.find_others(parts, search)?;

@@ -21,6 +21,8 @@ const MAX_BEAMS: usize = 1000;
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
     beam: BeamOptions,
+    /// How many hypotheses would be followed if one translation was asked for.
+    width_for_one: usize,
     sampling: Option<Sampling>,
 }
 
@@ -91,7 +93,8 @@ impl Search {
             early_stopping,
             ..BeamOptions::default()
         };
-        Ok(Self { beam, sampling: options.sampling })
+        let width_for_one = options.beam_size.unwrap_or(generation.beam_size);
+        Ok(Self { beam, width_for_one, sampling: options.sampling })
     }
 
     /// The same with rules against repetition.
@@ -120,11 +123,18 @@ impl Search {
         search
     }
 
+    /// The same as wide as it would be for one translation.
+    pub(crate) fn as_for_one(&self) -> Self {
+        let mut search = self.clone();
+        search.beam.beam_size = self.width_for_one;
+        search.all_beams()
+    }
+
     /// The same for texts that differ in more than their pieces.
     pub(crate) fn past_doubles(&self, spellings: Arc<Spellings>) -> Self {
         let mut search = self.clone();
         search.beam.spellings = Some(spellings);
-        search
+        search.all_beams()
     }
 
     /// Hypotheses followed for each sentence.

@@ -7,6 +7,7 @@ use clap::Args;
 use polyhead_models::checkpoint::{Layout, SaveOptions};
 use polyhead_tensor::{ParameterId, Parameters, Precision};
 use polyhead_text::lines::Lines;
+use polyhead_translate::languages::Languages;
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::conversion::Folders;
@@ -15,7 +16,7 @@ use crate::report::{Failure, bytes, print_text};
 
 const EXAMPLES: &str = "Examples:
   polyhead quantize models/en-de models/en-de-int8 --sample valid.en
-  polyhead quantize runs/default/student/model models/default --sample valid.en --to tr
+  polyhead quantize runs/four-languages/model four-int8 --sample valid.en --to tr
   polyhead parity --model models/en-de-int8 --reference reference.safetensors --absolute 1
 
 Every matrix becomes bytes with a scale for each output; vectors (biases, norms) stay as they are. Inputs are quantised row
@@ -35,13 +36,17 @@ pub(crate) struct Quantize {
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
     /// Language to translate the sample into, for a model that knows several
-    #[arg(long, value_name = "LANGUAGE", requires = "sample")]
-    to: Option<String>,
+    #[arg(long = "to", value_name = "LANGUAGE", requires = "sample")]
+    language: Option<String>,
 }
 
 impl Quantize {
     pub(crate) fn run(self) -> Result<()> {
         self.folders.check()?;
+        if let Some(language) = &self.language {
+            Languages::of(&self.folders.from)?.target(language)?;
+        }
+        let sample = self.sample.as_ref().map(Lines::read_all).transpose()?;
         let mut model = Model::load(&self.folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {
@@ -74,8 +79,8 @@ impl Quantize {
             text += &format!("  {name:<60} {:>6.2} %\n", 100.0 * error);
         }
         drop((model, exact));
-        if let Some(sample) = &self.sample {
-            text += &self.compare(&Lines::read_all(sample)?)?;
+        if let Some(sample) = &sample {
+            text += &self.compare(sample)?;
         }
         print_text(&text)
     }
@@ -86,7 +91,7 @@ impl Quantize {
             lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty()).collect();
         let options = TranslateOptions {
             mode: Mode::Raw,
-            to: self.to.clone(),
+            to: self.language.clone(),
             beam_size: Some(1),
             ..TranslateOptions::default()
         };

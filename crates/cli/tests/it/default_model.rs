@@ -304,6 +304,38 @@ fn what_is_kept_stands_in_every_candidate_and_alignment() {
     assert!(pairs.contains(&serde_json::json!([3, address])), "{json}");
 }
 
+#[test]
+fn words_are_aligned_with_their_translations() {
+    for (to, text, expected) in [
+        ("de", "Tom gave Mary the old map of Boston.", &[(0, "Tom"), (7, "Boston.")][..]),
+        ("fr", "Yesterday Anna met Peter in London.", &[(1, "Anna"), (3, "Peter"), (5, "Londres.")]),
+        (
+            "tr",
+            "The cat ate the mouse in Boston.",
+            &[(1, "Kedi"), (4, "fareyi"), (6, "Boston'da"), (2, "yedi.")],
+        ),
+    ] {
+        let json = run(&["--from", "en", "--to", to, "--alignment", "--format", "jsonl", text], "").ok();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let words: Vec<&str> = json["text"].as_str().unwrap().split_whitespace().collect();
+        for (source, word) in expected {
+            let target = words.iter().position(|other| other.trim_end_matches(',') == *word);
+            let pair = serde_json::json!([source, target]);
+            assert!(json["alignment"].as_array().unwrap().contains(&pair), "{word}: {json}");
+        }
+    }
+}
+
+#[test]
+fn tags_stand_around_the_words_that_theirs_became() {
+    let page = r#"<p>The <b>cat</b> ate the <i>mouse</i> in <a href="x">Boston</a>.</p>"#;
+    let translated = |to| run(&["--from", "en", "--to", to, "--format", "html"], page).ok();
+    let tagged = ["<b>Kedi</b>", "<i>fareyi</i>", r#"<a href="x">Boston'da</a>"#];
+    let turkish = translated("tr");
+    assert!(tagged.iter().all(|tagged| turkish.contains(tagged)), "{turkish}");
+    assert_eq!(translated("de"), r#"<p>Die <b>Katze</b> aß die <i>Maus</i> in <a href="x">Boston</a>.</p>"#);
+}
+
 const PARAGRAPH: &str = "My grandmother lived in a small house near the sea. Every morning she opened the window and \
     listened to the waves. She said that the sea told her what the day would bring. When I was a child, I spent every \
     summer with her. We got up early and walked to the market. The fishermen knew her well and always gave her the best \
@@ -380,12 +412,18 @@ fn a_model_next_to_the_program_is_found() {
 }
 
 #[test]
-fn alternatives_differ() {
+fn alternatives_differ_and_the_first_is_what_one_would_be() {
     // Learned from words in other cuts, it can write one text in several ways; people want other texts.
     for (from, to) in DIRECTIONS {
-        let (out, _) = translate(&["--from", from, "--to", to, "--n-best", "4"], &sentence(from, "Ada"));
-        let texts: Vec<&str> = out.lines().filter_map(|line| line.split(" ||| ").nth(1)).collect();
-        let distinct: std::collections::BTreeSet<&str> = texts.iter().copied().collect();
-        assert!(texts.len() > 1 && distinct.len() == texts.len(), "{out}");
+        for (text, wanted) in [(sentence(from, "Ada"), 4), (sentence(from, "Ada").to_uppercase(), 7)] {
+            let count = wanted.to_string();
+            let (out, _) = translate(&["--from", from, "--to", to, "--n-best", &count], &text);
+            let texts: Vec<&str> = out.lines().filter_map(|line| line.split(" ||| ").nth(1)).collect();
+            let distinct: std::collections::BTreeSet<&str> = texts.iter().copied().collect();
+            assert!(texts.len() == wanted && distinct.len() == wanted, "{out}");
+            assert_eq!(texts[0], translate(&["--from", from, "--to", to], &text).0);
+            let scores = out.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+            assert!(scores.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b), "{out}");
+        }
     }
 }

@@ -448,7 +448,12 @@ fn a_quantised_model_is_smaller_near_the_other_and_quantised_once() {
     let to = out.path().join("int8");
     let sample = out.path().join("sample.txt");
     fs::write(&sample, "My brother slept well.\n\nOur neighbour\n").unwrap();
-    let done = run(&["quantize", "opus", text(&to), "--sample", text(&sample)]).ok();
+    let command = ["quantize", "opus", text(&to), "--sample", text(&sample)];
+    let refused = run(&[&command[..], &["--to", "Klingon"]].concat()).failed(2);
+    assert!(refused.contains("Klingon") && !to.exists(), "{refused}");
+    let refused = run(&["quantize", "opus", text(&to), "--sample", "nowhere"]).failed(1);
+    assert!(refused.contains("nowhere") && !to.exists(), "{refused}");
+    let done = run(&command).ok();
     assert!(
         done.contains(" matrices became bytes: ") && done.contains(" of 2 sample outputs differ; "),
         "{done}"

@@ -226,9 +226,12 @@ impl Trace {
         }
     }
 
-    /// Pairs of source and target words; none if their attention was not kept.
+    /// Pairs of source and target words; none if their attention was not kept. Long pieces of a target word count for more.
     pub fn alignment(&self) -> Option<Vec<(usize, usize)>> {
-        let pieces = self.attention(self.alignment_site())?.mean()?;
+        let mut pieces = self.attention(self.alignment_site())?.mean()?;
+        for (row, token) in self.target.tokens.iter().enumerate() {
+            pieces.row_mut(row).iter_mut().for_each(|weight| *weight *= token.span.len() as f32);
+        }
         Some(self.word_weights(Kind::Cross, &pieces).map_or_else(Vec::new, |weights| alignment(&weights)))
     }
 

@@ -88,6 +88,7 @@ pub struct BeamOptions {
     /// When to stop; by the heuristic.
     pub early_stopping: EarlyStopping,
     /// What tokens write: of hypotheses with one text only the first goes on (see [`super::spelling`]); none, by ids alone.
+    /// Constrained search goes by ids alone.
     pub spellings: Option<Arc<Spellings>>,
 }
 
@@ -130,7 +131,7 @@ impl BeamOptions {
 
 /// The best hypotheses of each source, best first.
 ///
-/// There are fewer than `top_beams` only where the model or the rules leave no others.
+/// There are fewer than `top_beams` only where the model, the rules or [`BeamOptions::spellings`] leave no others.
 ///
 /// # Errors
 /// If a source cannot be read, or the options make no sense.
@@ -263,12 +264,12 @@ impl Search for BeamSearch<'_> {
             let ends = self.guide.ends(id, length);
             let fate = if ends && rank < self.options.beam_size {
                 let path = continuation.of(&self.live[parent]);
-                self.written.extend(self.written(&path));
+                self.written.extend(self.written(&path, true));
                 self.finish(&path);
                 Fate::Finished
             } else if !ends && live.len() < self.options.beam_size {
                 let path = continuation.of(&self.live[parent]);
-                self.written.extend(self.written(&path));
+                self.written.extend(self.written(&path, false));
                 live.push(path);
                 next.push(Next { parent, token: id });
                 Fate::Kept(live.len() - 1)
@@ -313,21 +314,19 @@ impl BeamSearch<'_> {
 
     /// Leaves out what spells a text that has been written before, or that an earlier one here spells.
     fn drop_doubles(&self, continuations: &mut Vec<Continuation>) {
-        if self.options.spellings.is_none() {
-            return;
-        }
+        let Some(spellings) = &self.options.spellings else { return };
+        let texts: Vec<u64> = self.live.iter().map(|path| spellings.text(path.ids())).collect();
+        let length = self.live[0].ids().len() + 1;
         let mut now = HashSet::new();
-        continuations.retain(|continuation| {
-            let written = self.written(&continuation.of(&self.live[continuation.parent]));
-            written.is_none_or(|written| !self.written.contains(&written) && now.insert(written))
+        continuations.retain(|&Continuation { parent, id, .. }| {
+            let written = (spellings.then(texts[parent], id), self.guide.ends(id, length));
+            !self.written.contains(&written) && now.insert(written)
         });
     }
 
     /// What a hypothesis has written, where that counts.
-    fn written(&self, path: &Path) -> Option<Written> {
-        let (ids, spellings) = (path.ids(), self.options.spellings.as_deref()?);
-        let ends = ids.last().is_some_and(|&id| self.guide.ends(id, ids.len()));
-        Some((spellings.text(ids), ends))
+    fn written(&self, path: &Path, ends: bool) -> Option<Written> {
+        Some((self.options.spellings.as_ref()?.text(path.ids()), ends))
     }
 
     fn finish(&mut self, path: &Path) {

@@ -23,8 +23,9 @@ pub struct Spellings {
 }
 
 impl Spellings {
-    /// Of the pieces of a vocabulary, in the order of their ids. Pieces whose texts are not simply joined (those with marks
-    /// where words go on) never spell the same: nothing is lost, and nothing won.
+    /// Of the pieces of a vocabulary, in the order of their ids: what each adds to the text, an empty one for what ends it.
+    /// Where words begin must be a part of the pieces (`▁` or `Ġ`); where it is the joints that are marked (`@@`, `##`), *in to*
+    /// and *into* would be one text.
     pub fn new(pieces: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let token = |piece: &str| {
             let byte =
@@ -36,8 +37,12 @@ impl Spellings {
 
     /// The hash of the text that tokens write; ids beyond the vocabulary write nothing.
     pub fn text(&self, ids: &[u32]) -> u64 {
-        let tokens = ids.iter().filter_map(|&id| self.tokens.get(id as usize));
-        tokens.fold(0, |text, &(hash, power)| plus(times(text, power), hash))
+        ids.iter().fold(0, |text, &id| self.then(text, id))
+    }
+
+    /// The hash of a text with one token more.
+    pub(super) fn then(&self, text: u64, id: u32) -> u64 {
+        self.tokens.get(id as usize).map_or(text, |&(hash, power)| plus(times(text, power), hash))
     }
 }
 

@@ -291,6 +291,15 @@ impl TransformerConfig {
     /// The decoder layer whose cross-attention, averaged over its heads, agrees best with human word alignments: the last
     /// but one (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of two, where
     /// the first has seen too little of the sentence.
+    ///
+    /// ```
+    /// # use polyhead_models::transformer::{TransformerConfig, config::StackConfig};
+    /// let layer = |n_layers| {
+    ///     let decoder = StackConfig::new(n_layers, 4, 512);
+    ///     TransformerConfig { decoder, ..TransformerConfig::tiny(100) }.alignment_layer()
+    /// };
+    /// assert_eq!([1, 2, 3, 6].map(layer), [0, 1, 1, 4]);
+    /// ```
     pub fn alignment_layer(&self) -> usize {
         let n_layers = self.decoder.n_layers;
         n_layers.saturating_sub(if n_layers > 2 { 2 } else { 1 })

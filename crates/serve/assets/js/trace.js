@@ -114,9 +114,10 @@ export class Trace {
     return found;
   }
 
-  /** The layer whose cross-attention alignments are read from. */
+  /** The layer whose cross-attention alignments are read from: the last but one, or the last of two. */
   get alignmentLayer() {
-    return Math.max(this.json.model.decoder.n_layers - 2, 0);
+    const { n_layers } = this.json.model.decoder;
+    return Math.max(n_layers - (n_layers > 2 ? 2 : 1), 0);
   }
 
   /** A rollout as a matrix, if it was computed. */

@@ -125,7 +125,7 @@ fn limits_hold() {
     // A longer text comes with one attention; the others are there on demand.
     let answer = post(port, "/api/trace", &json!({ "text": "The teacher reads a book." })).json();
     let kept = answer["attention"].as_array().unwrap();
-    assert_eq!((kept.len(), &kept[0]["kind"], &kept[0]["layer"]), (1, &json!("cross"), &json!(0)));
+    assert_eq!((kept.len(), &kept[0]["kind"], &kept[0]["layer"]), (1, &json!("cross"), &json!(1)));
     assert_eq!(post(port, "/api/attention", &five).status, 200);
 }
 

@@ -133,6 +133,15 @@ fn n_best_are_ranked_and_distinct() {
     let found = engine.translate(&["Nobody slept well!"], &options).unwrap().remove(0).n_best;
     assert_eq!(found.len(), 4);
     assert!(found.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    let texts: std::collections::BTreeSet<&str> =
+        found.iter().map(|candidate| candidate.text.as_str()).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    for n_best in [2, 4, 12] {
+        let options = TranslateOptions { n_best, ..TranslateOptions::default() };
+        let one = engine.translate(&["Nobody slept well!"], &TranslateOptions::default()).unwrap();
+        let many = engine.translate(&["Nobody slept well!"], &options).unwrap();
+        assert_eq!(many[0].best(), one[0].best(), "more than one never change the first");
+    }
     let too_many = TranslateOptions { n_best: 3, beam_size: Some(2), ..TranslateOptions::default() };
     assert!(engine.translate(&["a"], &too_many).unwrap_err().to_string().contains("3 best of 2 beams"));
 }

@@ -73,6 +73,7 @@ fn options(length_penalty: LengthPenalty) -> BeamOptions {
         top_beams: 10,
         length_penalty,
         early_stopping,
+        spellings: None,
         ..BeamOptions::default()
     }
 }

@@ -122,6 +122,7 @@ fn the_best_are_sorted_and_distinct_and_their_scores_are_their_sums() {
                 top_beams: 5,
                 length_penalty,
                 early_stopping,
+                spellings: None,
                 coverage_penalty: 0.0,
             };
             let found = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();

@@ -1,5 +1,7 @@
 //! Constraints, samples, alternatives, ensembles and rules, each by what it promises.
 
+use std::sync::Arc;
+
 use polyhead_attention::{Capture, Filter, Kind, Pass};
 use polyhead_models::Ids;
 use polyhead_models::decode::alternatives::{AlternativesOptions, alternatives};
@@ -11,6 +13,7 @@ use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::score::score;
+use polyhead_models::decode::spelling::Spellings;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
 use polyhead_tensor::Tape;
 
@@ -181,6 +184,30 @@ fn an_ensemble_averages() {
     assert!((probability(Average::Probabilities) - 0.6).abs() < 1e-6);
     let [a, b] = [(0.9_f64 * 0.3).sqrt(), (0.1_f64 * 0.7).sqrt()];
     assert!((probability(Average::LogProbabilities) - a / (a + b)).abs() < 1e-6);
+}
+
+#[test]
+fn where_texts_count_a_beam_holds_each_once() {
+    // "ab" is one piece or two; "c" is something else. By their pieces the two best are one text.
+    let pieces = ["ab", "a", "b", "c", ""];
+    let model = Table([
+        // ab   a    b    c   end
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+        [0.0, 0.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+        [0.5, 0.3, 0.0, 0.2, 0.0],
+    ]);
+    let decode = DecodeOptions { start_id: 4, end_id: 4, ..DecodeOptions::default() };
+    let length_penalty = LengthPenalty::Power(0.0);
+    let by_pieces =
+        BeamOptions { decode, beam_size: 2, top_beams: 2, length_penalty, ..BeamOptions::default() };
+    let ids = |options: &BeamOptions| -> Vec<Vec<u32>> {
+        beam(&model, &[&[1]], options).unwrap()[0].iter().map(|found| found.ids.clone()).collect()
+    };
+    assert_eq!(ids(&by_pieces), [vec![0, 4], vec![1, 2, 4]]);
+    let spellings = Some(Arc::new(Spellings::new(pieces)));
+    assert_eq!(ids(&BeamOptions { spellings, beam_size: 3, ..by_pieces }), [vec![0, 4], vec![3, 4]]);
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn beam_options(decode: &DecodeOptions, case: &Value) -> BeamOptions {
         top_beams: number("num_return_sequences"),
         length_penalty: LengthPenalty::Power(case["length_penalty"].as_f64().unwrap()),
         coverage_penalty: 0.0,
+        spellings: None,
         early_stopping: match &case["early_stopping"] {
             Value::Bool(true) => EarlyStopping::First,
             Value::Bool(false) => EarlyStopping::Heuristic,
