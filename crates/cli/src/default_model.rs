@@ -38,8 +38,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
             looked.concat()
         ),
         hint: format!(
-            "name a folder with --model or in {VARIABLE}, or put a model there: recipes/default of the source tree tells how \
-             the default one is made"
+            "copy models/default of the source tree to one of them, or name a folder with --model or in {VARIABLE}"
         ),
     }
     .into())

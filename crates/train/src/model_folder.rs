@@ -51,7 +51,7 @@ impl ModelFolder<'_> {
     fn generation(&self) -> Value {
         let TransformerConfig { pad_id, end_id, start_id, max_len, .. } = *self.config;
         json!({
-            "bad_words_ids": [[pad_id]],
+            "bad_words_ids": self.never_written(pad_id),
             "decoder_start_token_id": start_id,
             "eos_token_id": end_id,
             "length_penalty": self.run.checkpoint.length_penalty,
@@ -59,6 +59,17 @@ impl ModelFolder<'_> {
             "num_beams": self.run.checkpoint.beam_size,
             "pad_token_id": pad_id,
         })
+    }
+
+    /// The padding, and tags of languages where they are pieces of the target too.
+    fn never_written(&self, pad_id: u32) -> Vec<[u32; 1]> {
+        let mut ids = vec![[pad_id]];
+        for [_, to] in self.run.data.train.iter().filter_map(|corpus| corpus.languages.as_ref()) {
+            let id = self.vocabulary.target().id(&format!(">>{to}<<"));
+            ids.extend(id.map(|id| [id]).filter(|id| !ids.contains(id)));
+        }
+        ids.sort_unstable();
+        ids
     }
 
     /// What a model of several languages has learned, as in `eng-tur`, in the order of its corpora.

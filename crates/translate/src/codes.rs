@@ -1,5 +1,18 @@
 //! Codes and names of languages (ISO 639).
 
+/// What speakers of some languages call theirs.
+const OWN_NAMES: &[(&str, &str)] = &[
+    ("deutsch", "de"),
+    ("español", "es"),
+    ("français", "fr"),
+    ("francais", "fr"),
+    ("italiano", "it"),
+    ("português", "pt"),
+    ("türkçe", "tr"),
+    ("turkce", "tr"),
+    ("русский", "ru"),
+];
+
 /// Two-letter code, three-letter code and name; where a language has several of the longer, the usual one first.
 const CODES: &[(&str, &str, &str)] = &[
     ("af", "afr", "Afrikaans"),
@@ -105,6 +118,7 @@ const CODES: &[(&str, &str, &str)] = &[
 /// not known stays as it is, in lower case.
 pub fn short(language: &str) -> String {
     let base = language.split(['_', '-']).next().unwrap_or(language).to_lowercase();
+    let base = OWN_NAMES.iter().find(|(own, _)| *own == base).map_or(base, |(_, code)| (*code).to_owned());
     let row = CODES.iter().find(|(_, long, name)| *long == base || name.to_lowercase() == base);
     row.map_or(base, |(short, ..)| (*short).to_owned())
 }

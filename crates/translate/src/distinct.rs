@@ -25,6 +25,7 @@ impl Request<'_> {
             // As people will read it: a sentence in capitals has one text in either case.
             let text =
                 form.map_or_else(|| written.clone(), |form| form.restore(part.sentence.text, &written).text);
+            let text = text.trim().to_owned();
             if is_carried && !(self.has_distinct_texts() && texts.contains(&text)) {
                 texts.push(text);
                 chosen.push(hypothesis);

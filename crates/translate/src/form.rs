@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use crate::capitals::{capitalised, is_in_capitals, upper, usual};
+use crate::contractions::contraction;
 use crate::kept::{Kept, Kind};
 
 /// Placeholders of the first, second, … kept thing of a sentence, as models are trained with them.
@@ -89,6 +90,7 @@ impl Form {
         let inside = |kept: &&Kept| kept.range.start >= middle.start && kept.range.end <= middle.end;
         let kept: Vec<Range<usize>> = kept.iter().filter(inside).map(|kept| kept.range.clone()).collect();
         let plain: String = gaps(&middle, &kept).map(|gap| format!("{} ", &sentence[gap])).collect();
+        let is_english = casing.is_some_and(|languages| languages.from == "en");
         let casing = casing.filter(|_| case.is_capitals(&plain));
         let mut form = Self {
             text: String::new(),
@@ -99,6 +101,7 @@ impl Form {
         };
         for (index, gap) in gaps(&middle, &kept).enumerate() {
             match casing {
+                None if is_english => form.push_english(sentence, gap),
                 None => form.push(&sentence[gap.clone()], gap),
                 Some(languages) => form.push_in_sentence_case(sentence, gap, languages.from, n_pieces),
             }
@@ -126,6 +129,25 @@ impl Form {
             self.push(letter.encode_utf8(&mut [0; 4]), start + from..start + end);
             from = end;
         }
+    }
+
+    /// English with the apostrophes that people leave out.
+    fn push_english(&mut self, sentence: &str, gap: Range<usize>) {
+        let (mut plain, mut at) = (gap.start, gap.start);
+        while at < gap.end {
+            let rest = &sentence[at..gap.end];
+            let is_word = rest.starts_with(char::is_alphanumeric);
+            let length = rest.find(|letter: char| letter.is_alphanumeric() != is_word).unwrap_or(rest.len());
+            let stands_alone = !sentence[..at].ends_with(['\'', '’', '-', '.']);
+            let next = rest[length..].chars().next();
+            if let Some(spelled) = contraction(&rest[..length], next).filter(|_| is_word && stands_alone) {
+                self.push(&sentence[plain..at], plain..at);
+                self.push_spelled(&spelled, &rest[..length], at);
+                plain = at + length;
+            }
+            at += length;
+        }
+        self.push(&sentence[plain..gap.end], plain..gap.end);
     }
 
     fn push_in_sentence_case(
@@ -193,17 +215,27 @@ impl Form {
         PLACEHOLDERS.iter().enumerate().all(|(index, mark)| written.matches(*mark).count() == expected(index))
     }
 
-    /// What the model wrote, with everything put back; a placeholder that stands for nothing vanishes.
+    /// What the model wrote, with everything put back; a placeholder that stands for nothing vanishes. White space that
+    /// stood beside a kept thing does so again where a letter or a digit would touch it.
     pub(crate) fn restore(&self, sentence: &str, written: &str) -> Restored {
         let mut restored = Restored::default();
         restored.copy(sentence, 0..self.middle.start);
+        let mut had_space = false;
         for (at, character) in written.char_indices() {
             let span = at..at + character.len_utf8();
             if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
                 let Some(kept) = self.kept.get(index) else { continue };
+                let is_touched = restored.text.ends_with(char::is_alphanumeric);
+                if is_touched && sentence[..kept.start].ends_with(char::is_whitespace) {
+                    restored.text.push(' ');
+                }
+                had_space = sentence[kept.end..].starts_with(char::is_whitespace);
                 restored.place.push(span, restored.text.len()..restored.text.len() + kept.len());
                 restored.copy(sentence, kept.clone());
                 continue;
+            }
+            if std::mem::take(&mut had_space) && character.is_alphanumeric() {
+                restored.text.push(' ');
             }
             let start = restored.text.len();
             match &self.capitals {

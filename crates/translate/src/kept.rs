@@ -1,10 +1,11 @@
-//! What a translation keeps as it is: addresses, names with `@`, tags with `#`, emoji, and what the model cannot spell.
+//! What a translation keeps as it is: addresses, names with `@`, tags with `#`, emoji, code, and what the model cannot spell.
 //!
 //! Found by hand-written rules, in one pass. A word with one letter that the model has no piece for is kept whole, and
 //! such words are kept together with what stands between them (*Привет, мир*).
 
 use std::ops::Range;
 
+use crate::code::{code_len, is_sign};
 use crate::emoji::emoji_len;
 
 /// What is kept, and where.
@@ -17,7 +18,7 @@ pub(crate) struct Kept {
 /// What kind of thing is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A web or mail address, `@name`, `#tag`.
+    /// A web or mail address, `@name`, `#tag`, code.
     Address,
     /// Emoji and other signs that the model cannot spell.
     Symbol,
@@ -61,6 +62,10 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     if address > 0 {
         return (address, Some(Kind::Address));
     }
+    let code = code_len(text, before);
+    if code > 0 {
+        return (code, Some(Kind::Address));
+    }
     let first = text.chars().next().unwrap_or_default();
     if first.is_alphabetic() {
         let word = run(text, |letter| letter.is_alphabetic() || is_mark(letter));
@@ -69,7 +74,7 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     }
     let is_usual = first.is_ascii_digit() || ".,;:!?'\"()-".contains(first);
     let is_plain = is_usual || first.is_whitespace() || first.is_control() || is_known(first);
-    let is_kept = is_private(first) || !is_plain;
+    let is_kept = is_private(first) || is_sign(first) || !is_plain;
     (first.len_utf8(), is_kept.then_some(Kind::Symbol))
 }
 
@@ -138,10 +143,15 @@ fn machine_len(word: &str) -> Option<usize> {
     let domain = domain(word);
     let (name, end) = domain.rsplit_once('.')?;
     let is_www = domain.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www.")) && domain.len() > 4;
-    if name.is_empty() || !(is_www || DOMAINS.contains(&end)) {
+    let rest = &word[domain.len()..];
+    // With a page behind it any name will do: `bit.ly/abc`.
+    let has_page = rest.strip_prefix('/').is_some_and(|page| page.starts_with(char::is_alphanumeric))
+        && name.len() >= 2
+        && end.len() >= 2
+        && end.chars().all(|letter| letter.is_ascii_lowercase());
+    if name.is_empty() || !(is_www || has_page || DOMAINS.contains(&end)) {
         return None;
     }
-    let rest = &word[domain.len()..];
     let port = rest.strip_prefix(':').map_or(0, |rest| run(rest, |digit| digit.is_ascii_digit()));
     let has_path = rest.starts_with('/') || port > 0;
     let is_ended = !rest.starts_with(|next: char| next.is_alphanumeric() || "_@".contains(next));
@@ -220,6 +230,10 @@ mod tests {
             ("https://x.com'da", "https://x.com"),
             ("so #MeToo!", "#MeToo"),
             ("say:https://x.org", "https://x.org"),
+            ("see bit.ly/abc123 now", "bit.ly/abc123"),
+            ("the file %(name)s is", "%(name)s"),
+            ("in snake_case.", "snake_case"),
+            ("a | b", "|"),
         ] {
             assert_eq!(kept(text), [expected], "{text}");
         }

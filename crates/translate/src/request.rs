@@ -9,7 +9,7 @@ use crate::alphabet::Alphabet;
 use crate::cut::cut;
 use crate::document::{Document, Part, Repetition};
 use crate::form::{Case, Form, Languages};
-use crate::kept::{self, Kept};
+use crate::kept::{self, Kept, Kind};
 use crate::numbers::numbers;
 use crate::options::{Mode, TranslateOptions};
 use crate::repetition::{NO_REPEAT_NGRAM, REPETITION_PENALTY};
@@ -123,6 +123,9 @@ impl<'a> Request<'a> {
             let reading = Reading { leg, case };
             let kept = self.kept(sentence.text, reading);
             if !self.has_text(sentence.text, &kept) {
+                if kept.iter().any(|kept| kept.kind == Kind::Foreign) {
+                    document.notes.push(Note::Unspelled { sentence: shortened(sentence.text) });
+                }
                 document.parts.push(Part::copied(sentence));
                 continue;
             }

@@ -3,7 +3,7 @@
 //! A sentence ends at `.`, `!`, `?` or `…` with the quotes and brackets that close behind them, if white space follows
 //! and what comes next does not begin in lower case. A full stop ends none after an abbreviation, an initial, or a number
 //! of one or two digits (*Mr. Smith*, *J. S. Bach*, *am 3. Oktober*). The marks of Chinese and Japanese need no space
-//! behind them. Tabs and line breaks always separate. Where it is not clear the text stays together: a model reads two
+//! behind them. Tabs and line breaks always separate, and so do bars and bullets that stand alone. Where it is not clear the text stays together: a model reads two
 //! short sentences better than two halves of one.
 //!
 //! ```
@@ -57,6 +57,9 @@ fn first_end(text: &str) -> usize {
         let next = at + character.len_utf8();
         if is_break(character) {
             return text[..at].trim_end().len();
+        }
+        if is_bar(text, at, next) {
+            return if at == 0 { next } else { text[..at].trim_end().len() };
         }
         if is_full_width_end(character) {
             let end = after_closing(text, next);
@@ -131,6 +134,14 @@ fn is_letters(text: &str) -> bool {
 /// Separates always: line breaks and tabs.
 fn is_break(character: char) -> bool {
     matches!(character, '\t'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Whether a bar or a bullet that stands alone is here: *Home | About us*. It is a sentence of its own.
+fn is_bar(text: &str, at: usize, next: usize) -> bool {
+    let is_white = |character: Option<char>| character.is_none_or(char::is_whitespace);
+    matches!(&text[at..next], "|" | "•")
+        && is_white(text[..at].chars().next_back())
+        && is_white(text[next..].chars().next())
 }
 
 /// Ends a sentence if white space follows.

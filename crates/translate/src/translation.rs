@@ -98,6 +98,11 @@ pub enum Note {
         /// The part, shortened.
         sentence: String,
     },
+    /// A sentence stayed as it is, since the model has no pieces for its letters.
+    Unspelled {
+        /// The sentence, shortened.
+        sentence: String,
+    },
     /// Sentences in capitals were read in small letters.
     Capitals {
         /// How many.
@@ -194,6 +199,9 @@ impl std::fmt::Display for Note {
             }
             Self::Copied { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: left as it is")
+            }
+            Self::Unspelled { sentence } => {
+                write!(f, "the model does not know the letters of {sentence:?}: left as they are")
             }
             Self::Capitals { sentences } => {
                 write!(f, "{sentences} sentences in capitals, read in small letters")

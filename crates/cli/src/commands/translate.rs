@@ -5,7 +5,7 @@ mod input;
 mod output;
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -111,8 +111,7 @@ impl Translate {
 
     /// The format of documents; none where lines are translated.
     fn document_format(&self) -> Result<Option<formats::Format>> {
-        let of_file =
-            || self.file.as_ref().map(|file| formats::Format::from_extension(file).unwrap_or_default());
+        let of_file = || self.file.as_deref().map(format_of).transpose();
         let format = match self.format {
             Some(Format::Html) => Some(formats::Format::Html),
             Some(Format::Srt) => Some(formats::Format::Srt),
@@ -122,7 +121,7 @@ impl Translate {
             Some(Format::Jsonl) => {
                 return Err(misuse("--format jsonl with --file", "give its lines to standard input"));
             }
-            None => of_file(),
+            None => of_file()?,
         };
         let more =
             [(self.n_best > 1, "--n-best"), (self.scores, "--scores"), (self.alignment, "--alignment")];
@@ -143,6 +142,16 @@ impl Translate {
             self.file.as_ref().map_or_else(Document::of_standard_input, |file| Document::of_file(file))?;
         Ok(vec![document])
     }
+}
+
+/// The format of a file by its name.
+fn format_of(file: &Path) -> Result<formats::Format> {
+    let Some(ending) = file.extension() else { return Ok(formats::Format::Text) };
+    formats::Format::from_extension(file).ok_or_else(|| {
+        let found = format!("{}: a file that ends with .{}", file.display(), ending.display());
+        let message = format!("{found}, expected .txt, .html, .htm, .xhtml, .srt, .po or .pot");
+        Misuse { message, hint: "--format says what it is; text translates it line by line".into() }.into()
+    })
 }
 
 fn misuse(found: &str, hint: &str) -> anyhow::Error {

@@ -222,13 +222,29 @@ fn numbers_alone_are_unchanged() {
 #[test]
 fn numbers_in_a_text_are_not_lost() {
     for (from, to) in DIRECTIONS {
-        let numbers = ["1987", "3.14", "1,234.50", "2026-11-15", "14:30", "555-1234"];
+        let numbers = ["1987", "202", "96", "3.14", "1,234.50", "2026-11-15", "14:30", "555-1234"];
         let found = translate_all(from, to, &numbers.map(|number| sentence(from, number))).0;
         for (number, out) in numbers.iter().zip(found) {
             let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
             assert!(digits(&out).contains(&digits(number)), "{from} {to} {number}: {out}");
         }
     }
+}
+
+#[test]
+fn code_is_kept() {
+    let things = ["<b>", "%(name)s", "{count}", "`ls -la`", "/etc/app/config.json", "snake_case", "|", "<"];
+    for (from, to) in DIRECTIONS {
+        let found = translate_all(from, to, &things.map(|thing| sentence(from, thing))).0;
+        for (thing, out) in things.iter().zip(found) {
+            assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
+        }
+    }
+    assert_eq!(quiet("en", "de", "Yes | No | Water").matches(" | ").count(), 2);
+    let catalogue = "msgid \"Hello %s, you have %d new messages.\"\nmsgstr \"\"\n";
+    let catalogue = run(&["--from", "en", "--to", "de", "--format", "po"], catalogue).ok();
+    let (_, translated) = catalogue.split_once("msgstr").unwrap();
+    assert!(translated.contains("%s") && translated.contains("%d"), "{catalogue}");
 }
 
 #[test]
@@ -285,7 +301,8 @@ fn letters_that_the_model_cannot_spell_are_kept() {
             assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
         }
     }
-    assert_eq!(quiet("en", "tr", "Привет! 漢字。"), "Привет! 漢字。");
+    let (out, err) = translate(&["--from", "en", "--to", "tr"], "Привет! 漢字。");
+    assert!(out == "Привет! 漢字。" && err.contains("does not know the letters of \"Привет!\""), "{err}");
 }
 
 #[test]

@@ -59,6 +59,13 @@ fn what_cannot_be_done_is_said() {
     assert!(error.contains("line 1: no times"), "{error}");
     let error = translate(&["--file", "missing.html"], "").failed(1);
     assert!(error.contains("missing.html: cannot open"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("picture.txt");
+    fs::write(&picture, b"\x89PNG\r\n\0\0").unwrap();
+    let error = translate(&["--file", picture.to_str().unwrap()], "").failed(1);
+    assert!(error.contains("a zero at byte 7, expected text in UTF-8"), "{error}");
+    let error = translate(&["--file", "vocab.json"], "").failed(2);
+    assert!(error.contains("vocab.json: a file that ends with .json, expected .txt"), "{error}");
     for arguments in [
         &["--format", "html", "--scores"][..],
         &["--format", "srt", "--n-best", "2"],

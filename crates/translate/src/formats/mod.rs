@@ -62,12 +62,12 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
-    /// The format of a file by the end of its name: `.txt`, `.html`, `.htm`, `.srt` or `.po`.
+    /// The format of a file by the end of its name: `.txt`, `.html`, `.htm`, `.xhtml`, `.srt` or `.po`.
     pub fn from_extension(path: impl AsRef<Path>) -> Option<Self> {
         let extension = path.as_ref().extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "txt" => Some(Self::Text),
-            "html" | "htm" => Some(Self::Html),
+            "html" | "htm" | "xhtml" => Some(Self::Html),
             "srt" => Some(Self::Srt),
             // A template is a catalogue without translations.
             "po" | "pot" => Some(Self::Po),

@@ -20,7 +20,13 @@ impl Document {
     /// The document in a file.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
-        Ok(Self::new(&bytes, &path.display().to_string()))
+        let name = path.display().to_string();
+        // Text has no zero bytes, and UTF-16 has one at every other place.
+        if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+            let message = format!("{name}: a zero at byte {}, expected text in UTF-8", at + 1);
+            return Err(Failure { message, hint: "save it as UTF-8; pictures have no text".into() }.into());
+        }
+        Ok(Self::new(&bytes, &name))
     }
 
     /// All of standard input.
