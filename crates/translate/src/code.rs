@@ -175,4 +175,12 @@ mod tests {
         assert_eq!(code_len("/or", 'd'), 0);
         assert_eq!(code_len(":)", 'a'), 0);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "([<>%{}$`/~:_a-z0-9 .\\\\]|é|\\PC){0,30}", before in "\\PC") {
+            let length = code_len(&text, before.chars().next().unwrap_or(' '));
+            proptest::prop_assert!(text.is_char_boundary(length));
+        }
+    }
 }

@@ -54,7 +54,7 @@ fn is_before_thousands(before: &str, behind: &str) -> bool {
     let run = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let last = before.bytes().rev().take_while(u8::is_ascii_digit).count();
     let is_first = last == before.len() && !before.starts_with('0') && last <= 3;
-    (is_first || before.len() > 3 && before[before.len() - 4..].starts_with(' ')) && run(behind) == 3
+    (is_first || before.bytes().nth_back(3) == Some(b' ')) && run(behind) == 3
 }
 
 fn is_joint(character: char) -> bool {
@@ -87,5 +87,14 @@ mod tests {
         assert_eq!(lost("1 000 000 or 1\u{a0}000", "1 000 000 und 1.000"), [""; 0]);
         assert_eq!(lost("A320-200, 99, 5", ""), ["320-200", "99"]);
         assert_eq!(lost("call 555.", "1a5b5c5"), ["555"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(source in "([0-9]|[ .,:–’a]|\\PC){0,30}", target in "([0-9]|[ .,–]){0,20}") {
+            let found = missing(&source, &target);
+            let in_order = found.windows(2).all(|pair| pair[0].end <= pair[1].start);
+            proptest::prop_assert!(in_order && missing(&source, &source).is_empty());
+        }
     }
 }
