@@ -139,7 +139,9 @@ fn value(text: &str) -> Option<(String, &str)> {
             _ => plain.push(letter),
         }
     }
-    None
+    // Nothing closes it: then its backslashes are letters, which browsers do not escape.
+    let (plain, after) = quoted.split_once('"')?;
+    Some((plain.to_owned(), after))
 }
 
 /// A name as `UTF-8''na%C3%AFve.txt` (RFC 5987), which some Python clients send.
@@ -228,6 +230,7 @@ mod tests {
             ("filename=\"a\"; filename*=UTF-8''na%C3%AFve.txt", "naïve.txt"),
             ("filename=\"a\"; filename*=UTF-8''%ff", "a"),
             ("filename=\"\"", ""),
+            ("filename=\"a.txt\\\"", ""),
             ("filename=\"a\0b\"", "ab"),
         ] {
             assert_eq!(named(sent), expected, "{sent}");
