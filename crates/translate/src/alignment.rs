@@ -3,8 +3,8 @@
 //!
 //! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
 //! space), those of a target word in proportion to the length of its pieces, so that *Boston'da* goes with *Boston* and not with
-//! *in*; and every target word goes to its strongest source word. Names and numbers that stand once in both texts go together. This is evidence of the model, not of the language:
-//! attention may look elsewhere than at the word it translates.
+//! *in*; and every target word goes to its strongest source word. Names and numbers that stand once in both texts go
+//! together. This is evidence of the model, not of the language: attention may look elsewhere than at the word it translates.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -20,13 +20,16 @@ impl Request<'_> {
         let form = part.form.as_ref();
         let (mut chosen, mut texts) = (Vec::new(), Vec::new());
         for hypothesis in found {
-            let written = self.engine.decode(&hypothesis.ids)?;
-            let is_carried = form.is_none_or(|form| form.n_kept() == 0 || form.is_carried_by(&written));
-            // As people will read it: a sentence in capitals has one text in either case.
-            let text =
-                form.map_or_else(|| written.clone(), |form| form.restore(part.sentence.text, &written).text);
+            let mut text = self.engine.decode(&hypothesis.ids)?;
+            if let Some(form) = form {
+                if form.n_kept() > 0 && !form.is_carried_by(&text) {
+                    continue;
+                }
+                // As people will read it: a sentence in capitals has one text in either case.
+                text = form.restore(part.sentence.text, &text).text;
+            }
             let text = text.trim().to_owned();
-            if is_carried && !(self.has_distinct_texts() && texts.contains(&text)) {
+            if !(self.has_distinct_texts() && texts.contains(&text)) {
                 texts.push(text);
                 chosen.push(hypothesis);
             }
@@ -37,7 +40,10 @@ impl Request<'_> {
     /// Looks for other texts where there are fewer than asked for. More than one translation never changes the first: what
     /// only this search finds comes after it, and what would come before it is left out.
     pub(crate) fn find_others(&self, parts: &mut [&mut Part<'_>], search: &Search) -> Result<()> {
-        let Some(spellings) = self.engine.spellings() else { return Ok(()) };
+        let spellings = self.engine.spellings();
+        if spellings.is_none() && !search.is_widened() {
+            return Ok(());
+        }
         let is_short =
             |part: &&mut Part<'_>| (1..self.options.n_best).contains(&part.found.len()) && part.job.is_some();
         let mut short: Vec<&mut Part<'_>> =

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Kept things become placeholders, private-use characters that the model has learned to carry over. Signs at either
-//! end are set aside. Capitals become small letters. Where each character comes from is remembered, so that alignments
-//! speak of the words that people see.
+//! end are set aside. Capitals become small letters, and English gets the apostrophes that were left out. Where each
+//! character comes from is remembered, so that alignments speak of the words that people see.
 
 use std::ops::Range;
 

@@ -130,10 +130,15 @@ impl Search {
         search.all_beams()
     }
 
-    /// The same for texts that differ in more than their pieces.
-    pub(crate) fn past_doubles(&self, spellings: Arc<Spellings>) -> Self {
+    /// Whether it follows more than it would for one translation.
+    pub(crate) fn is_widened(&self) -> bool {
+        self.beam.beam_size > self.width_for_one
+    }
+
+    /// The same for texts that differ in more than their pieces, where `spellings` tell them.
+    pub(crate) fn past_doubles(&self, spellings: Option<Arc<Spellings>>) -> Self {
         let mut search = self.clone();
-        search.beam.spellings = Some(spellings);
+        search.beam.spellings = spellings;
         search.all_beams()
     }
 

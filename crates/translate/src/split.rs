@@ -3,8 +3,8 @@
 //! A sentence ends at `.`, `!`, `?` or `…` with the quotes and brackets that close behind them, if white space follows
 //! and what comes next does not begin in lower case. A full stop ends none after an abbreviation, an initial, or a number
 //! of one or two digits (*Mr. Smith*, *J. S. Bach*, *am 3. Oktober*). The marks of Chinese and Japanese need no space
-//! behind them. Tabs and line breaks always separate, and so do bars and bullets that stand alone. Where it is not clear the text stays together: a model reads two
-//! short sentences better than two halves of one.
+//! behind them. Tabs and line breaks always separate, and so do bars and bullets that stand alone. Where it is not clear the
+//! text stays together: a model reads two short sentences better than two halves of one.
 //!
 //! ```
 //! use polyhead_translate::split::split;

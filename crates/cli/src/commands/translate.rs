@@ -38,7 +38,7 @@ English ones Turkish. What was guessed or chosen is shown on standard error, or 
 
 A line gives a line. Paragraphs are translated sentence by sentence, too long sentences in parts, and what falls into a
 loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. A model
-that has learned it keeps web and mail addresses, @names, #tags, emoji, numbers and letters that it cannot spell as they are.
+that has learned it keeps web and mail addresses, @names, #tags, emoji, code, numbers and letters that it cannot spell as they are.
 What was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
 
 --file and --format html, srt or po translate a whole document: a page with its tags, which are put back through the word
