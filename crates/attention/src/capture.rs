@@ -5,10 +5,11 @@
 //!
 //! ```
 //! use polyhead_attention::{Capture, Filter, Kind, Site};
-//! let capture = Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![1]), ..Filter::default() });
-//! assert!(capture.wants(Site { kind: Kind::Cross, layer: 1 }));
-//! assert!(!capture.wants(Site { kind: Kind::DecoderSelf, layer: 1 }));
-//! assert_eq!(Site { kind: Kind::Cross, layer: 1 }.to_string(), "decoder.layers.1.cross_attention");
+//! let own = Kind::of_self(0, "decoder", "target").past_only();
+//! let cross = Kind::across(1, "cross", "decoder", ["target", "source"]);
+//! let capture = Capture::on(Filter { kind: Some(cross), layers: Some(vec![1]), ..Filter::default() });
+//! assert!(capture.wants(Site { kind: cross, layer: 1 }));
+//! assert!(!capture.wants(Site { kind: own, layer: 1 }));
 //! ```
 
 use std::cell::RefCell;
@@ -17,61 +18,15 @@ use polyhead_tensor::ops::attention::Columns;
 use polyhead_tensor::{Result, Tensor, Var};
 
 use crate::multi_head::HeadShape;
+use crate::site::{Kind, Site};
 use crate::vectors::Vectors;
-
-/// A stack of layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stack {
-    /// The layers that read.
-    Encoder,
-    /// The layers that write.
-    Decoder,
-}
-
-/// What attends to what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Source to source.
-    EncoderSelf,
-    /// Target to the target so far.
-    DecoderSelf,
-    /// Target to source.
-    Cross,
-}
-
-/// One attention of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Site {
-    /// What attends to what.
-    pub kind: Kind,
-    /// The layer of its stack, from 0.
-    pub layer: usize,
-}
-
-impl Site {
-    /// The stack it stands in.
-    pub fn stack(self) -> Stack {
-        if self.kind == Kind::EncoderSelf { Stack::Encoder } else { Stack::Decoder }
-    }
-}
-
-impl std::fmt::Display for Site {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (stack, name) = match self.kind {
-            Kind::EncoderSelf => ("encoder", "self_attention"),
-            Kind::DecoderSelf => ("decoder", "self_attention"),
-            Kind::Cross => ("decoder", "cross_attention"),
-        };
-        write!(f, "{stack}.layers.{}.{name}", self.layer)
-    }
-}
 
 /// Which attentions are captured; `None` is all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this stack; both.
-    pub stack: Option<Stack>,
-    /// Of this kind; all three.
+    /// Of this stack; all.
+    pub stack: Option<&'static str>,
+    /// Of this kind; all.
     pub kind: Option<Kind>,
     /// Of these layers; all.
     pub layers: Option<Vec<usize>>,
@@ -87,7 +42,7 @@ impl Filter {
 
     /// Whether an attention goes through, with at least some of its heads.
     pub fn accepts(&self, site: Site) -> bool {
-        self.stack.is_none_or(|stack| stack == site.stack())
+        self.stack.is_none_or(|stack| stack == site.kind.stack)
             && self.kind.is_none_or(|kind| kind == site.kind)
             && self.layers.as_ref().is_none_or(|layers| layers.contains(&site.layer))
     }

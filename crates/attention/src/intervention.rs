@@ -5,23 +5,23 @@
 //! one?"). A layer that is passed over gives what it was given (Fan, Grave & Joulin 2020, LayerDrop).
 //!
 //! ```
-//! use polyhead_attention::{Intervention, Kind, Site, Stack};
-//! let site = Site { kind: Kind::Cross, layer: 1 };
-//! let intervention = Intervention::default().head(site, 2, 0.0).without_layer(Stack::Encoder, 0);
+//! use polyhead_attention::{Intervention, Kind, Site};
+//! let site = Site { kind: Kind::across(0, "cross", "decoder", ["target", "source"]), layer: 1 };
+//! let intervention = Intervention::default().head(site, 2, 0.0).without_layer("encoder", 0);
 //! assert_eq!(intervention.factors(site, 4), Some(vec![1.0, 1.0, 0.0, 1.0]));
 //! assert_eq!(intervention.factors(Site { layer: 0, ..site }, 4), None);
-//! assert!(intervention.skips(Stack::Encoder, 0) && !intervention.skips(Stack::Decoder, 0));
+//! assert!(intervention.skips("encoder", 0) && !intervention.skips("decoder", 0));
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::capture::{Site, Stack};
+use crate::site::Site;
 
 /// What is changed in a pass; nothing by default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intervention {
     heads: BTreeMap<(Site, usize), f32>,
-    layers: BTreeSet<(Stack, usize)>,
+    layers: BTreeSet<(&'static str, usize)>,
 }
 
 impl Intervention {
@@ -34,7 +34,7 @@ impl Intervention {
 
     /// A layer, with all its sub-layers, is passed over.
     #[must_use]
-    pub fn without_layer(mut self, stack: Stack, layer: usize) -> Self {
+    pub fn without_layer(mut self, stack: &'static str, layer: usize) -> Self {
         self.layers.insert((stack, layer));
         self
     }
@@ -45,7 +45,7 @@ impl Intervention {
     }
 
     /// Whether a layer is passed over.
-    pub fn skips(&self, stack: Stack, layer: usize) -> bool {
+    pub fn skips(&self, stack: &'static str, layer: usize) -> bool {
         self.layers.contains(&(stack, layer))
     }
 
@@ -62,7 +62,7 @@ impl Intervention {
     }
 
     /// Layers that are passed over.
-    pub fn layers(&self) -> impl Iterator<Item = (Stack, usize)> {
+    pub fn layers(&self) -> impl Iterator<Item = (&'static str, usize)> {
         self.layers.iter().copied()
     }
 }

@@ -1,7 +1,7 @@
 //! Attention layers: a query looks up keys and mixes their values.
 //!
 //! This crate knows no model. Layers hold the places of their parameters and are shared (`&self`) in use; what changes
-//! is passed in ([`Pass`], [`KvCache`], [`Intervention`]), what was seen comes back ([`Capture`]).
+//! is passed in ([`Pass`], [`KvCache`], [`Intervention`]), what was seen comes back ([`Capture`]), by [`Site`].
 //!
 //! 1. [`mask`] says which queries and keys may meet, [`position`] tells the order.
 //! 2. [`multi_head`] attends with several heads.
@@ -33,13 +33,15 @@ pub mod multi_head;
 pub mod pass;
 pub mod position;
 pub mod score;
+pub mod site;
 pub mod vectors;
 
 pub use builder::Builder;
 pub use cache::KvCache;
-pub use capture::{Capture, Filter, Kind, Site, Stack, Trace};
+pub use capture::{Capture, Filter, Trace};
 pub use intervention::Intervention;
 pub use mask::Mask;
 pub use pass::Pass;
 pub use polyhead_tensor::{Error, Result};
+pub use site::{Kind, Site, SiteGroup, Sites};
 pub use vectors::Vectors;

@@ -16,7 +16,7 @@
 //! let (tape, capture) = (Tape::inference(), Capture::off());
 //! let pass = Pass::new(&tape, &parameters, &capture);
 //! let x = Var::constant(Tensor::zeros(&[2, 5, 12]));
-//! let site = Site { kind: Kind::EncoderSelf, layer: 0 };
+//! let site = Site { kind: Kind::of_self(0, "encoder", "source"), layer: 0 };
 //! let y = layer.forward(&pass, &x, &Mask::causal().resolve(5, 5), site)?;
 //! assert_eq!(y.shape(), [2, 5, 12]);
 //! # Ok::<(), polyhead_attention::Error>(())
@@ -31,11 +31,11 @@ use polyhead_tensor::{Result, Var};
 
 use crate::builder::Builder;
 use crate::cache::CacheLayer;
-use crate::capture::Site;
 use crate::layers::Linear;
 use crate::mask::Sight;
 use crate::pass::Pass;
 use crate::position::{RelativePositions, Rotary};
+use crate::site::Site;
 
 /// Sizes of the heads of one attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,9 @@
 use polyhead_tensor::ops::elementwise;
 use polyhead_tensor::{ParameterId, Parameters, Result, Tape, Tensor, Var};
 
-use crate::capture::{Capture, Site, Stack};
+use crate::capture::Capture;
 use crate::intervention::Intervention;
+use crate::site::Site;
 
 /// One way through a model.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether a layer is passed over.
-    pub fn skips(&self, stack: Stack, layer: usize) -> bool {
+    pub fn skips(&self, stack: &'static str, layer: usize) -> bool {
         self.intervention.is_some_and(|intervention| intervention.skips(stack, layer))
     }
 

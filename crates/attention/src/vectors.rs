@@ -6,8 +6,8 @@
 use polyhead_tensor::ops::attention::Columns;
 use polyhead_tensor::{Result, Tensor};
 
-use crate::capture::Site;
 use crate::multi_head::HeadShape;
+use crate::site::Site;
 
 /// The vectors of one attention. A head of keys that several query heads share stands there for each of them.
 #[derive(Debug, Clone)]

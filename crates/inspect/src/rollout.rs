@@ -5,45 +5,66 @@
 //! source tokens S; from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise
 //! halved, gives (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
 
-use polyhead_attention::{Kind, Site};
+use polyhead_attention::{Kind, Site, Sites};
 
 use crate::matrix::Matrix;
 
-/// What tokens are made of after the last layer.
+/// What tokens are made of after the last layer of each stack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollout {
-    /// Source tokens of source tokens.
-    pub encoder: Matrix,
-    /// Target positions of the target tokens read so far.
-    pub decoder: Matrix,
-    /// Target positions of source tokens.
-    pub cross: Matrix,
+    /// For each kind of attention: positions of its queries × positions of its keys.
+    pub parts: Vec<(Kind, Matrix)>,
 }
 
-/// The rollout of a model with `n_layers` in encoder and decoder; `mean` gives an attention averaged over its heads.
-/// None if one of them is missing.
-pub fn rollout(n_layers: [usize; 2], mean: impl Fn(Site) -> Option<Matrix>) -> Option<Rollout> {
-    let [n_encoder, n_decoder] = n_layers;
-    let at = |kind, layer| mean(Site { kind, layer });
-    let mut encoder: Option<Matrix> = None;
-    for layer in 0..n_encoder {
-        let own = with_residual(&at(Kind::EncoderSelf, layer)?);
-        encoder = Some(encoder.map_or(own.clone(), |before| own.times(&before)));
+impl Rollout {
+    /// What the positions that ask are made of, among those that a kind looks at.
+    pub fn of(&self, kind: Kind) -> Option<&Matrix> {
+        self.parts.iter().find(|(own, _)| *own == kind).map(|(_, matrix)| matrix)
     }
-    let encoder = encoder?;
-    let mut state: Option<[Matrix; 2]> = None;
-    for layer in 0..n_decoder {
-        let (own, cross) = (with_residual(&at(Kind::DecoderSelf, layer)?), at(Kind::Cross, layer)?);
-        let looked = cross.times(&encoder);
-        let [target, source] = match state {
-            None => [own, Matrix::zeros(cross.n_rows(), cross.n_columns())],
-            Some([target, source]) => [own.times(&target), own.times(&source)],
-        };
-        let nothing = Matrix::zeros(target.n_rows(), target.n_columns());
-        state = Some([target.mixed(0.5, &nothing, 0.0), source.mixed(0.5, &looked, 0.5)]);
+}
+
+/// The rollout of a model; `mean` gives an attention averaged over its heads. None if one of them is missing.
+pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<Rollout> {
+    let mut found = Rollout { parts: Vec::new() };
+    for stack in sites.stacks() {
+        let others = sites.groups().iter().map(|group| group.kind);
+        let others: Vec<Kind> =
+            others.filter(|kind| kind.stack == stack.kind.stack && *kind != stack.kind).collect();
+        let mut state: Option<(Matrix, Vec<Matrix>)> = None;
+        for layer in 0..stack.n_layers {
+            let at = |kind| mean(Site { kind, layer });
+            let own = with_residual(&at(stack.kind)?);
+            let (mut target, mut sources) = match state {
+                Some((target, sources)) => {
+                    (own.times(&target), sources.iter().map(|source| own.times(source)).collect())
+                }
+                None => (own, Vec::new()),
+            };
+            for (place, kind) in others.iter().enumerate() {
+                // What is looked at is itself made of something, where a stack has read it.
+                let cross = at(*kind)?;
+                let read = found.parts.iter().find(|(own, _)| own.is_self() && own.queries == kind.keys);
+                let looked = read.map_or_else(|| cross.clone(), |(_, read)| cross.times(read));
+                if sources.len() == place {
+                    sources.push(Matrix::zeros(cross.n_rows(), looked.n_columns()));
+                }
+                target = halved(&target);
+                for (other, source) in sources.iter_mut().enumerate() {
+                    *source =
+                        if other == place { source.mixed(0.5, &looked, 0.5) } else { halved(source) };
+                }
+            }
+            state = Some((target, sources));
+        }
+        let (own, sources) = state?;
+        found.parts.push((stack.kind, own));
+        found.parts.extend(others.into_iter().zip(sources));
     }
-    let [decoder, cross] = state?;
-    Some(Rollout { encoder, decoder, cross })
+    (!found.parts.is_empty()).then_some(found)
+}
+
+fn halved(matrix: &Matrix) -> Matrix {
+    matrix.mixed(0.5, &Matrix::zeros(matrix.n_rows(), matrix.n_columns()), 0.0)
 }
 
 /// ½·A + ½·I.
@@ -59,34 +80,60 @@ fn with_residual(attention: &Matrix) -> Matrix {
 
 #[cfg(test)]
 mod tests {
+    use polyhead_attention::SiteGroup;
+    use polyhead_attention::multi_head::HeadShape;
+
     use super::*;
 
+    const ENCODER: Kind = Kind::of_self(0, "encoder", "source");
+    const DECODER: Kind = Kind::of_self(1, "decoder", "target").past_only();
+    const CROSS: Kind = Kind::across(2, "cross", "decoder", ["target", "source"]);
+
     fn two(site: Site) -> Matrix {
-        match (site.kind, site.layer) {
-            (Kind::EncoderSelf, 0) => Matrix::new(2, vec![0.5, 0.5, 0.0, 1.0]),
-            (Kind::EncoderSelf, _) => Matrix::new(2, vec![0.0, 1.0, 1.0, 0.0]),
-            (Kind::DecoderSelf, _) => Matrix::new(2, vec![1.0, 0.0, 0.5, 0.5]),
-            (Kind::Cross, _) => Matrix::new(2, vec![1.0, 0.0, 0.25, 0.75]),
-        }
+        Matrix::new(
+            2,
+            match (site.kind.name, site.layer) {
+                ("encoder", 0) => vec![0.5, 0.5, 0.0, 1.0],
+                ("encoder", _) => vec![0.0, 1.0, 1.0, 0.0],
+                ("decoder", _) => vec![1.0, 0.0, 0.5, 0.5],
+                _ => vec![1.0, 0.0, 0.25, 0.75],
+            },
+        )
+    }
+
+    fn sites(n_layers: [usize; 2]) -> Sites {
+        let group = |kind, n_layers| SiteGroup { kind, n_layers, heads: HeadShape::even(4, 2) };
+        Sites::new(vec![group(ENCODER, n_layers[0]), group(DECODER, n_layers[1]), group(CROSS, n_layers[1])])
     }
 
     #[test]
     fn two_layers_by_hand() {
-        let found = rollout([2, 1], |site| Some(two(site))).unwrap();
+        let found = rollout(&sites([2, 1]), |site| Some(two(site))).unwrap();
+        let [encoder, decoder, cross] = [ENCODER, DECODER, CROSS].map(|kind| found.of(kind).unwrap().numbers());
         // Ã₁ = [.75 .25; 0 1], Ã₂ = [.5 .5; .5 .5]; Ã₂·Ã₁ = [.375 .625] in both rows.
-        assert_eq!(found.encoder.numbers(), [0.375, 0.625, 0.375, 0.625]);
+        assert_eq!(encoder, [0.375, 0.625, 0.375, 0.625]);
         // ½·[1 0; .25 .75] and ½·C·R, whose rows are R's.
-        assert_eq!(found.decoder.numbers(), [0.5, 0.0, 0.125, 0.375]);
-        assert_eq!(found.cross.numbers(), [0.1875, 0.3125, 0.1875, 0.3125]);
+        assert_eq!(decoder, [0.5, 0.0, 0.125, 0.375]);
+        assert_eq!(cross, [0.1875, 0.3125, 0.1875, 0.3125]);
     }
 
     #[test]
     fn everything_comes_from_somewhere() {
-        let found = rollout([2, 3], |site| Some(two(site))).unwrap();
+        let found = rollout(&sites([2, 3]), |site| Some(two(site))).unwrap();
+        let [decoder, cross] = [DECODER, CROSS].map(|kind| found.of(kind).unwrap());
         for row in 0..2 {
-            let sum: f32 = found.decoder.row(row).iter().chain(found.cross.row(row)).sum();
+            let sum: f32 = decoder.row(row).iter().chain(cross.row(row)).sum();
             assert!((sum - 1.0).abs() < 1e-6, "{sum}");
         }
-        assert_eq!(rollout([2, 1], |site| Some(two(site)).filter(|_| site.kind != Kind::Cross)), None);
+        let without = |site: Site| Some(two(site)).filter(|_| site.kind != CROSS);
+        assert_eq!(rollout(&sites([2, 1]), without), None);
+    }
+
+    #[test]
+    fn a_model_of_one_stack_has_one_part_and_one_without_attention_none() {
+        let alone = Sites::new(vec![SiteGroup { kind: ENCODER, n_layers: 1, heads: HeadShape::even(4, 2) }]);
+        let found = rollout(&alone, |site| Some(two(site))).unwrap();
+        assert_eq!(found.of(ENCODER).map(Matrix::numbers), Some(&[0.75, 0.25, 0.0, 1.0][..]));
+        assert_eq!(rollout(&Sites::default(), |site| Some(two(site))), None);
     }
 }

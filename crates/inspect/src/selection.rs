@@ -1,13 +1,10 @@
 //! Which attentions are meant: a kind, layers and heads, checked against the model, and the maps that show them.
 
-use polyhead_attention::{Filter, Kind, Site};
-use polyhead_models::transformer::TransformerConfig;
-use polyhead_models::transformer::config::StackConfig;
+use polyhead_attention::{Filter, Kind, Site, SiteGroup, Sites};
 
-use crate::export::kind_name;
 use crate::heat_map::HeatMap;
 use crate::matrix::Matrix;
-use crate::trace::Trace;
+use crate::trace::{Side, Trace};
 use crate::{Error, Result};
 
 /// Some of the layers or heads.
@@ -62,7 +59,7 @@ pub enum Unit {
 /// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// The kind; all in files of numbers, cross-attention in pictures.
+    /// The kind; all in files of numbers, in pictures attention between two sequences where there is some.
     pub kind: Option<Kind>,
     /// The layers; all in files of numbers, in pictures the one that alignments are read from, or the last.
     pub layers: Places,
@@ -77,18 +74,20 @@ impl Selection {
     ///
     /// # Errors
     /// If it has not; the message lists what there is.
-    pub fn check(&self, config: &TransformerConfig) -> Result<()> {
-        let kinds = self.kind.map_or_else(|| vec![Kind::EncoderSelf, Kind::DecoderSelf], |kind| vec![kind]);
-        let stacks: Vec<(&str, StackConfig)> = kinds.iter().map(|kind| stack(config, *kind)).collect();
-        if let Some((name, _)) = stacks.iter().find(|(_, stack)| stack.n_layers == 0) {
-            let message = format!("the model has no {name} layers, expected at least one");
+    pub fn check(&self, sites: &Sites) -> Result<()> {
+        let groups = match self.kind {
+            Some(kind) => sites.of(kind).into_iter().collect(),
+            None => sites.stacks(),
+        };
+        if let Some(group) = groups.iter().find(|group| group.n_layers == 0) {
+            let message = format!("the model has no {} layers, expected at least one", group.kind.stack);
             return Err(Error::Request { message, hint: "leave --kind out, or choose another".into() });
         }
-        let counts = |count: fn(&StackConfig) -> usize| -> Vec<(&str, usize)> {
-            stacks.iter().map(|(name, stack)| (*name, count(stack))).collect()
+        let counts = |count: fn(&SiteGroup) -> usize| -> Vec<(&str, usize)> {
+            groups.iter().map(|group| (group.kind.stack, count(group))).collect()
         };
-        self.layers.check("layer", &counts(|stack| stack.n_layers))?;
-        self.heads.check("head", &counts(|stack| stack.n_heads))
+        self.layers.check("layer", &counts(|group| group.n_layers))?;
+        self.heads.check("head", &counts(|group| group.heads.n_heads))
     }
 
     /// What goes into files of numbers.
@@ -97,8 +96,16 @@ impl Selection {
     }
 
     /// The kind that pictures show.
-    pub fn pictured(&self) -> Kind {
-        self.kind.unwrap_or(Kind::Cross)
+    ///
+    /// # Errors
+    /// If the model has no attention.
+    pub fn pictured<'a>(&self, sites: &'a Sites) -> Result<&'a SiteGroup> {
+        let own = self.kind.and_then(|kind| sites.of(kind));
+        let across = || sites.groups().iter().find(|group| !group.kind.is_self());
+        own.or_else(across).or(sites.groups().last()).ok_or_else(|| Error::Request {
+            message: "a model without attention, expected one with some to show".into(),
+            hint: "choose another model".into(),
+        })
     }
 
     /// The maps that pictures show: one for each head that was named, else one for each layer, and how many stand side by
@@ -107,12 +114,13 @@ impl Selection {
     /// # Errors
     /// If there is nothing to show.
     pub fn maps(&self, trace: &Trace) -> Result<(Vec<HeatMap>, Option<usize>)> {
-        let kind = self.pictured();
-        let (_, stack) = stack(&trace.config, kind);
-        let layers = match (&self.layers, kind) {
-            (Places::Unsaid, Kind::Cross) => vec![trace.alignment_site().layer],
-            (Places::Unsaid, _) => vec![stack.n_layers.saturating_sub(1)],
-            (places, _) => places.of(stack.n_layers),
+        let &SiteGroup { kind, n_layers, heads } = self.pictured(&trace.sites)?;
+        let last = Site { kind, layer: n_layers.saturating_sub(1) };
+        let layers = match &self.layers {
+            Places::Unsaid => {
+                vec![trace.alignment_site().filter(|site| site.kind == kind).unwrap_or(last).layer]
+            }
+            places => places.of(n_layers),
         };
         let mut maps = Vec::new();
         for site in layers.into_iter().map(|layer| Site { kind, layer }) {
@@ -122,30 +130,30 @@ impl Selection {
                 maps.extend(attention.mean().and_then(|mean| self.map(trace, kind, &mean, title)));
                 continue;
             }
-            for head in self.heads.of(stack.n_heads) {
+            for head in self.heads.of(heads.n_heads) {
                 let title = format!("layer {}, head {head}", site.layer);
                 maps.extend(attention.head(head).and_then(|own| self.map(trace, kind, own, title)));
             }
         }
         if maps.is_empty() {
-            return Err(self.nothing(trace));
+            return Err(self.nothing(trace, kind));
         }
-        let n_heads = self.heads.of(stack.n_heads).len();
+        let n_heads = self.heads.of(heads.n_heads).len();
         Ok((maps, (self.heads != Places::Unsaid && n_heads > 1).then_some(n_heads)))
     }
 
-    /// Why there is nothing to show.
-    fn nothing(&self, trace: &Trace) -> Error {
+    /// Why there is nothing to show of a kind.
+    fn nothing(&self, trace: &Trace, kind: Kind) -> Error {
         let (message, hint) =
-            if self.unit == Unit::Words && (trace.source.words.is_empty() || trace.target.words.is_empty()) {
+            if self.unit == Unit::Words && trace.sides.iter().any(|side| side.words.is_empty()) {
                 ("no words to draw, expected at least one in each text".into(), "leave --words out")
             } else {
-                let (_, stack) = stack(&trace.config, self.pictured());
-                let [layers, heads] = [stack.n_layers, stack.n_heads].map(range);
-                let kind = kind_name(self.pictured());
+                let sizes =
+                    trace.sites.of(kind).map_or([0; 2], |group| [group.n_layers, group.heads.n_heads]);
+                let [layers, heads] = sizes.map(range);
                 let expected = format!("layers {layers} and heads {heads} that are not passed over");
                 (
-                    format!("nothing of {kind} to draw, expected {expected}"),
+                    format!("nothing of {} to draw, expected {expected}", kind.name),
                     "choose with --kind, --layers and --heads",
                 )
             };
@@ -161,32 +169,11 @@ impl Selection {
             }
             Unit::Words => {
                 let numbers = trace.word_weights(kind, weights)?;
-                let [source, target] = [trace.source.word_labels(), trace.target.word_labels()];
-                let (rows, columns) = match kind {
-                    Kind::EncoderSelf => (source.clone(), source),
-                    Kind::DecoderSelf => (target.clone(), target),
-                    Kind::Cross => (target, source),
-                };
+                let words = |side: &str| trace.side(side).map_or_else(Vec::new, Side::word_labels);
+                let (rows, columns) = (words(kind.queries), words(kind.keys));
                 Some(HeatMap { title, numbers, rows, columns, range })
             }
         }
-    }
-}
-
-/// What a kind of attention is, in words.
-pub fn title(kind: Kind) -> &'static str {
-    match kind {
-        Kind::EncoderSelf => "encoder self-attention: source ↓ looks at source →",
-        Kind::DecoderSelf => "decoder self-attention: target ↓ looks at the target so far →",
-        Kind::Cross => "cross-attention: target ↓ looks at source →",
-    }
-}
-
-/// The name and sizes of the stack that a kind stands in.
-fn stack(config: &TransformerConfig, kind: Kind) -> (&'static str, StackConfig) {
-    match kind {
-        Kind::EncoderSelf => (kind_name(kind), config.encoder),
-        Kind::DecoderSelf | Kind::Cross => (kind_name(Kind::DecoderSelf), config.decoder),
     }
 }
 
@@ -196,21 +183,24 @@ fn range(n: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use polyhead_attention::multi_head::HeadShape;
+
     use super::*;
 
     #[test]
     fn what_is_not_there_is_told_with_what_is() {
-        let config = TransformerConfig {
-            encoder: StackConfig::new(3, 2, 8),
-            decoder: StackConfig::new(1, 4, 8),
-            ..TransformerConfig::tiny(9)
-        };
+        let encoder = Kind::of_self(0, "encoder", "source");
+        let decoder = Kind::of_self(1, "decoder", "target");
+        let cross = Kind::across(2, "cross", "decoder", ["target", "source"]);
+        let group =
+            |kind, n_layers, n_heads| SiteGroup { kind, n_layers, heads: HeadShape::even(8, n_heads) };
+        let sites = Sites::new(vec![group(encoder, 3, 2), group(decoder, 1, 4), group(cross, 1, 4)]);
         let with = |kind, layers: &[usize], heads: &[usize]| {
             let some = |places: &[usize]| Places::Some(places.to_vec());
-            Selection { kind, layers: some(layers), heads: some(heads), unit: Unit::Tokens }.check(&config)
+            Selection { kind, layers: some(layers), heads: some(heads), unit: Unit::Tokens }.check(&sites)
         };
         assert!(with(None, &[2, 0], &[3]).is_ok());
-        let found = with(Some(Kind::Cross), &[1], &[]).unwrap_err();
+        let found = with(Some(cross), &[1], &[]).unwrap_err();
         assert_eq!(found.to_string(), "layer 1, expected one of the model's (decoder: 0)");
         let found = with(None, &[0], &[4]).unwrap_err();
         assert_eq!(found.to_string(), "head 4, expected one of the model's (encoder: 0–1, decoder: 0–3)");

@@ -37,6 +37,26 @@ pub enum Error {
         /// What was found and what was expected.
         message: String,
     },
+    /// A key of the section `[model]` of a recipe.
+    #[error("{}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
+    Key {
+        /// The key; empty for the whole section.
+        key: String,
+        /// What was found and what was expected.
+        message: String,
+        /// What can be done about it.
+        hint: String,
+    },
+    /// A model that cannot do what is asked of it.
+    #[error("{found}, expected {expected}")]
+    View {
+        /// What it can do.
+        found: &'static str,
+        /// What was asked.
+        expected: &'static str,
+        /// What can be done about it.
+        hint: &'static str,
+    },
     /// Decoding was asked for what it cannot do.
     #[error("{message}")]
     Request {
@@ -52,7 +72,8 @@ impl Error {
             Self::Tensor(error) => error.hint().into(),
             Self::Io { action, .. } if *action == "open" => "is the path right?".into(),
             Self::Io { .. } => "is there space, and may you read and write there?".into(),
-            Self::File { hint, .. } => hint.clone(),
+            Self::File { hint, .. } | Self::Key { hint, .. } => hint.clone(),
+            Self::View { hint, .. } => (*hint).into(),
             Self::Config { .. } => "correct the model's sizes and choices in the config".into(),
             Self::Request { .. } => "correct the options of decoding".into(),
         }

@@ -1,15 +1,26 @@
 //! Attention models: ids in, ids out.
 //!
-//! 1. [`transformer`] is the encoder-decoder of *Attention Is All You Need* with its variations.
-//! 2. [`decode`] chooses tokens one after the other; it sees a model only through [`decode::NextToken`].
-//! 3. [`checkpoint`] is a model on disk; [`parity`] compares it with another implementation.
+//! 1. [`model`] is any model; [`sequence_to_sequence`] and [`encoder`] are the views that everybody above uses.
+//! 2. [`transformer`] has the families of *Attention Is All You Need*, [`window`] a baseline without attention.
+//! 3. [`decode`] chooses tokens one after the other; it sees a model only through [`decode::NextToken`].
+//! 4. [`checkpoint`] is a model on disk; [`parity`] compares it with another implementation.
 
 pub mod checkpoint;
 pub mod decode;
+pub mod encoder;
 pub mod error;
 mod ids;
+pub mod model;
 pub mod parity;
+mod recipe;
+pub mod sequence_to_sequence;
+pub mod shortlist;
 pub mod transformer;
+pub mod window;
 
+pub use encoder::Encoder;
 pub use error::{Error, Result};
 pub use ids::Ids;
+pub use model::{Model, ModelConfig, TextFacts, View};
+pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
+pub use shortlist::{Shortlist, Shortlisted};

@@ -10,8 +10,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::{Parameters, Tape, Tensor};
 
 use crate::checkpoint::safetensors::TensorFile;
-use crate::transformer::Translator;
-use crate::{Error, Ids, Result};
+use crate::{Error, Ids, Result, SequenceToSequence};
 
 /// How much may differ: an error within either bound is none.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,13 +65,13 @@ const INPUTS: [&str; 4] = ["source_ids", "source_lengths", "target_ids", "target
 /// # Errors
 /// If the reference has no inputs, inputs that do not fit the model, or arrays of other shapes.
 pub fn compare(
-    model: &Translator,
+    model: &SequenceToSequence,
     parameters: &Parameters,
     reference: &TensorFile,
     tolerance: Tolerance,
 ) -> Result<Report> {
-    let source = read_ids(reference, "source_ids", "source_lengths", model.config().pad_id)?;
-    let target = read_ids(reference, "target_ids", "target_lengths", model.config().pad_id)?;
+    let source = read_ids(reference, "source_ids", "source_lengths", model.special_ids().pad_id)?;
+    let target = read_ids(reference, "target_ids", "target_lengths", model.special_ids().pad_id)?;
     if source.rows() != target.rows() {
         let message = format!("source_ids has {} rows, target_ids {}", source.rows(), target.rows());
         return Err(Error::file(reference.path(), message, "both need a row for each sentence"));
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn rows_without_ids_are_refused_however_many_they_are() {
         let mut parameters = Parameters::default();
-        let model = Translator::new(&TransformerConfig::tiny(9), &mut parameters).unwrap();
+        let model = SequenceToSequence::new(TransformerConfig::tiny(9), &mut parameters).unwrap();
         for shape in ["[1152921504606846976,0]", "[0,1]"] {
             let entry = format!(r#"{{"dtype":"I32","shape":{shape},"data_offsets":[0,0]}}"#);
             let header = format!(r#"{{"source_ids":{entry},"target_ids":{entry}}}"#);

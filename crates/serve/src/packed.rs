@@ -3,7 +3,7 @@
 use polyhead_attention::Site;
 use polyhead_attention::vectors::Vectors;
 use polyhead_inspect::entropy::entropy;
-use polyhead_inspect::export::{base64, kind_name};
+use polyhead_inspect::export::base64;
 use polyhead_inspect::matrix::Matrix;
 use polyhead_tensor::Tensor;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(crate) fn attention(site: Site, heads: &[usize], weights: &[&Matrix], number
     let entropies: Vec<f64> = weights.iter().map(|own| entropy(own)).collect();
     let all = weights.iter().flat_map(|own| own.numbers());
     json!({
-        "kind": kind_name(site.kind), "layer": site.layer, "heads": heads, "entropy": entropies,
+        "kind": site.kind.name, "layer": site.layer, "heads": heads, "entropy": entropies,
         "weights": array(&[heads.len(), rows, columns], all, numbers),
     })
 }
@@ -34,7 +34,7 @@ pub(crate) fn attention(site: Site, heads: &[usize], weights: &[&Matrix], number
 pub(crate) fn vectors(vectors: &Vectors, numbers: Numbers) -> Value {
     let tensor = |tensor: &Tensor| array(&tensor.shape()[1..], tensor.data().iter(), numbers);
     json!({
-        "kind": kind_name(vectors.site.kind), "layer": vectors.site.layer, "heads": vectors.heads,
+        "kind": vectors.site.kind.name, "layer": vectors.site.layer, "heads": vectors.heads,
         "query": tensor(&vectors.query), "key": tensor(&vectors.key),
     })
 }

@@ -10,7 +10,10 @@
 //! | `POST /api/attention` | [`AttentionRequest`] | one entry of the trace's `attention`; large ones have `f16` in place of `base64` |
 //! | `POST /api/neurons` | [`AttentionRequest`] with a `head` | one entry of the trace's `vectors`, with that head alone and without values |
 
-use polyhead_attention::{Intervention, Kind, Site, Stack};
+use std::collections::BTreeMap;
+
+use polyhead_attention::{Intervention, Site, SiteGroup, Sites};
+use polyhead_inspect::export::SiteJson;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -43,10 +46,11 @@ impl Default for Limits {
 pub struct ModelAnswer {
     /// The name of its folder.
     pub name: String,
-    /// Its encoder.
-    pub encoder: StackAnswer,
-    /// Its decoder.
-    pub decoder: StackAnswer,
+    /// Its stacks of layers by name: `encoder` and `decoder`.
+    #[serde(flatten)]
+    pub stacks: BTreeMap<&'static str, StackAnswer>,
+    /// Its attentions.
+    pub sites: Vec<SiteJson>,
     /// The width of its layers.
     pub d_model: usize,
     /// Pieces that it can write.
@@ -104,7 +108,7 @@ pub struct AttentionRequest {
     pub source: Vec<u32>,
     /// What it wrote.
     pub target: Vec<u32>,
-    /// `encoder`, `decoder` or `cross`.
+    /// The name of a kind of attention: `encoder`, `decoder` or `cross`.
     pub kind: String,
     /// The layer, from 0.
     pub layer: usize,
@@ -130,7 +134,7 @@ pub struct Changes {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadChange {
-    /// `encoder`, `decoder` or `cross`.
+    /// The name of a kind of attention: `encoder`, `decoder` or `cross`.
     pub kind: String,
     /// The layer, from 0.
     pub layer: usize,
@@ -151,16 +155,15 @@ pub struct LayerChange {
 }
 
 impl Changes {
-    /// The same for the model, `[encoder, decoder]` layers and heads of which there are so many.
+    /// The same for the model that has these attentions.
     ///
     /// # Errors
-    /// If a name, a layer or a head does not exist, or a factor is no number.
-    pub fn intervention(&self, sizes: [[usize; 2]; 2]) -> Result<Intervention> {
+    /// If a name, a layer or a head does not exist, or a factor is not finite.
+    pub fn intervention(&self, sites: &Sites) -> Result<Intervention> {
         let mut found = Intervention::default();
         for HeadChange { kind, layer, head, factor } in &self.heads {
-            let site = site(kind, *layer, sizes)?;
-            let [_, n_heads] = sizes[usize::from(site.stack() == Stack::Decoder)];
-            check("head", *head, n_heads)?;
+            let (site, group) = site(kind, *layer, sites)?;
+            check("head", *head, group.heads.n_heads)?;
             if !factor.is_finite() || factor.abs() > 100.0 {
                 let message = format!("a factor of {factor}, expected a number from −100 to 100");
                 return Err(Error::Request { message, hint: "0 switches a head off, 1 leaves it".into() });
@@ -168,31 +171,26 @@ impl Changes {
             found = found.head(site, *head, *factor);
         }
         for LayerChange { stack, layer } in &self.layers {
-            let (stack, [n_layers, _]) = match stack.as_str() {
-                "encoder" => (Stack::Encoder, sizes[0]),
-                "decoder" => (Stack::Decoder, sizes[1]),
-                other => return Err(unknown("stack", other, "encoder or decoder")),
+            let stacks = sites.stacks();
+            let Some(group) = stacks.iter().find(|group| group.kind.stack == stack) else {
+                return Err(unknown("stack", stack, stacks.iter().map(|group| group.kind.stack)));
             };
-            check("layer", *layer, n_layers)?;
-            found = found.without_layer(stack, *layer);
+            check("layer", *layer, group.n_layers)?;
+            found = found.without_layer(group.kind.stack, *layer);
         }
         Ok(found)
     }
 }
 
-/// An attention by its name and layer, of a model with `[encoder, decoder]` layers and heads.
+/// An attention by its name and layer, and the group that it belongs to.
 ///
 /// # Errors
 /// If there is none.
-pub fn site(kind: &str, layer: usize, sizes: [[usize; 2]; 2]) -> Result<Site> {
-    let (kind, [n_layers, _]) = match kind {
-        "encoder" => (Kind::EncoderSelf, sizes[0]),
-        "decoder" => (Kind::DecoderSelf, sizes[1]),
-        "cross" => (Kind::Cross, sizes[1]),
-        other => return Err(unknown("kind of attention", other, "encoder, decoder or cross")),
-    };
-    check("layer", layer, n_layers)?;
-    Ok(Site { kind, layer })
+pub fn site<'a>(kind: &str, layer: usize, sites: &'a Sites) -> Result<(Site, &'a SiteGroup)> {
+    let names = sites.groups().iter().map(|group| group.kind.name);
+    let group = sites.named(kind).ok_or_else(|| unknown("kind of attention", kind, names))?;
+    check("layer", layer, group.n_layers)?;
+    Ok((Site { kind: group.kind, layer }, group))
 }
 
 /// An error unless there is such a place.
@@ -204,7 +202,12 @@ pub(crate) fn check(what: &str, place: usize, count: usize) -> Result<()> {
     Err(Error::Request { message, hint: "GET /api/model tells the sizes".into() })
 }
 
-fn unknown(what: &str, found: &str, expected: &str) -> Error {
+fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    let expected = match known.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => known.concat(),
+    };
     Error::Request {
         message: format!("{what} {found:?}, expected {expected}"),
         hint: "GET /api/model tells the sizes".into(),

@@ -9,6 +9,10 @@
 //! # Ok::<(), polyhead_tensor::Error>(())
 //! ```
 
+mod policy;
+
+pub use policy::Policy;
+
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ pub mod repeated;
 pub mod tape;
 pub mod tensor;
 
-pub use device::{Device, Graph, Math};
+pub use device::{Device, Graph, Math, Policy};
 pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};

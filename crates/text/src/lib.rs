@@ -15,6 +15,7 @@ pub mod batch;
 pub mod corpus;
 pub mod doctor;
 pub mod error;
+pub mod figures;
 pub mod language;
 pub mod lines;
 pub mod metrics;

@@ -1,5 +1,5 @@
 //! Which source word a target word comes from: the cross-attention of one decoder layer, averaged over its heads (Garg et al.
-//! 2019; which layer, `TransformerConfig::alignment_layer` says).
+//! 2019; which layer, `SequenceToSequence::alignment_site` says).
 //!
 //! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
 //! space), those of a target word in proportion to the length of its pieces, so that *Boston'da* goes with *Boston* and not with
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use polyhead_attention::capture::{Filter, Kind};
+use polyhead_attention::Filter;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_tensor::Tape;
@@ -166,8 +166,8 @@ struct PieceWeights {
 impl Pair<'_> {
     fn weights(&self) -> Result<PieceWeights> {
         let Engine { model, parameters, tokenizers, .. } = self.engine;
-        let config = model.config();
-        let source = tokenizers.encode_source(self.source, config.end_id)?;
+        let ids = model.special_ids();
+        let source = tokenizers.encode_source(self.source, ids.end_id)?;
         let target = tokenizers.encode_target(self.target)?;
         let source_ids: Vec<u32> = self.tag.into_iter().chain(source.ids).collect();
         let tag_span = self.tag.map(|_| 0..0);
@@ -175,14 +175,17 @@ impl Pair<'_> {
         let mut target_ids = vec![self.engine.generation().start_id];
         target_ids.extend(target.ids.iter().take(target.ids.len().saturating_sub(1)));
         // Cut anew, a translation can have more pieces than it was written with.
-        target_ids.truncate(config.max_len);
-        let layer = config.alignment_layer();
-        let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![layer]), ..Filter::default() };
+        target_ids.truncate(model.max_len());
+        let layers = |layer: usize| Some(vec![layer]);
+        let filter = match model.alignment_site() {
+            Some(site) => Filter { kind: Some(site.kind), layers: layers(site.layer), ..Filter::default() },
+            None => Filter { layers: Some(Vec::new()), ..Filter::default() },
+        };
         let captured = self.engine.in_turn(|| {
             let (tape, capture) = (Tape::inference(), Capture::on(filter));
             let pass = Pass::new(&tape, parameters, &capture);
-            let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id).to_device(&parameters.device());
-            model.forward(&pass, &ids(&source_ids)?, &ids(&target_ids)?)?;
+            let padded = |row: &[u32]| Ids::padded(&[row], ids.pad_id).to_device(&parameters.device());
+            model.forward(&pass, &padded(&source_ids)?, &padded(&target_ids)?)?;
             Ok::<_, polyhead_models::Error>(capture.take().weights)
         })?;
         let width = source_ids.len();

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use polyhead_engine::tokenizers::Tokenizers;
 use polyhead_text::tokenizer::{Encoding, Tokenizer};
 
 use crate::Result;
 use crate::form::PLACEHOLDERS;
-use crate::tokenizers::Tokenizers;
 
 /// The characters that a model has pieces for.
 #[derive(Debug, Clone, Default)]

@@ -9,20 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use polyhead_attention::Capture;
 use polyhead_models::decode::Hypothesis;
-use polyhead_models::transformer::{Decoding, Shortlisted};
+use polyhead_models::{Decoding, Shortlisted};
+use polyhead_tensor::Policy;
 
 use crate::search::{Job, Search};
 use crate::{Engine, Error, Result};
 
-/// Source tokens of a batch.
-const TOKENS: usize = 1024;
-/// The same on a card, whose products want many rows.
-const CARD_TOKENS: usize = 16_384;
-/// The most hypotheses that one thread of the processor follows at once: products of so many rows are as fast as they get, and
-/// more would only drive each other's keys and values out of the cache.
-const ROWS: usize = 24;
-/// The most hypotheses that a card follows at once; each needs memory for all that was written, and for its logits.
-const CARD_ROWS: usize = 4096;
 /// A batch below this many tokens is not made smaller only to give every thread one.
 const FEWEST_TOKENS: usize = 128;
 
@@ -50,21 +42,19 @@ pub(crate) fn decode(
         }
     };
     let threads = rayon::current_num_threads();
-    let (batches, found) = if engine.device().is_cpu() {
-        let share = lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS);
-        let most = (ROWS / search.width()).max(1);
-        let batches = pack(&lengths, batch_tokens.unwrap_or(TOKENS).min(share), most);
-        let found = if batches.len() < 2 || threads < 2 {
-            batches.iter().map(run).collect::<Result<Vec<Found>>>()?
-        } else {
-            spread(&batches, threads, run)?
-        };
-        (batches, found)
+    let Policy { batch_tokens: own, rows, takes_turns, .. } = engine.device().policy();
+    let share = if takes_turns {
+        usize::MAX
     } else {
-        let most = (CARD_ROWS / search.width()).max(1);
-        let batches = pack(&lengths, batch_tokens.unwrap_or(CARD_TOKENS), most);
-        let found = engine.in_turn(|| batches.iter().map(run).collect::<Result<Vec<Found>>>())?;
-        (batches, found)
+        lengths.iter().sum::<usize>().div_ceil(threads).max(FEWEST_TOKENS)
+    };
+    let batches = pack(&lengths, batch_tokens.unwrap_or(own).min(share), (rows / search.width()).max(1));
+    let found = if takes_turns {
+        engine.in_turn(|| batches.iter().map(run).collect::<Result<Vec<Found>>>())?
+    } else if batches.len() < 2 || threads < 2 {
+        batches.iter().map(run).collect::<Result<Vec<Found>>>()?
+    } else {
+        spread(&batches, threads, run)?
     };
     let mut all = vec![Vec::new(); jobs.len()];
     for (job, hypotheses) in batches.into_iter().flatten().zip(found.into_iter().flatten()) {

@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use polyhead_models::checkpoint::{load_parameters, load_prepared, read_config};
+use polyhead_engine::load::check_folder;
+use polyhead_engine::tokenizers::Tokenizers;
+use polyhead_models::checkpoint::read_config;
 use polyhead_models::decode::spelling::Spellings;
-use polyhead_models::transformer::{Shortlist, Translator};
+use polyhead_models::{SequenceToSequence, Shortlist};
 use polyhead_tensor::{Device, Parameters, Precision};
 
 use crate::alphabet::Alphabet;
 use crate::generation::Generation;
 use crate::languages::Languages;
-use crate::tokenizers::Tokenizers;
 use crate::{Error, Result};
 
 /// How a folder is loaded.
@@ -29,7 +30,7 @@ pub struct LoadOptions {
 /// A translator: text in, text out. It may be used by several threads at once.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) model: Translator,
+    pub(crate) model: SequenceToSequence,
     pub(crate) parameters: Parameters,
     pub(crate) tokenizers: Tokenizers,
     pub(crate) shortlist: Option<Shortlist>,
@@ -47,33 +48,20 @@ impl Engine {
     /// If the folder lacks a config, weights or a tokeniser, or if they do not fit together.
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
         let folder = folder.as_ref();
-        if !folder.is_dir() {
-            let found = if folder.exists() { "a file" } else { "no such folder" };
-            let message = format!("{found}, expected the folder of a model");
-            return Err(Error::file(folder, message, "check the spelling and the current folder"));
-        }
-        let (config, layout) = read_config(folder)?;
-        let tokenizers = Tokenizers::load(folder, &config)?;
-        let generation = Generation::load(folder, &config)?;
-        let languages = Languages::load(folder, tokenizers.source(), config.source_vocab_size)?;
-        let alphabet = Alphabet::of(&tokenizers, config.source_vocab_size)?;
-        let mut parameters = Parameters::default();
-        let model = Translator::new(&config, &mut parameters)?;
-        if options.device.is_cpu() {
-            load_prepared(folder, &config, layout, &mut parameters, options.precision)?;
-        } else {
-            load_parameters(folder, &config, layout, &mut parameters)?;
-            if options.precision == Precision::Int8 {
-                let message = format!("int8 on {}, expected f32, tf32 or bf16 there", options.device.name());
-                return Err(Error::request(message, "only the processor computes with bytes"));
-            }
-            // A folder of bytes is read as what they stand for.
-            parameters.unprepare();
-            // Frozen ones need no memory for gradients.
-            parameters.freeze_all();
-            let moved = options.device.in_turn(|| parameters.to_device(&options.device));
-            parameters = moved.map_err(polyhead_models::Error::from)?;
-        }
+        check_folder(folder)?;
+        let (config, _) = read_config(folder)?;
+        let vocab_sizes @ [source_vocab_size, _] = config.vocab_sizes();
+        let tokenizers = Tokenizers::load(folder, vocab_sizes)?;
+        let languages = Languages::load(folder, tokenizers.source(), source_vocab_size)?;
+        let alphabet = Alphabet::of(&tokenizers, source_vocab_size)?;
+        let LoadOptions { device, precision, .. } = options.clone();
+        let found = polyhead_engine::load(folder, &polyhead_engine::LoadOptions { device, precision })?;
+        let model = found.model.into_sequence_to_sequence().map_err(|error| {
+            let hint = error.hint();
+            Error::file(folder, error.to_string(), hint)
+        })?;
+        let generation = Generation::load(folder, &model)?;
+        let parameters = found.parameters;
         let shortlist = None;
         let spellings = OnceLock::new();
         let mut engine =
@@ -99,7 +87,7 @@ impl Engine {
             let Generation { start_id, end_id, pad_id, .. } = self.generation;
             let is_written = |id| ![start_id, end_id, pad_id].contains(&id);
             let piece = |id| if is_written(id) { self.target_piece(id) } else { String::new() };
-            let pieces: Vec<String> = (0..self.model.config().target_vocab_size as u32).map(piece).collect();
+            let pieces: Vec<String> = (0..self.model.vocab_sizes()[1] as u32).map(piece).collect();
             let begin_words = pieces.iter().any(|piece| piece.starts_with(['▁', 'Ġ']));
             begin_words.then(|| Arc::new(Spellings::new(&pieces)))
         });
@@ -117,16 +105,16 @@ impl Engine {
     /// could want the card too and wait for itself.
     pub(crate) fn in_turn<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let device = self.device();
-        if device.is_cpu() {
+        if !device.policy().takes_turns {
             return work();
         }
         let done = std::thread::scope(|scope| scope.spawn(|| device.in_turn(work)).join());
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Texts that fill batches of sentences of like length, where many are translated: 1024, on a card 8192.
+    /// Texts that fill batches of sentences of like length, where many are translated.
     pub fn texts_at_once(&self) -> usize {
-        if self.device().is_cpu() { 1024 } else { 8192 }
+        self.device().policy().texts
     }
 
     /// How the folder wants its model to be decoded.
@@ -141,7 +129,7 @@ impl Engine {
 
     /// The ids that the model reads for a text, the end token last.
     pub fn source_ids(&self, text: &str) -> Result<Vec<u32>> {
-        Ok(self.tokenizers.encode_source(text, self.model.config().end_id)?.ids)
+        Ok(self.tokenizers.encode_source(text, self.model.special_ids().end_id)?.ids)
     }
 
     /// The text of ids that the model wrote.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use polyhead_models::decode::rules::AtLimit;
 use polyhead_models::decode::stopping::EarlyStopping;
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::{SequenceToSequence, SpecialIds};
 use serde_json::{Map, Value};
 
 use crate::{Error, Result};
@@ -48,20 +48,24 @@ pub struct Generation {
 
 impl Generation {
     /// What holds for a model whose folder says nothing.
-    pub fn of(config: &TransformerConfig) -> Self {
+    pub fn of(model: &SequenceToSequence) -> Self {
+        Self::with(model.special_ids(), model.max_len())
+    }
+
+    fn with(SpecialIds { pad_id, end_id, start_id }: SpecialIds, max_len: usize) -> Self {
         Self {
             beam_size: BEAM_SIZE,
-            max_length: MAX_LENGTH.min(config.max_len),
+            max_length: MAX_LENGTH.min(max_len),
             min_length: 0,
             length_penalty: 1.0,
             early_stopping: EarlyStopping::default(),
-            suppressed: if config.pad_id == config.end_id { vec![] } else { vec![vec![config.pad_id]] },
+            suppressed: if pad_id == end_id { vec![] } else { vec![vec![pad_id]] },
             at_limit: AtLimit::Cut,
             no_repeat_ngram: 0,
             repetition_penalty: 1.0,
-            start_id: config.start_id,
-            end_id: config.end_id,
-            pad_id: config.pad_id,
+            start_id,
+            end_id,
+            pad_id,
         }
     }
 
@@ -69,11 +73,11 @@ impl Generation {
     ///
     /// # Errors
     /// If a file is no JSON object, or a key has a value of another type.
-    pub fn load(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+    pub fn load(folder: &Path, model: &SequenceToSequence) -> Result<Self> {
         let own = folder.join("generation_config.json");
         let path = if own.exists() { own } else { folder.join("config.json") };
         if !path.exists() {
-            return Ok(Self::of(config));
+            return Ok(Self::of(model));
         }
         let text = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
         let map: Map<String, Value> = serde_json::from_slice(&text).map_err(|error| {
@@ -83,7 +87,7 @@ impl Generation {
                 "correct the file or fetch it again",
             )
         })?;
-        Settings { path, map }.over(Self::of(config), config.max_len)
+        Settings { path, map }.over(Self::of(model), model.max_len())
     }
 }
 
@@ -186,7 +190,7 @@ mod tests {
     fn read(text: &str) -> Result<Generation> {
         let map = serde_json::from_str(text).unwrap();
         Settings { path: "generation_config.json".into(), map }
-            .over(Generation::of(&TransformerConfig { pad_id: 9, ..TransformerConfig::base(10) }), 1024)
+            .over(Generation::with(SpecialIds { pad_id: 9, end_id: 0, start_id: 0 }, 1024), 1024)
     }
 
     #[test]

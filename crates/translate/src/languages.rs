@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use polyhead_engine::tokenizers::{LanguageSettings, Tokenizers, languages};
 use polyhead_models::checkpoint::read_config;
 use polyhead_text::tokenizer::Tokenizer;
 
 pub use crate::codes::{name, short};
-use crate::tokenizers::{self, Tokenizers};
 use crate::{Error, Result};
 
 /// A language that can be asked for.
@@ -39,14 +39,15 @@ impl Languages {
     pub fn of(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
         let (config, _) = read_config(folder)?;
-        Self::load(folder, Tokenizers::load(folder, &config)?.source(), config.source_vocab_size)
+        let vocab_sizes = config.vocab_sizes();
+        Self::load(folder, Tokenizers::load(folder, vocab_sizes)?.source(), vocab_sizes[0])
     }
 
     /// Finds the tags among the first `rows` ids of a vocabulary, and what the folder says about its languages.
     pub(crate) fn load(folder: &Path, tokenizer: &Tokenizer, rows: usize) -> Result<Self> {
         let pieces = (0..rows as u32).filter_map(|id| Some((tokenizer.piece(id)?, id)));
         let tagged = pieces.filter_map(|(tag, id)| Some(Language { code: code(&tag)?.to_owned(), tag, id }));
-        let Settings { from, to, directions } = tokenizers::languages(folder);
+        let LanguageSettings { from, to, directions } = languages(folder);
         let found = Self { targets: tagged.collect(), from, to, directions: Vec::new() };
         let wrong = |direction: &str, message: &str| {
             let path = folder.join("tokenizer_config.json");
@@ -198,14 +199,6 @@ impl Languages {
         let language = self.targets.iter().find(|language| text.starts_with(&language.tag))?;
         Some((language, text[language.tag.len()..].trim_start_matches(' ')))
     }
-}
-
-/// What a folder says about its languages.
-#[derive(Debug, Default)]
-pub(crate) struct Settings {
-    pub(crate) from: Option<String>,
-    pub(crate) to: Option<String>,
-    pub(crate) directions: Vec<String>,
 }
 
 /// The code inside a tag.

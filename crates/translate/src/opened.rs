@@ -1,7 +1,7 @@
 //! A loaded folder from the inside, for those who look at a model rather than use it.
 
+use polyhead_models::SequenceToSequence;
 use polyhead_models::decode::beam::BeamOptions;
-use polyhead_models::transformer::Translator;
 use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::Encoding;
 
@@ -12,7 +12,7 @@ use crate::{Engine, Error, Result, TranslateOptions};
 
 impl Engine {
     /// The model.
-    pub fn model(&self) -> &Translator {
+    pub fn model(&self) -> &SequenceToSequence {
         &self.model
     }
 
@@ -43,7 +43,7 @@ impl Engine {
             ([], to) => to.as_ref().map(|to| languages.target(to)).transpose()?.flatten().map(|tag| tag.id),
             (_, _) => return Err(in_two_steps(journey.route.as_ref())),
         };
-        let mut encoding = self.tokenizers.encode_source(journey.body, self.model.config().end_id)?;
+        let mut encoding = self.tokenizers.encode_source(journey.body, self.model.special_ids().end_id)?;
         let start = text.len() - journey.body.len();
         encoding.offsets.iter_mut().for_each(|span| *span = start + span.start..start + span.end);
         if let Some(tag) = tag {
@@ -74,7 +74,7 @@ impl Engine {
     /// # Errors
     /// If they make no sense for this model.
     pub fn beam_options(&self, options: &TranslateOptions) -> Result<BeamOptions> {
-        Ok(Search::new(self.generation(), options, self.model.config().max_len)?.into_beam())
+        Ok(Search::new(self.generation(), options, self.model.max_len())?.into_beam())
     }
 }
 

@@ -67,8 +67,7 @@ impl<'a> Request<'a> {
         options: &'a TranslateOptions,
         go_on: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
-        let config = engine.model.config();
-        let search = Search::new(engine.generation(), options, config.max_len)?;
+        let search = Search::new(engine.generation(), options, engine.model.max_len())?;
         let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
         if prefix.len() >= search.max_length() {
             let message =
@@ -76,7 +75,7 @@ impl<'a> Request<'a> {
             return Err(Error::request(message, "shorten it or raise the maximum length"));
         }
         // Translations may be twice as long as their sources.
-        let limit = MAX_PIECES.min(config.max_len / 2).max(FEWEST_PIECES);
+        let limit = MAX_PIECES.min(engine.model.max_len() / 2).max(FEWEST_PIECES);
         Ok(Self { engine, options, search, go_on, prefix, limit })
     }
 
@@ -102,7 +101,7 @@ impl<'a> Request<'a> {
         let encoding = self.encode(text)?;
         self.add_unknown(text, &encoding, &mut document.unknown);
         let job = self.job(encoding.ids, leg);
-        let (length, max_len) = (job.source.len(), self.engine.model.config().max_len);
+        let (length, max_len) = (job.source.len(), self.engine.model.max_len());
         if length > max_len {
             let message = format!("{:?} has {length} tokens, expected {max_len} at most", shortened(text));
             return Err(Error::request(message, "leave out --raw: then it is translated in parts"));
@@ -246,7 +245,7 @@ impl<'a> Request<'a> {
     }
 
     fn encode(&self, text: &str) -> Result<Encoding> {
-        self.engine.tokenizers.encode_source(text, self.engine.model.config().end_id)
+        self.engine.tokenizers.encode_source(text, self.engine.model.special_ids().end_id)
     }
 
     fn job(&self, mut source: Vec<u32>, leg: &Leg) -> Job {

@@ -70,11 +70,17 @@ impl Embedding {
         product(pass, h, self.weight, bias, LinearOptions::default())
     }
 
-    /// The newest token of each row → rows × d_model, for rows on a device.
+    /// The newest token of each row → rows × d_model.
     ///
     /// # Errors
     /// If a token is outside the table, or its place is outside that of places.
     pub fn step(&self, pass: &Pass<'_>, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Var> {
+        if let Some(table) = pass.parameters.prepared(self.weight) {
+            let [_, d_model] = table.shape();
+            let options = EmbeddingOptions { scale, positions: places.row(rows.len(), d_model) };
+            let x = embedding_prepared(&rows.tokens().into(), 1, table, &options)?;
+            return Ok(Var::constant(x.reshaped(&[rows.count(), d_model])));
+        }
         let table = pass.parameter(self.weight);
         Ok(Var::constant(step_input(table.value(), rows, scale, places)?))
     }
@@ -84,7 +90,7 @@ impl Embedding {
     /// # Errors
     /// If h has another last axis.
     pub fn step_logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
-        if h.value().device().is_cpu() {
+        if pass.parameters.prepared(self.weight).is_some() {
             return self.logits(pass, h, bias);
         }
         let (weight, bias) = (pass.parameter(self.weight), bias.map(|bias| pass.parameter(bias)));

@@ -5,6 +5,7 @@ pub mod embedding;
 pub mod feed_forward;
 pub mod linear;
 pub mod norm;
+pub mod pooling;
 pub mod recurrent;
 
 pub use dropout::Dropout;
@@ -12,4 +13,5 @@ pub use embedding::Embedding;
 pub use feed_forward::FeedForward;
 pub use linear::Linear;
 pub use norm::LayerNorm;
+pub use pooling::Pooling;
 pub use recurrent::Recurrent;

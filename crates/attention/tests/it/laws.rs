@@ -13,7 +13,9 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 const SHAPE: HeadShape = HeadShape { d_model: 10, n_heads: 4, n_key_heads: 2, d_key: 6, d_value: 3 };
-const SITE: Site = Site { kind: Kind::DecoderSelf, layer: 0 };
+const OWN: Kind = Kind::of_self(0, "decoder", "target").past_only();
+const CROSS: Kind = Kind::across(1, "cross", "decoder", ["target", "source"]);
+const SITE: Site = Site { kind: OWN, layer: 0 };
 
 fn tensor(shape: &[usize], stream: u64) -> Tensor {
     let random = Random::new(5).stream(stream);
@@ -140,7 +142,7 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
     parameters.initialise(4);
     let (x, memory) = (tensor(&[2, 3, SHAPE.d_model], 1), Var::constant(tensor(&[2, 35, SHAPE.d_model], 2)));
     let lengths = [35, 17];
-    let site = Site { kind: Kind::Cross, layer: 0 };
+    let site = Site { kind: CROSS, layer: 0 };
     with_pass(&parameters, &Capture::off(), |pass| {
         let key_value = projection.forward(pass, &memory).unwrap();
         let sight = Mask::padding(lengths).resolve(3, 35);
@@ -190,7 +192,7 @@ fn capturing_changes_nothing_and_keeps_what_was_asked_for() {
         let sums = weights.weights.data().chunks_exact(5).map(|row| row.iter().sum::<f32>());
         assert!(sums.into_iter().all(|sum| (sum - 1.0).abs() < 1e-6));
         assert!(capture.take().weights.is_empty());
-        let other = Capture::on(Filter { kind: Some(Kind::Cross), ..Filter::default() });
+        let other = Capture::on(Filter { kind: Some(CROSS), ..Filter::default() });
         run(&other);
         assert!(other.take().weights.is_empty());
     }

@@ -1,9 +1,8 @@
-//! The weights of a trace as whole arrays, as programs like them: `encoder`, `decoder` and `cross`, each layers × heads ×
+//! The weights of a trace as whole arrays, one for each kind of attention (`encoder`, `decoder`, `cross`): layers × heads ×
 //! queries × keys, as Hugging Face's `output_attentions=True` gives them layer by layer.
 
 use polyhead_attention::{Filter, Kind};
 
-use super::kind_name;
 use crate::matrix::Matrix;
 use crate::trace::{Selected, Trace};
 
@@ -36,18 +35,21 @@ pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<Weights<'a>>
         let first = parts.first()?;
         let matrix = first.weights.first()?;
         Some(Weights {
-            name: kind_name(kind),
+            name: kind.name,
             shape: [parts.len(), first.heads.len(), matrix.n_rows(), matrix.n_columns()],
             layers: parts.iter().map(|part| part.site.layer).collect(),
             heads: first.heads.clone(),
             parts,
         })
     };
-    [Kind::EncoderSelf, Kind::DecoderSelf, Kind::Cross].into_iter().filter_map(of).collect()
+    trace.sites.groups().iter().filter_map(|group| of(group.kind)).collect()
 }
 
-/// Names and texts of the tokens: what the encoder read, what the decoder wrote, and what it read for that.
-pub(super) fn tokens(trace: &Trace) -> [(&'static str, Vec<String>); 3] {
-    let [written, read] = trace.labels(Kind::DecoderSelf);
-    [("source_tokens", trace.source.labels()), ("target_tokens", written), ("read_tokens", read)]
+/// Names and texts of the tokens of each side, and what was read for one that was written.
+pub(super) fn tokens(trace: &Trace) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> =
+        trace.sides.iter().map(|side| (format!("{}_tokens", side.name), side.labels())).collect();
+    let written = trace.sides.iter().filter(|side| side.start.is_some());
+    found.extend(written.map(|side| ("read_tokens".into(), side.read_labels())));
+    found
 }

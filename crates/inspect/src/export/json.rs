@@ -8,18 +8,23 @@
 //! | key | what it holds |
 //! |---|---|
 //! | `format`, `version` | `"polyhead-trace"` and [`VERSION`]; a key more does not change the version |
-//! | `model` | `encoder` and `decoder`, each `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
+//! | `model` | for each stack of layers (`encoder`, `decoder`) `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
+//! | `sites` | the attentions of the model: for each kind `kind` (its name), `title`, `stack`, `queries` and `keys` (names of sides), `causal`, `n_layers`, `n_heads`, `d_key` |
+//! | `sides` | the names of the sequences that were read or written; each stands under its name |
+//! | `classes` | of a classifier instead of all that belongs to a translation: `label` and `probability`, best first |
+//! | `alignment_site` | null, or the attention that `alignment` is read from: `kind`, `layer` |
 //! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (whether `from` is a guess) |
-//! | `source` | `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
+//! | `source` | a side: `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
 //! | `target` | the same of the translation; position t of the decoder writes token t |
+//! | `text` | the one side of a classifier |
 //! | `start` | the token that position 0 of the decoder reads; position t reads target token t − 1 |
 //! | `given` | true if the translation was given, not searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; that over the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (a place in the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (the translation goes through it) |
-//! | `attention` | for each attention `kind` (`encoder`, `decoder`, `cross`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |
+//! | `attention` | for each attention `kind` (one of `sites`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |
 //! | `vectors` | for each attention `kind`, `layer`, `heads`, `query`, `key` (heads × positions × d_key), `value` (heads × positions × d_value); empty unless asked for |
-//! | `rollout` | null, or `encoder` (source × source), `decoder` (target × positions read), `cross` (target × source) |
+//! | `rollout` | null, or a matrix for each kind: `encoder` (source × source), `decoder` (target × positions read), `cross` (target × source) |
 //! | `alignment` | null, or pairs of a source word and a target word, from 0 |
 //! | `intervention` | `heads`: `kind`, `layer`, `head`, `factor`; `layers`: `stack`, `layer` |
 //!
@@ -28,68 +33,131 @@
 //! target tokens and columns source tokens; of `decoder`, rows are target tokens as written and columns the positions
 //! that were read.
 
-use polyhead_attention::Filter;
 use polyhead_attention::vectors::Vectors;
+use polyhead_attention::{Filter, Site, SiteGroup};
+use polyhead_engine::classify::Class;
 use polyhead_tensor::Tensor;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::{base64, kind_name, stack_name};
+use super::base64;
 use crate::entropy::entropy;
 use crate::matrix::Matrix;
-use crate::trace::{NodeFate, Selected, Side, Token, Trace, Tree};
+use crate::trace::{NodeFate, Outcome, Selected, Side, Token, Trace, Translation, Tree};
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
 
+/// One kind of attention, as data: what a page needs to know of a model.
+#[derive(Debug, Clone, Serialize)]
+pub struct SiteJson {
+    kind: &'static str,
+    title: String,
+    stack: &'static str,
+    queries: &'static str,
+    keys: &'static str,
+    causal: bool,
+    n_layers: usize,
+    n_heads: usize,
+    d_key: usize,
+}
+
+impl From<&SiteGroup> for SiteJson {
+    fn from(group: &SiteGroup) -> Self {
+        let &SiteGroup { kind, n_layers, heads } = group;
+        Self {
+            kind: kind.name,
+            title: kind.title(),
+            stack: kind.stack,
+            queries: kind.queries,
+            keys: kind.keys,
+            causal: kind.is_causal,
+            n_layers,
+            n_heads: heads.n_heads,
+            d_key: heads.d_key,
+        }
+    }
+}
+
 /// The trace as one line of JSON, with the weights that `filter` lets through. No text in it can end a script of a page
 /// that it stands in.
 pub fn json(trace: &Trace, filter: &Filter) -> String {
-    let config = &trace.config;
-    let stack = |stack: polyhead_models::transformer::config::StackConfig| {
-        let shape = stack.heads(config.d_model);
-        json!({
-            "n_layers": stack.n_layers, "n_heads": shape.n_heads, "d_key": shape.d_key, "d_value": shape.d_value,
-        })
-    };
+    let mut all = Map::new();
+    let mut put = |key: &str, value: Value| drop(all.insert(key.into(), value));
+    put("format", "polyhead-trace".into());
+    put("version", VERSION.into());
+    put("model", model(trace));
+    put("sites", sites(trace));
+    put("sides", trace.sides.iter().map(|side| side.name).collect());
+    for own in &trace.sides {
+        put(own.name, side(own));
+        if let Some(start) = &own.start {
+            put("start", token(start, &start.piece));
+        }
+    }
+    match &trace.outcome {
+        Outcome::Translation(found) => {
+            translation(found).into_iter().for_each(|(key, value)| put(&key, value));
+            put("alignment", json!(trace.alignment()));
+        }
+        Outcome::Classes(classes) => {
+            let class = |class: &Class| json!({ "label": class.label, "probability": class.probability });
+            put("classes", classes.iter().map(class).collect());
+        }
+    }
+    put("attention", trace.selected(filter).iter().map(attention).collect());
+    put("vectors", trace.vectors.iter().map(vectors).collect());
     let rollout = trace.rollout().map(|found| {
-        json!({
-            "encoder": matrix(&found.encoder), "decoder": matrix(&found.decoder), "cross": matrix(&found.cross),
-        })
+        let parts = found.parts.iter().map(|(kind, own)| (kind.name.to_owned(), matrix(own)));
+        Value::Object(parts.collect())
     });
-    let steps = trace.steps.iter().map(|step| {
+    put("rollout", json!(rollout));
+    put("intervention", intervention(trace));
+    let text = Value::Object(all).to_string();
+    // These stand in texts alone, where both spellings mean the same.
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+fn model(trace: &Trace) -> Value {
+    let stacks = trace.sites.stacks().into_iter().map(|group| {
+        let heads = group.heads;
+        let sizes = json!({
+            "n_layers": group.n_layers, "n_heads": heads.n_heads, "d_key": heads.d_key, "d_value": heads.d_value,
+        });
+        (group.kind.stack.to_owned(), sizes)
+    });
+    let mut model: Map<String, Value> = stacks.collect();
+    model.insert("d_model".into(), trace.d_model.into());
+    if let Some(found) = trace.translation() {
+        model.insert("vocab_size".into(), found.vocab_size.into());
+    }
+    Value::Object(model)
+}
+
+/// The attentions of the model, as data.
+fn sites(trace: &Trace) -> Value {
+    let groups = trace.sites.groups().iter();
+    groups.map(|group| json!(SiteJson::from(group))).collect()
+}
+
+fn translation(found: &Translation) -> Map<String, Value> {
+    let steps = found.steps.iter().map(|step| {
         let alternatives = step.alternatives.iter().map(|other| {
             json!({ "id": other.id, "piece": other.piece, "log_probability": short(other.log_probability) })
         });
         let alternatives: Vec<Value> = alternatives.collect();
         json!({ "log_probability": short(step.log_probability), "alternatives": alternatives })
     });
-    let text = json!({
-        "format": "polyhead-trace",
-        "version": VERSION,
-        "model": {
-            "encoder": stack(config.encoder),
-            "decoder": stack(config.decoder),
-            "d_model": config.d_model,
-            "vocab_size": config.target_vocab_size,
-        },
-        "route": trace.route,
-        "source": side(&trace.source),
-        "target": side(&trace.target),
-        "start": token(&trace.start, &trace.start.piece),
-        "given": trace.is_given,
-        "log_probability": trace.log_probability(),
-        "score": trace.score,
-        "steps": steps.collect::<Vec<Value>>(),
-        "beam": trace.tree.as_ref().map(tree),
-        "attention": trace.selected(filter).iter().map(attention).collect::<Vec<Value>>(),
-        "vectors": trace.vectors.iter().map(vectors).collect::<Vec<Value>>(),
-        "rollout": rollout,
-        "alignment": trace.alignment(),
-        "intervention": intervention(trace),
-    })
-    .to_string();
-    // These stand in texts alone, where both spellings mean the same.
-    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    let keys = [
+        ("alignment_site", json!(found.alignment_site.map(site))),
+        ("route", json!(found.route)),
+        ("given", found.is_given.into()),
+        ("log_probability", found.log_probability().into()),
+        ("score", found.score.into()),
+        ("steps", steps.collect()),
+        ("beam", json!(found.tree.as_ref().map(tree))),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn side(side: &Side) -> Value {
@@ -102,6 +170,10 @@ fn side(side: &Side) -> Value {
 fn token(token: &Token, label: &str) -> Value {
     let Token { id, piece, span, word } = token;
     json!({ "id": id, "piece": piece, "label": label, "start": span.start, "end": span.end, "word": word })
+}
+
+fn site(site: Site) -> Value {
+    json!({ "kind": site.kind.name, "layer": site.layer })
 }
 
 fn tree(tree: &Tree) -> Value {
@@ -125,7 +197,7 @@ fn attention(attention: &Selected<'_>) -> Value {
     let numbers: Vec<f32> = weights.iter().flat_map(|head| head.numbers().iter().copied()).collect();
     let entropies: Vec<f64> = weights.iter().map(|head| (entropy(head) * 1e6).round() / 1e6).collect();
     json!({
-        "kind": kind_name(site.kind),
+        "kind": site.kind.name,
         "layer": site.layer,
         "heads": heads,
         "weights": array(&[heads.len(), sizes[0], sizes[1]], &numbers),
@@ -137,7 +209,7 @@ fn vectors(vectors: &Vectors) -> Value {
     // There is one sentence.
     let without_batch = |tensor: &Tensor| array(&tensor.shape()[1..], tensor.data());
     json!({
-        "kind": kind_name(vectors.site.kind),
+        "kind": vectors.site.kind.name,
         "layer": vectors.site.layer,
         "heads": vectors.heads,
         "query": without_batch(&vectors.query),
@@ -148,12 +220,12 @@ fn vectors(vectors: &Vectors) -> Value {
 
 fn intervention(trace: &Trace) -> Value {
     let heads = trace.intervention.heads().map(|(site, head, factor)| {
-        json!({ "kind": kind_name(site.kind), "layer": site.layer, "head": head, "factor": short(factor) })
+        json!({ "kind": site.kind.name, "layer": site.layer, "head": head, "factor": short(factor) })
     });
     let layers = trace
         .intervention
         .layers()
-        .map(|(stack, layer)| json!({ "stack": stack_name(stack), "layer": layer }));
+        .map(|(stack, layer)| json!({ "stack": stack, "layer": layer }));
     json!({ "heads": heads.collect::<Vec<Value>>(), "layers": layers.collect::<Vec<Value>>() })
 }
 

@@ -23,11 +23,14 @@ pub fn npz(trace: &Trace, filter: &Filter) -> Vec<u8> {
         }
     }
     for (name, texts) in arrays::tokens(trace) {
-        archive.add(name, &texts_npy(&texts));
+        archive.add(&name, &texts_npy(&texts));
     }
-    let probabilities: Vec<u8> =
-        trace.steps.iter().flat_map(|step| step.log_probability.to_le_bytes()).collect();
-    archive.add("log_probabilities", &npy("<f4", &[trace.steps.len()], &probabilities));
+    if let Some(translation) = trace.translation() {
+        let steps = &translation.steps;
+        let probabilities: Vec<u8> =
+            steps.iter().flat_map(|step| step.log_probability.to_le_bytes()).collect();
+        archive.add("log_probabilities", &npy("<f4", &[steps.len()], &probabilities));
+    }
     archive.finish()
 }
 

@@ -12,7 +12,7 @@ pub fn safetensors(trace: &Trace, filter: &Filter) -> Vec<u8> {
     let mut metadata = Map::new();
     let list = |value: Value| Value::String(value.to_string());
     for (name, texts) in arrays::tokens(trace) {
-        metadata.insert(name.into(), list(json!(texts)));
+        metadata.insert(name, list(json!(texts)));
     }
     let (mut header, mut numbers) = (Map::new(), Vec::new());
     for weights in arrays::weights(trace, filter) {

@@ -1,4 +1,4 @@
-//! One pass over a source and its translation, with everything that is to be seen of it.
+//! One pass over what a model reads and writes, with everything that is to be seen of it.
 //!
 //! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass
 //! over all of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
@@ -6,9 +6,8 @@
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
-use polyhead_models::Ids;
-use polyhead_models::transformer::Translator;
-use polyhead_tensor::{Parameters, Tape, Tensor};
+use polyhead_models::{Encoder, Ids, SequenceToSequence};
+use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 
 use crate::Result;
 use crate::matrix::Matrix;
@@ -67,7 +66,7 @@ pub struct Observed {
     pub attentions: Vec<Attention>,
     /// Queries, keys and values, if they were asked for.
     pub vectors: Vec<Vectors>,
-    /// 1 × target length × vocabulary.
+    /// 1 × target length × vocabulary, or 1 × labels.
     pub logits: Tensor,
 }
 
@@ -76,22 +75,45 @@ pub struct Observed {
 /// # Errors
 /// If an id is outside the vocabulary.
 pub fn observe(
-    model: &Translator,
+    model: &SequenceToSequence,
     parameters: &Parameters,
     [source, target]: [&[u32]; 2],
     start_id: u32,
     options: &ObserveOptions<'_>,
 ) -> Result<Observed> {
-    let capture = Capture::on(options.filter.clone());
-    let capture = if options.vectors == Kept::Yes { capture.with_vectors() } else { capture };
     let read: Vec<u32> = [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
-    let tape = Tape::inference();
-    let pass = Pass { intervention: options.intervention, ..Pass::new(&tape, parameters, &capture) };
-    let device = parameters.device();
-    let pad_id = model.config().pad_id;
+    let (device, pad_id) = (parameters.device(), model.special_ids().pad_id);
     let ids =
         |ids: &[u32]| Ids::padded(&[ids], pad_id).to_device(&device).map_err(polyhead_models::Error::from);
-    let logits = model.forward(&pass, &ids(source)?, &ids(&read)?)?.value().clone();
+    let (source, target) = (ids(source)?, ids(&read)?);
+    seen(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
+}
+
+/// Reads a text for its classes.
+///
+/// # Errors
+/// If an id is outside the vocabulary.
+pub fn observe_classes(
+    model: &Encoder,
+    parameters: &Parameters,
+    ids: &[u32],
+    options: &ObserveOptions<'_>,
+) -> Result<Observed> {
+    let ids = model.ids(&[ids]).to_device(&parameters.device()).map_err(polyhead_models::Error::from)?;
+    seen(parameters, options, |pass| Ok(model.classify(pass, &ids)?))
+}
+
+/// What is seen of `forward`, which gives logits.
+fn seen(
+    parameters: &Parameters,
+    options: &ObserveOptions<'_>,
+    forward: impl FnOnce(&Pass<'_>) -> Result<Var>,
+) -> Result<Observed> {
+    let capture = Capture::on(options.filter.clone());
+    let capture = if options.vectors == Kept::Yes { capture.with_vectors() } else { capture };
+    let tape = Tape::inference();
+    let pass = Pass { intervention: options.intervention, ..Pass::new(&tape, parameters, &capture) };
+    let logits = forward(&pass)?.value().clone();
     let captured = capture.take();
     let attentions = captured.weights.into_iter().map(|found| {
         let k_len = found.weights.shape()[3];

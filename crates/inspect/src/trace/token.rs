@@ -22,21 +22,25 @@ pub struct Token {
     pub word: Option<usize>,
 }
 
-/// A text with its tokens.
+/// A sequence that a model read or wrote: a text with its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
+    /// What the model's sites call it, such as `source`.
+    pub name: &'static str,
     /// The text.
     pub text: String,
     /// Its tokens, the end included.
     pub tokens: Vec<Token>,
     /// Where its words stand, in bytes.
     pub words: Vec<Range<usize>>,
+    /// Of a sequence that was written: what position 0 read; position t reads token t − 1 and writes token t.
+    pub start: Option<Token>,
     word_of: Vec<Option<usize>>,
 }
 
 impl Side {
     /// A text that was cut into pieces.
-    pub(super) fn new(text: &str, encoding: Encoding) -> Self {
+    pub(super) fn new(name: &'static str, text: &str, encoding: Encoding) -> Self {
         let words = words(text);
         let Encoding { ids, pieces, offsets, .. } = encoding;
         let tokens: Vec<Token> = ids
@@ -46,15 +50,15 @@ impl Side {
             .map(|((id, piece), span)| Token { id, piece, word: word_at(&words, &span), span })
             .collect();
         let word_of = tokens.iter().map(|token| token.word).collect();
-        Self { text: text.to_owned(), tokens, words, word_of }
+        Self { name, text: text.to_owned(), tokens, words, start: None, word_of }
     }
 
     /// What a model wrote: the text of its ids, and the part of it that each token brought.
-    pub(super) fn written(engine: &Engine, ids: &[u32]) -> Result<Self> {
+    pub(super) fn written(name: &'static str, engine: &Engine, ids: &[u32]) -> Result<Self> {
         let text = engine.decode(ids)?;
         let same = engine.encode_target(&text)?;
         if same.ids == ids {
-            return Ok(Self::new(&text, same));
+            return Ok(Self::new(name, &text, same));
         }
         // The same text can be cut in other ways. Each token brings what the text of all up to it has more.
         let mut offsets = Vec::with_capacity(ids.len());
@@ -65,7 +69,7 @@ impl Side {
             end = so_far;
         }
         let pieces = ids.iter().map(|&id| engine.target_piece(id)).collect();
-        Ok(Self::new(&text, Encoding { ids: ids.to_vec(), pieces, offsets }))
+        Ok(Self::new(name, &text, Encoding { ids: ids.to_vec(), pieces, offsets }))
     }
 
     /// The ids of its tokens.
@@ -96,6 +100,20 @@ impl Side {
         (0..self.tokens.len()).map(|token| self.label(token)).collect()
     }
 
+    /// Labels of what its positions read: the start, then all tokens but the last; of a sequence that was only read, its tokens.
+    pub fn read_labels(&self) -> Vec<String> {
+        let labels = self.labels();
+        let Some(start) = &self.start else { return labels };
+        let length = labels.len();
+        [start.piece.clone()].into_iter().chain(labels).take(length).collect()
+    }
+
+    /// The word that each position read belongs to.
+    pub fn read_words(&self) -> Vec<Option<usize>> {
+        let shift = self.start.as_ref().map(|_| None);
+        shift.into_iter().chain(self.word_of.iter().copied()).collect()
+    }
+
     /// The words themselves.
     pub fn word_labels(&self) -> Vec<String> {
         self.words.iter().map(|word| self.text[word.clone()].to_owned()).collect()
@@ -119,7 +137,7 @@ mod tests {
     #[test]
     fn labels_show_what_goes_on_with_a_word() {
         let parts = [(">>tur<<", 0..0), ("▁fare", 0..4), ("yi", 4..6), ("▁yedi", 6..11), ("</s>", 11..11)];
-        let side = Side::new("fareyi yedi", encoding(&parts));
+        let side = Side::new("target", "fareyi yedi", encoding(&parts));
         assert_eq!(side.labels(), [">>tur<<", "fare", "·yi", "yedi", "</s>"]);
         assert_eq!(side.word_labels(), ["fareyi", "yedi"]);
         assert_eq!(side.grouping().word_of, [None, Some(0), Some(0), Some(1), None]);

@@ -1,7 +1,7 @@
-//! Model folders: a config and weights on disk ↔ [`TransformerConfig`] and [`Parameters`].
+//! Model folders: a config and weights on disk ↔ [`ModelConfig`] and [`Parameters`].
 //!
 //! ```text
-//! config.json | args.json → config/ → TransformerConfig → (the model declares its parameters)
+//! config.json | args.json → config/ → ModelConfig → (the model declares its parameters)
 //! model*.safetensors → safetensors/ → arrays by name → names/ → Parameters
 //! ```
 //!
@@ -17,11 +17,21 @@ use std::path::{Path, PathBuf};
 use polyhead_tensor::{Parameters, Precision};
 
 use self::safetensors::{Dtype, Weights, WriteOptions};
-use crate::Result;
-use crate::transformer::TransformerConfig;
+use crate::{Model, ModelConfig, Result};
 
 pub use config::marian_compatible;
 pub use names::Layout;
+
+/// A model with its values, as read from a folder.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The model.
+    pub model: Model,
+    /// Its values.
+    pub parameters: Parameters,
+    /// What was read.
+    pub loaded: Loaded,
+}
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,13 +73,29 @@ impl Default for SaveOptions {
     }
 }
 
+/// The model of a folder. With a precision it is for inference: weights of products are prepared one by one as they come, so
+/// that the model is never in memory twice, and weights that are int8 in the file stay so.
+///
+/// # Errors
+/// If the folder holds no model that is known, or its weights are not those of the model.
+pub fn load(folder: impl AsRef<Path>, precision: Option<Precision>) -> Result<Checkpoint> {
+    let folder = folder.as_ref();
+    let (config, layout) = read_config(folder)?;
+    let mut parameters = Parameters::default();
+    let model = Model::new(&config, &mut parameters)?;
+    let weights = Weights::open(folder)?;
+    names::read(&weights, &config, layout, &mut parameters, precision)?;
+    let loaded = loaded(&weights, layout);
+    Ok(Checkpoint { model, parameters, loaded })
+}
+
 /// The config of a folder, validated, and whose names its weights have.
-pub fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+pub fn read_config(folder: impl AsRef<Path>) -> Result<(ModelConfig, Layout)> {
     config::read(folder.as_ref())
 }
 
 /// As [`read_config`] for a folder whose weights are not there, as far as its config tells.
-pub fn read_config_alone(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+pub fn read_config_alone(folder: impl AsRef<Path>) -> Result<(ModelConfig, Layout)> {
     config::read_alone(folder.as_ref())
 }
 
@@ -79,12 +105,12 @@ pub fn read_config_alone(folder: impl AsRef<Path>) -> Result<(TransformerConfig,
 /// If an array is missing, has another shape, or belongs to no parameter.
 pub fn check_weights(
     folder: impl AsRef<Path>,
-    config: &TransformerConfig,
+    config: impl Into<ModelConfig>,
     layout: Layout,
     parameters: &Parameters,
 ) -> Result<Loaded> {
     let weights = Weights::open(folder)?;
-    names::check(&weights, config, layout, parameters)?;
+    names::check(&weights, &config.into(), layout, parameters)?;
     Ok(loaded(&weights, layout))
 }
 
@@ -96,14 +122,10 @@ pub fn check_weights(
 /// let weights = Weights::whole(TensorFile::from_bytes("none", [&2_u64.to_le_bytes()[..], b"{}"].concat())?);
 /// let text = br#"{"model_type":"polyhead_transformer","source_vocab_size":9,"target_vocab_size":9}"#;
 /// let (config, layout) = parse_config("config.json", text, &weights)?;
-/// assert_eq!((config.source_vocab_size, config.d_model, layout), (9, 512, Layout::Polyhead));
+/// assert_eq!((config.vocab_sizes(), config.d_model(), layout), ([9, 9], 512, Layout::Polyhead));
 /// # Ok::<(), polyhead_models::Error>(())
 /// ```
-pub fn parse_config(
-    name: impl AsRef<Path>,
-    text: &[u8],
-    weights: &Weights,
-) -> Result<(TransformerConfig, Layout)> {
+pub fn parse_config(name: impl AsRef<Path>, text: &[u8], weights: &Weights) -> Result<(ModelConfig, Layout)> {
     config::parse(name.as_ref(), text, || Ok(weights))
 }
 
@@ -114,29 +136,12 @@ pub fn parse_config(
 /// have been changed then.
 pub fn load_parameters(
     folder: impl AsRef<Path>,
-    config: &TransformerConfig,
+    config: impl Into<ModelConfig>,
     layout: Layout,
     parameters: &mut Parameters,
 ) -> Result<Loaded> {
     let weights = Weights::open(folder)?;
-    names::read(&weights, config, layout, parameters, None)?;
-    Ok(loaded(&weights, layout))
-}
-
-/// The same for inference: weights of products are prepared one by one as they come, so that the model is never in memory
-/// twice. Weights that are bytes in the file stay so.
-///
-/// # Errors
-/// As for [`load_parameters`].
-pub fn load_prepared(
-    folder: impl AsRef<Path>,
-    config: &TransformerConfig,
-    layout: Layout,
-    parameters: &mut Parameters,
-    precision: Precision,
-) -> Result<Loaded> {
-    let weights = Weights::open(folder)?;
-    names::read(&weights, config, layout, parameters, Some(precision))?;
+    names::read(&weights, &config.into(), layout, parameters, None)?;
     Ok(loaded(&weights, layout))
 }
 
@@ -146,19 +151,20 @@ pub fn load_prepared(
 /// If a parameter was never given a value.
 pub fn save(
     folder: impl AsRef<Path>,
-    config: &TransformerConfig,
+    config: impl Into<ModelConfig>,
     parameters: &Parameters,
     options: &SaveOptions,
 ) -> Result<Saved> {
-    let folder = folder.as_ref();
+    let (folder, config) = (folder.as_ref(), &config.into());
     config.validate()?;
     let mut texts = Vec::new();
     if options.layout == Layout::Marian {
+        let config = &config.clone().try_into()?;
         let text = config::marian_text(folder, config, options.dtype)?;
         texts.push(("generation_config.json", config::generation_text(config)));
         texts.push((config::CONFIG, text));
     } else {
-        texts.push((config::CONFIG, config::own_text(config, options.layout)));
+        texts.push((config::CONFIG, config.file_text(options.layout)));
     }
     let arrays = names::arrays(options.layout, config, parameters)?;
     let SaveOptions { dtype, max_shard_bytes, .. } = *options;

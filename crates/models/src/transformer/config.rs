@@ -8,6 +8,7 @@
 //! assert_eq!((config.d_model, config.encoder.n_heads), (512, 8));
 //! ```
 
+use polyhead_attention::Mask;
 use polyhead_attention::multi_head::HeadShape;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,20 @@ pub enum Sight {
     },
 }
 
+impl Sight {
+    /// The same as a mask.
+    pub(crate) fn mask(&self) -> Mask {
+        match self {
+            Self::Full => Mask::full(),
+            Self::Window { distance } => Mask::window(*distance),
+            Self::Dilated { distance, dilation } => Mask::dilated(*distance, *dilation),
+            Self::GlobalWindow { distance, global } => {
+                Mask::window(*distance).or(Mask::global(global.clone()))
+            }
+        }
+    }
+}
+
 /// Probabilities of dropping numbers in training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -305,6 +320,9 @@ impl TransformerConfig {
         n_layers.saturating_sub(if n_layers > 2 { 2 } else { 1 })
     }
 
+    /// The names of the presets.
+    pub const PRESETS: [&str; 4] = ["tiny", "small", "base", "big"];
+
     /// The preset called `name`.
     pub fn named(name: &str, vocab_size: usize) -> Option<Self> {
         match name {
@@ -329,19 +347,19 @@ impl TransformerConfig {
 }
 
 /// Activations are written by name.
-mod activation_name {
+pub(crate) mod activation_name {
     use polyhead_tensor::ops::linear::Activation;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         activation: &Activation,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(activation.name())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Activation, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Activation, D::Error> {
         let name = String::deserialize(deserializer)?;
         Activation::from_name(&name).ok_or_else(|| {
             let known: Vec<&str> = Activation::names().collect();

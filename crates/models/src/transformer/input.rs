@@ -11,7 +11,7 @@ use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
 use polyhead_tensor::{Indices, Result, Var};
 
-use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout, StackConfig, TransformerConfig};
+use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout};
 
 /// Positions that are added to embeddings.
 #[derive(Debug, Clone)]
@@ -19,6 +19,23 @@ enum Positions {
     None,
     Sinusoidal(Sinusoidal),
     Learned(Learned),
+}
+
+/// How ids are embedded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InputOptions {
+    /// Width of an embedding.
+    pub(crate) d_model: usize,
+    /// How the order of tokens is known.
+    pub(crate) position: PositionConfig,
+    /// Most positions.
+    pub(crate) max_len: usize,
+    /// Id of padding, from which fairseq counts positions.
+    pub(crate) pad_id: u32,
+    /// True if embeddings are multiplied with √d_model.
+    pub(crate) scale_embedding: bool,
+    /// Probability of dropping a number in training.
+    pub(crate) dropout: f32,
 }
 
 /// Embeds ids for one stack.
@@ -33,18 +50,23 @@ pub(super) struct Input {
 
 impl Input {
     /// Declares learned positions here, if there are any.
-    pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, config: &TransformerConfig) -> Self {
-        let positions = match config.position {
-            PositionConfig::Sinusoidal { layout } => Positions::Sinusoidal(sinusoidal(layout, config.pad_id)),
-            PositionConfig::Learned {} => {
-                Positions::Learned(Learned::new(&mut builder.at("positions"), config.max_len, config.d_model))
+    pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, options: &InputOptions) -> Self {
+        let positions = match options.position {
+            PositionConfig::Sinusoidal { layout } => {
+                Positions::Sinusoidal(sinusoidal(layout, options.pad_id))
             }
+            PositionConfig::Learned {} => Positions::Learned(Learned::new(
+                &mut builder.at("positions"),
+                options.max_len,
+                options.d_model,
+            )),
             PositionConfig::None {} | PositionConfig::Relative { .. } | PositionConfig::Rotary { .. } => {
                 Positions::None
             }
         };
-        let scale = if config.scale_embedding { (config.d_model as f32).sqrt() } else { 1.0 };
-        Self { embedding, scale, d_model: config.d_model, positions, dropout: config.dropout.embedding }
+        let InputOptions { d_model, scale_embedding, dropout, .. } = *options;
+        let scale = if scale_embedding { (d_model as f32).sqrt() } else { 1.0 };
+        Self { embedding, scale, d_model, positions, dropout }
     }
 
     /// `ids` of rows × length, the first of each row at place `start` → rows × length × d_model.
@@ -63,15 +85,6 @@ impl Input {
 
     /// The newest token of each row → rows × d_model.
     pub(super) fn step(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
-        if !pass.parameters.device().is_cpu() {
-            return self.step_on_device(pass, rows);
-        }
-        let x = self.forward(pass, &rows.tokens().into(), 1, rows.len())?;
-        Ok(x.reshaped(&[rows.count(), self.d_model]))
-    }
-
-    /// The same where the place of the newest token is known to the device alone, so that a recorded step serves for all.
-    fn step_on_device(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
         let step = |places| self.embedding.step(pass, rows, self.scale, places);
         match &self.positions {
             Positions::None => step(StepPlaces::None),
@@ -94,18 +107,14 @@ fn sinusoidal(layout: SinusoidalLayout, pad_id: u32) -> Sinusoidal {
 }
 
 /// How self-attention of a stack knows the order; made once, since clones share the turns.
-pub(super) fn order(config: &TransformerConfig, stack: StackConfig) -> Result<Order> {
-    Ok(match config.position {
+pub(super) fn order(position: PositionConfig, d_key: usize, max_len: usize) -> Result<Order> {
+    Ok(match position {
         PositionConfig::Rotary { base, pairing } => {
             let pairing = match pairing {
                 RotaryPairing::Interleaved => Pairing::Interleaved,
                 RotaryPairing::Halves => Pairing::Halves,
             };
-            Order::Rotary(Rotary::new(
-                stack.heads(config.d_model).d_key,
-                config.max_len,
-                RotaryOptions { base, pairing },
-            )?)
+            Order::Rotary(Rotary::new(d_key, max_len, RotaryOptions { base, pairing })?)
         }
         PositionConfig::Relative { max_distance } => Order::Relative { max_distance },
         PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => {

@@ -1,14 +1,18 @@
-//! The Transformer (Vaswani et al. 2017): encoder, decoder, and the translator made of both.
+//! The Transformer (Vaswani et al. 2017): one [`stack`] of layers, and the families made of it.
+//!
+//! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores.
 
+pub mod classes;
 pub mod config;
 pub mod decoder;
-pub mod encoder;
+pub(crate) mod describe;
+pub(crate) mod encoder;
 mod input;
 mod residual;
-pub mod shortlist;
+pub(crate) mod stack;
 pub mod translator;
-mod validate;
+pub(crate) mod validate;
 
+pub use classes::{Pooling, TransformerEncoder, TransformerEncoderConfig};
 pub use config::TransformerConfig;
-pub use shortlist::{Shortlist, Shortlisted};
-pub use translator::{Decoding, Translator};
+pub use translator::Translator;

@@ -7,7 +7,8 @@ use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::dropout;
 use polyhead_tensor::{Result, Var};
 
-use super::config::{NormOrder, TransformerConfig};
+use super::config::NormOrder;
+use super::stack::LayerOptions;
 
 /// Where the norm of one sub-layer stands.
 #[derive(Debug, Clone)]
@@ -18,11 +19,11 @@ pub(super) struct Residual {
 }
 
 impl Residual {
-    pub(super) fn new(builder: &mut Builder<'_>, config: &TransformerConfig) -> Self {
+    pub(super) fn new(builder: &mut Builder<'_>, layer: &LayerOptions) -> Self {
         Self {
-            norm: LayerNorm::new(builder, config.d_model, config.norm_epsilon),
-            order: config.norm_order,
-            dropout: config.dropout.residual,
+            norm: LayerNorm::new(builder, layer.d_model, layer.norm_epsilon),
+            order: layer.norm_order,
+            dropout: layer.dropout.residual,
         }
     }
 

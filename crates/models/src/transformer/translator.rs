@@ -10,25 +10,33 @@
 //! ```
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Builder, Capture, Filter, Intervention, Kind, Pass};
+use polyhead_attention::{Builder, Kind, Pass, Site, Sites};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
-use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tape, Tensor, Var};
+use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tensor, Var};
 
 use super::config::{Tie, TransformerConfig};
-use super::decoder::{Decoder, DecoderState, Replay};
-use super::encoder::Encoder;
+use super::decoder::{DecoderStack, DecoderState, Replay};
+use super::encoder::EncoderStack;
+use super::input::InputOptions;
+use super::stack::{LayerOptions, Source, StackOptions};
 use crate::Result;
-use crate::decode::NextToken;
 use crate::ids::Ids;
+
+/// Source to source.
+const ENCODER: Kind = Kind::of_self(0, "encoder", "source");
+/// Target to the target so far.
+const DECODER: Kind = Kind::of_self(1, "decoder", "target").past_only();
+/// Target to source.
+const CROSS: Kind = Kind::across(2, "cross", "decoder", ["target", "source"]);
 
 /// An encoder-decoder Transformer.
 #[derive(Debug, Clone)]
 pub struct Translator {
     config: TransformerConfig,
-    encoder: Encoder,
-    decoder: Decoder,
+    encoder: EncoderStack,
+    decoder: DecoderStack,
     output: Embedding,
     output_bias: Option<ParameterId>,
 }
@@ -59,14 +67,40 @@ impl Translator {
         let output_bias = config
             .output_bias
             .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
-        let encoder = Encoder::new(&mut builder.at("encoder"), source, config)?;
-        let decoder = Decoder::new(&mut builder.at("decoder"), target, config)?;
+        let (layer, input) = (config.layer(), config.input());
+        let reads = StackOptions {
+            kind: ENCODER,
+            sizes: config.encoder,
+            layer,
+            mask: config.encoder_sight.mask(),
+            cross: None,
+        };
+        let encoder = EncoderStack::new(&mut builder.at("encoder"), source, &input, &reads)?;
+        let writes = StackOptions {
+            kind: DECODER,
+            sizes: config.decoder,
+            mask: config.decoder_sight.mask(),
+            cross: Some((CROSS, config.cross_projection)),
+            ..reads
+        };
+        let target = (target, target_vocab_size);
+        let decoder = DecoderStack::new(&mut builder.at("decoder"), target, &input, &writes)?;
         Ok(Self { config: config.clone(), encoder, decoder, output, output_bias })
     }
 
     /// Its sizes and choices.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
+    }
+
+    /// Its attentions.
+    pub fn sites(&self) -> Sites {
+        Sites::new(self.encoder.sites().chain(self.decoder.sites()).collect())
+    }
+
+    /// The cross-attention that alignments are read from: see [`TransformerConfig::alignment_layer`].
+    pub fn alignment_site(&self) -> Site {
+        Site { kind: CROSS, layer: self.config.alignment_layer() }
     }
 
     /// Source ids → rows × source length × d_model.
@@ -88,8 +122,8 @@ impl Translator {
 
     /// What goes into the output layer: rows × target length × d_model.
     fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
-        let memory = self.encode(pass, source)?;
-        Ok(self.decoder.forward(pass, &memory, source.lengths(), target)?)
+        let states = &self.encode(pass, source)?;
+        Ok(self.decoder.forward(pass, Some(Source { states, lengths: source.lengths() }), target)?)
     }
 
     /// The mean cross-entropy of `expected` after `target` (teacher forcing), one number.
@@ -137,8 +171,32 @@ impl Translator {
         }
     }
 
-    /// The rows of the output layer and what is added to its logits.
-    pub(super) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
+    /// The state of decoding before the first token: one row for each sentence, room for `n_rows` rows.
+    pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids, n_rows: usize) -> Result<DecoderState> {
+        let memory = self.encode(pass, &source.to_device(&pass.parameters.device())?)?;
+        Ok(self.decoder.start(pass, Some(&memory), source.lengths().host(), n_rows)?)
+    }
+
+    /// One token in each row; see [`DecoderStack::step`].
+    pub(crate) fn step(
+        &self,
+        pass: &Pass<'_>,
+        step: (&mut DecoderState, &[u32]),
+        replay: Replay,
+        finish: impl FnOnce(&Var) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        self.decoder.step(pass, step, replay, finish)
+    }
+
+    /// The logits of a step: rows × d_model → rows × vocabulary.
+    pub(crate) fn step_logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Tensor> {
+        let logits = self.output.step_logits(pass, x, self.output_bias)?;
+        pass.capture.activation(|| "logits".into(), &logits);
+        Ok(logits.value().clone())
+    }
+
+    /// The rows of the output layer and the bias of its logits.
+    pub(crate) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
         (self.output.weight(), self.output_bias)
     }
 
@@ -149,88 +207,26 @@ impl Translator {
     }
 }
 
-/// A translator with its values, ready to decode.
-#[derive(Debug, Clone, Copy)]
-pub struct Decoding<'a> {
-    /// The model.
-    pub model: &'a Translator,
-    /// Its values.
-    pub parameters: &'a Parameters,
-    /// What is to be seen of it.
-    pub capture: &'a Capture,
-    /// What is changed in it; nothing.
-    pub intervention: Option<&'a Intervention>,
-}
-
-impl<'a> Decoding<'a> {
-    /// A model that decodes as it is.
-    pub const fn new(model: &'a Translator, parameters: &'a Parameters, capture: &'a Capture) -> Self {
-        Self { model, parameters, capture, intervention: None }
+impl TransformerConfig {
+    fn layer(&self) -> LayerOptions {
+        let &Self {
+            d_model,
+            norm_order,
+            final_norm,
+            norm_epsilon,
+            activation,
+            position,
+            max_len,
+            dropout,
+            ..
+        } = self;
+        LayerOptions { d_model, norm_order, final_norm, norm_epsilon, activation, position, max_len, dropout }
     }
 
-    fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
-        let tape = Tape::inference();
-        let intervention = self.intervention;
-        work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
+    fn input(&self) -> InputOptions {
+        let &Self { d_model, position, max_len, pad_id, scale_embedding, dropout, .. } = self;
+        InputOptions { d_model, position, max_len, pad_id, scale_embedding, dropout: dropout.embedding }
     }
-
-    /// One step up to the output layer: rows × d_model, on the processor.
-    pub(super) fn hidden(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
-        let hidden = self.with_pass(|pass| {
-            self.model.decoder.step(pass, (state, tokens), Replay::Never, |x| Ok(x.value().clone()))
-        })?;
-        Ok(hidden.to_host()?)
-    }
-}
-
-impl NextToken for Decoding<'_> {
-    type State = DecoderState;
-
-    fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<DecoderState> {
-        let source = Ids::padded(sources, self.model.config.pad_id);
-        self.with_pass(|pass| {
-            let memory = self.model.encode(pass, &source.to_device(&self.parameters.device())?)?;
-            Ok(self.model.decoder.start(pass, &memory, source.lengths().host(), n_rows)?)
-        })
-    }
-
-    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
-        self.with_pass(|pass| {
-            self.model.decoder.step(pass, (state, tokens), Replay::Allowed, |x| {
-                let logits = self.model.output.step_logits(pass, x, self.model.output_bias)?;
-                pass.capture.activation(|| "logits".into(), &logits);
-                Ok(logits.value().clone())
-            })
-        })
-    }
-
-    fn step_attending(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
-        let last = self.model.config.decoder.n_layers.saturating_sub(1);
-        let filter = Filter { kind: Some(Kind::Cross), layers: Some(vec![last]), ..Filter::default() };
-        // Takes the place of what the caller captures, which sees no weights of these steps.
-        let capture = Capture::on(filter);
-        let logits = Decoding { capture: &capture, ..*self }.step(state, tokens)?;
-        let weights = capture.take().weights.pop();
-        Ok((logits, weights.map(|weights| mean_over_heads(&weights.weights))))
-    }
-
-    fn reorder(&self, state: &mut DecoderState, rows: &[usize]) {
-        state.reorder(rows);
-    }
-}
-
-/// rows × heads × 1 × source length → rows × source length.
-fn mean_over_heads(weights: &Tensor) -> Tensor {
-    let [rows, n_heads, _, length] = <[usize; 4]>::try_from(weights.shape()).expect("weights have four axes");
-    let mut mean = Tensor::zeros(&[rows, length]);
-    for (mean, heads) in
-        mean.data_mut().chunks_exact_mut(length).zip(weights.data().chunks_exact(n_heads * length))
-    {
-        for head in heads.chunks_exact(length) {
-            mean.iter_mut().zip(head).for_each(|(mean, weight)| *mean += weight / n_heads as f32);
-        }
-    }
-    mean
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Whether a config describes a model that can be built.
 
-use super::TransformerConfig;
 use super::config::{Dropout, PositionConfig, Sight, StackConfig, Tie};
+use super::{TransformerConfig, TransformerEncoderConfig};
 use crate::{Error, Result};
 
 /// No size is larger, so that products of two sizes can be counted.
@@ -15,9 +15,11 @@ impl TransformerConfig {
         self.check_sizes(&mut faults);
         self.check_ids(&mut faults);
         self.check_tie(&mut faults);
-        check_stack("encoder", &self.encoder, self, &mut faults);
-        check_stack("decoder", &self.decoder, self, &mut faults);
-        self.check_position(&mut faults);
+        let stacks = [("encoder", &self.encoder), ("decoder", &self.decoder)];
+        for (name, stack) in stacks {
+            check_stack(name, stack, self.d_model, &mut faults);
+        }
+        check_position(self.position, [self.d_model, self.max_len], &stacks, &mut faults);
         check_sight("encoder_sight", &self.encoder_sight, &mut faults);
         check_sight("decoder_sight", &self.decoder_sight, &mut faults);
         check_dropout(&self.dropout, &mut faults);
@@ -29,9 +31,7 @@ impl TransformerConfig {
         size("target_vocab_size", self.target_vocab_size, faults);
         size("d_model", self.d_model, faults);
         size("max_len", self.max_len, faults);
-        if !(self.norm_epsilon > 0.0 && self.norm_epsilon.is_finite()) {
-            faults.push(format!("norm_epsilon is {}, expected a number above 0", self.norm_epsilon));
-        }
+        check_epsilon(self.norm_epsilon, faults);
     }
 
     fn check_ids(&self, faults: &mut Vec<String>) {
@@ -58,47 +58,82 @@ impl TransformerConfig {
             ));
         }
     }
+}
 
-    fn check_position(&self, faults: &mut Vec<String>) {
-        match self.position {
-            PositionConfig::None {} | PositionConfig::Learned {} => {}
-            PositionConfig::Sinusoidal { .. } => {
-                if self.d_model % 2 == 1 {
-                    faults
-                        .push(format!("d_model is {}, expected an even number for sinusoids", self.d_model));
-                }
+impl TransformerEncoderConfig {
+    /// Checks that sizes and choices fit together; the error lists all that do not.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn validate(&self) -> Result<()> {
+        let mut faults = Vec::new();
+        size("vocab_size", self.vocab_size, &mut faults);
+        size("d_model", self.d_model, &mut faults);
+        size("max_len", self.max_len, &mut faults);
+        size("labels", self.labels.len(), &mut faults);
+        check_epsilon(self.norm_epsilon, &mut faults);
+        if self.pad_id as usize >= self.vocab_size {
+            let limit = self.vocab_size;
+            faults
+                .push(format!("pad_id is {}, expected an id below the vocabulary size {limit}", self.pad_id));
+        }
+        let stack = ("encoder", &self.encoder);
+        check_stack(stack.0, stack.1, self.d_model, &mut faults);
+        check_position(self.position, [self.d_model, self.max_len], &[stack], &mut faults);
+        check_sight("encoder_sight", &self.encoder_sight, &mut faults);
+        check_dropout(&self.dropout, &mut faults);
+        if faults.is_empty() { Ok(()) } else { Err(Error::Config { message: faults.join("; ") }) }
+    }
+}
+
+fn check_epsilon(epsilon: f32, faults: &mut Vec<String>) {
+    if !(epsilon > 0.0 && epsilon.is_finite()) {
+        faults.push(format!("norm_epsilon is {epsilon}, expected a number above 0"));
+    }
+}
+
+fn check_position(
+    position: PositionConfig,
+    [d_model, max_len]: [usize; 2],
+    stacks: &[(&str, &StackConfig)],
+    faults: &mut Vec<String>,
+) {
+    match position {
+        PositionConfig::None {} | PositionConfig::Learned {} => {}
+        PositionConfig::Sinusoidal { .. } => {
+            if d_model % 2 == 1 {
+                faults.push(format!("d_model is {d_model}, expected an even number for sinusoids"));
             }
-            PositionConfig::Relative { max_distance } => size("position.max_distance", max_distance, faults),
-            PositionConfig::Rotary { base, .. } => {
-                if !(base > 1.0 && base.is_finite()) {
-                    faults.push(format!("position.base is {base}, expected a number above 1"));
+        }
+        PositionConfig::Relative { max_distance } => size("position.max_distance", max_distance, faults),
+        PositionConfig::Rotary { base, .. } => {
+            if !(base > 1.0 && base.is_finite()) {
+                faults.push(format!("position.base is {base}, expected a number above 1"));
+            }
+            for (name, stack) in stacks {
+                let d_key = stack.d_key.unwrap_or(d_model / stack.n_heads.max(1));
+                if max_len.saturating_mul(d_key) > MOST {
+                    faults.push(format!(
+                        "{name}: {max_len} rotary positions of width {d_key} are more than {MOST} numbers"
+                    ));
                 }
-                for (name, stack) in [("encoder", &self.encoder), ("decoder", &self.decoder)] {
-                    let d_key = stack.d_key.unwrap_or(self.d_model / stack.n_heads.max(1));
-                    if self.max_len.saturating_mul(d_key) > MOST {
-                        let len = self.max_len;
-                        faults.push(format!(
-                            "{name}: {len} rotary positions of width {d_key} are more than {MOST} numbers"
-                        ));
-                    }
-                    if d_key % 2 == 1 {
-                        faults.push(format!(
-                            "{name}.d_key is {d_key}, expected an even number for rotary positions"
-                        ));
-                    }
+                if d_key % 2 == 1 {
+                    faults.push(format!(
+                        "{name}.d_key is {d_key}, expected an even number for rotary positions"
+                    ));
                 }
             }
         }
     }
 }
 
-fn size(name: &str, size: usize, faults: &mut Vec<String>) {
+pub(crate) fn size(name: &str, size: usize, faults: &mut Vec<String>) {
     if size == 0 || size > MOST {
         faults.push(format!("{name} is {size}, expected 1 to {MOST}"));
     }
 }
 
-fn check_stack(name: &str, stack: &StackConfig, config: &TransformerConfig, faults: &mut Vec<String>) {
+fn check_stack(name: &str, stack: &StackConfig, d_model: usize, faults: &mut Vec<String>) {
     if stack.n_layers == 0 || stack.n_layers > MOST_LAYERS {
         faults.push(format!("{name}.n_layers is {}, expected 1 to {MOST_LAYERS}", stack.n_layers));
     }
@@ -111,7 +146,7 @@ fn check_stack(name: &str, stack: &StackConfig, config: &TransformerConfig, faul
             size(&format!("{name}.{part}"), given, faults);
         }
     }
-    let (heads, d_model) = (stack.n_heads.max(1), config.d_model);
+    let heads = stack.n_heads.max(1);
     if (stack.d_key.is_none() || stack.d_value.is_none()) && d_model % heads != 0 {
         faults.push(format!(
             "{name}.n_heads is {heads}, which does not divide d_model {d_model}; give d_key and d_value"

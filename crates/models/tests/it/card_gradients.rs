@@ -4,8 +4,9 @@
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
+use polyhead_models::SequenceToSequence;
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{Dropout, NormOrder, PositionConfig, StackConfig};
-use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::r_drop::RDropOptions;
@@ -44,7 +45,7 @@ fn config(name: &str) -> TransformerConfig {
 /// The loss and the gradient of every parameter, by name.
 fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Tensor)>) {
     let mut parameters = Parameters::default();
-    let model = Translator::new(&config(name), &mut parameters).unwrap();
+    let model = SequenceToSequence::new(&config(name), &mut parameters).unwrap();
     parameters.initialise(7);
     let parameters = parameters.to_device(device).unwrap();
     let mut key = StepKey::new(device);

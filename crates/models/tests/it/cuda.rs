@@ -8,10 +8,11 @@ use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::rules::{AtLimit, Rules};
 use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _};
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     CrossProjection, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
 };
-use polyhead_models::transformer::{Decoding, Shortlist, Shortlisted, TransformerConfig, Translator};
+use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted, SpecialIds};
 use polyhead_random::Random;
 use polyhead_tensor::ops::best_tokens::best_tokens;
 use polyhead_tensor::{Device, Math, Parameters, Tensor};
@@ -58,9 +59,9 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
     ]
 }
 
-fn build(config: &TransformerConfig) -> (Translator, Parameters) {
+fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
     let mut parameters = Parameters::default();
-    let model = Translator::new(config, &mut parameters).unwrap();
+    let model = SequenceToSequence::new(config, &mut parameters).unwrap();
     parameters.initialise(7);
     let all: Vec<_> = parameters.declared().map(|(id, _, shape)| (id, shape.len())).collect();
     for (index, (id, axes)) in all.into_iter().enumerate() {
@@ -174,7 +175,7 @@ fn searches_on_a_card_find_what_those_of_the_processor_find() {
             let there = Decoding { parameters: &moved, ..host };
             let sentences = sentences(60);
             let sources = slices(&sentences);
-            let &TransformerConfig { start_id, end_id, .. } = model.config();
+            let SpecialIds { start_id, end_id, .. } = model.special_ids();
             let lengths = Lengths { max: 90, ..Lengths::default() };
             let rules = Rules { suppressed: vec![vec![7]], at_limit: AtLimit::ForceEnd, ..Rules::default() };
             let decode = DecodeOptions { start_id, end_id, lengths, rules };
@@ -199,7 +200,7 @@ fn what_needs_all_scores_gets_them_from_a_card() {
     let there = Decoding { parameters: &moved, ..host };
     let sentences = sentences(12);
     let sources = slices(&sentences);
-    let &TransformerConfig { start_id, end_id, .. } = model.config();
+    let SpecialIds { start_id, end_id, .. } = model.special_ids();
     let lengths = Lengths { max: 30, ..Lengths::default() };
     let rules = Rules { repetition_penalty: 1.3, no_repeat_ngram: 2, ..Rules::default() };
     let decode = DecodeOptions { start_id, end_id, lengths, rules };

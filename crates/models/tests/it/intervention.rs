@@ -1,10 +1,11 @@
 //! Switching parts of a model off: the same as a model that never had them, to the bit.
 
-use polyhead_attention::{Capture, Filter, Intervention, Kind, Pass, Site, Stack};
+use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{NormOrder, StackConfig};
-use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_models::{Decoding, SequenceToSequence};
 use polyhead_models::{Ids, Result};
 use polyhead_tensor::{Parameters, Tape, Tensor};
 
@@ -13,31 +14,28 @@ use crate::outside::{golden, load};
 const SOURCE: &[u32] = &[3, 14, 15, 9, 2, 6, 0];
 const TARGET: &[u32] = &[12, 5, 8, 9, 7, 9, 3];
 
-fn forward(model: &Translator, parameters: &Parameters, intervention: Option<&Intervention>) -> Tensor {
+fn forward(
+    model: &SequenceToSequence,
+    parameters: &Parameters,
+    intervention: Option<&Intervention>,
+) -> Tensor {
     let (tape, capture) = (Tape::inference(), Capture::off());
     let pass = Pass { intervention, ..Pass::new(&tape, parameters, &capture) };
-    let ids = |ids| Ids::padded(&[ids], model.config().pad_id);
+    let ids = |ids| Ids::padded(&[ids], model.special_ids().pad_id);
     model.forward(&pass, &ids(SOURCE), &ids(TARGET)).unwrap().value().clone()
 }
 
 /// The same token by token.
-fn steps(model: &Translator, parameters: &Parameters, intervention: Option<&Intervention>) -> Vec<f32> {
+fn steps(
+    model: &SequenceToSequence,
+    parameters: &Parameters,
+    intervention: Option<&Intervention>,
+) -> Vec<f32> {
     let capture = Capture::off();
     let decoding = Decoding { intervention, ..Decoding::new(model, parameters, &capture) };
     let mut state = decoding.start(&[SOURCE], 1).unwrap();
     let step = |token: &u32| decoding.step(&mut state, &[*token]).unwrap().data().to_vec();
     TARGET.iter().flat_map(step).collect()
-}
-
-fn sites(config: &TransformerConfig) -> Vec<Site> {
-    let kinds = [
-        (Kind::EncoderSelf, config.encoder),
-        (Kind::DecoderSelf, config.decoder),
-        (Kind::Cross, config.decoder),
-    ];
-    let site =
-        |(kind, stack): (Kind, StackConfig)| (0..stack.n_layers).map(move |layer| Site { kind, layer });
-    kinds.into_iter().flat_map(site).collect()
 }
 
 /// The columns of the output projection that read a head are multiplied by a factor.
@@ -55,11 +53,10 @@ fn scaled(parameters: &Parameters, site: Site, range: std::ops::Range<usize>, fa
 fn a_head_switched_off_is_a_head_whose_output_weights_are_zero() {
     for name in ["marian/relu", "marian/opus", "torch/pre", "torch/post"] {
         let (model, parameters) = load(&golden(name));
-        let config = model.config();
+        let sites = model.sites();
         let plain = forward(&model, &parameters, None);
-        for site in sites(config) {
-            let stack = if site.kind == Kind::EncoderSelf { config.encoder } else { config.decoder };
-            let shape = stack.heads(config.d_model);
+        for site in sites.all() {
+            let shape = sites.of(site.kind).unwrap().heads;
             for head in 0..shape.n_heads {
                 let columns = head * shape.d_value..(head + 1) * shape.d_value;
                 // Halving a number is exact, so a head that counts half has the bits of halved weights too.
@@ -95,16 +92,13 @@ fn two_layers(norm_order: NormOrder) -> TransformerConfig {
 fn without_first(
     config: &TransformerConfig,
     parameters: &Parameters,
-    stack: Stack,
-) -> (Translator, Parameters) {
+    name: &str,
+) -> (SequenceToSequence, Parameters) {
     let mut config = config.clone();
-    let (name, shorter) = match stack {
-        Stack::Encoder => ("encoder", &mut config.encoder),
-        Stack::Decoder => ("decoder", &mut config.decoder),
-    };
+    let shorter = if name == "encoder" { &mut config.encoder } else { &mut config.decoder };
     shorter.n_layers -= 1;
     let mut own = Parameters::default();
-    let model = Translator::new(&config, &mut own).unwrap();
+    let model = SequenceToSequence::new(&config, &mut own).unwrap();
     let declared: Vec<_> = own.declared().map(|(id, name, _)| (id, name.to_owned())).collect();
     for (id, own_name) in declared {
         let there = own_name.replace(&format!("{name}.layers.0."), &format!("{name}.layers.1."));
@@ -118,16 +112,16 @@ fn a_layer_passed_over_is_a_layer_that_is_not_there() {
     for norm_order in [NormOrder::Post, NormOrder::Pre] {
         let config = two_layers(norm_order);
         let mut parameters = Parameters::default();
-        let model = Translator::new(&config, &mut parameters).unwrap();
+        let model = SequenceToSequence::new(&config, &mut parameters).unwrap();
         parameters.initialise(5);
-        for stack in [Stack::Encoder, Stack::Decoder] {
+        for stack in ["encoder", "decoder"] {
             let intervention = Intervention::default().without_layer(stack, 0);
             let (shorter, own) = without_first(&config, &parameters, stack);
             let found = forward(&model, &parameters, Some(&intervention));
-            assert!(found.data() == forward(&shorter, &own, None).data(), "{norm_order:?} {stack:?}");
+            assert!(found.data() == forward(&shorter, &own, None).data(), "{norm_order:?} {stack}");
             assert!(
                 found.data() == steps(&model, &parameters, Some(&intervention)),
-                "{norm_order:?} {stack:?}"
+                "{norm_order:?} {stack}"
             );
             let search = |model: &Decoding<'_>| -> Result<Vec<Vec<u32>>> {
                 let lengths = Lengths { max: 40, ..Lengths::default() };
@@ -141,7 +135,7 @@ fn a_layer_passed_over_is_a_layer_that_is_not_there() {
                 ..Decoding::new(&model, &parameters, &capture)
             };
             let expected = search(&Decoding::new(&shorter, &own, &capture)).unwrap();
-            assert_eq!(search(&changed).unwrap(), expected, "{norm_order:?} {stack:?}");
+            assert_eq!(search(&changed).unwrap(), expected, "{norm_order:?} {stack}");
         }
     }
 }
@@ -151,7 +145,7 @@ fn captured_vectors_give_the_captured_weights() {
     for name in ["marian/relu", "torch/pre"] {
         let (model, parameters) = load(&golden(name));
         let (tape, capture) = (Tape::inference(), Capture::on(Filter::default()).with_vectors());
-        let ids = |ids| Ids::padded(&[ids], model.config().pad_id);
+        let ids = |ids| Ids::padded(&[ids], model.special_ids().pad_id);
         model.forward(&Pass::new(&tape, &parameters, &capture), &ids(SOURCE), &ids(TARGET)).unwrap();
         let trace = capture.take();
         assert_eq!(trace.vectors.len(), trace.weights.len());
@@ -166,7 +160,7 @@ fn captured_vectors_give_the_captured_weights() {
             };
             for row in 0..n_heads * q_len {
                 let (head, query) = (row / q_len, row % q_len);
-                let sees = |key: usize| captured.site.kind != Kind::DecoderSelf || key <= query;
+                let sees = |key: usize| !captured.site.kind.is_causal || key <= query;
                 let raised = |key: usize| {
                     if sees(key) { (dot(row, head * k_len + key) / (d_key as f64).sqrt()).exp() } else { 0.0 }
                 };

@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use polyhead_attention::Capture;
+use polyhead_models::Decoding;
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths};
-use polyhead_models::transformer::Decoding;
 use polyhead_text::tokenizer::Tokenizer;
 
 #[test]
@@ -23,10 +23,10 @@ fn a_trained_fairseq_model_gives_its_known_outputs() {
     let (source, target) = (tokenizer("dict.roman.txt"), tokenizer("dict.nqo.txt"));
     let capture = Capture::off();
     let decoding = Decoding::new(&model, &parameters, &capture);
-    let end_id = model.config().end_id;
+    let end_id = model.special_ids().end_id;
     let lengths = Lengths { max: 300, ..Lengths::default() };
     let options =
-        DecodeOptions { start_id: model.config().start_id, end_id, lengths, ..DecodeOptions::default() };
+        DecodeOptions { start_id: model.special_ids().start_id, end_id, lengths, ..DecodeOptions::default() };
     let golden = std::fs::read_to_string(folder.join("golden.greedy.tsv")).unwrap();
     let (mut worst, mut lines) = (0.0_f64, 0);
     for line in golden.lines() {

@@ -2,15 +2,16 @@
 //! past, one token at a time gives what all at once gives, seeing changes nothing, threads change nothing, gradients are
 //! slopes.
 
-use polyhead_attention::{Capture, Pass, Stack};
+use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_models::checkpoint::{Layout, SaveOptions, save};
 use polyhead_models::decode::NextToken as _;
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
     Tie,
 };
-use polyhead_models::transformer::{Decoding, Shortlist, Shortlisted, TransformerConfig, Translator};
+use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::RDropOptions;
@@ -67,9 +68,9 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
     ]
 }
 
-fn build(config: &TransformerConfig) -> (Translator, Parameters) {
+fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
     let mut parameters = Parameters::default();
-    let model = Translator::new(config, &mut parameters).unwrap();
+    let model = SequenceToSequence::new(config, &mut parameters).unwrap();
     parameters.initialise(7);
     // Biases and norms start alike everywhere, which would hide mistakes.
     for (index, (id, shape)) in parameters
@@ -88,10 +89,15 @@ fn build(config: &TransformerConfig) -> (Translator, Parameters) {
     (model, parameters)
 }
 
-fn logits(model: &Translator, parameters: &Parameters, sources: &[&[u32]], targets: &[&[u32]]) -> Tensor {
+fn logits(
+    model: &SequenceToSequence,
+    parameters: &Parameters,
+    sources: &[&[u32]],
+    targets: &[&[u32]],
+) -> Tensor {
     let (tape, capture) = (Tape::inference(), Capture::off());
     let pass = Pass::new(&tape, parameters, &capture);
-    let pad_id = model.config().pad_id;
+    let pad_id = model.special_ids().pad_id;
     model
         .forward(&pass, &Ids::padded(sources, pad_id), &Ids::padded(targets, pad_id))
         .unwrap()
@@ -162,7 +168,7 @@ fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
 }
 
 /// Logits of every step of one target for all sources, one token at a time.
-fn stepped(model: &Translator, parameters: &Parameters, sources: &[&[u32]]) -> Vec<Tensor> {
+fn stepped(model: &SequenceToSequence, parameters: &Parameters, sources: &[&[u32]]) -> Vec<Tensor> {
     let capture = Capture::off();
     let decoding = Decoding::new(model, parameters, &capture);
     let mut state = decoding.start(sources, sources.len()).unwrap();
@@ -274,7 +280,7 @@ fn seeing_and_threads_change_nothing() {
         for captured in &trace.weights {
             let &[_, n_heads, q_len, k_len] = captured.weights.shape() else { panic!("four axes") };
             let lengths =
-                if captured.site.stack() == Stack::Encoder { SOURCES } else { TARGETS }.map(<[u32]>::len);
+                if captured.site.kind.queries == "source" { SOURCES } else { TARGETS }.map(<[u32]>::len);
             for (index, weights) in captured.weights.data().chunks_exact(k_len).enumerate() {
                 let exists = index % q_len < lengths[index / q_len / n_heads];
                 assert!(
@@ -363,7 +369,7 @@ fn presets_have_the_parameters_of_the_paper() {
     ] {
         let config = TransformerConfig::named(name, vocab_size).unwrap();
         let mut parameters = Parameters::default();
-        Translator::new(&config, &mut parameters).unwrap();
+        SequenceToSequence::new(&config, &mut parameters).unwrap();
         assert_eq!(parameters.count(), expected, "{name}");
     }
 }

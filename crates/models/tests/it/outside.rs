@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
+use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::safetensors::TensorFile;
 use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, read_config, save};
 use polyhead_models::parity::{Tolerance, compare};
-use polyhead_models::transformer::Translator;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Tape};
 
@@ -17,10 +17,10 @@ pub(crate) fn golden(name: &str) -> PathBuf {
 }
 
 /// A folder's model with its values.
-pub(crate) fn load(folder: &Path) -> (Translator, Parameters) {
+pub(crate) fn load(folder: &Path) -> (SequenceToSequence, Parameters) {
     let (config, layout) = read_config(folder).unwrap();
     let mut parameters = Parameters::default();
-    let model = Translator::new(&config, &mut parameters).unwrap();
+    let model = SequenceToSequence::new(&config, &mut parameters).unwrap();
     load_parameters(folder, &config, layout, &mut parameters).unwrap();
     (model, parameters)
 }
@@ -35,13 +35,14 @@ pub(crate) fn marian_folders() -> Vec<PathBuf> {
     folders
 }
 
-fn assert_parity(folder: &Path, model: &Translator, parameters: &Parameters) {
+fn assert_parity(folder: &Path, model: &SequenceToSequence, parameters: &Parameters) {
     let reference = TensorFile::open(folder.join("reference.safetensors")).unwrap();
     let report = compare(model, parameters, &reference, Tolerance { absolute: 1e-4, relative: 0.0 }).unwrap();
     assert_eq!(report.first_divergence(), None, "{}", folder.display());
     assert!(report.unknown.is_empty(), "{:?}", report.unknown);
-    let config = model.config();
-    let expected = 5 + 4 * config.encoder.n_layers + 6 * config.decoder.n_layers;
+    let sites = model.sites();
+    let layers = |stack: &str| sites.named(stack).unwrap().n_layers;
+    let expected = 5 + 4 * layers("encoder") + 6 * layers("decoder");
     assert_eq!(report.comparisons.len(), expected, "{}", folder.display());
 }
 
@@ -101,11 +102,11 @@ fn gradients_of_a_whole_transformer_are_pytorchs() {
             let lengths = inputs.ids(&format!("{name}_lengths")).unwrap();
             let rows: Vec<&[u32]> =
                 ids.chunks(length).zip(&lengths).map(|(row, own)| &row[..*own as usize]).collect();
-            Ids::padded(&rows, model.config().pad_id)
+            Ids::padded(&rows, model.special_ids().pad_id)
         };
         let (tape, capture) = (Tape::training(1, 1), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);
-        let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.config().pad_id) };
+        let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.special_ids().pad_id) };
         let targets = expected.ids("expected_ids").unwrap().into();
         let loss = model.loss(&pass, &read("source"), &read("target"), &targets, options).unwrap();
         let error = (loss.value().data()[0] - expected.tensor("loss").unwrap().data()[0]).abs();

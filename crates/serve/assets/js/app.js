@@ -7,7 +7,7 @@ export class App {
   constructor({ model, isLive }) {
     Object.assign(this, { model, isLive, trace: null, request: null, listeners: new Map(), running: null });
     // What several views look at, so that changing views keeps the place.
-    this.look = { kind: "cross", layer: null, head: 0 };
+    this.look = { kind: null, layer: null, head: 0 };
   }
 
   on(event, listener) {
@@ -28,10 +28,12 @@ export class App {
   /** Keeps the place that is looked at, unless this trace does not have it. */
   lookAtWhatThereIs() {
     const [first] = this.trace.json.attention;
-    if (!this.isLive && first && !this.trace.has(this.look.kind, this.look.layer ?? this.trace.alignmentLayer)) {
+    const site = this.trace.alignmentSite;
+    this.look.kind ??= site.kind;
+    if (!this.isLive && first && !this.trace.has(this.look.kind, this.look.layer ?? site.layer)) {
       Object.assign(this.look, { kind: first.kind, layer: first.layer, head: first.heads[0] });
     }
-    this.look.layer = Math.min(this.look.layer ?? this.trace.alignmentLayer, this.trace.layers(this.look.kind) - 1);
+    this.look.layer = Math.min(this.look.layer ?? site.layer, this.trace.layers(this.look.kind) - 1);
     this.look.head = Math.min(this.look.head, this.trace.headCount(this.look.kind) - 1);
   }
 

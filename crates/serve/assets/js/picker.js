@@ -2,12 +2,11 @@
 
 import { element } from "./dom.js";
 import { choice } from "./controls.js";
-import { KINDS } from "./trace.js";
 
 /** The controls; `withHead` adds the heads and their mean. */
 export function picker(app, { withHead = false, withMean = false }, onChange) {
   const { look } = app;
-  const kind = choice("Attention", KINDS, look.kind, (value) => {
+  const kind = choice("Attention", [], look.kind, (value) => {
     look.kind = value;
     clamp();
     refresh(app.trace);
@@ -21,6 +20,7 @@ export function picker(app, { withHead = false, withMean = false }, onChange) {
     look.head = value;
     onChange();
   });
+  let known = null;
   const node = element("div", { class: "controls" }, kind.node, layer.node, withHead && head.node);
 
   function clamp() {
@@ -29,7 +29,10 @@ export function picker(app, { withHead = false, withMean = false }, onChange) {
   }
   function refresh(trace) {
     if (!withMean && look.head === "mean") look.head = 0;
-    kind.choose(look.kind);
+    const kinds = trace.kinds.join(" ");
+    if (kinds === known) kind.choose(look.kind);
+    else kind.options(trace.kinds, look.kind);
+    known = kinds;
     layer.options(places(trace.layers(look.kind)), look.layer);
     head.options([...places(trace.headCount(look.kind)), ...(withMean ? [["mean", "mean"]] : [])], look.head);
   }

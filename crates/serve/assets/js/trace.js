@@ -3,12 +3,6 @@
 import { Refused } from "./api.js";
 import { readArray } from "./arrays.js";
 
-export const KINDS = [
-  ["encoder", "Encoder"],
-  ["decoder", "Decoder"],
-  ["cross", "Cross"],
-];
-
 /** Weights in rows. */
 export class Matrix {
   constructor(rows, columns, data) {
@@ -66,31 +60,35 @@ export class Trace {
     this.missing = missing;
     this.source = json.source.tokens;
     this.target = json.target.tokens;
-    this.read = [json.start, ...json.target.tokens.slice(0, -1)];
+    // What the model has, by the names of its kinds of attention.
+    this.sites = new Map(json.sites.map((site) => [site.kind, site]));
     this.kept = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
+  }
+
+  /** The kinds of attention with their names for people. */
+  get kinds() {
+    return [...this.sites.keys()].map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]);
   }
 
   /** Layers of a kind of attention. */
   layers(kind) {
-    return this.stack(kind).n_layers;
+    return this.sites.get(kind).n_layers;
   }
 
   headCount(kind) {
-    return this.stack(kind).n_heads;
-  }
-
-  stack(kind) {
-    return this.json.model[kind === "encoder" ? "encoder" : "decoder"];
+    return this.sites.get(kind).n_heads;
   }
 
   /** The tokens that look. */
   queries(kind) {
-    return kind === "encoder" ? this.source : this.target;
+    return this.json[this.sites.get(kind).queries].tokens;
   }
 
-  /** The tokens that are looked at. */
+  /** The tokens that are looked at: where a sequence is written, what has been read for that. */
   keys(kind) {
-    return { encoder: this.source, decoder: this.read, cross: this.source }[kind];
+    const { keys, causal } = this.sites.get(kind);
+    const { tokens } = this.json[keys];
+    return causal ? [this.json.start, ...tokens.slice(0, -1)] : tokens;
   }
 
   has(kind, layer) {
@@ -114,10 +112,9 @@ export class Trace {
     return found;
   }
 
-  /** The layer whose cross-attention alignments are read from: the last but one, or the last of two. */
-  get alignmentLayer() {
-    const { n_layers } = this.json.model.decoder;
-    return Math.max(n_layers - (n_layers > 2 ? 2 : 1), 0);
+  /** The attention that alignments are read from: its kind and layer. */
+  get alignmentSite() {
+    return this.json.alignment_site;
   }
 
   /** A rollout as a matrix, if it was computed. */
@@ -145,8 +142,7 @@ export class Trace {
 
   /** The words of the tokens that look, or that are looked at. */
   words(kind, side) {
-    const isSource = kind === "encoder" || (kind === "cross" && side === "keys");
-    const { text, words } = this.json[isSource ? "source" : "target"];
+    const { text, words } = this.json[this.sites.get(kind)[side === "keys" ? "keys" : "queries"]];
     const bytes = new TextEncoder().encode(text);
     const all = words.map(([start, end]) => new TextDecoder().decode(bytes.subarray(start, end)));
     const { count } = grouping(side === "keys" ? this.keys(kind) : this.queries(kind));

@@ -1,7 +1,7 @@
 //! What the model is asked.
 
-use polyhead_attention::{Filter, Stack};
-use polyhead_inspect::export::json;
+use polyhead_attention::{Filter, SiteGroup};
+use polyhead_inspect::export::{SiteJson, json};
 use polyhead_inspect::trace::{Kept, ObserveOptions, Observed, Trace, TraceOptions, Watcher, observe};
 use polyhead_translate::TranslateOptions;
 use serde_json::json as object;
@@ -17,20 +17,21 @@ const MOST_WHOLE: usize = 2_000_000;
 impl Explorer {
     /// What model this is.
     pub(super) fn model(&self) -> ModelAnswer {
-        let config = self.engine().model().config();
-        let stack = |stack: polyhead_models::transformer::config::StackConfig| {
-            let shape = stack.heads(config.d_model);
-            StackAnswer { n_layers: stack.n_layers, n_heads: shape.n_heads, d_key: shape.d_key }
+        let model = self.engine().model();
+        let sites = model.sites();
+        let stack = |group: &SiteGroup| {
+            let SiteGroup { kind, n_layers, heads } = *group;
+            (kind.stack, StackAnswer { n_layers, n_heads: heads.n_heads, d_key: heads.d_key })
         };
         let shapes = self.engine().parameters().declared();
         let beam_size =
             self.engine().beam_options(&TranslateOptions::default()).map_or(1, |own| own.beam_size);
         ModelAnswer {
             name: self.loaded.name.clone(),
-            encoder: stack(config.encoder),
-            decoder: stack(config.decoder),
-            d_model: config.d_model,
-            vocab_size: config.target_vocab_size,
+            stacks: sites.stacks().into_iter().map(stack).collect(),
+            sites: sites.groups().iter().map(SiteJson::from).collect(),
+            d_model: model.config().d_model(),
+            vocab_size: model.vocab_sizes()[1],
             parameters: shapes.map(|(_, _, shape)| shape.iter().product::<usize>()).sum(),
             sources: self.sources(),
             languages: self.engine().languages().targets().iter().map(|own| own.code.clone()).collect(),
@@ -67,9 +68,9 @@ impl Explorer {
             at_most(beam_size, self.limits.beam_size, "hypotheses")?;
         }
         at_most(request.prefix.len(), self.limits.tokens, "tokens")?;
-        let config = self.engine().model().config();
+        let model = self.engine().model();
         for id in &request.prefix {
-            wire::check("token", *id as usize, config.target_vocab_size)?;
+            wire::check("token", *id as usize, model.vocab_sizes()[1])?;
         }
         let source =
             self.engine().encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
@@ -78,17 +79,12 @@ impl Explorer {
         let target = target.map_err(polyhead_inspect::Error::from)?.map_or(0, |target| target.ids.len());
         let length = source.max(target);
         at_most(length, self.limits.tokens, "tokens")?;
-        let filter = if request.without_weights {
-            Filter { layers: Some(Vec::new()), ..Filter::default() }
-        } else if length <= self.limits.whole {
-            Filter::default()
-        } else {
-            let layer = config.alignment_layer();
-            Filter {
-                kind: Some(polyhead_attention::Kind::Cross),
-                layers: Some(vec![layer]),
-                ..Filter::default()
+        let filter = match model.alignment_site() {
+            _ if request.without_weights => Filter { layers: Some(Vec::new()), ..Filter::default() },
+            Some(site) if length > self.limits.whole => {
+                Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), ..Filter::default() }
             }
+            _ => Filter::default(),
         };
         let options = TraceOptions {
             from: request.from.clone(),
@@ -98,7 +94,7 @@ impl Explorer {
             beam_size: request.beam_size,
             n_alternatives: 8,
             filter,
-            intervention: request.intervention.intervention(self.sizes())?,
+            intervention: request.intervention.intervention(&model.sites())?,
             ..TraceOptions::default()
         };
         let trace = Trace::watched(self.engine(), &request.text, &options, watcher)?;
@@ -124,13 +120,13 @@ impl Explorer {
 
     fn observed(&self, request: &AttentionRequest, limit: usize, vectors: Kept) -> Result<Observed> {
         let AttentionRequest { source, target, kind, layer, head, intervention } = request;
-        let site = wire::site(kind, *layer, self.sizes())?;
+        let model = self.engine().model();
+        let sites = model.sites();
+        let (site, group) = wire::site(kind, *layer, &sites)?;
         if let Some(head) = head {
-            let [_, n_heads] = self.sizes()[usize::from(site.stack() == Stack::Decoder)];
-            wire::check("head", *head, n_heads)?;
+            wire::check("head", *head, group.heads.n_heads)?;
         }
-        let config = self.engine().model().config();
-        for (ids, vocab_size) in [(source, config.source_vocab_size), (target, config.target_vocab_size)] {
+        for (ids, vocab_size) in [source, target].into_iter().zip(model.vocab_sizes()) {
             at_most(ids.len(), limit, "tokens")?;
             if ids.is_empty() {
                 let message = "no tokens, expected those of a sentence and its translation".into();
@@ -143,18 +139,11 @@ impl Explorer {
         let heads = head.map(|head| vec![head]);
         let filter =
             Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
-        let intervention = intervention.intervention(self.sizes())?;
+        let intervention = intervention.intervention(&sites)?;
         let intervention = Some(&intervention).filter(|changed| !changed.is_empty());
         let options = ObserveOptions { filter, vectors, intervention };
         let start_id = self.engine().generation().start_id;
-        let (model, parameters) = (self.engine().model(), self.engine().parameters());
-        Ok(observe(model, parameters, [source, target], start_id, &options)?)
-    }
-
-    /// Layers and heads of encoder and decoder.
-    fn sizes(&self) -> [[usize; 2]; 2] {
-        let config = self.engine().model().config();
-        [config.encoder, config.decoder].map(|stack| [stack.n_layers, stack.n_heads])
+        Ok(observe(model, self.engine().parameters(), [source, target], start_id, &options)?)
     }
 }
 

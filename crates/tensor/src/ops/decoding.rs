@@ -19,6 +19,19 @@ pub enum StepPlaces<'a> {
     Computed(&'a dyn Fn(usize, usize) -> Tensor),
 }
 
+impl StepPlaces<'_> {
+    /// The vector of one place, 1 × d_model, in the memory of the CPU.
+    pub fn row(self, place: usize, d_model: usize) -> Option<Tensor> {
+        match self {
+            Self::None => None,
+            Self::Computed(compute) => Some(compute(place, 1)),
+            Self::Learned(places) => {
+                Some(Tensor::new(&[1, d_model], places.data()[place * d_model..][..d_model].to_vec()))
+            }
+        }
+    }
+}
+
 impl std::fmt::Debug for StepPlaces<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -52,14 +65,7 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
     if table.card().is_some() {
         return Ok(crate::cuda::ops::step::step_input(table, rows, scale, places));
     }
-    let positions = match places {
-        StepPlaces::None => None,
-        StepPlaces::Computed(compute) => Some(compute(rows.len(), 1)),
-        StepPlaces::Learned(places) => {
-            let row = places.data()[rows.len() * d_model..][..d_model].to_vec();
-            Some(Tensor::new(&[1, d_model], row))
-        }
-    };
+    let positions = places.row(rows.len(), d_model);
     let (tape, options) = (Tape::inference(), EmbeddingOptions { scale, positions });
     let y = embedding(&tape, &rows.tokens().into(), 1, &Var::constant(table.clone()), &options)?;
     Ok(y.into_value().reshaped(&[rows.count(), d_model]))

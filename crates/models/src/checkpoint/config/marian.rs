@@ -12,7 +12,7 @@ use crate::transformer::TransformerConfig;
 use crate::transformer::config::{
     CrossProjection, Dropout, NormOrder, PositionConfig, Sight, SinusoidalLayout, StackConfig, Tie,
 };
-use crate::{Error, Result};
+use crate::{Error, ModelConfig, Result};
 
 /// The norms of these models have no other.
 const NORM_EPSILON: f32 = 1e-5;
@@ -109,7 +109,8 @@ fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
 /// Whether transformers' Marian models can be what this config describes; otherwise all reasons why not.
 ///
 /// Only what a model computes counts: Marian's one dropout becomes that of the residuals.
-pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), Vec<String>> {
+pub fn marian_compatible(config: impl Into<ModelConfig>) -> std::result::Result<(), Vec<String>> {
+    let config = TransformerConfig::try_from(config.into()).map_err(|error| vec![error.to_string()])?;
     let epsilon = config.norm_epsilon;
     let checks = [
         (config.norm_order == NormOrder::Post, "pre-norm: Marian has post-norm only".to_owned()),
@@ -133,7 +134,7 @@ pub fn marian_compatible(config: &TransformerConfig) -> std::result::Result<(), 
                 .to_owned(),
         ),
         (
-            plain_heads(config),
+            plain_heads(&config),
             "heads of other widths or shared keys: Marian has d_model / n_heads".to_owned(),
         ),
     ];

@@ -13,32 +13,29 @@ use serde_json::{Map, Value};
 
 use super::names::Layout;
 use super::safetensors::Weights;
-use crate::transformer::TransformerConfig;
-use crate::{Error, Result};
+use crate::{Error, ModelConfig, Result};
 
 pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};
-pub(super) use own::text as own_text;
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
 /// The config of a folder and whose names its weights have.
-pub(super) fn read(folder: &Path) -> Result<(TransformerConfig, Layout)> {
+pub(super) fn read(folder: &Path) -> Result<(ModelConfig, Layout)> {
     read_beside(folder, || Weights::open(folder))
 }
 
 /// As [`read`], without a look at the weights; Marian models are taken to have the bias that transformers gives them.
-pub(super) fn read_alone(folder: &Path) -> Result<(TransformerConfig, Layout)> {
+pub(super) fn read_alone(folder: &Path) -> Result<(ModelConfig, Layout)> {
     let (mut config, layout) = read_beside(folder, || Weights::none(folder))?;
-    config.output_bias |= layout == Layout::Marian;
+    if let ModelConfig::Transformer(own) = &mut config {
+        own.output_bias |= layout == Layout::Marian;
+    }
     Ok((config, layout))
 }
 
-fn read_beside(
-    folder: &Path,
-    weights: impl FnOnce() -> Result<Weights>,
-) -> Result<(TransformerConfig, Layout)> {
+fn read_beside(folder: &Path, weights: impl FnOnce() -> Result<Weights>) -> Result<(ModelConfig, Layout)> {
     let paths = [CONFIG, ARGS].map(|name| folder.join(name));
     let Some(path) = paths.iter().find(|path| path.exists()) else {
         let message = format!("neither {CONFIG} nor {ARGS} is there");
@@ -59,11 +56,11 @@ pub(super) fn parse<W: Borrow<Weights>>(
     path: &Path,
     text: &[u8],
     weights: impl FnOnce() -> Result<W>,
-) -> Result<(TransformerConfig, Layout)> {
+) -> Result<(ModelConfig, Layout)> {
     let map: Map<String, Value> = serde_json::from_slice(text)
         .map_err(|error| Error::file(path, format!("no JSON object: {error}"), "fetch the file again"))?;
     let (config, layout) = if path.ends_with(ARGS) {
-        (fairseq::read(path, map, weights()?.borrow())?, Layout::Fairseq)
+        (fairseq::read(path, map, weights()?.borrow())?.into(), Layout::Fairseq)
     } else {
         parse_config(path, map, weights)?
     };
@@ -75,11 +72,12 @@ fn parse_config<W: Borrow<Weights>>(
     path: &Path,
     map: Map<String, Value>,
     weights: impl FnOnce() -> Result<W>,
-) -> Result<(TransformerConfig, Layout)> {
-    match map.get("model_type").and_then(Value::as_str) {
-        Some("marian") => Ok((marian::read(path, map, weights()?.borrow())?, Layout::Marian)),
-        Some(own::MODEL_TYPE) => {
-            let (config, layout) = own::read(path, map)?;
+) -> Result<(ModelConfig, Layout)> {
+    let model_type = map.get("model_type").and_then(Value::as_str).map(str::to_owned);
+    match model_type.as_deref() {
+        Some("marian") => Ok((marian::read(path, map, weights()?.borrow())?.into(), Layout::Marian)),
+        Some(name) if let Some(family) = ModelConfig::of_type(name) => {
+            let (config, layout) = own::read(path, &family, map)?;
             let layout = match layout {
                 Some(layout) => layout,
                 None => Layout::recognise(weights()?.borrow().names()),
@@ -89,7 +87,8 @@ fn parse_config<W: Borrow<Weights>>(
         other => {
             let found =
                 other.map_or_else(|| "no model_type".to_owned(), |name| format!("model_type {name:?}"));
-            let message = format!("{found}, expected \"marian\" or {:?}", own::MODEL_TYPE);
+            let own = ModelConfig::model_types().map(|name| format!("{name:?}")).join(", ");
+            let message = format!("{found}, expected \"marian\" or one of {own}");
             Err(Error::file(path, message, "other architectures are not read"))
         }
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use polyhead_attention::Sites;
 use polyhead_tensor::{ParameterId, Parameters};
 
 use super::Layout;
 use super::table::{IGNORE, Line, Part, Rows, matches};
-use crate::transformer::TransformerConfig;
-use crate::{Error, Result};
+use crate::{Error, Model, ModelConfig, Result};
 
 /// Rows of an array in the file that are rows of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +33,21 @@ pub(super) struct Links {
 
 impl Links {
     /// The links between the arrays of a layout and the declared parameters, all of which must have some.
-    pub(super) fn new(layout: Layout, config: &TransformerConfig, parameters: &Parameters) -> Result<Self> {
+    pub(super) fn new(layout: Layout, config: &ModelConfig, parameters: &Parameters) -> Result<Self> {
+        // Our own names are those of the parameters.
+        let sites = match layout {
+            Layout::Polyhead => Sites::default(),
+            _ => Model::new(config, &mut Parameters::default())?.sites(),
+        };
         let declared: HashMap<&str, (ParameterId, &[usize])> =
             parameters.declared().map(|(id, name, shape)| (name, (id, shape))).collect();
         let mut found = Links { groups: Vec::new(), ignored: Vec::new() };
         let mut links = Vec::new();
         for line in layout.lines() {
-            let n_layers = if line.theirs.contains("{}") { layers(config) } else { 1 };
+            let n_layers = if line.theirs.contains("{}") { layers(&sites) } else { 1 };
             for layer in 0..n_layers {
                 match meant(&line, layer, &declared) {
-                    Some(ours) => links.push(link(&line, layer, config, (&ours, declared[ours.as_str()]))?),
+                    Some(ours) => links.push(link(&line, layer, &sites, (&ours, declared[ours.as_str()]))?),
                     None if line.ours.contains(&IGNORE) => found.ignored.push(line.theirs),
                     None => {}
                 }
@@ -74,14 +79,14 @@ fn numbered(name: &str, layer: usize) -> String {
     name.replace("{}", &layer.to_string())
 }
 
-fn layers(config: &TransformerConfig) -> usize {
-    config.encoder.n_layers.max(config.decoder.n_layers)
+fn layers(sites: &Sites) -> usize {
+    sites.groups().iter().map(|group| group.n_layers).max().unwrap_or(0)
 }
 
 fn link(
     line: &Line,
     layer: usize,
-    config: &TransformerConfig,
+    sites: &Sites,
     (name, (id, shape)): (&str, (ParameterId, &[usize])),
 ) -> Result<Link> {
     let mut link = whole(&numbered(line.theirs, layer), (id, shape), shape.to_vec());
@@ -93,15 +98,15 @@ fn link(
         }
         Part::Into(rows) => {
             let all = stacked(name);
-            link.our_rows = place(config, name, &all, &[*rows]);
+            link.our_rows = place(sites, name, &all, &[*rows]);
             link.their_rows = 0..link.our_rows.len();
             link.their_shape[0] = link.our_rows.len();
-            place(config, name, &all, &all).end
+            place(sites, name, &all, &all).end
         }
         Part::Of(rows) => {
             let all = [Rows::Query, Rows::Key, Rows::Value];
-            link.their_rows = place(config, name, &all, rows);
-            link.their_shape[0] = place(config, name, &all, &all).end;
+            link.their_rows = place(sites, name, &all, rows);
+            link.their_shape[0] = place(sites, name, &all, &all).end;
             link.their_rows.len()
         }
     };
@@ -131,9 +136,10 @@ fn stacked(name: &str) -> Vec<Rows> {
 }
 
 /// Where `wanted`, which follow each other, stand among `all`.
-fn place(config: &TransformerConfig, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usize> {
-    let stack = if name.starts_with("encoder.") { &config.encoder } else { &config.decoder };
-    let widths = stack.heads(config.d_model).widths();
+fn place(sites: &Sites, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usize> {
+    let stack = name.split('.').next().unwrap_or_default();
+    let group = sites.groups().iter().find(|group| group.kind.stack == stack);
+    let widths = group.map_or([0; 3], |group| group.heads.widths());
     let size = |rows: &Rows| widths[*rows as usize];
     let before = all.iter().take_while(|rows| !wanted.contains(rows)).map(size).sum();
     before..before + wanted.iter().map(size).sum::<usize>()

@@ -8,8 +8,7 @@ use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
 use super::Layout;
 use super::links::{Link, Links};
 use crate::checkpoint::safetensors::{Dtype, Weights};
-use crate::transformer::TransformerConfig;
-use crate::{Error, Result};
+use crate::{Error, ModelConfig, Result};
 
 /// What the scales of an array of bytes are called, after its name.
 pub(super) const SCALE: &str = "_scale";
@@ -20,7 +19,7 @@ const MOST_LISTED: usize = 10;
 /// precision, each is prepared before the next is read.
 pub(crate) fn read(
     weights: &Weights,
-    config: &TransformerConfig,
+    config: &ModelConfig,
     layout: Layout,
     parameters: &mut Parameters,
     precision: Option<Precision>,
@@ -45,7 +44,7 @@ pub(crate) fn read(
 /// Checks that the arrays of the file and the parameters match exactly; no number is read.
 pub(crate) fn check(
     weights: &Weights,
-    config: &TransformerConfig,
+    config: &ModelConfig,
     layout: Layout,
     parameters: &Parameters,
 ) -> Result<()> {
@@ -54,7 +53,7 @@ pub(crate) fn check(
 
 fn matched(
     weights: &Weights,
-    config: &TransformerConfig,
+    config: &ModelConfig,
     layout: Layout,
     parameters: &Parameters,
 ) -> Result<Links> {

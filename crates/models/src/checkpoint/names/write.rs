@@ -6,8 +6,7 @@ use super::Layout;
 use super::links::{Link, Links};
 use super::read::SCALE;
 use crate::checkpoint::safetensors::{Array, Numbers};
-use crate::transformer::TransformerConfig;
-use crate::{Error, Result};
+use crate::{Error, ModelConfig, Result};
 
 /// The arrays that hold all parameters under the names of a layout; nothing is copied.
 ///
@@ -15,7 +14,7 @@ use crate::{Error, Result};
 /// If a parameter was never given a value.
 pub(crate) fn arrays<'a>(
     layout: Layout,
-    config: &TransformerConfig,
+    config: &ModelConfig,
     parameters: &'a Parameters,
 ) -> Result<Vec<Array<'a>>> {
     let links = Links::new(layout, config, parameters)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use polyhead_models::checkpoint::{Layout, SaveOptions, read_config, save};
+use polyhead_models::checkpoint::{Layout, SaveOptions, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{random, small};
+use super::{random, read_config, small};
 
 /// A folder of a small model in this layout.
 fn folder(layout: Layout) -> tempfile::TempDir {

@@ -3,13 +3,13 @@
 use std::fs;
 
 use polyhead_models::checkpoint::safetensors::{Dtype, TensorFile, Weights};
-use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, read_config, save};
+use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie};
 use polyhead_tensor::Parameters;
 use polyhead_tensor::ops::linear::Activation;
 
-use super::{assert_same, declared, golden_folder, value};
+use super::{assert_same, declared, golden_folder, read_config, value};
 
 const FOLDERS: [&str; 12] = [
     "marian/relu",

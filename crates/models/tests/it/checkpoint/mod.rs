@@ -7,8 +7,11 @@ mod safetensors;
 
 use std::path::{Path, PathBuf};
 
+use polyhead_models::Result;
+use polyhead_models::SequenceToSequence;
+use polyhead_models::checkpoint::Layout;
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{StackConfig, Tie};
-use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::{Parameters, Tensor};
 
 /// A folder of outside answers.
@@ -16,10 +19,16 @@ fn golden_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
+/// The config of a folder that holds an encoder-decoder Transformer.
+fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+    let (config, layout) = polyhead_models::checkpoint::read_config(folder)?;
+    Ok((config.try_into()?, layout))
+}
+
 /// The parameters that a model of this config declares.
 fn declared(config: &TransformerConfig) -> Parameters {
     let mut parameters = Parameters::default();
-    Translator::new(config, &mut parameters).unwrap();
+    SequenceToSequence::new(config, &mut parameters).unwrap();
     parameters
 }
 

@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use polyhead_models::checkpoint::safetensors::{Array, Numbers, Weights, WriteOptions, write};
-use polyhead_models::checkpoint::{
-    Layout, SaveOptions, load_parameters, marian_compatible, read_config, save,
-};
+use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, marian_compatible, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     CrossProjection, NormOrder, PositionConfig, RotaryPairing, Sight, Tie,
 };
 use polyhead_tensor::Tensor;
 
-use super::{assert_same, declared, random, small};
+use super::{assert_same, declared, random, read_config, small};
 
 /// Writes a model of `small(tie)` in a layout, lets `change` alter its arrays, and says what loading it fails with.
 fn fault(tie: Tie, layout: Layout, change: impl FnOnce(&mut Vec<(String, Tensor)>)) -> String {

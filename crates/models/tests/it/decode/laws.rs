@@ -170,7 +170,7 @@ fn cached_steps_have_the_bits_of_a_full_pass() {
             (0..3).map(|row| (0..9).map(|place| (7 * row + 5 * place) % 29).collect()).collect();
         let (tape, decoding) = (Tape::inference(), loaded.decoding());
         let pass = Pass::new(&tape, &loaded.parameters, &loaded.capture);
-        let pad_id = loaded.model.config().pad_id;
+        let pad_id = loaded.model.special_ids().pad_id;
         let whole = loaded
             .model
             .forward(&pass, &Ids::padded(&slices(&sources), pad_id), &Ids::padded(&slices(&target), pad_id))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyhead_attention::{Capture, Filter, Kind, Pass};
+use polyhead_attention::{Capture, Filter, Pass};
 use polyhead_models::Ids;
 use polyhead_models::decode::alternatives::{AlternativesOptions, alternatives};
 use polyhead_models::decode::beam::{BeamOptions, beam};
@@ -248,15 +248,15 @@ fn a_repetition_penalty_divides_logits_in_greedy_decoding_and_multiplies_log_pro
 
 /// The score by the formula, from the weights of a whole pass.
 fn covered_score(loaded: &Loaded, source: &[u32], found: &Hypothesis, options: &BeamOptions) -> f64 {
-    let config = loaded.model.config();
-    let last = config.decoder.n_layers - 1;
-    let capture =
-        Capture::on(Filter { kind: Some(Kind::Cross), layers: Some(vec![last]), ..Filter::default() });
+    let (ids, sites) = (loaded.model.special_ids(), loaded.model.sites());
+    let cross = sites.named("cross").unwrap();
+    let layers = Some(vec![cross.n_layers - 1]);
+    let capture = Capture::on(Filter { kind: Some(cross.kind), layers, ..Filter::default() });
     let tape = Tape::inference();
     let pass = Pass::new(&tape, &loaded.parameters, &capture);
-    let target = [&[config.start_id], &found.ids[..found.ids.len() - 1]].concat();
-    let ids = |ids: &[u32]| Ids::padded(&[ids], config.pad_id);
-    loaded.model.forward(&pass, &ids(source), &ids(&target)).unwrap();
+    let target = [&[ids.start_id], &found.ids[..found.ids.len() - 1]].concat();
+    let padded = |row: &[u32]| Ids::padded(&[row], ids.pad_id);
+    loaded.model.forward(&pass, &padded(source), &padded(&target)).unwrap();
     let weights = capture.take().weights.remove(0).weights;
     let n_heads = weights.shape()[1] as f64;
     let mut coverage = vec![0.0; source.len()];

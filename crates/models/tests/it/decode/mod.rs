@@ -9,13 +9,13 @@ mod worked;
 use polyhead_attention::Capture;
 use polyhead_models::Result;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
-use polyhead_models::transformer::{Decoding, Translator};
+use polyhead_models::{Decoding, SequenceToSequence};
 use polyhead_random::Random;
 use polyhead_tensor::{Parameters, Tensor};
 
 /// A golden model, loaded.
 struct Loaded {
-    model: Translator,
+    model: SequenceToSequence,
     parameters: Parameters,
     capture: Capture,
 }
@@ -31,14 +31,9 @@ impl Loaded {
     }
 
     fn options(&self, max: usize) -> DecodeOptions {
-        let config = self.model.config();
+        let ids = self.model.special_ids();
         let lengths = Lengths { max, ..Lengths::default() };
-        DecodeOptions {
-            start_id: config.start_id,
-            end_id: config.end_id,
-            lengths,
-            ..DecodeOptions::default()
-        }
+        DecodeOptions { start_id: ids.start_id, end_id: ids.end_id, lengths, ..DecodeOptions::default() }
     }
 }
 

@@ -6,7 +6,6 @@ import { slider } from "../controls.js";
 import { shade } from "../colour.js";
 import { fixed, percent } from "../format.js";
 import { tokenNode } from "../tokens.js";
-import { KINDS } from "../trace.js";
 
 export const interveneView = {
   id: "intervene",
@@ -76,7 +75,7 @@ function build(app) {
     const focused = document.activeElement?.dataset?.name;
     replace(
       grids,
-      KINDS.map(([kind, name]) =>
+      trace.kinds.map(([kind, name]) =>
         element(
           "section",
           { class: "panel" },
@@ -105,7 +104,7 @@ function build(app) {
   }
 
   function row(trace, kind, layer) {
-    const stack = kind === "encoder" ? "encoder" : "decoder";
+    const { stack } = trace.sites.get(kind);
     const layerName = `${stack} ${layer}`;
     const isOff = skipped.has(layerName);
     const toggle = () => {

@@ -3,7 +3,6 @@
 import { element, replace } from "../dom.js";
 import { isDark, ramp } from "../colour.js";
 import { fixed } from "../format.js";
-import { KINDS } from "../trace.js";
 
 const SIDE = 72;
 
@@ -31,7 +30,7 @@ function build(app) {
     }
     replace(
       node,
-      KINDS.map(([kind, name]) => grid(trace, kind, name)),
+      trace.kinds.map(([kind, name]) => grid(trace, kind, name)),
     );
   }
 
@@ -47,11 +46,8 @@ function build(app) {
         cells.map((cell) => element("td", {}, cell.button)),
       );
     });
-    const about = {
-      encoder: "source looks at source",
-      decoder: "translation looks at what is written",
-      cross: "translation looks at source",
-    }[kind];
+    const { queries, keys, causal } = trace.sites.get(kind);
+    const about = `${queries} looks at ${causal ? `the ${keys} so far` : keys}`;
     return element(
       "section",
       { class: "panel" },

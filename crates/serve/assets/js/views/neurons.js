@@ -111,7 +111,7 @@ function build(app) {
     const { trace, kind, queries, keys, weights } = shown;
     const row = Number(query.value);
     const q = queries[row];
-    const isSeen = keys.map((_, own) => kind !== "decoder" || own <= row);
+    const isSeen = keys.map((_, own) => !trace.sites.get(kind).causal || own <= row);
     const sums = keys.map((k) => dot(q, k));
     const scores = sums.map((sum, own) => (isSeen[own] ? sum / Math.sqrt(q.length) : -Infinity));
     const shares = softmax(scores);

@@ -53,10 +53,10 @@ function build(app) {
 
   function update(trace) {
     if (!trace || app.running) return;
-    const layers = trace.layers("cross");
+    const layers = trace.layers(trace.alignmentSite.kind);
     const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of heads`]);
     if (trace.json.rollout) options.push(["rollout", "all layers together (rollout)"]);
-    from.options(options, options.some(([own]) => own === from.value) ? from.value : String(trace.alignmentLayer));
+    from.options(options, options.some(([own]) => own === from.value) ? from.value : String(trace.alignmentSite.layer));
     const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
     const target = tokenRow("Tokens of the translation", trace.target, (token, own) => ({
       "aria-label": `${visible(token.label)}, ${percent(Math.exp(trace.json.steps[own].log_probability))}`,
@@ -89,8 +89,9 @@ function build(app) {
   }
 
   async function weightsOf(trace) {
-    if (from.value === "rollout") return trace.rollout("cross");
-    return (await trace.attention("cross", Number(from.value))).mean();
+    const { kind } = trace.alignmentSite;
+    if (from.value === "rollout") return trace.rollout(kind);
+    return (await trace.attention(kind, Number(from.value))).mean();
   }
 
   function look(own) {

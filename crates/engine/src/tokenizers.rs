@@ -7,25 +7,26 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use polyhead_models::transformer::TransformerConfig;
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::Vocabulary};
 use serde_json::{Map, Value};
 
-use crate::languages::Settings;
 use crate::{Error, Result};
 
 /// Text to source ids, target ids to text.
 #[derive(Debug, Clone)]
-pub(crate) struct Tokenizers {
+pub struct Tokenizers {
     source: Tokenizer,
     /// Its own where the languages differ.
     target: Option<Tokenizer>,
 }
 
 impl Tokenizers {
-    /// Finds the tokenisers of a folder.
-    pub(crate) fn load(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+    /// Finds the tokenisers of a folder, for embeddings of so many rows on each side.
+    ///
+    /// # Errors
+    /// If there are none, or they do not fit.
+    pub fn load(folder: &Path, vocab_sizes: [usize; 2]) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         let [source_json, target_json] = ["source.json", "target.json"].map(file);
         let found = if file("tokenizer.json").exists() {
@@ -35,9 +36,9 @@ impl Tokenizers {
         } else if source_json.exists() && target_json.exists() {
             Self { source: Tokenizer::load(source_json)?, target: Some(Tokenizer::load(target_json)?) }
         } else {
-            Self::fairseq(folder, config)?
+            Self::fairseq(folder, vocab_sizes)?
         };
-        found.check(folder, config)?;
+        found.check(folder, vocab_sizes)?;
         Ok(found)
     }
 
@@ -55,7 +56,7 @@ impl Tokenizers {
         Ok(Self { source, target })
     }
 
-    fn fairseq(folder: &Path, config: &TransformerConfig) -> Result<Self> {
+    fn fairseq(folder: &Path, vocab_sizes: [usize; 2]) -> Result<Self> {
         let (codes, dictionaries) = fairseq_files(folder)?;
         let (Some(codes), false) = (codes, dictionaries.is_empty()) else {
             let expected =
@@ -96,16 +97,16 @@ impl Tokenizers {
             }
         };
         Ok(Self {
-            source: pick(&settings.from, config.source_vocab_size)?,
-            target: Some(pick(&settings.to, config.target_vocab_size)?),
+            source: pick(&settings.from, vocab_sizes[0])?,
+            target: Some(pick(&settings.to, vocab_sizes[1])?),
         })
     }
 
     /// Every id needs a row of its embedding.
-    fn check(&self, folder: &Path, config: &TransformerConfig) -> Result<()> {
+    fn check(&self, folder: &Path, vocab_sizes: [usize; 2]) -> Result<()> {
         let sides = [
-            ("source", &self.source, config.source_vocab_size),
-            ("target", self.target(), config.target_vocab_size),
+            ("source", &self.source, vocab_sizes[0]),
+            ("target", self.target(), vocab_sizes[1]),
         ];
         for (side, tokenizer, rows) in sides {
             // Ids may have gaps, so all pieces are asked for rather than counted.
@@ -124,17 +125,20 @@ impl Tokenizers {
     }
 
     /// The source's.
-    pub(crate) fn source(&self) -> &Tokenizer {
+    pub fn source(&self) -> &Tokenizer {
         &self.source
     }
 
     /// The target's.
-    pub(crate) fn target(&self) -> &Tokenizer {
+    pub fn target(&self) -> &Tokenizer {
         self.target.as_ref().unwrap_or(&self.source)
     }
 
     /// The pieces of a source text as the model expects them, the end token last.
-    pub(crate) fn encode_source(&self, text: &str, end_id: u32) -> Result<Encoding> {
+    ///
+    /// # Errors
+    /// If the tokeniser fails.
+    pub fn encode_source(&self, text: &str, end_id: u32) -> Result<Encoding> {
         let mut encoding = match &self.source {
             tokenizer @ Tokenizer::HuggingFace(_) => tokenizer.encode_with_special(text)?,
             tokenizer => tokenizer.encode(text)?,
@@ -150,7 +154,10 @@ impl Tokenizers {
     }
 
     /// The pieces of a text as the target, without an end token.
-    pub(crate) fn encode_target(&self, text: &str) -> Result<Encoding> {
+    ///
+    /// # Errors
+    /// If the tokeniser fails.
+    pub fn encode_target(&self, text: &str) -> Result<Encoding> {
         Ok(self.target().encode_target(text)?)
     }
 }
@@ -178,7 +185,18 @@ fn language(path: &Path) -> Option<String> {
 }
 
 /// What a folder says about the languages that it translates from and into.
-pub(crate) fn languages(folder: &Path) -> Settings {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LanguageSettings {
+    /// `source_lang`.
+    pub from: Option<String>,
+    /// `target_lang`.
+    pub to: Option<String>,
+    /// `directions`, such as `eng-tur`.
+    pub directions: Vec<String>,
+}
+
+/// Reads them from `tokenizer_config.json` or `args.json`.
+pub fn languages(folder: &Path) -> LanguageSettings {
     let settings = ["tokenizer_config.json", "args.json"].into_iter().find_map(|name| {
         let text = std::fs::read(folder.join(name)).ok()?;
         serde_json::from_slice::<Map<String, Value>>(&text).ok()
@@ -188,5 +206,5 @@ pub(crate) fn languages(folder: &Path) -> Settings {
     // What is no text stays as it is written, for a message.
     let direction = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let directions = get("directions").and_then(Value::as_array).into_iter().flatten().map(direction);
-    Settings { from: text("source_lang"), to: text("target_lang"), directions: directions.collect() }
+    LanguageSettings { from: text("source_lang"), to: text("target_lang"), directions: directions.collect() }
 }

@@ -25,7 +25,7 @@ pub enum Error {
         hint: String,
     },
     /// Nobody waits for it any more.
-    #[error("nobody waits for the translation")]
+    #[error("nobody waits for the result")]
     Unwanted,
     /// Something was asked for that this model or this program cannot do.
     #[error("{message}")]
@@ -58,11 +58,13 @@ impl Error {
         }
     }
 
-    pub(crate) fn file(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// A file of the folder that does not hold what it should.
+    pub fn file(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File { path: path.to_owned(), message: message.into(), hint: hint.into() }
     }
 
-    pub(crate) fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Something that this model or this program cannot do.
+    pub fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Request { message: message.into(), hint: hint.into() }
     }
 }

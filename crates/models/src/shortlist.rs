@@ -7,9 +7,8 @@
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
 
-use super::decoder::DecoderState;
-use super::translator::{Decoding, Translator};
 use crate::decode::NextToken;
+use crate::sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence};
 use crate::{Error, Result};
 
 /// Rows of the output layer for some target ids.
@@ -26,8 +25,8 @@ impl Shortlist {
     ///
     /// # Errors
     /// If an id is outside the target vocabulary.
-    pub fn new(model: &Translator, parameters: &Parameters, ids: &[u32]) -> Result<Self> {
-        let &super::TransformerConfig { target_vocab_size: vocab_size, end_id, .. } = model.config();
+    pub fn new(model: &SequenceToSequence, parameters: &Parameters, ids: &[u32]) -> Result<Self> {
+        let ([_, vocab_size], end_id) = (model.vocab_sizes(), model.special_ids().end_id);
         let mut ids: Vec<u32> = ids.iter().copied().chain([end_id]).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -68,27 +67,27 @@ impl Shortlist {
     }
 }
 
-/// A translator that writes only what is on a shortlist.
+/// A model that writes only what is on a shortlist.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortlisted<'a> {
-    /// The translator.
+    /// The model.
     pub decoding: Decoding<'a>,
     /// What it may write.
     pub shortlist: &'a Shortlist,
 }
 
 impl NextToken for Shortlisted<'_> {
-    type State = DecoderState;
+    type State = DecodingState;
 
-    fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<DecoderState> {
+    fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<DecodingState> {
         self.decoding.start(sources, n_rows)
     }
 
-    fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
+    fn step(&self, state: &mut DecodingState, tokens: &[u32]) -> Result<Tensor> {
         Ok(self.shortlist.logits(&self.decoding.hidden(state, tokens)?))
     }
 
-    fn reorder(&self, state: &mut DecoderState, rows: &[usize]) {
+    fn reorder(&self, state: &mut DecodingState, rows: &[usize]) {
         self.decoding.reorder(state, rows);
     }
 }

@@ -1,0 +1,119 @@
+//! The classes of texts: one softmax over the labels for each.
+
+use std::path::Path;
+
+use polyhead_attention::{Capture, Pass};
+use polyhead_models::Encoder;
+use polyhead_tensor::ops::softmax::softmax;
+use polyhead_tensor::{Parameters, Tape};
+use polyhead_text::tokenizer::{Encoding, Tokenizer};
+
+use crate::load::{LoadOptions, check_folder, load};
+use crate::{Error, Result};
+
+/// A classifier: texts in, labels with their probabilities out. It may be used by several threads at once.
+#[derive(Debug)]
+pub struct Classifier {
+    model: Encoder,
+    parameters: Parameters,
+    tokenizer: Tokenizer,
+}
+
+/// A label with its probability.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// The label.
+    pub label: String,
+    /// Its probability, 0 to 1.
+    pub probability: f64,
+}
+
+impl Classifier {
+    /// Reads a folder of ours that holds a classifier.
+    ///
+    /// # Errors
+    /// If the folder lacks a config, weights or a tokeniser, if they do not fit together, or if its model does something else.
+    pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
+        let folder = folder.as_ref();
+        check_folder(folder)?;
+        let found = load(folder, options)?;
+        let model = found.model.into_encoder().map_err(|error| {
+            let hint = error.hint();
+            Error::file(folder, error.to_string(), hint)
+        })?;
+        let tokenizer = Tokenizer::load(folder.join("tokenizer.json"))?;
+        if tokenizer.vocab_size() > model.vocab_size() {
+            let message = format!(
+                "the tokeniser has {} entries, the embedding {} rows",
+                tokenizer.vocab_size(),
+                model.vocab_size()
+            );
+            return Err(Error::file(folder, message, "is the tokeniser another model's?"));
+        }
+        Ok(Self { model, parameters: found.parameters, tokenizer })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Encoder {
+        &self.model
+    }
+
+    /// Its values.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The pieces that the model reads of a text.
+    ///
+    /// # Errors
+    /// If the text has none, or more than the model can take.
+    pub fn encode(&self, text: &str) -> Result<Encoding> {
+        let Encoding { ids, pieces, offsets } = self.tokenizer.encode(text)?;
+        let start = ids.len() - self.model.read(&ids).len();
+        let read = Encoding {
+            ids: ids[start..].to_vec(),
+            pieces: pieces[start..].to_vec(),
+            offsets: offsets[start..].to_vec(),
+        };
+        let max_len = self.model.max_len();
+        match read.ids.len() {
+            0 => Err(Error::request("an empty text, expected some words", "give it a text")),
+            n if n > max_len => Err(Error::request(
+                format!("{n} tokens, expected at most {max_len}, the model's longest"),
+                "shorten the text",
+            )),
+            _ => Ok(read),
+        }
+    }
+
+    /// The classes of each text, the most probable first.
+    ///
+    /// # Errors
+    /// If a text is empty or too long.
+    pub fn classify(&self, texts: &[&str]) -> Result<Vec<Vec<Class>>> {
+        let device = self.parameters.device();
+        let mut found = Vec::with_capacity(texts.len());
+        for texts in texts.chunks(device.policy().rows) {
+            let encoded = texts.iter().map(|text| self.encode(text)).collect::<Result<Vec<_>>>()?;
+            let rows: Vec<&[u32]> = encoded.iter().map(|text| text.ids.as_slice()).collect();
+            let (tape, capture) = (Tape::inference(), Capture::off());
+            let pass = Pass::new(&tape, &self.parameters, &capture);
+            let ids = self.model.ids(&rows).to_device(&device)?;
+            let logits = self.model.classify(&pass, &ids)?;
+            let probabilities = softmax(&tape, &logits).value().to_host()?;
+            let n_labels = self.model.labels().len();
+            found.extend(probabilities.data().chunks_exact(n_labels).map(|row| self.classes(row)));
+        }
+        Ok(found)
+    }
+
+    /// Labels with these probabilities, the most probable first; of equals the first label.
+    pub fn classes(&self, probabilities: &[f32]) -> Vec<Class> {
+        let labels = self.model.labels().iter().zip(probabilities);
+        let mut classes: Vec<Class> = labels
+            .map(|(label, &probability)| Class { label: label.clone(), probability: probability.into() })
+            .collect();
+        classes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+        classes
+    }
+}

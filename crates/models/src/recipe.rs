@@ -1,0 +1,126 @@
+//! The section `[model]` of a recipe, and our own `config.json`: keys of a family's config, read and written one way for all.
+
+use polyhead_text::spelling::nearest;
+use serde_json::{Map, Value};
+
+use crate::model::Family;
+use crate::{Error, Result};
+
+/// What names of families begin with in files.
+pub(crate) const PREFIX: &str = "polyhead_";
+/// The key that names the family.
+pub(crate) const MODEL_TYPE: &str = "model_type";
+/// The key that names a preset.
+const PRESET: &str = "preset";
+
+/// The name of a family in recipes.
+pub(crate) fn short(model_type: &'static str) -> &'static str {
+    model_type.strip_prefix(PREFIX).unwrap_or(model_type)
+}
+
+/// Every key with its value.
+pub(crate) fn table<C: Family>(config: &C) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(map)) => map,
+        _ => unreachable!("a config is always a JSON object"),
+    }
+}
+
+/// The section as written out: `model_type` and every key but those that the text decides.
+pub(crate) fn written<C: Family>(config: &C) -> Map<String, Value> {
+    let mut map = table(config);
+    map.retain(|key, _| !C::DERIVED.contains(&key.as_str()));
+    map.insert(MODEL_TYPE.into(), short(C::MODEL_TYPE).into());
+    map
+}
+
+/// A config from a section: a preset, and what differs from it.
+pub(crate) fn complete<C: Family>(_: &C, given: &Map<String, Value>) -> Result<C> {
+    let name = match given.get(PRESET) {
+        None => C::PRESETS[0],
+        Some(Value::String(name)) => name,
+        Some(other) => return Err(unknown(PRESET, &other.to_string(), C::PRESETS)),
+    };
+    let preset = C::named(name).ok_or_else(|| unknown(PRESET, name, C::PRESETS))?;
+    let mut map = table(&preset);
+    let own = |key: &str| key != PRESET && key != MODEL_TYPE;
+    for (key, value) in given.iter().filter(|(key, _)| C::STACK_KEYS.contains(&key.as_str())) {
+        for stack in C::STACKS {
+            if let Some(Value::Object(stack)) = map.get_mut(*stack) {
+                stack.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for (key, value) in given.iter().filter(|(key, _)| own(key) && !C::STACK_KEYS.contains(&key.as_str())) {
+        check_key::<C>(key, &map)?;
+        match (map.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) if !C::CHOICES.contains(&key.as_str()) => {
+                known.extend(more.clone());
+            }
+            _ => drop(map.insert(key.clone(), value.clone())),
+        }
+    }
+    let config: C = serde_json::from_value(Value::Object(map)).map_err(|error| Error::Key {
+        key: String::new(),
+        message: error.to_string(),
+        hint: "polyhead train --dump-config shows every key".into(),
+    })?;
+    check(&config)?;
+    Ok(config)
+}
+
+/// Sizes that cannot work are told before any text is read.
+fn check<C: Family>(config: &C) -> Result<()> {
+    let least = crate::TextFacts { vocab_sizes: [1, 1], labels: vec![String::new()], ..Default::default() };
+    config.with_text(&least).check().map_err(|error| Error::Key {
+        key: String::new(),
+        message: error.to_string(),
+        hint: "correct the section [model]".into(),
+    })
+}
+
+fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
+    if C::DERIVED.contains(&key) {
+        return Err(Error::Key {
+            key: key.into(),
+            message: "a key that the tokeniser decides, expected none".into(),
+            hint: "remove it; tokenizer.vocab_size sets the size of the vocabulary".into(),
+        });
+    }
+    if known.contains_key(key) {
+        return Ok(());
+    }
+    let known = known.keys().map(String::as_str).filter(|key| !C::DERIVED.contains(key));
+    let all = known.chain(C::STACK_KEYS.iter().copied()).chain([PRESET, MODEL_TYPE]);
+    let nearest = nearest(key, all).unwrap_or_default();
+    Err(Error::Key {
+        key: key.into(),
+        message: format!("unknown key; the nearest known one is {nearest:?}"),
+        hint: "polyhead train --dump-config shows every key".into(),
+    })
+}
+
+/// A value that is none of the known names.
+pub(crate) fn unknown(key: &str, found: &str, known: &[&str]) -> Error {
+    let nearest = nearest(found, known.iter().copied()).unwrap_or_default();
+    Error::Key {
+        key: key.into(),
+        message: format!("{found:?}, expected one of {}", known.join(", ")),
+        hint: format!("did you mean {nearest:?}?"),
+    }
+}
+
+/// A config from the keys of a file, read one by one first, so that a message names the key.
+pub(crate) fn from_file<C: Family>(
+    _: &C,
+    map: &Map<String, Value>,
+    fault: &dyn Fn(&str, &str) -> Error,
+) -> Result<C> {
+    let read = |key: &str, map: Map<String, Value>| {
+        serde_json::from_value::<C>(Value::Object(map)).map_err(|error| fault(key, &error.to_string()))
+    };
+    for (key, value) in map {
+        read(key, Map::from_iter([(key.clone(), value.clone())]))?;
+    }
+    read(C::MODEL_TYPE, map.clone())
+}

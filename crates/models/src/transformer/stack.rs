@@ -1,0 +1,278 @@
+//! A stack of Transformer layers: N × [self-attention, cross-attention where there is another sequence, feed-forward], each
+//! with add & norm (Vaswani et al. 2017, section 3.1).
+//!
+//! It takes embedded input and a mask. Encoder and decoder are configurations of it: without a causal mask and
+//! cross-attention, and with both.
+
+use polyhead_attention::layers::feed_forward::FeedForwardOptions;
+use polyhead_attention::layers::{FeedForward, LayerNorm};
+use polyhead_attention::multi_head::{
+    CrossAttention, HeadShape, KeyValueProjection, Memory, Order, SelfAttention, SelfAttentionOptions,
+};
+use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site, SiteGroup};
+use polyhead_tensor::ops::attention::{KeysValues, StepRows};
+use polyhead_tensor::ops::linear::Activation;
+use polyhead_tensor::{Indices, Result, Var};
+
+use super::config::{CrossProjection, Dropout, NormOrder, PositionConfig, StackConfig};
+use super::input::order;
+use super::residual::Residual;
+
+/// What all layers of a stack have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayerOptions {
+    /// Width of every layer's input and output.
+    pub(crate) d_model: usize,
+    /// Where the norms stand.
+    pub(crate) norm_order: NormOrder,
+    /// True if the stack ends with a norm of its own.
+    pub(crate) final_norm: bool,
+    /// Added to the variance in norms.
+    pub(crate) norm_epsilon: f32,
+    /// Between the two products of a feed-forward layer.
+    pub(crate) activation: Activation,
+    /// How the order of tokens is known.
+    pub(crate) position: PositionConfig,
+    /// Most positions.
+    pub(crate) max_len: usize,
+    /// What is dropped in training.
+    pub(crate) dropout: Dropout,
+}
+
+/// Sizes and choices of a stack.
+#[derive(Debug, Clone)]
+pub(crate) struct StackOptions {
+    /// Its self-attention.
+    pub(crate) kind: Kind,
+    /// Its sizes.
+    pub(crate) sizes: StackConfig,
+    /// Its layers.
+    pub(crate) layer: LayerOptions,
+    /// What self-attention sees besides padding; all that a causal kind lets through.
+    pub(crate) mask: Mask,
+    /// Attention to another sequence, and where its keys and values come from; none.
+    pub(crate) cross: Option<(Kind, CrossProjection)>,
+}
+
+/// Layers one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Stack {
+    kind: Kind,
+    cross: Option<Kind>,
+    heads: HeadShape,
+    layers: Vec<Layer>,
+    /// One projection of the other sequence for all layers, if they have none of their own.
+    shared_key_value: Option<KeyValueProjection>,
+    norm: Option<LayerNorm>,
+    mask: Mask,
+}
+
+#[derive(Debug, Clone)]
+struct Layer {
+    attention: SelfAttention,
+    attention_residual: Residual,
+    cross: Option<CrossLayer>,
+    feed_forward: FeedForward,
+    feed_forward_residual: Residual,
+}
+
+#[derive(Debug, Clone)]
+struct CrossLayer {
+    attention: CrossAttention,
+    key_value: Option<KeyValueProjection>,
+    residual: Residual,
+}
+
+/// Another sequence to attend to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// rows × source length × d_model.
+    pub(crate) states: &'a Var,
+    /// Tokens of each row.
+    pub(crate) lengths: &'a Indices,
+}
+
+/// Keys and values while a sequence grows token by token.
+#[derive(Debug)]
+pub(crate) struct StackState {
+    /// Those of the tokens so far.
+    pub(crate) cache: KvCache,
+    /// Those of the other sequence, for each layer or once for all.
+    memory: Vec<KeysValues>,
+}
+
+impl Stack {
+    /// Declares the layers here, the shared projection and the last norm.
+    pub(crate) fn new(builder: &mut Builder<'_>, options: &StackOptions) -> Result<Self> {
+        let StackOptions { kind, sizes, layer, mask, cross } = options;
+        let heads = sizes.heads(layer.d_model);
+        let order = order(layer.position, heads.d_key, layer.max_len)?;
+        let layers = (0..sizes.n_layers)
+            .map(|index| Layer::new(&mut builder.at("layers").at(index), options, &order))
+            .collect();
+        let shared_key_value = matches!(cross, Some((_, CrossProjection::Shared)))
+            .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), heads));
+        let norm = layer
+            .final_norm
+            .then(|| LayerNorm::new(&mut builder.at("norm"), layer.d_model, layer.norm_epsilon));
+        let mask = if kind.is_causal { mask.clone().and(Mask::causal()) } else { mask.clone() };
+        let cross = cross.map(|(kind, _)| kind);
+        Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask })
+    }
+
+    /// Its attentions.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
+        let group = |kind| SiteGroup { kind, n_layers: self.layers.len(), heads: self.heads };
+        [Some(self.kind), self.cross].into_iter().flatten().map(group)
+    }
+
+    /// What self-attention sees besides padding.
+    pub(crate) fn mask(&self) -> &Mask {
+        &self.mask
+    }
+
+    /// Embedded tokens, rows × length × d_model → the same shape. `lengths` hide padding, which a causal stack does not see
+    /// anyway.
+    pub(crate) fn forward(
+        &self,
+        pass: &Pass<'_>,
+        mut x: Var,
+        lengths: Option<&Indices>,
+        source: Option<Source<'_>>,
+    ) -> Result<Var> {
+        let length = x.shape()[1];
+        let mask = match lengths {
+            Some(lengths) => self.mask.clone().and(Mask::padding(lengths.clone())),
+            None => self.mask.clone(),
+        };
+        let sight = mask.resolve(length, length);
+        let source_sight = source
+            .map(|source| Mask::padding(source.lengths.clone()).resolve(length, source.states.shape()[1]));
+        let project = |own: &KeyValueProjection| source.map(|source| own.forward(pass, source.states));
+        let shared = self.shared_key_value.as_ref().and_then(project).transpose()?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(self.kind.stack, index) {
+                continue;
+            }
+            let own = layer.cross.as_ref().and_then(|cross| cross.key_value.as_ref()).and_then(project);
+            let own = own.transpose()?;
+            let key_value = own.as_ref().or(shared.as_ref()).zip(source_sight.as_ref());
+            x = self.layer(
+                pass,
+                (index, layer),
+                &x,
+                |x, site| layer.attention.forward(pass, x, &sight, site),
+                |cross, x, site| {
+                    let (key_value, sight) = key_value.expect(NO_SOURCE);
+                    cross.forward(pass, x, key_value, sight, site)
+                },
+            )?;
+        }
+        self.finish(pass, x)
+    }
+
+    /// The state before the first token; `source` is the other sequence, rows × source length × d_model.
+    pub(crate) fn start(&self, pass: &Pass<'_>, source: Option<&Var>, rows: StepRows) -> Result<StackState> {
+        let own = self.layers.iter().filter_map(|layer| layer.cross.as_ref()?.key_value.as_ref());
+        let projections = own.chain(&self.shared_key_value);
+        let memory =
+            projections.map(|own| own.keep(pass, source.expect(NO_SOURCE))).collect::<Result<_>>()?;
+        Ok(StackState { cache: KvCache::new(self.heads.cache(), self.layers.len(), rows), memory })
+    }
+
+    /// The newest token of each row, embedded: rows × d_model → the same shape.
+    pub(crate) fn step(&self, pass: &Pass<'_>, mut x: Var, state: &mut StackState) -> Result<Var> {
+        let StackState { cache, memory } = state;
+        for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(self.kind.stack, index) {
+                continue;
+            }
+            let kept = memory.get(index).or(memory.first());
+            let mut own = cache.layer_mut(index);
+            let memory = kept.map(|kept| Memory { kept, rows: own.rows });
+            x = self.layer(
+                pass,
+                (index, layer),
+                &x,
+                |x, site| layer.attention.step(pass, x, &mut own, site),
+                |cross, x, site| cross.step(pass, x, &memory.expect(NO_SOURCE), site),
+            )?;
+        }
+        self.finish(pass, x)
+    }
+
+    /// The sub-layers of one layer; how to attend differs between all tokens at once and one step.
+    fn layer(
+        &self,
+        pass: &Pass<'_>,
+        (index, layer): (usize, &Layer),
+        x: &Var,
+        attend_to_self: impl FnOnce(&Var, Site) -> Result<Var>,
+        attend_to_source: impl FnOnce(&CrossAttention, &Var, Site) -> Result<Var>,
+    ) -> Result<Var> {
+        let site = Site { kind: self.kind, layer: index };
+        let mut x = layer.attention_residual.around(pass, x, |x| {
+            let y = attend_to_self(x, site)?;
+            pass.capture.activation(|| site.to_string(), &y);
+            Ok(y)
+        })?;
+        if let Some((cross, kind)) = layer.cross.as_ref().zip(self.cross) {
+            let site = Site { kind, layer: index };
+            x = cross.residual.around(pass, &x, |x| {
+                let y = attend_to_source(&cross.attention, x, site)?;
+                pass.capture.activation(|| site.to_string(), &y);
+                Ok(y)
+            })?;
+        }
+        let stack = self.kind.stack;
+        let x = layer.feed_forward_residual.around(pass, &x, |x| {
+            let y = layer.feed_forward.forward(pass, x)?;
+            pass.capture.activation(|| format!("{stack}.layers.{index}.feed_forward"), &y);
+            Ok(y)
+        })?;
+        pass.capture.activation(|| format!("{stack}.layers.{index}"), &x);
+        Ok(x)
+    }
+
+    fn finish(&self, pass: &Pass<'_>, mut x: Var) -> Result<Var> {
+        if let Some(norm) = &self.norm {
+            x = norm.forward(pass, &x)?;
+        }
+        pass.capture.activation(|| self.kind.stack.into(), &x);
+        Ok(x)
+    }
+}
+
+/// What a stack with cross-attention was promised by its model.
+const NO_SOURCE: &str = "a stack with cross-attention is given a source";
+
+impl Layer {
+    fn new(builder: &mut Builder<'_>, options: &StackOptions, order: &Order) -> Self {
+        let StackOptions { sizes, layer, cross, .. } = options;
+        let heads = sizes.heads(layer.d_model);
+        let own = SelfAttentionOptions { order: order.clone(), dropout: layer.dropout.attention };
+        let attention = SelfAttention::new(&mut builder.at("self_attention"), heads, own);
+        let attention_residual = Residual::new(&mut builder.at("self_attention_norm"), layer);
+        let cross = cross.map(|(_, projection)| {
+            let mut cross_builder = builder.at("cross_attention");
+            let attention = CrossAttention::new(&mut cross_builder, heads, layer.dropout.attention);
+            let key_value = (projection == CrossProjection::PerLayer)
+                .then(|| KeyValueProjection::new(&mut cross_builder.at("key_value"), heads));
+            let residual = Residual::new(&mut builder.at("cross_attention_norm"), layer);
+            CrossLayer { attention, key_value, residual }
+        });
+        let feed_forward = FeedForwardOptions {
+            d_model: layer.d_model,
+            d_ff: sizes.d_ff,
+            activation: layer.activation,
+            dropout: layer.dropout.activation,
+        };
+        Self {
+            attention,
+            attention_residual,
+            cross,
+            feed_forward: FeedForward::new(&mut builder.at("feed_forward"), feed_forward),
+            feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), layer),
+        }
+    }
+}
