@@ -30,6 +30,8 @@ pub(crate) enum Command {
     VerifyRun(commands::verify_run::VerifyRun),
     /// Translate texts or lines with a model
     Translate(commands::translate::Translate),
+    /// Tell what texts or lines are, with a model that was trained on labelled text
+    Classify(commands::classify::Classify),
     /// Tell which language texts or lines are in
     Detect(commands::detect::Detect),
     /// Translate a test set and score the result

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use polyhead_models::ModelConfig;
 use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_models::checkpoint::{Layout, SaveOptions, Saved, save};
-use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
-use crate::model_folder::{GENERATION, Model, check_folder, companions, file_name, generation};
+use crate::model_folder::{GENERATION, check_folder, companions, file_name, generation, load_model};
 use crate::report::{Failure, Misuse, bytes, note};
 
 /// Files that make a folder the folder of a model.
@@ -59,13 +59,14 @@ struct Companion {
 
 impl ConversionOptions {
     /// Reads, writes in the layout that `choose` finds right, and says what was done.
-    pub(crate) fn convert(self, choose: impl FnOnce(&TransformerConfig) -> Layout) -> Result<()> {
+    pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> Layout) -> Result<()> {
         self.folders.check()?;
-        let model = Model::load(&self.folders.from)?;
+        let model = load_model(&self.folders.from)?;
         let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
-        let layout = choose(model.translator.config());
+        let config = model.model.config();
+        let layout = choose(&config);
         let options = SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size };
-        self.folders.write(&model.translator, &model.parameters, &options)
+        self.folders.write(&config, &model.parameters, &options)
     }
 }
 
@@ -73,13 +74,12 @@ impl Folders {
     /// Writes the model with the files that go along, and says so.
     pub(crate) fn write(
         &self,
-        model: &Translator,
+        config: &ModelConfig,
         parameters: &Parameters,
         options: &SaveOptions,
     ) -> Result<()> {
         let Self { from, to, .. } = self;
         let companions = read_companions(from)?;
-        let config = model.config();
         let made = !to.exists();
         let saved = write(to, &companions, || {
             save(to, config, parameters, options).map_err(|error| unsaved(to, error))

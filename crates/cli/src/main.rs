@@ -7,6 +7,7 @@ mod corpus_options;
 mod decode_options;
 mod default_model;
 mod device_options;
+mod input;
 mod model_folder;
 mod picture;
 mod report;

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use polyhead_models::checkpoint::{Loaded, load_parameters, load_prepared, read_config};
-use polyhead_models::transformer::Translator;
-use polyhead_tensor::{Parameters, Precision};
+use polyhead_models::checkpoint::{Checkpoint, load};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
 
@@ -47,35 +45,10 @@ const GENERATION_KEYS: &[&str] = &[
     "repetition_penalty",
 ];
 
-/// A model with its values.
-pub(crate) struct Model {
-    pub(crate) translator: Translator,
-    pub(crate) parameters: Parameters,
-    pub(crate) loaded: Loaded,
-}
-
-impl Model {
-    /// Reads the model of a folder.
-    pub(crate) fn load(folder: &Path) -> Result<Self> {
-        Self::load_as(folder, None)
-    }
-
-    /// The same, prepared for inference.
-    pub(crate) fn load_prepared(folder: &Path, precision: Precision) -> Result<Self> {
-        Self::load_as(folder, Some(precision))
-    }
-
-    fn load_as(folder: &Path, precision: Option<Precision>) -> Result<Self> {
-        check_folder(folder)?;
-        let (config, layout) = read_config(folder)?;
-        let mut parameters = Parameters::default();
-        let translator = Translator::new(&config, &mut parameters)?;
-        let loaded = match precision {
-            None => load_parameters(folder, &config, layout, &mut parameters)?,
-            Some(precision) => load_prepared(folder, &config, layout, &mut parameters, precision)?,
-        };
-        Ok(Self { translator, parameters, loaded })
-    }
+/// Reads the model of a folder.
+pub(crate) fn load_model(folder: &Path) -> Result<Checkpoint> {
+    check_folder(folder)?;
+    Ok(load(folder, None)?)
 }
 
 /// An error unless `folder` is a folder.

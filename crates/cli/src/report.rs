@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+pub(crate) use polyhead_text::figures::grouped;
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,7 +54,7 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     } else if let Some(error) = error.downcast_ref::<polyhead_train::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_models::Error>() {
-        (error.hint(), 1)
+        (error.hint(), if matches!(error, polyhead_models::Error::View { .. }) { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_tensor::Error>() {
         (error.hint().to_owned(), 1)
     } else {

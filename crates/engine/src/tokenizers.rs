@@ -104,10 +104,7 @@ impl Tokenizers {
 
     /// Every id needs a row of its embedding.
     fn check(&self, folder: &Path, vocab_sizes: [usize; 2]) -> Result<()> {
-        let sides = [
-            ("source", &self.source, vocab_sizes[0]),
-            ("target", self.target(), vocab_sizes[1]),
-        ];
+        let sides = [("source", &self.source, vocab_sizes[0]), ("target", self.target(), vocab_sizes[1])];
         for (side, tokenizer, rows) in sides {
             // Ids may have gaps, so all pieces are asked for rather than counted.
             let known = (0..rows as u32).filter(|&id| tokenizer.piece(id).is_some()).count();

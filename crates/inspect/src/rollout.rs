@@ -50,8 +50,7 @@ pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<R
                 }
                 target = halved(&target);
                 for (other, source) in sources.iter_mut().enumerate() {
-                    *source =
-                        if other == place { source.mixed(0.5, &looked, 0.5) } else { halved(source) };
+                    *source = if other == place { source.mixed(0.5, &looked, 0.5) } else { halved(source) };
                 }
             }
             state = Some((target, sources));
@@ -109,7 +108,8 @@ mod tests {
     #[test]
     fn two_layers_by_hand() {
         let found = rollout(&sites([2, 1]), |site| Some(two(site))).unwrap();
-        let [encoder, decoder, cross] = [ENCODER, DECODER, CROSS].map(|kind| found.of(kind).unwrap().numbers());
+        let [encoder, decoder, cross] =
+            [ENCODER, DECODER, CROSS].map(|kind| found.of(kind).unwrap().numbers());
         // Ã₁ = [.75 .25; 0 1], Ã₂ = [.5 .5; .5 .5]; Ã₂·Ã₁ = [.375 .625] in both rows.
         assert_eq!(encoder, [0.375, 0.625, 0.375, 0.625]);
         // ½·[1 0; .25 .75] and ½·C·R, whose rows are R's.

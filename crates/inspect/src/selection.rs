@@ -144,19 +144,19 @@ impl Selection {
 
     /// Why there is nothing to show of a kind.
     fn nothing(&self, trace: &Trace, kind: Kind) -> Error {
-        let (message, hint) =
-            if self.unit == Unit::Words && trace.sides.iter().any(|side| side.words.is_empty()) {
-                ("no words to draw, expected at least one in each text".into(), "leave --words out")
-            } else {
-                let sizes =
-                    trace.sites.of(kind).map_or([0; 2], |group| [group.n_layers, group.heads.n_heads]);
-                let [layers, heads] = sizes.map(range);
-                let expected = format!("layers {layers} and heads {heads} that are not passed over");
-                (
-                    format!("nothing of {} to draw, expected {expected}", kind.name),
-                    "choose with --kind, --layers and --heads",
-                )
-            };
+        let (message, hint) = if self.unit == Unit::Words
+            && trace.sides.iter().any(|side| side.words.is_empty())
+        {
+            ("no words to draw, expected at least one in each text".into(), "leave --words out")
+        } else {
+            let sizes = trace.sites.of(kind).map_or([0; 2], |group| [group.n_layers, group.heads.n_heads]);
+            let [layers, heads] = sizes.map(range);
+            let expected = format!("layers {layers} and heads {heads} that are not passed over");
+            (
+                format!("nothing of {} to draw, expected {expected}", kind.name),
+                "choose with --kind, --layers and --heads",
+            )
+        };
         Error::Request { message, hint: hint.into() }
     }
 

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::checkpoint::Layout;
 use crate::encoder::Encoder;
 use crate::recipe;
-use crate::sequence_to_sequence::SequenceToSequence;
+use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
 use crate::transformer::config::Tie;
 use crate::transformer::{
     TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator, describe,
@@ -325,6 +325,25 @@ impl ModelConfig {
             Self::Transformer(own) => [own.source_vocab_size, own.target_vocab_size],
             Self::TransformerEncoder(own) => [own.vocab_size; 2],
             Self::WindowEncoder(own) => [own.vocab_size; 2],
+        }
+    }
+
+    /// Outcomes that a loss chooses among: target ids, or labels.
+    pub fn n_outcomes(&self) -> usize {
+        match self {
+            Self::Transformer(own) => own.target_vocab_size,
+            Self::TransformerEncoder(own) => own.labels.len(),
+            Self::WindowEncoder(own) => own.labels.len(),
+        }
+    }
+
+    /// The special ids of a model that writes.
+    pub fn special_ids(&self) -> Option<SpecialIds> {
+        match self {
+            &Self::Transformer(TransformerConfig { pad_id, end_id, start_id, .. }) => {
+                Some(SpecialIds { pad_id, end_id, start_id })
+            }
+            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => None,
         }
     }
 

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use polyhead_models::checkpoint::{load_parameters, read_config};
-use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_models::Model;
+use polyhead_models::checkpoint::{Checkpoint, load};
 use polyhead_tensor::{Parameters, Tensor};
 
 use crate::{Error, Result};
@@ -14,10 +14,8 @@ use crate::{Error, Result};
 /// A model made of several.
 #[derive(Debug)]
 pub struct Averaged {
-    /// Its sizes and choices, those of every folder.
-    pub config: TransformerConfig,
-    /// The model.
-    pub model: Translator,
+    /// The model, of the sizes and choices of every folder.
+    pub model: Model,
     /// Its weights.
     pub parameters: Parameters,
 }
@@ -34,26 +32,21 @@ pub fn average(folders: &[PathBuf]) -> Result<Averaged> {
             "name the folders of checkpoints",
         ));
     };
-    let (config, layout) = read_config(first)?;
-    let mut parameters = Parameters::default();
-    let model = Translator::new(&config, &mut parameters)?;
-    load_parameters(first, &config, layout, &mut parameters)?;
+    let Checkpoint { model, mut parameters, .. } = load(first, None)?;
     if others.is_empty() {
-        return Ok(Averaged { config, model, parameters });
+        return Ok(Averaged { model, parameters });
     }
+    let config = model.config();
     let numbers = |parameters: &Parameters| -> Vec<Vec<f64>> {
         parameters.iter().map(|(_, _, value)| value.data().iter().map(|&x| f64::from(x)).collect()).collect()
     };
     let mut sums = numbers(&parameters);
     for folder in others {
-        let (other, layout) = read_config(folder)?;
-        if other != config {
+        let Checkpoint { model: other, parameters: more, .. } = load(folder, None)?;
+        if other.config() != config {
             let message = format!("not a model of the shape of {}", first.display());
             return Err(Error::run(folder, message, "only checkpoints of one run can be averaged"));
         }
-        let mut more = Parameters::default();
-        Translator::new(&other, &mut more)?;
-        load_parameters(folder, &other, layout, &mut more)?;
         for (sums, (_, _, value)) in sums.iter_mut().zip(more.iter()) {
             sums.iter_mut().zip(value.data()).for_each(|(sum, &x)| *sum += f64::from(x));
         }
@@ -63,5 +56,5 @@ pub fn average(folders: &[PathBuf]) -> Result<Averaged> {
         let mean = sums.into_iter().map(|sum| (sum / folders.len() as f64) as f32).collect();
         parameters.set(id, Tensor::new(&shape, mean));
     }
-    Ok(Averaged { config, model, parameters })
+    Ok(Averaged { model, parameters })
 }

@@ -6,11 +6,21 @@ use polyhead_text::batch::Padding;
 use polyhead_text::doctor::Report;
 
 use crate::checkpoint::Damaged;
-use crate::dataset::Skipped;
 use crate::embeddings::Filled;
 use crate::memory::Forecast;
 use crate::metrics_file::{TrainLine, ValidLine};
-use crate::validation::Sample;
+use crate::objective::Sample;
+
+/// Rows of a corpus that no batch holds, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Rows with a side without text.
+    pub empty: usize,
+    /// Rows with a side of too many tokens.
+    pub too_long: usize,
+    /// The first of the latter: its corpus, its line and its tokens.
+    pub first_too_long: Option<(usize, u64, usize)>,
+}
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -32,10 +42,12 @@ pub enum Event {
     TrainingTokenizer,
     /// Text was read and encoded.
     Read {
-        /// Pairs that are used.
+        /// Pairs that are used, or texts with a label.
         pairs: usize,
         /// Tokens of source and target.
         tokens: [usize; 2],
+        /// Labels, where texts are classified.
+        labels: Option<usize>,
         /// What is not used.
         skipped: Skipped,
         /// Pairs to validate on, and those of them whose cross-entropy does not count.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use polyhead_models::View;
 use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_tensor::Device;
 
@@ -10,10 +11,10 @@ use crate::average::{Averaged, average};
 use crate::checkpoint::{Checkpoints, write_sums};
 use crate::config::{Final, Precision, RunConfig};
 use crate::model_folder::ModelFolder;
+use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
 use crate::state::State;
-use crate::validation::{Candidate, Validation};
 
 /// The finished model.
 #[derive(Debug)]
@@ -26,16 +27,18 @@ pub(crate) struct Finished {
 }
 
 /// Writes the finished model of a run.
-pub(crate) fn finish(
+pub(crate) fn finish<O: Objective>(
     run: &RunConfig,
-    preparation: &Preparation,
+    preparation: &Preparation<O>,
     state: &State,
     (folder, device): (&Path, &Device),
 ) -> Result<Finished> {
     let checkpoints = Checkpoints::of_run(folder);
     let steps = chosen(run, state, &checkpoints);
     let folders: Vec<PathBuf> = steps.iter().map(|&step| checkpoints.path(step)).collect();
-    let Averaged { config, model, parameters } = average(&folders)?;
+    let Averaged { model, parameters } = average(&folders)?;
+    let config = model.config();
+    let objective = O::new(model)?;
     let names: Vec<String> = steps.iter().map(u64::to_string).collect();
     let made_of = match names.as_slice() {
         [one] => format!("the checkpoint of step {one}"),
@@ -52,7 +55,8 @@ pub(crate) fn finish(
     let validation = match &preparation.valid {
         None => None,
         Some(valid) => {
-            let candidate = Candidate { model: &model, parameters: &parameters, folder: &path, device };
+            let candidate =
+                Candidate { objective: &objective, parameters: &parameters, folder: &path, device };
             let judged = valid.judge_finished(candidate, run.checkpoint.beam_size)?;
             model_folder.write(&path, &parameters, dtype, &card(Some(&judged)))?;
             Some(judged)
@@ -94,8 +98,16 @@ fn card(run: &RunConfig, state: &State, made_of: &str, validation: Option<&Valid
         for (name, score) in &found.scores {
             text += &format!(", {name} {score:.2}");
         }
-        text += &format!(" (beam {}).\n", run.checkpoint.beam_size);
+        text += &match run.model.view() {
+            View::SequenceToSequence => format!(" (beam {}).\n", run.checkpoint.beam_size),
+            View::Encoder => ".\n".into(),
+        };
     }
-    text + "\nUse it with `polyhead translate --model FOLDER`, or with the Marian classes of transformers where its \
-            config.json names them.\n"
+    text + match run.model.view() {
+        View::SequenceToSequence => {
+            "\nUse it with `polyhead translate --model FOLDER`, or with the Marian classes of transformers where its \
+             config.json names them.\n"
+        }
+        View::Encoder => "\nUse it with `polyhead classify --model FOLDER`.\n",
+    }
 }

@@ -1,43 +1,40 @@
-//! What learns: a model, its parameters and their optimiser, and one step of it.
+//! What learns: an objective with its model, the parameters and their optimiser, and one step of it.
 //!
-//! Teacher forcing: the decoder is given the target shifted by one and shall say the target. The loss is the mean
-//! cross-entropy over all target tokens of a step, however many batches it has.
-//!
-//! A step is made on the processor, here, or on a card (`card.rs`), which is given its work some steps ahead.
+//! The loss of a step is the mean over all its batches. A step is made at once, here, or queued on a device that is given its
+//! work some steps ahead (`queue.rs`).
 
-mod card;
+mod queue;
 
 use std::path::Path;
 
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::transformer::{TransformerConfig, Translator};
-use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::ops::elementwise::scale;
-use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
-use polyhead_tensor::{Device, Gradients, Parameters, Tape, Tensor, Var};
-
+use polyhead_tensor::{Device, Gradients, Parameters, Tape};
 use polyhead_text::batch::Rounding;
 
-use self::card::Card;
+use self::queue::Queue;
 use crate::config::{OptimizerConfig, RunConfig};
-use crate::dataset::{Batch, EpochData};
 use crate::embeddings::{self, Filled};
+use crate::objective::{Batch as _, Dataset, EpochBatches as _, LossOptions, Objective, rounding};
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// Steps that a card is given before their reports are read.
-const STEPS_AHEAD: usize = 32;
-
 /// A model that learns.
 #[derive(Debug)]
-pub(crate) struct Learner {
-    pub(crate) model: Translator,
-    /// Its numbers; those of a learner on a card are as old as the last [`Learner::fetch`].
+pub(crate) struct Learner<O: Objective> {
+    pub(crate) objective: O,
+    /// Its values; those of a learner whose steps are queued are as old as the last [`Learner::fetch`].
     pub(crate) weights: Weights,
     pub(crate) options: LearnerOptions,
-    card: Option<Card>,
+    device: Device,
+    max_len: usize,
+    queue: Option<Queue<O>>,
 }
+
+/// The batches of an epoch of an objective.
+pub(crate) type EpochOf<O> = <<O as Objective>::Data as Dataset>::Epoch;
 
 /// All numbers that learning changes.
 #[derive(Debug)]
@@ -89,6 +86,11 @@ impl LearnerOptions {
         }
     }
 
+    /// Choices of the loss.
+    fn loss(&self) -> LossOptions {
+        LossOptions { label_smoothing: self.label_smoothing, r_drop: self.r_drop }
+    }
+
     /// How often each row stands in a batch.
     pub(crate) fn copies(&self) -> usize {
         if self.r_drop > 0.0 { 2 } else { 1 }
@@ -109,11 +111,11 @@ impl LearnerOptions {
 /// What one step was like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StepReport {
-    /// Mean cross-entropy of a target token, smoothed labels included.
+    /// Mean cross-entropy of a target token or label, smoothed labels included.
     pub(crate) loss: f64,
     /// Norm of all gradients before clipping.
     pub(crate) gradient_norm: f64,
-    /// Target tokens.
+    /// Target tokens or labels.
     pub(crate) tokens: usize,
     /// Batches.
     pub(crate) batches: usize,
@@ -130,15 +132,15 @@ pub(crate) struct Planned {
     pub(crate) rate: f64,
 }
 
-impl Learner {
-    /// A model with fresh parameters, on the processor.
+impl<O: Objective> Learner<O> {
+    /// A model with fresh parameters, on the CPU.
     pub(crate) fn new(
-        config: &TransformerConfig,
+        config: &ModelConfig,
         optimizer: &OptimizerConfig,
         options: LearnerOptions,
     ) -> Result<Self> {
         let mut parameters = Parameters::default();
-        let model = Translator::new(config, &mut parameters)?;
+        let objective = O::new(Model::new(config, &mut parameters)?)?;
         parameters.initialise(options.seed);
         if options.embeddings == Embeddings::Frozen {
             embeddings::freeze(&mut parameters);
@@ -146,7 +148,9 @@ impl Learner {
         let OptimizerConfig { beta1, beta2, epsilon, weight_decay, .. } = *optimizer;
         let adam = Adam::new(AdamOptions { learning_rate: 0.0, beta1, beta2, epsilon, weight_decay });
         let average = (options.ema > 0.0).then(|| parameters.clone());
-        Ok(Self { model, weights: Weights { parameters, adam, average }, options, card: None })
+        let weights = Weights { parameters, adam, average };
+        let (device, max_len) = (Device::default(), config.max_len());
+        Ok(Self { objective, weights, options, device, max_len, queue: None })
     }
 
     /// Lets the embeddings of a new model start from the vectors in a file.
@@ -157,57 +161,52 @@ impl Learner {
         Ok(filled)
     }
 
-    /// Learns on `device` from here on, with the weights as they are now.
+    /// Moves training to `device`, keeping the weights.
     pub(crate) fn move_to(&mut self, device: &Device) -> Result<()> {
-        // What a card before had goes back first: there may be no room for both.
-        self.card = None;
-        if !device.is_cpu() {
-            self.card = Some(Card::new(device, &self.weights, self.options)?);
+        // What a device before had goes back first: there may be no room for both.
+        self.queue = None;
+        self.device = device.clone();
+        if device.policy().steps_ahead > 1 {
+            self.queue = Some(Queue::new(device, &self.weights, self.options)?);
         }
         Ok(())
     }
 
     /// Brings `weights` up to the last step.
     pub(crate) fn fetch(&mut self) -> Result<()> {
-        self.card.as_mut().map_or(Ok(()), |card| card.fetch(&mut self.weights))
+        self.queue.as_mut().map_or(Ok(()), |queue| queue.fetch(&mut self.weights))
     }
 
-    /// Most steps that are made before their reports are read: a card works while the next ones are prepared.
+    /// Most steps that are made before their reports are read.
     pub(crate) fn most_steps(&self) -> usize {
-        if self.card.is_some() { STEPS_AHEAD } else { 1 }
+        self.device.policy().steps_ahead
     }
 
     /// How the sizes of batches are rounded.
     pub(crate) fn rounding(&self) -> Rounding {
-        if self.card.is_some() {
-            Rounding::Few { max_length: self.model.config().max_len }
-        } else {
-            Rounding::Exact
-        }
+        rounding(&self.device, self.max_len)
     }
 
     /// Makes steps one after the other, each of as many batches of the epoch as make one. Where the norm of a step's gradient
-    /// is no number, that step has changed nothing and its report says so; on the processor also where its loss is none.
-    pub(crate) fn steps(&mut self, epoch: &EpochData, planned: &[Planned]) -> Result<Vec<StepReport>> {
+    /// is NaN or infinite, that step has changed nothing and its report says so; steps made at once also where the loss is.
+    pub(crate) fn steps(&mut self, epoch: &EpochOf<O>, planned: &[Planned]) -> Result<Vec<StepReport>> {
         let mut reports = Vec::with_capacity(planned.len());
         for plan in planned {
             let batches = self.batches(epoch, plan.first)?;
-            match &mut self.card {
-                Some(card) => {
-                    card.step(&Loss { model: &self.model, options: self.options }, &batches, plan)?;
-                }
+            match &mut self.queue {
+                Some(queue) => queue.step(&self.objective, &batches, plan)?,
                 None => reports.push(self.step(&batches, plan)?),
             }
         }
-        match &mut self.card {
-            Some(card) => card.reports(),
+        match &mut self.queue {
+            Some(queue) => queue.reports(),
             None => Ok(reports),
         }
     }
 
     /// The batches of a step.
-    fn batches(&self, epoch: &EpochData, first: usize) -> Result<Vec<Batch>> {
-        let batches: Vec<Batch> = (first..first + self.options.accumulate)
+    fn batches(&self, epoch: &EpochOf<O>, first: usize) -> Result<Vec<O::Batch>> {
+        let batches: Vec<O::Batch> = (first..first + self.options.accumulate)
             .map_while(|index| epoch.batch(index, self.options.copies(), self.rounding()))
             .collect();
         if batches.is_empty() {
@@ -216,13 +215,13 @@ impl Learner {
         Ok(batches)
     }
 
-    /// One step on the processor.
-    fn step(&mut self, batches: &[Batch], plan: &Planned) -> Result<StepReport> {
-        let tokens: usize = batches.iter().map(|batch| batch.tokens).sum();
+    /// One step, made at once.
+    fn step(&mut self, batches: &[O::Batch], plan: &Planned) -> Result<StepReport> {
+        let tokens: usize = batches.iter().map(O::Batch::weight).sum();
         let mut all: Option<Gradients> = None;
         let mut loss = 0.0;
         for (index, batch) in batches.iter().enumerate() {
-            let share = batch.tokens as f32 / tokens as f32;
+            let share = batch.weight() as f32 / tokens as f32;
             let (own, gradients) = self.gradients(batch, self.options.number(plan.step, index), share)?;
             loss += own * f64::from(share);
             match &mut all {
@@ -245,41 +244,13 @@ impl Learner {
     }
 
     /// The loss of a batch, and the gradients of `share` times the loss.
-    fn gradients(&self, batch: &Batch, number: u64, share: f32) -> Result<(f64, Gradients)> {
+    fn gradients(&self, batch: &O::Batch, number: u64, share: f32) -> Result<(f64, Gradients)> {
         let (tape, capture) = (Tape::training(self.options.seed, number), Capture::off());
         let pass = Pass::new(&tape, &self.weights.parameters, &capture);
-        let (loss, value) = Loss { model: &self.model, options: self.options }.of(&pass, batch)?;
+        let (loss, value) = self.objective.loss(&pass, batch, self.options.loss())?;
         let value = f64::from(value.data()[0]);
         let scaled = if share < 1.0 { scale(&tape, &loss, share) } else { loss };
         Ok((value, tape.backward(&scaled)))
-    }
-}
-
-/// What is made small.
-#[derive(Debug, Clone, Copy)]
-struct Loss<'a> {
-    model: &'a Translator,
-    options: LearnerOptions,
-}
-
-impl Loss<'_> {
-    /// The loss of a batch to go back from, and its cross-entropy, one number each.
-    fn of(&self, pass: &Pass<'_>, batch: &Batch) -> Result<(Var, Tensor)> {
-        let LearnerOptions { label_smoothing, r_drop, .. } = self.options;
-        let ignored_id = Some(self.model.config().pad_id);
-        let options = CrossEntropyOptions { label_smoothing, ignored_id };
-        let Batch { source, target, expected, .. } = batch;
-        if r_drop > 0.0 {
-            // The two passes of a batch stand below each other, and their targets are the same.
-            let options = RDropOptions { weight: r_drop, cross_entropy: options };
-            let once = expected.first(expected.len() / 2);
-            let RDrop { loss, cross_entropy, .. } =
-                self.model.r_drop_loss(pass, source, target, &once, options)?;
-            return Ok((loss, cross_entropy));
-        }
-        let loss = self.model.loss(pass, source, target, expected, options)?;
-        let value = loss.value().clone();
-        Ok((loss, value))
     }
 }
 

@@ -1,18 +1,19 @@
-//! From a parallel corpus to a model you would deploy.
+//! From a corpus to a model you would deploy.
 //!
 //! ```text
-//! recipe.toml → config → corpus → vocabulary → dataset → batches
+//! recipe.toml → config → corpus → vocabulary → objective: dataset → batches
 //!     → learner (loss, gradients, Adam) → validation → checkpoints → the finished model
 //! ```
+//!
+//! What a model can do decides its `objective`: `translation` for pairs of sentences, `classification` for texts with a label.
 //!
 //! Same config, same text, same machine → the same weights to the bit, whatever the number of threads, and whether or not
 //! the run was killed and resumed on the way.
 
-pub mod augment;
 pub mod average;
 pub mod checkpoint;
+mod classification;
 pub mod config;
-pub mod dataset;
 pub mod embeddings;
 mod error;
 pub mod event;
@@ -24,15 +25,15 @@ mod log;
 pub mod memory;
 pub mod metrics_file;
 mod model_folder;
+pub mod objective;
 pub mod parallel;
 mod preparation;
 mod run;
 mod run_folder;
 pub mod schedule;
-mod sentences;
 pub mod state;
 pub mod tensorboard;
-pub mod validation;
+pub mod translation;
 pub mod verify;
 pub mod vocabulary;
 

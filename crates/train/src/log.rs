@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use polyhead_text::output::Output;
 
 use crate::metrics_file::{FILE_NAME, Line, TrainLine, ValidLine, read};
+use crate::objective::Sample;
 use crate::tensorboard::EventWriter;
-use crate::validation::Sample;
 use crate::{Error, Result};
 
 /// The folder of event files in a run folder.
@@ -55,8 +55,8 @@ impl Log {
         for (name, &score) in &line.scores {
             self.events.scalar(&format!("valid/{name}"), line.step, score, now())?;
         }
-        if let Some(Sample { source, reference, translation }) = sample {
-            let text = format!("source: {source}\n\nreference: {reference}\n\ntranslation: {translation}");
+        if let Some(Sample { source, reference, output }) = sample {
+            let text = format!("source: {source}\n\nreference: {reference}\n\noutput: {output}");
             self.events.text("valid/sample", line.step, &text, now())?;
         }
         self.write(&Line::Valid(line.clone()))

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use polyhead_models::checkpoint::safetensors::Dtype;
-use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible, save};
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::checkpoint::{Layout, SaveOptions, save};
+use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use crate::vocabulary::Vocabulary;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModelFolder<'a> {
     pub(crate) run: &'a RunConfig,
-    pub(crate) config: &'a TransformerConfig,
+    pub(crate) config: &'a ModelConfig,
     pub(crate) vocabulary: &'a Vocabulary,
 }
 
@@ -31,34 +31,37 @@ impl ModelFolder<'_> {
         card: &str,
     ) -> Result<()> {
         // Marian's classes run what they can describe; the others keep our own names.
-        let layout = if marian_compatible(self.config).is_ok() { Layout::Marian } else { Layout::Polyhead };
-        let options = SaveOptions { dtype, layout, ..SaveOptions::default() };
+        let options = SaveOptions { dtype, layout: Layout::fitting(self.config), ..SaveOptions::default() };
         save(folder, self.config, parameters, &options)?;
         self.vocabulary.save(folder)?;
-        for (name, value) in
-            [("generation_config.json", self.generation()), ("tokenizer_config.json", self.tokenizer())]
-        {
+        let settings = [
+            self.generation().map(|value| ("generation_config.json", value)),
+            Some(("tokenizer_config.json", self.tokenizer())),
+        ];
+        for (name, value) in settings.into_iter().flatten() {
             let text = serde_json::to_string_pretty(&value).expect("a value is always JSON") + "\n";
             Output::save(folder.join(name), text.as_bytes())?;
         }
         let title = match (&self.run.data.source_language, &self.run.data.target_language) {
             (Some(source), Some(target)) => format!("# Translates {source} into {target}"),
+            _ if self.config.view() == View::Encoder => "# A classifier".into(),
             _ => "# A sequence-to-sequence Transformer".into(),
         };
         Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{card}").as_bytes())?)
     }
 
-    fn generation(&self) -> Value {
-        let TransformerConfig { pad_id, end_id, start_id, max_len, .. } = *self.config;
-        json!({
-            "bad_words_ids": self.never_written(pad_id),
-            "decoder_start_token_id": start_id,
-            "eos_token_id": end_id,
+    /// Settings for decoding, of a model that writes.
+    fn generation(&self) -> Option<Value> {
+        let ids = self.config.special_ids()?;
+        Some(json!({
+            "bad_words_ids": self.never_written(ids.pad_id),
+            "decoder_start_token_id": ids.start_id,
+            "eos_token_id": ids.end_id,
             "length_penalty": self.run.checkpoint.length_penalty,
-            "max_length": max_len.min(512),
+            "max_length": self.config.max_len().min(512),
             "num_beams": self.run.checkpoint.beam_size,
-            "pad_token_id": pad_id,
-        })
+            "pad_token_id": ids.pad_id,
+        }))
     }
 
     /// The padding, and tags of languages where they are pieces of the target too.

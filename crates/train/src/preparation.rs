@@ -3,28 +3,26 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use polyhead_models::transformer::TransformerConfig;
-use polyhead_models::transformer::config::Tie;
+use polyhead_models::{ModelConfig, View};
 use polyhead_text::batch::BatchOptions;
 use polyhead_text::doctor::{CheckOptions, check};
 
-use crate::config::{CorpusConfig, RunConfig, resolve_model};
-use crate::dataset::{Dataset, DatasetOptions};
+use crate::config::{CorpusConfig, RunConfig};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
+use crate::objective::{Dataset as _, Objective, Prepared, ValidationSet as _};
 use crate::parallel::Parallel;
 use crate::run_folder::Origin;
-use crate::validation::ValidationSet;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// What a run works with.
 #[derive(Debug)]
-pub(crate) struct Preparation {
+pub(crate) struct Preparation<O: Objective> {
     pub(crate) vocabulary: Vocabulary,
-    pub(crate) model: TransformerConfig,
-    pub(crate) data: Dataset,
-    pub(crate) valid: Option<ValidationSet>,
+    pub(crate) model: ModelConfig,
+    pub(crate) data: O::Data,
+    pub(crate) valid: Option<O::Valid>,
     pub(crate) origin: Origin,
 }
 
@@ -37,8 +35,10 @@ pub(crate) enum Stage {
 
 /// The corpora of a config.
 pub(crate) struct Corpora {
-    train: Vec<Parallel>,
-    valid: Vec<Parallel>,
+    pub(crate) train: Vec<Parallel>,
+    pub(crate) valid: Vec<Parallel>,
+    /// True if a row is a pair of sentences, which can be compared.
+    are_pairs: bool,
 }
 
 impl Corpora {
@@ -47,12 +47,20 @@ impl Corpora {
             corpora.iter().map(|corpus| Parallel::new(corpus, place)).collect::<Result<_>>()
         };
         let data = &config.data;
-        Ok(Self { train: read(&data.train, "data.train")?, valid: read(&data.valid, "data.valid")? })
+        Ok(Self {
+            train: read(&data.train, "data.train")?,
+            valid: read(&data.valid, "data.valid")?,
+            are_pairs: config.model.view() == View::SequenceToSequence,
+        })
     }
 
     /// Looks all training text through, each file once; what makes it unreadable is an error.
     pub(crate) fn examine(&self, tell: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut seen = HashSet::new();
+        if !self.are_pairs {
+            // What makes labelled text unreadable is found when it is read.
+            return Ok(());
+        }
         for Parallel { corpus, languages, .. } in &self.train {
             let mut paths = [corpus.source_path(), corpus.target_path()];
             paths.sort();
@@ -85,7 +93,7 @@ impl Corpora {
     }
 }
 
-impl Preparation {
+impl<O: Objective> Preparation<O> {
     /// Reads everything; the tokeniser comes to lie in `folder`, and is the one there if the run has begun before.
     pub(crate) fn new(
         config: &RunConfig,
@@ -98,31 +106,13 @@ impl Preparation {
             Some(known) => known,
             None => new_vocabulary(config, corpora, folder, tell)?,
         };
-        let model = resolve_model(&config.model, vocabulary.sizes(), vocabulary.special_ids())?;
-        if !vocabulary.is_shared() && matches!(model.tie, Tie::All | Tie::SourceTarget) {
-            return Err(Error::config(
-                "model.tie",
-                "embeddings of source and target in one table, expected one vocabulary for both",
-                "set model.tie = \"target_output\", or tokenizer.sides = \"shared\"",
-            ));
-        }
-        let max_length = config.data.max_length.min(model.max_len).min(config.train.max_tokens);
-        let options = DatasetOptions {
-            max_length,
-            dropout: config.tokenizer.dropout,
-            augment: config.augment,
-            seed: config.seed,
-        };
-        let data = Dataset::read(&corpora.train, &vocabulary, options)?;
-        let limits = (model.max_len.min(config.train.max_tokens), config.train.max_tokens);
-        let valid = (!corpora.valid.is_empty())
-            .then(|| ValidationSet::read(&corpora.valid, &vocabulary, &config.validation, limits))
-            .transpose()?;
+        let Prepared { model, data, valid } = O::prepare(config, corpora, &vocabulary)?;
         tell(&Event::Read {
             pairs: data.len(),
             tokens: data.tokens(),
+            labels: (!corpora.are_pairs).then(|| model.n_outcomes()),
             skipped: data.skipped().clone(),
-            valid: valid.as_ref().map(|valid| (valid.len(), valid.skipped())),
+            valid: valid.as_ref().map(O::Valid::counts),
         });
         let tokenizer_files = Vocabulary::FILES.map(|name| folder.join(name));
         let origin = Origin {
@@ -138,16 +128,16 @@ impl Preparation {
         };
         Ok(Self { vocabulary, model, data, valid, origin })
     }
+}
 
-    /// How batches are made.
-    pub(crate) fn batches(config: &RunConfig) -> BatchOptions {
-        let train = &config.train;
-        BatchOptions {
-            max_tokens: train.max_tokens,
-            max_rows: if train.max_rows == 0 { usize::MAX } else { train.max_rows },
-            bucket: train.length_bucket,
-            seed: config.seed,
-        }
+/// How batches are made.
+pub(crate) fn batches(config: &RunConfig) -> BatchOptions {
+    let train = &config.train;
+    BatchOptions {
+        max_tokens: train.max_tokens,
+        max_rows: if train.max_rows == 0 { usize::MAX } else { train.max_rows },
+        bucket: train.length_bucket,
+        seed: config.seed,
     }
 }
 

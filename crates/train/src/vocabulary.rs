@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use polyhead_models::View;
 use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
 use polyhead_text::tokenizer::{Dropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
-use crate::augment::augment;
 use crate::config::{AugmentConfig, RunConfig, Sides};
 use crate::parallel::Parallel;
+use crate::translation::augment::augment;
 use crate::{Error, Result};
 
 /// The file of a tokeniser for both languages.
@@ -63,6 +64,11 @@ impl Vocabulary {
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
+        if run.model.view() == View::Encoder {
+            // The other side has labels.
+            let own = learn(&[Side::Source], BOTH)?;
+            return Self::new(own, None, &folder.join(BOTH));
+        }
         match config.sides {
             Sides::Shared => {
                 let both = learn(&[Side::Source, Side::Target], BOTH)?;

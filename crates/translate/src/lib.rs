@@ -57,11 +57,11 @@ mod translate_document;
 mod translation;
 pub mod words;
 
-pub use polyhead_engine::{Error, Result};
 pub use engine::{Engine, LoadOptions};
 pub use form::PLACEHOLDERS;
 pub use options::{Evidence, Guessing, LengthFormula, Mode, Sampling, TranslateOptions};
 pub use outline::{Outline, Passage};
+pub use polyhead_engine::{Error, Result};
 pub use route::Route;
 pub use translate_document::DocumentTranslation;
 pub use translation::{Candidate, Note, Translation};

@@ -48,7 +48,8 @@ impl Pooling {
             Self::Mean => {
                 // A query of zeros scores all keys alike, so that attention mixes the mean, and masks padding.
                 let nothing = scale(pass.tape, &first, 0.0);
-                let n_heads = (1..=width).find(|n| width.is_multiple_of(*n) && width / n <= WIDEST).unwrap_or(1);
+                let n_heads =
+                    (1..=width).find(|n| width.is_multiple_of(*n) && width / n <= WIDEST).unwrap_or(1);
                 let key_lengths = Some(lengths.clone());
                 let options = AttentionOptions { n_heads, key_lengths, ..AttentionOptions::default() };
                 attention(pass.tape, &nothing, x, x, &options)?

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_models::checkpoint::{Layout, SaveOptions, marian_compatible};
+use polyhead_models::checkpoint::{Layout, SaveOptions};
 use polyhead_text::output::Output;
 use polyhead_train::average::{Averaged, average};
 use polyhead_train::checkpoint::Checkpoints;
@@ -53,10 +53,10 @@ impl Average {
         let folders = self.checkpoints()?;
         let target = Folders { from: folders[0].clone(), to: self.out.clone(), overwrite: self.overwrite };
         target.check()?;
-        let Averaged { model, parameters, .. } = average(&folders)?;
-        let layout =
-            if marian_compatible(model.config()).is_ok() { Layout::Marian } else { Layout::Polyhead };
-        target.write(&model, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
+        let Averaged { model, parameters } = average(&folders)?;
+        let config = model.config();
+        let layout = Layout::fitting(&config);
+        target.write(&config, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
         let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
         let text = format!("the mean of {}", names.join(", "));
         let card = format!("# A model made of several checkpoints\n\nIts weights are {text}.\n");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::ModelConfig;
 
 use self::description::Description;
 use crate::report::{Failure, Format, print_json, print_text};
@@ -75,12 +75,13 @@ impl Info {
     }
 
     fn describe_preset(&self, preset: Preset) -> Result<Description> {
-        let config = match preset {
-            Preset::Tiny => TransformerConfig::tiny(self.vocab_size),
-            Preset::Small => TransformerConfig::small(self.vocab_size),
-            Preset::Base => TransformerConfig::base(self.vocab_size),
-            Preset::Big => TransformerConfig::big(self.vocab_size),
+        let name = match preset {
+            Preset::Tiny => "tiny",
+            Preset::Small => "small",
+            Preset::Base => "base",
+            Preset::Big => "big",
         };
+        let config = ModelConfig::preset(name, self.vocab_size).expect("a known preset");
         let mut description = Description::of_config(config)?;
         description.notes.extend(paper(preset).map(str::to_owned));
         Ok(description)

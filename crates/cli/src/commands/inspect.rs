@@ -1,24 +1,26 @@
-//! `polyhead inspect`: how a model translates one sentence, in the terminal or as files.
+//! `polyhead inspect`: how a model translates or classifies one text, in the terminal or as files.
 
 mod change;
 mod files;
 mod screen;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use polyhead_attention::{Filter, Kind};
+use clap::Args;
+use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
+use polyhead_engine::Classifier;
 use polyhead_inspect::selection::{Places, Selection, Unit};
 use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::View;
+use polyhead_models::checkpoint::read_config;
 use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{Scaled, Skipped, Without};
 use self::files::Form;
 use crate::default_model;
-use crate::model_folder::model_name;
-use crate::report::{Misuse, grouped, note};
+use crate::model_folder::{check_folder, model_name};
+use crate::report::{Failure, Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +29,7 @@ Examples:
   polyhead inspect --to de --kind encoder --words --out it.svg 'The animal slept because it was tired.'
   polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
+  polyhead inspect --model runs/ab/attention/model AABA
 
 The sentence goes to the model whole and as it is, with the tag of the language to write, and one pass over it and its translation is looked at: the
 weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
@@ -36,7 +39,9 @@ probability of each token with what the model held probable instead, and how wid
 Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no
 server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights,
 probabilities, beam tree, rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`,
-each layers × heads × queries × keys, of all layers and heads or of those named.";
+each layers × heads × queries × keys, of all layers and heads or of those named.
+
+A classifier has one sequence, its text, and shows the probabilities of its labels; it has no page.";
 
 /// The most numbers of weights that are kept: 1 GB.
 const MOST_NUMBERS: usize = 250_000_000;
@@ -63,9 +68,9 @@ pub(crate) struct Inspect {
     /// Hypotheses followed; 1 is greedy [default: the model's]
     #[arg(long, value_name = "N")]
     beam: Option<usize>,
-    /// What looks at what [default: cross in pictures, all in files of numbers]
-    #[arg(long, value_enum)]
-    kind: Option<KindName>,
+    /// What looks at what: encoder, decoder or cross, as the model has them [default: cross in pictures, all in files of numbers]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
     /// Layers, such as 0,2 or 1-3 or all [default: in pictures the one that alignments are read from]
     #[arg(long, value_name = "LIST", value_parser = places, default_value = "", hide_default_value = true)]
     layers: Places,
@@ -90,30 +95,9 @@ pub(crate) struct Inspect {
     /// Multiply what a head finds: KIND:LAYER:HEAD=FACTOR
     #[arg(long, value_name = "HEAD=FACTOR", value_parser = change::scaled, help_heading = "Intervening")]
     scale: Vec<Scaled>,
-    /// Pass a layer over: encoder:LAYER or decoder:LAYER
+    /// Skip a layer: encoder:LAYER or decoder:LAYER
     #[arg(long, value_name = "LAYER", value_parser = change::skipped, help_heading = "Intervening")]
     skip: Vec<Skipped>,
-}
-
-/// What looks at what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum KindName {
-    /// Source to source
-    Encoder,
-    /// Target to the target so far
-    Decoder,
-    /// Target to source
-    Cross,
-}
-
-impl From<KindName> for Kind {
-    fn from(name: KindName) -> Self {
-        match name {
-            KindName::Encoder => Self::EncoderSelf,
-            KindName::Decoder => Self::DecoderSelf,
-            KindName::Cross => Self::Cross,
-        }
-    }
 }
 
 impl Inspect {
@@ -126,11 +110,17 @@ impl Inspect {
             ));
         }
         let folder = default_model::or(self.model.as_deref())?;
-        let engine = Engine::load(&folder, &LoadOptions::default())?;
-        let config = engine.model().config();
-        let selection = self.selection();
-        selection.check(config)?;
-        let intervention = change::intervention(config, &self.without, &self.scale, &self.skip)?;
+        check_folder(&folder)?;
+        match read_config(&folder)?.0.view() {
+            View::SequenceToSequence => self.look_at_translation(&folder, &forms),
+            View::Encoder => self.look_at_classes(&folder, &forms),
+        }
+    }
+
+    fn look_at_translation(&self, folder: &Path, forms: &[Form]) -> Result<()> {
+        let engine = Engine::load(folder, &LoadOptions::default())?;
+        let (sites, max_len) = (engine.model().sites(), engine.model().max_len());
+        let (selection, intervention) = self.meant(&sites)?;
         let options = TraceOptions {
             from: self.from.clone(),
             to: self.to.clone(),
@@ -142,20 +132,85 @@ impl Inspect {
             intervention,
             ..TraceOptions::default()
         };
-        let mut trace = Trace::new(&engine, &self.text, &options)?;
-        if trace.source.tokens.len() > config.max_len {
+        let trace = Trace::new(&engine, &self.text, &options)?;
+        if let Some(side) = trace.sides.first().filter(|side| side.tokens.len() > max_len) {
             note(&format!(
-                "note: {} source tokens, more than the {} that the model is made for",
-                grouped(trace.source.tokens.len() as u64),
-                config.max_len
+                "note: {} {} tokens, more than the {max_len} that the model is made for",
+                grouped(side.tokens.len() as u64),
+                side.name,
             ));
         }
-        let name = model_name(&folder);
+        // Beside what was changed stands what was not.
+        let plain = || {
+            let filter = Filter { layers: Some(Vec::new()), ..Filter::default() };
+            let intervention = Intervention::default();
+            let options = TraceOptions { filter, intervention, ..options.clone() };
+            Ok(Trace::new(&engine, &self.text, &options)?)
+        };
+        self.show(trace, plain, forms, (&selection, folder))
+    }
+
+    fn look_at_classes(&self, folder: &Path, forms: &[Form]) -> Result<()> {
+        if forms.contains(&Form::Html) {
+            return Err(misuse(
+                "a page of a classifier, expected a picture or a file of numbers",
+                "write .svg, .png, .json, .npz or .safetensors",
+            ));
+        }
+        let for_translation = [
+            ("--from", self.from.is_some()),
+            ("--to", self.to.is_some()),
+            ("--target", self.target.is_some()),
+            ("--beam", self.beam.is_some()),
+        ];
+        if let Some((name, _)) = for_translation.into_iter().find(|(_, is_given)| *is_given) {
+            let message = format!("{name} with a classifier, expected a model that translates");
+            return Err(misuse(&message, "leave it out"));
+        }
+        let classifier = Classifier::load(folder, &polyhead_engine::LoadOptions::default())?;
+        let sites = classifier.model().sites();
+        if sites.is_empty() {
+            let message =
+                format!("{}: a model without attention, expected some to look at", folder.display());
+            let hint = "polyhead classify uses it; polyhead info tells what it is".into();
+            return Err(Failure { message, hint }.into());
+        }
+        let (selection, intervention) = self.meant(&sites)?;
+        let look = |filter: &Filter, intervention: &Intervention| {
+            Ok(Trace::of_classes(&classifier, &self.text, filter, intervention)?)
+        };
+        let trace = look(&Filter::default(), &intervention)?;
+        let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
+        self.show(trace, || look(&nothing, &Intervention::default()), forms, (&selection, folder))
+    }
+
+    /// What is asked for, checked against the attentions of the model.
+    fn meant(&self, sites: &Sites) -> Result<(Selection, Intervention)> {
+        let selection = Selection {
+            kind: self.kind.as_deref().map(|name| change::kind(sites, name)).transpose()?,
+            layers: self.layers.clone(),
+            heads: self.heads.clone(),
+            unit: if self.words { Unit::Words } else { Unit::Tokens },
+        };
+        selection.check(sites)?;
+        let changed = change::intervention(sites, &self.without, &self.scale, &self.skip)?;
+        Ok((selection, changed))
+    }
+
+    /// Writes the files, or shows the trace in the terminal beside the unchanged model's.
+    fn show(
+        &self,
+        mut trace: Trace,
+        plain: impl FnOnce() -> Result<Trace>,
+        forms: &[Form],
+        (selection, folder): (&Selection, &Path),
+    ) -> Result<()> {
+        let name = model_name(folder);
         let (pages, others): (Vec<_>, Vec<_>) =
-            self.out.iter().zip(forms).partition(|(_, form)| *form == Form::Html);
+            self.out.iter().zip(forms.iter().copied()).partition(|(_, form)| *form == Form::Html);
         let write = |files: Vec<(&PathBuf, Form)>, trace: &Trace| {
             for (path, form) in files {
-                form.write(path, trace, &selection, &name)?;
+                form.write(path, trace, selection, &name)?;
                 note(&format!("wrote {}", path.display()));
             }
             Ok::<(), anyhow::Error>(())
@@ -167,26 +222,10 @@ impl Inspect {
         }
         write(others, &trace)?;
         if self.out.is_empty() {
-            // Beside what was changed stands what was not.
-            let plain = if trace.intervention.is_empty() {
-                None
-            } else {
-                let filter = Filter { layers: Some(Vec::new()), ..Filter::default() };
-                let intervention = polyhead_attention::Intervention::default();
-                Some(Trace::new(&engine, &self.text, &TraceOptions { filter, intervention, ..options })?)
-            };
-            screen::show(&trace, plain.as_ref(), &selection)?;
+            let plain = if trace.intervention.is_empty() { None } else { Some(plain()?) };
+            screen::show(&trace, plain.as_ref(), selection)?;
         }
         Ok(())
-    }
-
-    fn selection(&self) -> Selection {
-        Selection {
-            kind: self.kind.map(Kind::from),
-            layers: self.layers.clone(),
-            heads: self.heads.clone(),
-            unit: if self.words { Unit::Words } else { Unit::Tokens },
-        }
     }
 
     /// All attention if it is not too much, else what is meant.
@@ -197,8 +236,9 @@ impl Inspect {
             // A guess: nobody knows before.
             None => source.min(engine.generation().max_length),
         };
-        let config = engine.model().config();
-        let numbers = |filter: &Filter| numbers(config, [source, target], filter);
+        let sites = engine.model().sites();
+        let lengths = |side: &str| if side == "source" { source } else { target };
+        let numbers = |filter: &Filter| numbers(&sites, lengths, filter);
         if !self.vectors && numbers(&Filter::default()) <= MOST_NUMBERS {
             return Ok(Filter::default());
         }
@@ -219,20 +259,15 @@ impl Inspect {
     }
 }
 
-/// How many weights a filter lets through, for so many source and target tokens.
-fn numbers(config: &TransformerConfig, [source, target]: [usize; 2], filter: &Filter) -> usize {
-    let kinds = [
-        (Kind::EncoderSelf, config.encoder, source * source),
-        (Kind::DecoderSelf, config.decoder, target * target),
-        (Kind::Cross, config.decoder, target * source),
-    ];
+/// How many weights a filter lets through, for sequences of these lengths.
+fn numbers(sites: &Sites, length: impl Fn(&str) -> usize, filter: &Filter) -> usize {
     let count =
         |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
-    kinds
-        .into_iter()
-        .filter(|(kind, ..)| filter.kind.is_none_or(|wanted| wanted == *kind))
-        .map(|(_, stack, size)| {
-            count(&filter.layers, stack.n_layers) * count(&filter.heads, stack.n_heads) * size
+    let groups = sites.groups().iter().filter(|group| filter.kind.is_none_or(|kind| kind == group.kind));
+    groups
+        .map(|SiteGroup { kind, n_layers, heads }| {
+            let size = length(kind.queries) * length(kind.keys);
+            count(&filter.layers, *n_layers) * count(&filter.heads, heads.n_heads) * size
         })
         .sum()
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod average;
 pub(crate) mod bench;
+pub(crate) mod classify;
 pub(crate) mod data;
 pub(crate) mod detect;
 pub(crate) mod devices;
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Average(average) => average.run(),
         Command::VerifyRun(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Classify(classify) => classify.run(),
         Command::Data(data) => data.run(),
         Command::Detect(detect) => detect.run(),
         Command::Devices(devices) => devices.run(),

@@ -8,7 +8,7 @@ use polyhead_models::checkpoint::safetensors::TensorFile;
 use polyhead_models::parity::{Comparison, Report, Tolerance, compare};
 use serde::Serialize;
 
-use crate::model_folder::Model;
+use crate::model_folder::load_model;
 use crate::report::{Failure, Format, Misuse, note, print_json, print_text};
 
 const EXAMPLES: &str = "Examples:
@@ -56,8 +56,9 @@ impl Parity {
     pub(crate) fn run(self) -> Result<()> {
         let tolerance = self.tolerance()?;
         let reference = self.open_reference()?;
-        let model = Model::load(&self.model)?;
-        let report = compare(&model.translator, &model.parameters, &reference, tolerance)?;
+        let found = load_model(&self.model)?;
+        let model = found.model.into_sequence_to_sequence()?;
+        let report = compare(&model, &found.parameters, &reference, tolerance)?;
         if !report.unknown.is_empty() {
             note(&format!("note: not computed here, not compared: {}", report.unknown.join(", ")));
         }

@@ -11,7 +11,7 @@ use polyhead_translate::languages::Languages;
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::conversion::Folders;
-use crate::model_folder::Model;
+use crate::model_folder::load_model;
 use crate::report::{Failure, bytes, print_text};
 
 const EXAMPLES: &str = "Examples:
@@ -47,7 +47,7 @@ impl Quantize {
             Languages::of(&self.folders.from)?.target(language)?;
         }
         let sample = self.sample.as_ref().map(Lines::read_all).transpose()?;
-        let mut model = Model::load(&self.folders.from)?;
+        let mut model = load_model(&self.folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {
                 message: format!(
@@ -66,7 +66,7 @@ impl Quantize {
             .collect();
         errors.sort_by(|a, b| b.0.total_cmp(&a.0));
         let options = SaveOptions { layout: Layout::Polyhead, ..SaveOptions::default() };
-        self.folders.write(&model.translator, &model.parameters, &options)?;
+        self.folders.write(&model.model.config(), &model.parameters, &options)?;
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / errors.len().max(1) as f64;
         let mut text = format!(
             "{} matrices became bytes: {} → {} of weights, error {:.2} % on average\n",

@@ -2,12 +2,12 @@
 
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_train::config::{self, Dtype, Override};
+use polyhead_train::config::{self, Dtype, Override, RunConfig};
 use polyhead_train::event::Ending;
 use polyhead_train::{Outcome, RunOptions, Start, train};
 
@@ -92,12 +92,13 @@ impl Train {
         let mut view = View::new();
         let outcome = pool.install(|| train(&config, options, &mut |event| view.show(event)));
         view.close();
-        tell(&outcome?, &config.out);
+        tell(&outcome?, &config);
         Ok(())
     }
 }
 
-fn tell(outcome: &Outcome, out: &Path) {
+fn tell(outcome: &Outcome, config: &RunConfig) {
+    let out = &config.out;
     let Outcome { ending, step, seconds, .. } = outcome;
     let minutes = seconds / 60.0;
     let why = match ending {
@@ -112,6 +113,10 @@ fn tell(outcome: &Outcome, out: &Path) {
     if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("go on with: polyhead train {} --resume", out.display()));
     } else {
-        note(&format!("use it with: polyhead translate --model {} < TEXT", out.join("model").display()));
+        let command = match config.model.view() {
+            polyhead_models::View::SequenceToSequence => "translate",
+            polyhead_models::View::Encoder => "classify",
+        };
+        note(&format!("use it with: polyhead {command} --model {} < TEXT", out.join("model").display()));
     }
 }

@@ -1,7 +1,6 @@
 //! `polyhead translate`: texts of the command line or lines of standard input, in order; or documents.
 
 mod documents;
-mod input;
 mod output;
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -13,9 +12,9 @@ use clap::{Args, ValueEnum};
 use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions, formats};
 
 use self::documents::Document;
-use self::input::{Chunks, Line, Patience};
 use self::output::Output;
 use crate::decode_options::DecodeOptions;
+use crate::input::{Chunks, Line, Patience};
 use crate::report::{Failure, Misuse, grouped, note, progress_beside_results, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -195,10 +194,13 @@ impl Work<'_> {
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);
-        // On a card a sentence's last bits hang on its batch; a person who types wants an answer to every line.
+        // A GPU wants full batches; a person who types wants an answer to every line.
         let is_typed = std::io::stdin().is_terminal();
-        let patience =
-            if self.engine.device().is_cpu() || is_typed { Patience::None } else { Patience::UntilFull };
+        let patience = if self.engine.device().policy().takes_turns && !is_typed {
+            Patience::UntilFull
+        } else {
+            Patience::None
+        };
         for chunk in Chunks::of_standard_input(self.engine.texts_at_once(), patience)? {
             let chunk = chunk?;
             let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();

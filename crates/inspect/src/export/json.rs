@@ -222,10 +222,7 @@ fn intervention(trace: &Trace) -> Value {
     let heads = trace.intervention.heads().map(|(site, head, factor)| {
         json!({ "kind": site.kind.name, "layer": site.layer, "head": head, "factor": short(factor) })
     });
-    let layers = trace
-        .intervention
-        .layers()
-        .map(|(stack, layer)| json!({ "stack": stack, "layer": layer }));
+    let layers = trace.intervention.layers().map(|(stack, layer)| json!({ "stack": stack, "layer": layer }));
     json!({ "heads": heads.collect::<Vec<Value>>(), "layers": layers.collect::<Vec<Value>>() })
 }
 

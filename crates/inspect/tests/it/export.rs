@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polyhead_attention::{Filter, Kind};
+use polyhead_attention::Filter;
 use polyhead_inspect::export::{json, npz, safetensors};
 use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
 use polyhead_models::checkpoint::safetensors::TensorFile;
@@ -44,15 +44,21 @@ fn json_has_the_bits_of_the_trace() {
         assert_eq!(numbers(&found["weights"]), expected);
     }
     let rollout = trace.rollout().unwrap();
-    assert_eq!(numbers(&found["rollout"]["cross"]), rollout.cross.numbers());
+    assert_eq!(
+        numbers(&found["rollout"]["cross"]),
+        rollout.of(trace.sites.named("cross").unwrap().kind).unwrap().numbers()
+    );
     for (found, own) in found["vectors"].as_array().unwrap().iter().zip(&trace.vectors) {
         for (key, vectors) in [("query", &own.query), ("key", &own.key), ("value", &own.value)] {
             assert_eq!(numbers(&found[key]), vectors.data(), "{key} of {}", own.site);
         }
     }
     let tokens = found["target"]["tokens"].as_array().unwrap();
-    assert_eq!(tokens.len(), trace.target.tokens.len());
-    assert_eq!(found["steps"][0]["log_probability"].as_f64().unwrap() as f32, trace.steps[0].log_probability);
+    assert_eq!(tokens.len(), trace.side("target").unwrap().tokens.len());
+    assert_eq!(
+        found["steps"][0]["log_probability"].as_f64().unwrap() as f32,
+        trace.translation().unwrap().steps[0].log_probability
+    );
 }
 
 #[test]
@@ -61,10 +67,8 @@ fn arrays_have_all_layers_and_heads() {
     let bytes = safetensors(&trace, &Filter::default());
     let file = TensorFile::from_bytes("trace.safetensors", bytes).unwrap();
     let archive = npz(&trace, &Filter::default());
-    for (kind, name) in
-        [(Kind::EncoderSelf, "encoder"), (Kind::DecoderSelf, "decoder"), (Kind::Cross, "cross")]
-    {
-        let own = trace.attentions.iter().filter(|attention| attention.site.kind == kind);
+    for name in ["encoder", "decoder", "cross"] {
+        let own = trace.attentions.iter().filter(|attention| attention.site.kind.name == name);
         let own: Vec<f32> =
             own.flat_map(|part| &part.weights).flat_map(|head| head.numbers().to_vec()).collect();
         assert_eq!(file.tensor(name).unwrap().data(), own);
@@ -72,7 +76,7 @@ fn arrays_have_all_layers_and_heads() {
         assert!(archive.windows(raw.len()).any(|part| part == raw), "{name}");
     }
     let tokens: Vec<String> = serde_json::from_str(&file.metadata()["source_tokens"]).unwrap();
-    assert_eq!(tokens, trace.source.labels());
+    assert_eq!(tokens, trace.side("source").unwrap().labels());
 }
 
 #[test]
@@ -90,8 +94,11 @@ fn languages_are_found_as_in_translating() {
         Trace::new(&engine, TEXT, &TraceOptions { to, ..TraceOptions::default() })
     };
     let french = trace(Some("French")).unwrap();
-    assert_eq!(french.source.tokens[0].piece, ">>fra<<");
-    assert_eq!(french.route.as_ref().unwrap().to_string(), "from English (guessed), into French");
+    assert_eq!(french.side("source").unwrap().tokens[0].piece, ">>fra<<");
+    assert_eq!(
+        french.translation().unwrap().route.as_ref().unwrap().to_string(),
+        "from English (guessed), into French"
+    );
     let found: Value = serde_json::from_str(&json(&french, &Filter::default())).unwrap();
     assert_eq!((&found["route"]["from"], &found["route"]["guessed"]), (&"en".into(), &true.into()));
     let error = trace(Some("tr")).unwrap_err();
@@ -99,9 +106,13 @@ fn languages_are_found_as_in_translating() {
     assert_eq!((error.to_string().as_str(), error.is_misuse()), (expected, true));
     // What is in the language already can be looked at, as can a tag in the text.
     let same = Trace::new(&engine, ">>fra<< xqzwv", &TraceOptions::default()).unwrap();
-    assert_eq!(same.source.tokens[0].piece, ">>fra<<");
-    assert!(same.source.tokens[1].span.start >= ">>fra<<".len(), "{:?}", same.source.tokens);
-    for token in &same.source.tokens {
-        assert!(same.source.text.get(token.span.clone()).is_some());
+    assert_eq!(same.side("source").unwrap().tokens[0].piece, ">>fra<<");
+    assert!(
+        same.side("source").unwrap().tokens[1].span.start >= ">>fra<<".len(),
+        "{:?}",
+        same.side("source").unwrap().tokens
+    );
+    for token in &same.side("source").unwrap().tokens {
+        assert!(same.side("source").unwrap().text.get(token.span.clone()).is_some());
     }
 }

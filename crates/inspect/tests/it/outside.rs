@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use polyhead_attention::{Kind, Site};
+use polyhead_attention::Site;
 use polyhead_inspect::trace::{Attention, ObserveOptions, Trace, TraceOptions, observe};
 use polyhead_models::checkpoint::safetensors::TensorFile;
-use polyhead_models::checkpoint::{load_parameters, read_config};
-use polyhead_models::transformer::Translator;
-use polyhead_tensor::Parameters;
+use polyhead_models::checkpoint::{Checkpoint, load};
+
 use serde_json::Value;
 
 use crate::{engine, model_folder};
@@ -32,20 +31,21 @@ fn weights_are_hugging_faces_in_all_heads_of_all_kinds() {
         let attentions: Vec<Attention> = if let Some(text) = case["text"].as_str() {
             // From the text alone: tokens, beam search and weights.
             let trace = Trace::new(&engine, text, &TraceOptions::default()).unwrap();
-            assert_eq!((trace.source.ids(), trace.target.ids()), (source, target), "{text}");
+            assert_eq!(
+                (trace.side("source").unwrap().ids(), trace.side("target").unwrap().ids()),
+                (source, target),
+                "{text}"
+            );
             trace.attentions
         } else {
             let folder = model_folder(case["folder"].as_str().unwrap());
-            let (config, layout) = read_config(&folder).unwrap();
-            let mut parameters = Parameters::default();
-            let model = Translator::new(&config, &mut parameters).unwrap();
-            load_parameters(&folder, &config, layout, &mut parameters).unwrap();
-            let options = ObserveOptions::default();
-            observe(&model, &parameters, [&source, &target], config.start_id, &options).unwrap().attentions
+            let Checkpoint { model, parameters, .. } = load(&folder, None).unwrap();
+            let model = model.into_sequence_to_sequence().unwrap();
+            let (options, start_id) = (ObserveOptions::default(), model.special_ids().start_id);
+            observe(&model, &parameters, [&source, &target], start_id, &options).unwrap().attentions
         };
-        for (kind, name) in
-            [(Kind::EncoderSelf, "encoder"), (Kind::DecoderSelf, "decoder"), (Kind::Cross, "cross")]
-        {
+        for name in ["encoder", "decoder", "cross"] {
+            let kind = attentions.iter().find(|own| own.site.kind.name == name).unwrap().site.kind;
             let expected = arrays.tensor(&format!("{index}.{name}")).unwrap();
             let &[n_layers, n_heads, q_len, k_len] = expected.shape() else { panic!("four axes") };
             let mut numbers = expected.data().chunks_exact(q_len * k_len);

@@ -1,9 +1,9 @@
 //! What a trace says is what happened.
 
-use polyhead_attention::{Capture, Filter, Intervention, Kind, Site};
+use polyhead_attention::{Capture, Filter, Intervention, Site};
 use polyhead_inspect::trace::{NodeFate, Trace, TraceOptions};
+use polyhead_models::Decoding;
 use polyhead_models::decode::NextToken as _;
-use polyhead_models::transformer::Decoding;
 use polyhead_translate::{Evidence, Mode, TranslateOptions};
 
 use crate::engine;
@@ -24,7 +24,7 @@ fn weights_are_those_of_decoding_step_by_step() {
                 Trace::new(&engine, text, &TraceOptions { beam_size, ..TraceOptions::default() }).unwrap();
             let capture = Capture::on(Filter::default());
             let decoding = Decoding::new(engine.model(), engine.parameters(), &capture);
-            let mut state = decoding.start(&[&trace.source.ids()], 1).unwrap();
+            let mut state = decoding.start(&[&trace.side("source").unwrap().ids()], 1).unwrap();
             let encoder = capture.take().weights;
             let own = |site| trace.attention(site).unwrap();
             for found in &encoder {
@@ -32,8 +32,10 @@ fn weights_are_those_of_decoding_step_by_step() {
                     own(found.site).weights.iter().flat_map(|head| head.numbers().to_vec()).collect();
                 assert!(heads == found.weights.data(), "{text} {}", found.site);
             }
-            let read = [trace.start.id].into_iter().chain(trace.target.ids());
-            for (place, token) in read.take(trace.target.tokens.len()).enumerate() {
+            let read = [trace.side("target").unwrap().start.as_ref().unwrap().id]
+                .into_iter()
+                .chain(trace.side("target").unwrap().ids());
+            for (place, token) in read.take(trace.side("target").unwrap().tokens.len()).enumerate() {
                 decoding.step(&mut state, &[token]).unwrap();
                 for found in capture.take().weights {
                     let seen = found.weights.shape()[3];
@@ -60,9 +62,11 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
             let options =
                 TranslateOptions { mode: Mode::Raw, beam_size, evidence, ..TranslateOptions::default() };
             let found = engine.translate(&[text], &options).unwrap().remove(0);
-            assert_eq!(trace.target.text, found.text());
+            assert_eq!(trace.side("target").unwrap().text, found.text());
             assert_eq!(trace.alignment(), found.alignment, "{text}");
-            for (token, step) in trace.target.tokens.iter().zip(&trace.steps) {
+            for (token, step) in
+                trace.side("target").unwrap().tokens.iter().zip(&trace.translation().unwrap().steps)
+            {
                 let best = &step.alternatives[0];
                 assert!(best.log_probability >= step.log_probability);
                 let own = step.alternatives.iter().find(|alternative| alternative.id == token.id);
@@ -70,11 +74,12 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
                 assert_eq!(step.alternatives.len(), 5);
             }
             // Given back, the translation is the same pass.
-            let target = Some(trace.target.text.clone());
+            let target = Some(trace.side("target").unwrap().text.clone());
             let given =
                 Trace::new(&engine, text, &TraceOptions { target, ..TraceOptions::default() }).unwrap();
-            if given.target.ids() == trace.target.ids() {
-                assert_eq!((given.attentions, given.steps), (trace.attentions, trace.steps));
+            if given.side("target").unwrap().ids() == trace.side("target").unwrap().ids() {
+                assert_eq!(given.translation().unwrap().steps, trace.translation().unwrap().steps);
+                assert_eq!(given.attentions, trace.attentions);
             }
         }
     }
@@ -86,12 +91,21 @@ fn the_tree_has_the_winner_and_what_was_pruned() {
     let trace =
         Trace::new(&engine, SENTENCES[0], &TraceOptions { beam_size: Some(3), ..TraceOptions::default() });
     let trace = trace.unwrap();
-    let tree = trace.tree.unwrap();
+    let tree = trace.translation().unwrap().tree.clone().unwrap();
     let best: Vec<u32> = tree.nodes.iter().filter(|node| node.is_best).map(|node| node.id).collect();
-    assert_eq!(best, trace.target.ids());
+    assert_eq!(best, trace.side("target").unwrap().ids());
     let last = tree.nodes.iter().rfind(|node| node.is_best).unwrap();
     assert!(
-        (last.sum - trace.steps.iter().map(|step| f64::from(step.log_probability)).sum::<f64>()).abs() < 1e-9
+        (last.sum
+            - trace
+                .translation()
+                .unwrap()
+                .steps
+                .iter()
+                .map(|step| f64::from(step.log_probability))
+                .sum::<f64>())
+        .abs()
+            < 1e-9
     );
     for node in &tree.nodes {
         let before = node.parent.map_or(0.0, |parent| tree.nodes[parent].sum);
@@ -106,12 +120,13 @@ fn the_tree_has_the_winner_and_what_was_pruned() {
 fn a_filter_keeps_what_is_asked_for_and_changes_nothing() {
     let engine = engine();
     let whole = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
-    let filter = Filter { kind: Some(Kind::Cross), heads: Some(vec![1, 3]), ..Filter::default() };
+    let cross = engine.model().sites().named("cross").unwrap().kind;
+    let filter = Filter { kind: Some(cross), heads: Some(vec![1, 3]), ..Filter::default() };
     let some =
         Trace::new(&engine, SENTENCES[0], &TraceOptions { filter, ..TraceOptions::default() }).unwrap();
     assert_eq!(some.attentions.len(), 2);
     for own in &some.attentions {
-        assert_eq!((own.site.kind, &own.heads[..]), (Kind::Cross, &[1, 3][..]));
+        assert_eq!((own.site.kind, &own.heads[..]), (cross, &[1, 3][..]));
         assert_eq!(own.head(3), whole.attention(own.site).unwrap().head(3));
     }
     assert!(some.rollout().is_none() && whole.rollout().is_some());
@@ -122,7 +137,7 @@ fn offsets_slice_both_texts() {
     let engine = engine();
     for text in SENTENCES {
         let trace = Trace::new(&engine, text, &TraceOptions::default()).unwrap();
-        for side in [&trace.source, &trace.target] {
+        for side in [&trace.side("source").unwrap(), &trace.side("target").unwrap()] {
             for token in &side.tokens {
                 assert!(side.text.get(token.span.clone()).is_some(), "{text} {token:?}");
             }
@@ -139,11 +154,12 @@ fn offsets_slice_both_texts() {
 #[test]
 fn an_intervention_shows_in_the_trace() {
     let engine = engine();
-    let site = Site { kind: Kind::Cross, layer: 1 };
+    let kind = engine.model().sites().named("cross").unwrap().kind;
+    let site = Site { kind, layer: 1 };
     let off = (0..4).fold(Intervention::default(), |changed, head| changed.head(site, head, 0.0));
     let plain = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
     let options = TraceOptions { intervention: off.clone(), ..TraceOptions::default() };
     let changed = Trace::new(&engine, SENTENCES[0], &options).unwrap();
-    assert_ne!(plain.steps, changed.steps);
+    assert_ne!(plain.translation().unwrap().steps, changed.translation().unwrap().steps);
     assert_eq!(changed.intervention, off);
 }

@@ -106,7 +106,8 @@ fn gradients_of_a_whole_transformer_are_pytorchs() {
         };
         let (tape, capture) = (Tape::training(1, 1), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);
-        let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.special_ids().pad_id) };
+        let options =
+            CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(model.special_ids().pad_id) };
         let targets = expected.ids("expected_ids").unwrap().into();
         let loss = model.loss(&pass, &read("source"), &read("target"), &targets, options).unwrap();
         let error = (loss.value().data()[0] - expected.tensor("loss").unwrap().data()[0]).abs();

@@ -1,6 +1,6 @@
 //! Answers are what `polyhead-inspect` says.
 
-use polyhead_attention::{Filter, Intervention, Kind, Site, Stack};
+use polyhead_attention::{Filter, Intervention, Site};
 use polyhead_inspect::export::json;
 use polyhead_inspect::trace::{Trace, TraceOptions};
 use polyhead_serve::wire::Limits;
@@ -45,8 +45,9 @@ fn a_trace_is_that_of_the_library() {
     assert_eq!(ask(json!({ "beam_size": 1 })), traced(greedy));
     let target = Some("Kedi fareyi yedi.".to_owned());
     assert_eq!(ask(json!({ "target": target })), traced(TraceOptions { target, ..TraceOptions::default() }));
-    let site = Site { kind: Kind::Cross, layer: 1 };
-    let intervention = Intervention::default().head(site, 3, 0.25).without_layer(Stack::Encoder, 0);
+    let kind = engine().model().sites().named("cross").unwrap().kind;
+    let site = Site { kind, layer: 1 };
+    let intervention = Intervention::default().head(site, 3, 0.25).without_layer("encoder", 0);
     let changed = json!({ "intervention": {
         "heads": [{ "kind": "cross", "layer": 1, "head": 3, "factor": 0.25 }],
         "layers": [{ "stack": "encoder", "layer": 0 }],

@@ -23,12 +23,12 @@ fn a_page_is_whole_and_asks_for_nothing() {
         assert!(!page.contains(outside), "{outside}");
     }
     let found = content(&page);
-    assert_eq!(found["trace"]["source"]["text"], trace.source.text);
+    assert_eq!(found["trace"]["source"]["text"], trace.side("source").unwrap().text);
     assert_eq!(found["trace"]["attention"].as_array().unwrap().len(), 6);
     assert_eq!(found["trace"]["vectors"].as_array().unwrap().len(), 6);
     let weights = &found["trace"]["attention"][0]["weights"];
     // Two heads; two bytes a number, four letters for three bytes.
-    let n = trace.source.tokens.len();
+    let n = trace.side("source").unwrap().tokens.len();
     assert_eq!(weights["f16"].as_str().unwrap().len(), (2 * n * n * 2).div_ceil(3) * 4);
     assert_eq!((&found["model"]["name"], &found["model"]["encoder"]["n_heads"]), (&"opus".into(), &2.into()));
 }

@@ -12,7 +12,6 @@ mod read;
 mod sections;
 
 pub use data::{AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfig};
-pub use model::{PRESETS, resolve_model};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
     CheckpointConfig, Divergence, Dtype, Final, Metric, OptimizerConfig, Precision, TrainConfig,
@@ -21,6 +20,7 @@ pub use sections::{
 
 use std::path::PathBuf;
 
+use polyhead_models::ModelConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::ScheduleConfig;
@@ -39,8 +39,9 @@ pub struct RunConfig {
     pub augment: AugmentConfig,
     /// How text becomes ids.
     pub tokenizer: TokenizerConfig,
-    /// Sizes and choices of the model: a `preset`, and whatever differs from it.
-    pub model: toml::Table,
+    /// The model: its family (`model_type`), a `preset`, and whatever differs from it.
+    #[serde(with = "model")]
+    pub model: ModelConfig,
     /// Where embeddings start from.
     pub embeddings: EmbeddingsConfig,
     /// How gradients become steps.
@@ -63,7 +64,7 @@ impl Default for RunConfig {
             data: DataConfig::default(),
             augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
-            model: toml::Table::new(),
+            model: model::default(),
             embeddings: EmbeddingsConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use polyhead_models::View;
 use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{RunConfig, Sides, model};
+use super::{Metric, RunConfig, Sides, model};
 use crate::{Error, Result};
 
 /// `a.b=c` of a command line: the value is TOML where it reads as such, else a text.
@@ -52,9 +53,14 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
         let checked: std::result::Result<RunConfig, toml::de::Error> = table.clone().try_into();
         checked.map_err(|error| unknown_or(error.message(), &place, "--set"))?;
     }
+    let section = table.get("model").and_then(Value::as_table).cloned().unwrap_or_default();
+    let has_metric = table.get("validation").and_then(|section| section.get("metric")).is_some();
     let mut config: RunConfig =
         table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
-    config.model = model::complete(&config.model)?;
+    config.model = model::complete(&section)?;
+    if !has_metric && config.model.view() == View::Encoder {
+        config.validation.metric = Metric::Accuracy;
+    }
     check(&config)?;
     Ok(config)
 }
@@ -299,15 +305,31 @@ mod tests {
             read(SMALLEST, &["model.preset=tiny", "model.n_layers=4", "model.dropout.attention=0.2"])
                 .unwrap();
         assert_eq!(config.data.train[0].source, Some("folder/a.en".into()));
-        let model = resolve_model_of(&config);
-        assert_eq!((model.d_model, model.encoder.n_layers, model.decoder.n_layers), (128, 4, 4));
-        assert_eq!((model.dropout.attention, model.dropout.residual), (0.2, 0.1));
+        let model = keys(&config);
+        assert_eq!(model["d_model"].as_integer(), Some(128));
+        assert_eq!(["encoder", "decoder"].map(|stack| model[stack]["n_layers"].as_integer()), [Some(4); 2]);
+        let dropout = ["attention", "residual"].map(|key| model["dropout"][key].as_float().unwrap() as f32);
+        assert_eq!(dropout, [0.2, 0.1]);
         let again = parse(&dump(&config), "dump", Path::new(""), &[]).unwrap();
         assert_eq!(again, config);
     }
 
-    fn resolve_model_of(config: &RunConfig) -> polyhead_models::transformer::TransformerConfig {
-        model::resolve_model(&config.model, [20, 20], [0, 2]).unwrap()
+    fn keys(config: &RunConfig) -> Value {
+        Value::Table(toml::from_str::<Table>(&dump(config)).unwrap())["model"].clone()
+    }
+
+    #[test]
+    fn a_classifier_is_judged_by_accuracy_and_has_no_decoder() {
+        let config = read(SMALLEST, &["model.model_type=transformer_encoder", "model.pooling=mean"]).unwrap();
+        assert_eq!(config.validation.metric, Metric::Accuracy);
+        let model = keys(&config);
+        assert_eq!((model["pooling"].as_str(), model.get("decoder")), (Some("mean"), None));
+        let again = parse(&dump(&config), "dump", Path::new(""), &[]).unwrap();
+        assert_eq!(again, config);
+        let error = read(SMALLEST, &["model.model_type=transformer_encodr"]).unwrap_err();
+        assert_eq!(error.hint(), "did you mean \"transformer_encoder\"?");
+        let error = read(SMALLEST, &["model.model_type=window_encoder", "model.n_layers=3"]).unwrap_err();
+        assert!(error.to_string().starts_with("model.n_layers: unknown key"), "{error}");
     }
 
     #[test]
@@ -334,7 +356,7 @@ mod tests {
     fn another_position_replaces_the_whole_choice() {
         let config =
             read(SMALLEST, &["model.position={ kind = 'rotary', base = 1e4, pairing = 'halves' }"]).unwrap();
-        assert_eq!(config.model["position"]["kind"].as_str(), Some("rotary"));
+        assert_eq!(keys(&config)["position"]["kind"].as_str(), Some("rotary"));
     }
 
     #[test]

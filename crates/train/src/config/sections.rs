@@ -137,8 +137,23 @@ pub enum Metric {
     Chrf,
     /// Share of outputs that differ from their reference, the word error rate of grapheme-to-phoneme work; lower.
     Errors,
+    /// Share of texts with the right label; higher is better. The usual one of classifiers.
+    Accuracy,
     /// Cross-entropy of the references; lower is better.
     Loss,
+}
+
+impl Metric {
+    /// Its name in a recipe.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bleu => "bleu",
+            Self::Chrf => "chrf",
+            Self::Errors => "errors",
+            Self::Accuracy => "accuracy",
+            Self::Loss => "loss",
+        }
+    }
 }
 
 /// `[validation]`: how often and by what the model is judged.
@@ -152,7 +167,7 @@ pub struct ValidationConfig {
     /// A validation also comes when so many minutes have passed; 0 for never. Such a run cannot be repeated to the bit,
     /// since time decides.
     pub every_minutes: f64,
-    /// What chooses the best checkpoint; `bleu`.
+    /// What chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`.
     pub metric: Metric,
     /// How BLEU cuts text: `13a`, `none` for text that is tokenised, and the others of `polyhead score`; `13a`.
     pub tokenize: String,

@@ -1,5 +1,5 @@
-//! The batches of one epoch after the other. Where every epoch cuts the text anew and a card trains, the next one is made
-//! meanwhile: the card would wait longer for it than it trains on it.
+//! The batches of one epoch after the other. Where every epoch cuts the text anew and the device works beside this process,
+//! the next one is made meanwhile: a GPU would wait longer for it than it trains on it.
 
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -8,13 +8,13 @@ use polyhead_text::batch::BatchOptions;
 
 use crate::Result;
 use crate::config::RunConfig;
-use crate::dataset::{Dataset, EpochData};
-use crate::preparation::Preparation;
+use crate::objective::Dataset;
+use crate::preparation::batches;
 
 /// How epochs are made.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Epochs<'a> {
-    data: &'a Dataset,
+#[derive(Debug)]
+pub(super) struct Epochs<'a, D> {
+    data: &'a D,
     batches: BatchOptions,
     /// The last epoch there can be, by train.max_epochs.
     last: u64,
@@ -22,28 +22,34 @@ pub(super) struct Epochs<'a> {
 }
 
 /// Epochs and the one that is being made.
-pub(super) struct Making<'scope, 'env> {
-    epochs: Epochs<'env>,
+pub(super) struct Making<'scope, 'env, D: Dataset> {
+    epochs: Epochs<'env, D>,
     scope: &'scope Scope<'scope, 'env>,
-    next: Option<(u64, ScopedJoinHandle<'scope, Result<EpochData>>)>,
+    next: Option<(u64, ScopedJoinHandle<'scope, Result<D::Epoch>>)>,
 }
 
-impl<'a> Epochs<'a> {
-    pub(super) fn new(config: &RunConfig, data: &'a Dataset, device: &Device) -> Self {
+impl<'a, D: Dataset> Epochs<'a, D> {
+    pub(super) fn new(config: &RunConfig, data: &'a D, device: &Device) -> Self {
         let last = config.train.max_epochs.checked_sub(1).unwrap_or(u64::MAX);
-        let runs_ahead = data.cuts_anew() && !device.is_cpu();
-        Self { data, batches: Preparation::batches(config), last, runs_ahead }
+        let runs_ahead = data.cuts_anew() && device.policy().works_beside;
+        Self { data, batches: batches(config), last, runs_ahead }
     }
 
     /// Ready to make some beside the training.
-    pub(super) fn in_scope<'scope>(self, scope: &'scope Scope<'scope, 'a>) -> Making<'scope, 'a> {
+    pub(super) fn in_scope<'scope>(self, scope: &'scope Scope<'scope, 'a>) -> Making<'scope, 'a, D>
+    where
+        D::Epoch: 'scope,
+    {
         Making { epochs: self, scope, next: None }
     }
 }
 
-impl Making<'_, '_> {
+impl<'scope, D: Dataset> Making<'scope, '_, D>
+where
+    D::Epoch: 'scope,
+{
     /// Epoch number `number`; the one after it is begun.
-    pub(super) fn take(&mut self, number: u64) -> Result<EpochData> {
+    pub(super) fn take(&mut self, number: u64) -> Result<D::Epoch> {
         let Epochs { data, batches, last, runs_ahead } = self.epochs;
         let known = self.next.take().filter(|(known, _)| *known == number);
         let epoch = match known.map(|(_, making)| making.join()) {

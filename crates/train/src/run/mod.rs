@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use polyhead_models::View;
 use polyhead_tensor::Device;
 use polyhead_text::batch::Position;
 
@@ -16,16 +17,18 @@ use self::epochs::Epochs;
 use self::plan::plan;
 use self::saving::Judging;
 use crate::checkpoint::Checkpoints;
+use crate::classification::Classification;
 use crate::config::{Dtype, RunConfig, TrainConfig};
-use crate::dataset::EpochData;
 use crate::event::{Ending, Event, Progress};
-use crate::learner::{Learner, LearnerOptions, Planned, StepReport};
+use crate::learner::{EpochOf, Learner, LearnerOptions, Planned, StepReport};
 use crate::log::Log;
 use crate::metrics_file::TrainLine;
+use crate::objective::{EpochBatches as _, Objective};
 use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::state::{State, Window};
+use crate::translation::Translation;
 use crate::{Error, Result};
 
 /// Whether a run begins or goes on.
@@ -66,7 +69,22 @@ pub struct Outcome {
 const TIMED_STEPS: u64 = 20;
 
 /// Trains as `config` says and tells what happens.
+///
+/// # Errors
+/// If the config, the text or the device cannot be used, or the loss diverges.
 pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+    match config.model.view() {
+        View::SequenceToSequence => train_by::<Translation>(config, options, tell),
+        View::Encoder => train_by::<Classification>(config, options, tell),
+    }
+}
+
+/// Trains by an objective.
+fn train_by<O: Objective>(
+    config: &RunConfig,
+    options: RunOptions<'_>,
+    tell: &mut dyn FnMut(&Event),
+) -> Result<Outcome> {
     let (device, config) = &open(config, tell)?;
     let corpora = Corpora::new(config)?;
     Schedule::new(&config.schedule, 1, config.train.max_steps)?;
@@ -77,7 +95,7 @@ pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&
     if stage == Stage::Fresh {
         corpora.examine(tell)?;
     }
-    let preparation = Preparation::new(config, &corpora, (&config.out, stage), tell)?;
+    let preparation = Preparation::<O>::new(config, &corpora, (&config.out, stage), tell)?;
     if let Some((folder, origin)) = known {
         folder.check(config, &origin, &preparation.origin)?;
     }
@@ -95,7 +113,7 @@ fn open(config: &RunConfig, tell: &mut dyn FnMut(&Event)) -> Result<(Device, Run
     let mut config = config.clone();
     let TrainConfig { device: name, dtype, .. } = &mut config.train;
     let (device, why) = Device::choose(name, dtype.math())?;
-    if device.is_cpu() && name == "cpu" && matches!(dtype, Dtype::Tf32 | Dtype::Bf16) {
+    if name == "cpu" && matches!(dtype, Dtype::Tf32 | Dtype::Bf16) {
         return Err(Error::config(
             "train.dtype",
             format!("{}, but the processor computes in f32", dtype.math().name()),
@@ -120,14 +138,14 @@ struct Place<'a> {
 }
 
 /// A run at work.
-struct Run<'a> {
+struct Run<'a, O: Objective> {
     config: &'a RunConfig,
     options: RunOptions<'a>,
-    preparation: &'a Preparation,
+    preparation: &'a Preparation<O>,
     folder: &'a Path,
     device: &'a Device,
     tell: &'a mut dyn FnMut(&Event),
-    learner: Learner,
+    learner: Learner<O>,
     schedule: Schedule,
     checkpoints: Checkpoints,
     log: Log,
@@ -146,11 +164,11 @@ struct Run<'a> {
     own_seconds: f64,
 }
 
-impl<'a> Run<'a> {
+impl<'a, O: Objective> Run<'a, O> {
     fn new(
         config: &'a RunConfig,
         options: RunOptions<'a>,
-        preparation: &'a Preparation,
+        preparation: &'a Preparation<O>,
         Place { folder, device }: Place<'a>,
         tell: &'a mut dyn FnMut(&Event),
     ) -> Result<Self> {
@@ -170,7 +188,7 @@ impl<'a> Run<'a> {
         if options.start == Start::Resume {
             tell(&Event::Resumed { step: (state.step > 0).then_some(state.step), damaged });
         }
-        let schedule = Schedule::new(&config.schedule, preparation.model.d_model, config.train.max_steps)?;
+        let schedule = Schedule::new(&config.schedule, preparation.model.d_model(), config.train.max_steps)?;
         let log = Log::open(folder, state.step)?;
         let now = Instant::now();
         Ok(Self {
@@ -219,7 +237,7 @@ impl<'a> Run<'a> {
     }
 
     /// Trains until the next batch is of another epoch, or the run ends.
-    fn train_epoch(&mut self, epoch: &EpochData) -> Result<Option<Ending>> {
+    fn train_epoch(&mut self, epoch: &EpochOf<O>) -> Result<Option<Ending>> {
         let number = self.state.position.epoch;
         while self.state.position.epoch == number {
             if let Some(ending) = self.limit() {
@@ -247,7 +265,7 @@ impl<'a> Run<'a> {
     }
 
     /// The steps to make before their reports are read. None of them but the last is followed by anything besides a step.
-    fn next_steps(&self, epoch: &EpochData) -> Vec<Planned> {
+    fn next_steps(&self, epoch: &EpochOf<O>) -> Vec<Planned> {
         let (most, accumulate) = (self.learner.most_steps(), self.config.train.accumulate);
         let batches = (self.state.position.batch..epoch.len()).step_by(accumulate);
         let steps = batches.zip(self.state.step + 1..).map(|(first, step)| {
@@ -268,16 +286,21 @@ impl<'a> Run<'a> {
     fn trouble(&mut self, report: &StepReport) -> Option<String> {
         if !report.is_finite() {
             let StepReport { loss, gradient_norm, .. } = report;
-            return Some(format!("loss {loss}, gradient norm {gradient_norm}: no numbers any more"));
+            return Some(format!("loss {loss}, gradient norm {gradient_norm}: NaN or infinite"));
         }
         let usual = self.state.usual_loss;
         self.state
-            .explodes(report.loss, self.preparation.model.target_vocab_size)
+            .explodes(report.loss, self.preparation.model.n_outcomes())
             .then(|| format!("loss {:.2}, usually {usual:.2}: it exploded", report.loss))
     }
 
     /// Counts a step and logs it.
-    fn advance(&mut self, epoch: &EpochData, report: &StepReport, (rate, seconds): (f64, f64)) -> Result<()> {
+    fn advance(
+        &mut self,
+        epoch: &EpochOf<O>,
+        report: &StepReport,
+        (rate, seconds): (f64, f64),
+    ) -> Result<()> {
         let state = &mut self.state;
         state.step += 1;
         state.target_tokens += report.tokens as u64;
@@ -335,10 +358,10 @@ impl<'a> Run<'a> {
 }
 
 /// Lets the embeddings of a new learner start from vectors, where the config names some.
-fn embed(
-    learner: &mut Learner,
+fn embed<O: Objective>(
+    learner: &mut Learner<O>,
     config: &RunConfig,
-    preparation: &Preparation,
+    preparation: &Preparation<O>,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<()> {
     if let Some(path) = &config.embeddings.init {

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use super::Run;
-use crate::dataset::EpochData;
 use crate::event::{Ending, Event};
+use crate::learner::EpochOf;
 use crate::memory::peak;
+use crate::objective::{EpochBatches as _, Objective};
 
-impl Run<'_> {
+impl<O: Objective> Run<'_, O> {
     /// Whether the run has reached a limit before its next step.
     pub(super) fn limit(&self) -> Option<Ending> {
         let train = &self.config.train;
@@ -46,7 +47,7 @@ impl Run<'_> {
     }
 
     /// How long an epoch and the rest of the run will take.
-    pub(super) fn tell_time(&mut self, epoch: &EpochData, epochs: f64) {
+    pub(super) fn tell_time(&mut self, epoch: &EpochOf<O>, epochs: f64) {
         let batches = self.own_steps as f64 * self.config.train.accumulate as f64;
         let seconds = self.own_seconds / batches * epoch.len() as f64;
         let train = &self.config.train;
@@ -56,8 +57,8 @@ impl Run<'_> {
             (train.max_steps > 0).then(|| train.max_steps.saturating_sub(self.state.step) as f64 * step);
         let by_time = (train.max_minutes > 0.0).then_some(train.max_minutes * 60.0 - self.state.seconds);
         let rest = [by_epochs, by_steps, by_time].into_iter().flatten().reduce(f64::min);
-        let on_card = self.device.peak_memory().map(|bytes| bytes as u64);
-        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: on_card.or_else(peak) });
+        let on_device = self.device.peak_memory().map(|bytes| bytes as u64);
+        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: on_device.or_else(peak) });
     }
 
     /// Share of the way to the nearest limit.

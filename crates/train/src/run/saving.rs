@@ -14,8 +14,9 @@ use crate::learner::Learner;
 use crate::log::Log;
 use crate::metrics_file::ValidLine;
 use crate::model_folder::ModelFolder;
+use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
 use crate::state::{Judged, State};
-use crate::validation::{Candidate, Validation};
+
 use crate::{Error, Result};
 
 /// Whether a checkpoint is judged as it is written.
@@ -28,7 +29,7 @@ pub(super) enum Judging {
 /// Most times that a run goes back and halves its rate.
 const MOST_SETBACKS: u32 = 5;
 
-impl Run<'_> {
+impl<O: Objective> Run<'_, O> {
     /// Validates or saves where that is due.
     pub(super) fn after_step(&mut self) -> Result<()> {
         let minutes = |since: Instant| since.elapsed().as_secs_f64() / 60.0;
@@ -79,8 +80,8 @@ impl Run<'_> {
     fn judge(&mut self, folder: &Path) -> Result<()> {
         if let Some(valid) = &self.preparation.valid {
             let turn = self.state.validations.len() as u64;
-            let Learner { model, weights, .. } = &self.learner;
-            let candidate = Candidate { model, parameters: weights.kept(), folder, device: self.device };
+            let Learner { objective, weights, .. } = &self.learner;
+            let candidate = Candidate { objective, parameters: weights.kept(), folder, device: self.device };
             let Some(found) = valid.judge(candidate, turn, &|| self.is_stopping())? else {
                 self.state.owes_validation = true;
                 return Ok(());

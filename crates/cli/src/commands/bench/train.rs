@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
-use polyhead_models::transformer::Translator;
+use polyhead_models::SequenceToSequence;
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::optim::{Adam, AdamOptions};
@@ -66,7 +66,7 @@ pub(crate) struct Train {
 
 /// What is trained, and on what.
 struct Task {
-    model: Translator,
+    model: SequenceToSequence,
     parameters: Parameters,
     source: Ids,
     target: Ids,
@@ -125,7 +125,8 @@ impl Train {
             }
             let sizes = self.config.as_deref().map_or_else(|| Ok(self.workload.sizes()), Sizes::load)?;
             let mut task = self.task(sizes)?;
-            let measured = if device.is_cpu() { task.on_processor()? } else { task.on_card(&device)? };
+            let queues = device.policy().steps_ahead > 1;
+            let measured = if queues { task.on_card(&device)? } else { task.on_processor()? };
             let Measured { seconds, losses: [first_loss, last_loss], breakdown } = measured;
             let (tokens, median) = (sizes.tokens() as f64, seconds[seconds.len() / 2]);
             let line = Line {
@@ -151,7 +152,7 @@ impl Train {
 
     fn task(&self, sizes: Sizes) -> Result<Task> {
         let mut parameters = Parameters::default();
-        let model = Translator::new(&sizes.config(), &mut parameters)?;
+        let model = SequenceToSequence::new(sizes.config()?, &mut parameters)?;
         parameters.initialise(self.seed);
         let ids = |stream| -> Vec<u32> {
             let random = Random::new(self.seed).stream(stream);

@@ -14,13 +14,12 @@ use polyhead_models::checkpoint::{SaveOptions, save};
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
-use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_models::{Decoding, ModelConfig, SequenceToSequence};
 use polyhead_random::Random;
 use polyhead_tensor::{Device, Parameters, Precision};
 use serde::Serialize;
 
 use crate::decode_options::{Dtype, positive};
-use crate::model_folder::Model;
 use polyhead_train::memory::peak;
 
 use crate::report::thread_pool;
@@ -86,7 +85,7 @@ impl Translate {
         let (device, precision) = self.dtype.open(&self.device)?;
         let (model, parameters) = pool.install(|| self.model(&device, precision))?;
         let workers = match self.spread {
-            Spread::Batches if device.is_cpu() => threads,
+            Spread::Batches if !device.policy().takes_turns => threads,
             Spread::Batches | Spread::Operations => 1,
         };
         let pools: Vec<rayon::ThreadPool> =
@@ -123,7 +122,7 @@ impl Translate {
     /// Decodes a batch on each of the pools side by side; the number of tokens of the best hypotheses.
     fn decode_all(
         &self,
-        model: &Translator,
+        model: &SequenceToSequence,
         parameters: &Parameters,
         sources: &[&[u32]],
         pools: &[rayon::ThreadPool],
@@ -146,18 +145,15 @@ impl Translate {
     }
 
     /// The model with its values on the device: random ones, or those of a folder.
-    fn model(&self, device: &Device, precision: Precision) -> Result<(Translator, Parameters)> {
+    fn model(&self, device: &Device, precision: Precision) -> Result<(SequenceToSequence, Parameters)> {
         if let Some(folder) = &self.model {
-            let Model { translator, parameters, .. } =
-                if device.is_cpu() { Model::load_prepared(folder, precision)? } else { Model::load(folder)? };
-            return Ok((
-                translator,
-                if device.is_cpu() { parameters } else { parameters.to_device(device)? },
-            ));
+            let options = polyhead_engine::LoadOptions { device: device.clone(), precision };
+            let found = polyhead_engine::load(folder, &options)?;
+            return Ok((found.model.into_sequence_to_sequence()?, found.parameters));
         }
         let mut parameters = Parameters::default();
-        let config = TransformerConfig::base(VOCAB_SIZE);
-        let model = Translator::new(&config, &mut parameters)?;
+        let config = ModelConfig::preset("base", VOCAB_SIZE).expect("a known preset");
+        let model = SequenceToSequence::new(&config, &mut parameters)?;
         parameters.initialise(7);
         if let Some(folder) = &self.save {
             if precision == Precision::Int8 {
@@ -165,7 +161,7 @@ impl Translate {
             }
             save(folder, &config, &parameters, &SaveOptions::default())?;
         }
-        if !device.is_cpu() {
+        if !device.policy().packs_weights {
             return Ok((model, parameters.to_device(device)?));
         }
         parameters.prepare(precision);

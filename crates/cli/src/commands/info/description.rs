@@ -7,8 +7,7 @@ use polyhead_models::checkpoint::safetensors::Weights;
 use polyhead_models::checkpoint::{
     Layout, Loaded, check_weights, marian_compatible, read_config, read_config_alone,
 };
-use polyhead_models::transformer::config::CrossProjection;
-use polyhead_models::transformer::{TransformerConfig, Translator};
+use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::Parameters;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -24,7 +23,7 @@ pub(super) struct Description {
     /// Whose names its weights have.
     pub(super) layout: Option<Layout>,
     /// Sizes and choices.
-    pub(super) architecture: TransformerConfig,
+    pub(super) architecture: ModelConfig,
     pub(super) parameters: Counts,
     pub(super) weights: Option<WeightFiles>,
     /// Memory of the weights by how they are held.
@@ -48,7 +47,7 @@ pub(super) struct Counts {
     pub(super) embeddings: u64,
     pub(super) encoder: u64,
     pub(super) decoder: u64,
-    /// The output's own table and its bias.
+    /// The output's own table and its bias, or what gives class scores.
     pub(super) output: u64,
 }
 
@@ -92,7 +91,7 @@ impl Description {
         let has_weights = Weights::are_in(folder) || !folder.join("config.json").exists();
         let (config, layout) = if has_weights { read_config(folder)? } else { read_config_alone(folder)? };
         let mut parameters = Parameters::default();
-        Translator::new(&config, &mut parameters)?;
+        Model::new(&config, &mut parameters)?;
         let mut description = Self::of_config(config)?;
         if has_weights {
             let loaded = check_weights(folder, &description.architecture, layout, &parameters)?;
@@ -113,9 +112,9 @@ impl Description {
     }
 
     /// A model without files.
-    pub(super) fn of_config(config: TransformerConfig) -> Result<Self> {
+    pub(super) fn of_config(config: ModelConfig) -> Result<Self> {
         let mut parameters = Parameters::default();
-        Translator::new(&config, &mut parameters)?;
+        Model::new(&config, &mut parameters)?;
         let (mut counts, mut memory) = (Counts::default(), Memory::default());
         for (_, name, shape) in parameters.declared() {
             counts.add(name, shape.iter().product::<usize>() as u64);
@@ -147,7 +146,7 @@ impl Counts {
             ["encoder" | "decoder", "positions", ..] => &mut self.embeddings,
             ["encoder", ..] => &mut self.encoder,
             ["decoder", ..] => &mut self.decoder,
-            ["output", ..] => &mut self.output,
+            ["output" | "hidden" | "classes", ..] => &mut self.output,
             _ => &mut self.embeddings,
         } += count;
     }
@@ -163,15 +162,9 @@ impl Memory {
 }
 
 impl Cache {
-    fn of(config: &TransformerConfig) -> Self {
-        let heads = config.decoder.heads(config.d_model);
-        let layer = (heads.n_key_heads * (heads.d_key + heads.d_value) * size_of::<f32>()) as u64;
-        let all = layer * config.decoder.n_layers as u64;
-        let source = match config.cross_projection {
-            CrossProjection::PerLayer => all,
-            CrossProjection::Shared => layer,
-        };
-        Self { per_target_token: all, per_source_token: source }
+    fn of(config: &ModelConfig) -> Self {
+        let [target, source] = config.cache_numbers().map(|numbers| (numbers * size_of::<f32>()) as u64);
+        Self { per_target_token: target, per_source_token: source }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_models::ModelConfig;
 use polyhead_text::tokenizer::Tokenizer;
 use polyhead_text::tokenizer::fairseq_dictionary::{FairseqDictionary, dictionary_language, is_codes};
 use polyhead_text::tokenizer::sentencepiece::Vocabulary as MarianVocabulary;
@@ -33,16 +33,17 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    fn new(side: Side, kind: String, vocab_size: usize, config: &TransformerConfig) -> Self {
+    fn new(side: Side, kind: String, vocab_size: usize, config: &ModelConfig) -> Self {
+        let [source, target] = config.vocab_sizes();
         let embedding_rows = match side {
-            Side::Source => config.source_vocab_size,
-            Side::Target => config.target_vocab_size,
-            Side::Both => config.source_vocab_size.min(config.target_vocab_size),
+            Side::Source => source,
+            Side::Target => target,
+            Side::Both => source.min(target),
         };
         Self { side, kind, vocab_size, n_ids: vocab_size, embedding_rows }
     }
 
-    fn of(side: Side, tokenizer: &Tokenizer, config: &TransformerConfig) -> Self {
+    fn of(side: Side, tokenizer: &Tokenizer, config: &ModelConfig) -> Self {
         let mut vocabulary = Self::new(side, tokenizer.describe(), tokenizer.vocab_size(), config);
         vocabulary.n_ids = n_ids(tokenizer.vocab_size(), |id| tokenizer.piece(id).is_some());
         vocabulary
@@ -85,7 +86,7 @@ impl Side {
 }
 
 /// The tokenisers of a folder; none, one for both languages, or one for each.
-pub(super) fn find(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabulary>> {
+pub(super) fn find(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> {
     let [own, marian, target, source_json, target_json] =
         ["tokenizer.json", "source.spm", "target_vocab.json", "source.json", "target.json"]
             .map(|name| folder.join(name));
@@ -114,7 +115,7 @@ pub(super) fn find(folder: &Path, config: &TransformerConfig) -> Result<Vec<Voca
 }
 
 /// The dictionaries of fairseq. Which is the source's stands in `args.json`, or is seen from the sizes.
-fn dictionaries(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabulary>> {
+fn dictionaries(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> {
     let mut paths = companions(folder)?;
     let codes = paths.iter().map(|path| file_name(path)).find(|name| is_codes(name));
     paths.retain(|path| dictionary_language(&file_name(path)).is_some());
@@ -133,7 +134,7 @@ fn dictionaries(folder: &Path, config: &TransformerConfig) -> Result<Vec<Vocabul
     let source = arguments.get("source_lang").and_then(|language| language.as_str());
     found.sort_by_key(|(size, path)| match source {
         Some(language) => usize::from(file_name(path) != format!("dict.{language}.txt")),
-        None => size.abs_diff(config.source_vocab_size),
+        None => size.abs_diff(config.vocab_sizes()[0]),
     });
     let sides = [Side::Source, Side::Target].into_iter().zip(found);
     Ok(sides.map(|(side, (size, path))| Vocabulary::new(side, kind(&path), size, config)).collect())

@@ -1,30 +1,31 @@
 //! What `polyhead inspect` changes in a model: heads and layers named as `cross:5:3` and `encoder:0`.
 
 use anyhow::Result;
-use polyhead_attention::{Intervention, Kind, Site, Stack};
-use polyhead_models::transformer::TransformerConfig;
+use polyhead_attention::{Intervention, Kind, Site, SiteGroup, Sites};
 
 use super::misuse;
 
 /// Heads that are switched off: one, or all of an attention.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Without {
-    site: Site,
+    kind: String,
+    layer: usize,
     head: Option<usize>,
 }
 
 /// A head with a factor.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scaled {
-    site: Site,
+    kind: String,
+    layer: usize,
     head: usize,
     factor: f32,
 }
 
 /// A layer that is passed over.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Skipped {
-    stack: Stack,
+    stack: String,
     layer: usize,
 }
 
@@ -37,77 +38,80 @@ pub(super) fn without(text: &str) -> Result<Without, String> {
         [head] => Some(head.parse().map_err(|_| wrong())?),
         _ => return Err(wrong()),
     };
-    Ok(Without { site: site(kind, layer).ok_or_else(wrong)?, head })
+    Ok(Without { kind: kind.to_owned(), layer: layer.parse().map_err(|_| wrong())?, head })
 }
 
 pub(super) fn scaled(text: &str) -> Result<Scaled, String> {
     let wrong = || format!("{text:?}, expected KIND:LAYER:HEAD=FACTOR, such as cross:5:3=0.5");
     let (head, factor) = text.split_once('=').ok_or_else(wrong)?;
-    let Without { site, head: Some(head) } = without(head)? else { return Err(wrong()) };
+    let Without { kind, layer, head: Some(head) } = without(head)? else { return Err(wrong()) };
     let factor: f32 = factor.parse().map_err(|_| wrong())?;
-    if factor.is_finite() { Ok(Scaled { site, head, factor }) } else { Err(wrong()) }
+    if factor.is_finite() { Ok(Scaled { kind, layer, head, factor }) } else { Err(wrong()) }
 }
 
 pub(super) fn skipped(text: &str) -> Result<Skipped, String> {
-    let wrong = || format!("{text:?}, expected encoder:LAYER or decoder:LAYER");
+    let wrong = || format!("{text:?}, expected STACK:LAYER, such as encoder:0");
     let (stack, layer) = text.split_once(':').ok_or_else(wrong)?;
-    let stack = match stack {
-        "encoder" => Stack::Encoder,
-        "decoder" => Stack::Decoder,
-        _ => return Err(wrong()),
-    };
-    Ok(Skipped { stack, layer: layer.parse().map_err(|_| wrong())? })
+    Ok(Skipped { stack: stack.to_owned(), layer: layer.parse().map_err(|_| wrong())? })
 }
 
-fn site(kind: &str, layer: &str) -> Option<Site> {
-    let kind = match kind {
-        "encoder" => Kind::EncoderSelf,
-        "decoder" => Kind::DecoderSelf,
-        "cross" => Kind::Cross,
-        _ => return None,
-    };
-    Some(Site { kind, layer: layer.parse().ok()? })
+/// The kind of attention that is called so.
+pub(super) fn kind(sites: &Sites, name: &str) -> Result<Kind> {
+    let names = sites.groups().iter().map(|group| group.kind.name);
+    let unknown = || unknown("kind of attention", name, names.collect());
+    sites.named(name).map(|group| group.kind).ok_or_else(unknown)
+}
+
+fn unknown(what: &str, found: &str, known: Vec<&str>) -> anyhow::Error {
+    let message = format!("{what} {found:?}, expected one of the model's: {}", known.join(", "));
+    misuse(&message, "polyhead info tells what the model is")
 }
 
 /// All changes together, checked against the model.
 pub(super) fn intervention(
-    config: &TransformerConfig,
+    sites: &Sites,
     without: &[Without],
     scaled: &[Scaled],
     skipped: &[Skipped],
 ) -> Result<Intervention> {
-    let sizes = |stack: Stack| match stack {
-        Stack::Encoder => ("encoder", config.encoder),
-        Stack::Decoder => ("decoder", config.decoder),
-    };
-    let check = |stack: Stack, layer: usize, head: usize| {
-        let (name, sizes) = sizes(stack);
-        let wrong = |what: &str, found: usize, n: usize| {
-            let message =
-                format!("{what} {found}, expected one of the model's ({name}: 0–{})", n.saturating_sub(1));
-            Err(misuse(&message, &format!("{what}s are counted from 0")))
-        };
-        match () {
-            () if layer >= sizes.n_layers => wrong("layer", layer, sizes.n_layers),
-            () if head >= sizes.n_heads => wrong("head", head, sizes.n_heads),
-            () => Ok(()),
-        }
-    };
     let mut changed = Intervention::default();
-    for &Without { site, head } in without {
-        check(site.stack(), site.layer, head.unwrap_or(0))?;
-        let heads = head.map_or(0..sizes(site.stack()).1.n_heads, |head| head..head + 1);
+    for Without { kind: name, layer, head } in without {
+        let kind = kind(sites, name)?;
+        let n_heads = check(sites.of(kind), *layer, head.unwrap_or(0))?;
+        let heads = head.map_or(0..n_heads, |head| head..head + 1);
+        let site = Site { kind, layer: *layer };
         changed = heads.fold(changed, |changed, head| changed.head(site, head, 0.0));
     }
-    for &Scaled { site, head, factor } in scaled {
-        check(site.stack(), site.layer, head)?;
-        changed = changed.head(site, head, factor);
+    for Scaled { kind: name, layer, head, factor } in scaled {
+        let kind = kind(sites, name)?;
+        check(sites.of(kind), *layer, *head)?;
+        changed = changed.head(Site { kind, layer: *layer }, *head, *factor);
     }
-    for &Skipped { stack, layer } in skipped {
-        check(stack, layer, 0)?;
-        changed = changed.without_layer(stack, layer);
+    for Skipped { stack, layer } in skipped {
+        let stacks = sites.stacks();
+        let Some(group) = stacks.iter().find(|group| group.kind.stack == stack) else {
+            return Err(unknown("stack", stack, stacks.iter().map(|group| group.kind.stack).collect()));
+        };
+        check(Some(group), *layer, 0)?;
+        changed = changed.without_layer(group.kind.stack, *layer);
     }
     Ok(changed)
+}
+
+/// The number of heads, if there is such a layer and such a head.
+fn check(group: Option<&SiteGroup>, layer: usize, head: usize) -> Result<usize> {
+    let (stack, n_layers, n_heads) =
+        group.map_or(("", 0, 0), |group| (group.kind.stack, group.n_layers, group.heads.n_heads));
+    let wrong = |what: &str, found: usize, n: usize| {
+        let message =
+            format!("{what} {found}, expected one of the model's ({stack}: 0–{})", n.saturating_sub(1));
+        Err(misuse(&message, &format!("{what}s are counted from 0")))
+    };
+    match () {
+        () if layer >= n_layers => wrong("layer", layer, n_layers),
+        () if head >= n_heads => wrong("head", head, n_heads),
+        () => Ok(n_heads),
+    }
 }
 
 #[cfg(test)]
@@ -116,14 +120,15 @@ mod tests {
 
     #[test]
     fn heads_and_layers_are_named_by_numbers() {
-        let cross = Site { kind: Kind::Cross, layer: 5 };
-        assert_eq!(without("cross:5:3"), Ok(Without { site: cross, head: Some(3) }));
-        assert_eq!(without("cross:5"), Ok(Without { site: cross, head: None }));
-        assert_eq!(scaled("cross:5:3=0.5"), Ok(Scaled { site: cross, head: 3, factor: 0.5 }));
-        assert_eq!(skipped("encoder:0"), Ok(Skipped { stack: Stack::Encoder, layer: 0 }));
-        for wrong in ["cross", "crass:1:2", "cross:a", "cross:1:2:3", ""] {
+        let (kind, layer) = (|| "cross".to_owned(), 5);
+        assert_eq!(without("cross:5:3"), Ok(Without { kind: kind(), layer, head: Some(3) }));
+        assert_eq!(without("cross:5"), Ok(Without { kind: kind(), layer, head: None }));
+        assert_eq!(scaled("cross:5:3=0.5"), Ok(Scaled { kind: kind(), layer, head: 3, factor: 0.5 }));
+        assert_eq!(skipped("encoder:0"), Ok(Skipped { stack: "encoder".into(), layer: 0 }));
+        for wrong in ["cross", "cross:a", "cross:1:2:3", ""] {
             assert!(without(wrong).is_err() && scaled(wrong).is_err() && skipped(wrong).is_err(), "{wrong}");
         }
+        assert!(super::kind(&Sites::default(), "crass").is_err());
         assert!(scaled("cross:1=2").is_err() && scaled("cross:1:1=nan").is_err());
     }
 }

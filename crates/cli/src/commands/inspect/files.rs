@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
-use polyhead_inspect::selection::{Selection, title};
-use polyhead_inspect::trace::Trace;
+use polyhead_inspect::selection::Selection;
+use polyhead_inspect::trace::{Outcome, Trace};
 use polyhead_text::output::Output;
 
 use super::misuse;
@@ -80,7 +80,12 @@ impl Form {
 
 fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace)?;
-    let lines = vec![trace.source.text.clone(), format!("→ {}", trace.target.text)];
-    let options = FigureOptions { title: title(selection.pictured()).into(), lines, n_columns };
+    let mut lines: Vec<String> = trace.sides.iter().map(|side| side.text.clone()).collect();
+    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "→ "));
+    if let Outcome::Classes(classes) = &trace.outcome {
+        lines.extend(classes.first().map(|class| format!("→ {} ({:.3})", class.label, class.probability)));
+    }
+    let title = selection.pictured(&trace.sites)?.kind.title();
+    let options = FigureOptions { title, lines, n_columns };
     Ok(figure(&maps, &options))
 }

@@ -3,14 +3,14 @@
 use std::io::IsTerminal as _;
 
 use anyhow::Result;
-use polyhead_attention::{Filter, Kind};
+use polyhead_attention::Filter;
+use polyhead_engine::classify::Class;
 use polyhead_inspect::alignment::pharaoh;
 use polyhead_inspect::entropy::entropy;
-use polyhead_inspect::export::kind_name;
 use polyhead_inspect::heat_map::terminal::{Colours, TerminalOptions, text};
 use polyhead_inspect::label::visible;
-use polyhead_inspect::selection::{Selection, title};
-use polyhead_inspect::trace::Trace;
+use polyhead_inspect::selection::Selection;
+use polyhead_inspect::trace::{Outcome, Side, Trace, Translation};
 
 use crate::report::{aligned, print_text};
 
@@ -30,13 +30,15 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
         measure: console::measure_text_width,
     };
     let mut out = summary(trace, plain);
-    out += &format!("\n{}, percent\n", title(selection.pictured()));
+    out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
     match selection.maps(trace) {
         Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
         // The rest can be shown all the same.
         Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
     }
-    out += &probabilities(trace, width);
+    if let (Some(found), Some(written)) = (trace.translation(), trace.sides.last()) {
+        out += &probabilities(found, written, width);
+    }
     out += &entropies(trace);
     print_text(&out)
 }
@@ -56,42 +58,60 @@ fn colours(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Colo
 }
 
 fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
-    let scored = |trace: &Trace| {
-        format!(
-            "log {:.3}, {:.3} a token, over {} tokens",
-            trace.log_probability(),
-            trace.log_probability() / trace.steps.len().max(1) as f64,
-            trace.steps.len()
-        )
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let text = |trace: &Trace, place: usize| {
+        trace.sides.get(place).map_or_else(String::new, |side| visible(&side.text))
     };
-    let way = match (&trace.tree, trace.is_given) {
-        (_, true) => "given".into(),
-        (Some(tree), false) => format!("beam of {}", tree.beam_size),
-        (None, false) => "greedy".into(),
-    };
-    let languages = trace.route.iter().map(|route| ("languages", route.to_string()));
-    let mut rows: Vec<(&str, String)> = languages.collect();
-    rows.extend([
-        ("source", visible(&trace.source.text)),
-        ("translation", visible(&trace.target.text)),
-        ("probability", format!("{} ({way})", scored(trace))),
-    ]);
-    if let Some(plain) = plain {
-        rows.push(("unchanged", visible(&plain.target.text)));
-        rows.push(("", scored(plain)));
-    }
-    if let Some(pairs) = trace.alignment() {
-        rows.push(("alignment", pharaoh(&pairs)));
+    match &trace.outcome {
+        Outcome::Translation(found) => {
+            let way = match (&found.tree, found.is_given) {
+                (_, true) => "given".into(),
+                (Some(tree), false) => format!("beam of {}", tree.beam_size),
+                (None, false) => "greedy".into(),
+            };
+            rows.extend(found.route.iter().map(|route| ("languages", route.to_string())));
+            rows.extend([
+                ("source", text(trace, 0)),
+                ("translation", text(trace, 1)),
+                ("probability", format!("{} ({way})", scored(found))),
+            ]);
+            if let Some((plain, unchanged)) = plain.and_then(|plain| Some((plain, plain.translation()?))) {
+                rows.push(("unchanged", text(plain, 1)));
+                rows.push(("", scored(unchanged)));
+            }
+            if let Some(pairs) = trace.alignment() {
+                rows.push(("alignment", pharaoh(&pairs)));
+            }
+        }
+        Outcome::Classes(classes) => {
+            let list = |classes: &[Class]| -> String {
+                let each = classes.iter().map(|class| format!("{} {:.3}", class.label, class.probability));
+                each.collect::<Vec<_>>().join("  ")
+            };
+            rows.extend([("text", text(trace, 0)), ("classes", list(classes))]);
+            if let Some(Outcome::Classes(unchanged)) = plain.map(|plain| &plain.outcome) {
+                rows.push(("unchanged", list(unchanged)));
+            }
+        }
     }
     aligned(&rows)
 }
 
+fn scored(found: &Translation) -> String {
+    format!(
+        "log {:.3}, {:.3} a token, over {} tokens",
+        found.log_probability(),
+        found.log_probability() / found.steps.len().max(1) as f64,
+        found.steps.len()
+    )
+}
+
 /// Each token with its probability, and what else was probable.
-fn probabilities(trace: &Trace, width: usize) -> String {
+fn probabilities(found: &Translation, written: &Side, width: usize) -> String {
     let mut out = String::from("\nprobability of each token, and what was probable besides\n");
-    let labels: Vec<String> = trace.target.labels().iter().map(|label| visible(label)).collect();
+    let labels: Vec<String> = written.labels().iter().map(|label| visible(label)).collect();
     let margin = labels.iter().map(|label| console::measure_text_width(label)).max().unwrap_or(0);
-    for ((label, token), step) in labels.iter().zip(&trace.target.tokens).zip(&trace.steps).take(MOST_ROWS) {
+    for ((label, token), step) in labels.iter().zip(&written.tokens).zip(&found.steps).take(MOST_ROWS) {
         let others = step.alternatives.iter().filter(|other| other.id != token.id);
         let others: Vec<String> = others
             .map(|other| format!("{} {:.3}", visible(&other.piece), other.log_probability.exp()))
@@ -109,12 +129,12 @@ fn probabilities(trace: &Trace, width: usize) -> String {
 /// How widely heads look.
 fn entropies(trace: &Trace) -> String {
     let mut out = String::from("\nentropy of each head in bits: 0 looks at one token at a time\n");
-    let n_heads = trace.config.encoder.n_heads.max(trace.config.decoder.n_heads);
+    let n_heads = trace.sites.groups().iter().map(|group| group.heads.n_heads).max().unwrap_or(0);
     let heads: String = (0..n_heads).map(|head| format!("{head:>6}")).collect();
     out += &format!("{:>10}{heads}\n", "head");
-    for kind in [Kind::EncoderSelf, Kind::DecoderSelf, Kind::Cross] {
+    for kind in trace.sites.groups().iter().map(|group| group.kind) {
         for found in trace.selected(&Filter { kind: Some(kind), ..Filter::default() }) {
-            out += &format!("{:>8}{:>2}", kind_name(kind), found.site.layer);
+            out += &format!("{:>8}{:>2}", kind.name, found.site.layer);
             let mut next = 0;
             for (head, weights) in found.heads.iter().zip(&found.weights) {
                 out += &format!("{}{:>6.2}", " ".repeat(6 * (head - next)), entropy(weights));

@@ -5,9 +5,8 @@ mod live;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use polyhead_train::dataset::Skipped;
 use polyhead_train::embeddings::Filled;
-use polyhead_train::event::{Event, Plan};
+use polyhead_train::event::{Event, Plan, Skipped};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::Live;
@@ -56,16 +55,19 @@ fn text(event: &Event) -> Option<String> {
         Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
-        Event::Read { pairs, tokens: [source, target], skipped, valid } => {
+        Event::Read { pairs, tokens: [source, target], labels, skipped, valid } => {
             let valid = valid.map_or(", none to validate on".into(), |(pairs, _)| {
                 format!(", {} to validate on", grouped(pairs as u64))
             });
-            let text = format!(
-                "{} pairs to learn from, {} source and {} target tokens{valid}",
-                grouped(*pairs as u64),
-                grouped(*source as u64),
-                grouped(*target as u64)
-            );
+            let [pairs, source, target] = [*pairs, *source, *target].map(|count| grouped(count as u64));
+            let text = match labels {
+                None => {
+                    format!("{pairs} pairs to learn from, {source} source and {target} target tokens{valid}")
+                }
+                Some(labels) => {
+                    format!("{pairs} texts to learn from, {source} tokens, {labels} labels{valid}")
+                }
+            };
             text + &skips(skipped)
         }
         Event::Planned(plan) => planned(plan),
@@ -100,10 +102,10 @@ fn text(event: &Event) -> Option<String> {
             let mut text = format!("step {:>7}  validation: {}{mark}", line.step, judged(line));
             if let Some(sample) = sample {
                 text += &format!(
-                    "\n    source       {}\n    reference    {}\n    translation  {}",
+                    "\n    source       {}\n    reference    {}\n    output       {}",
                     cut(&sample.source),
                     cut(&sample.reference),
-                    cut(&sample.translation)
+                    cut(&sample.output)
                 );
             }
             text

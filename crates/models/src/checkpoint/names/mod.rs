@@ -10,6 +10,9 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
+use super::config::marian_compatible;
+use crate::ModelConfig;
+
 pub(super) use read::{check, read};
 pub(super) use write::arrays;
 
@@ -31,6 +34,11 @@ pub enum Layout {
 impl Layout {
     /// Layouts that need a table.
     const FOREIGN: [Self; 3] = [Self::Marian, Self::Fairseq, Self::Torch];
+
+    /// The layout that most programs read: Marian's where it can describe the model, else our own.
+    pub fn fitting(config: &ModelConfig) -> Self {
+        if marian_compatible(config).is_ok() { Self::Marian } else { Self::Polyhead }
+    }
 
     /// Its name in a config.
     pub fn name(self) -> &'static str {

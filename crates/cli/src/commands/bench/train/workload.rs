@@ -4,10 +4,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use polyhead_models::Ids;
-use polyhead_models::transformer::TransformerConfig;
-use polyhead_models::transformer::config::{Dropout, StackConfig};
+use polyhead_models::{Ids, ModelConfig, TextFacts};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::report::Failure;
 
@@ -60,17 +59,16 @@ impl Sizes {
 }
 
 impl Sizes {
-    pub(super) fn config(self) -> TransformerConfig {
-        let stack = StackConfig::new(self.n_layers, self.n_heads, self.d_ff);
-        TransformerConfig {
-            source_vocab_size: self.vocab_size,
-            target_vocab_size: self.vocab_size,
-            d_model: self.d_model,
-            encoder: stack,
-            decoder: stack,
-            dropout: Dropout { embedding: 0.0, residual: DROPOUT, attention: DROPOUT, activation: DROPOUT },
-            ..TransformerConfig::default()
-        }
+    /// The encoder-decoder Transformer of these sizes, other choices as in the paper.
+    pub(super) fn config(self) -> Result<ModelConfig> {
+        let Self { d_model, n_heads, d_ff, n_layers, vocab_size, .. } = self;
+        let dropout =
+            json!({ "embedding": 0.0, "residual": DROPOUT, "attention": DROPOUT, "activation": DROPOUT });
+        let keys = json!({
+            "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "n_layers": n_layers, "dropout": dropout,
+        });
+        let config = ModelConfig::from_recipe(keys.as_object().expect("an object"))?;
+        Ok(config.with_text(&TextFacts { vocab_sizes: [vocab_size; 2], ..TextFacts::default() })?)
     }
 
     /// Target tokens of a step.

@@ -75,7 +75,7 @@ impl Live {
             Event::Validated { line, sample, .. } => {
                 self.validation = format!("\n  validation at step {}: {}", grouped(line.step), judged(line));
                 if let Some(sample) = sample {
-                    self.validation += &format!("\n  {} → {}", sample.source, sample.translation);
+                    self.validation += &format!("\n  {} → {}", sample.source, sample.output);
                 }
             }
             _ => {}

@@ -12,7 +12,7 @@ use crate::report::note;
 const LINE_BYTES: usize = 256;
 
 /// A line.
-pub(super) struct Line {
+pub(crate) struct Line {
     text: String,
     /// Its number from 1, if bytes of it had to be replaced, and the first of them.
     replaced: Option<(u64, usize)>,
@@ -20,13 +20,13 @@ pub(super) struct Line {
 
 impl Line {
     /// A line of these bytes.
-    pub(super) fn new(bytes: &[u8], number: u64) -> Self {
+    pub(crate) fn new(bytes: &[u8], number: u64) -> Self {
         let replaced = std::str::from_utf8(bytes).err().map(|error| (number, error.valid_up_to() + 1));
         Self { text: String::from_utf8_lossy(bytes).into_owned(), replaced }
     }
 
     /// The text; what had to be replaced is noted.
-    pub(super) fn noted(self) -> String {
+    pub(crate) fn noted(self) -> String {
         if let Some((line, byte)) = self.replaced {
             note(&format!("note: standard input:{line}: invalid UTF-8 at byte {byte}, replaced by U+FFFD"));
         }
@@ -35,7 +35,7 @@ impl Line {
 }
 
 /// Chunks of lines.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     lines: Receiver<polyhead_text::Result<Line>>,
     /// Lines translated together at most.
     most: usize,
@@ -44,7 +44,7 @@ pub(super) struct Chunks {
 
 /// Whether a chunk waits for lines that are not there yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(crate) enum Patience {
     /// No: what is there is translated at once.
     None,
     /// Until it is full or the input ends, so that the same input gives the same chunks.
@@ -53,7 +53,7 @@ pub(super) enum Patience {
 
 impl Chunks {
     /// Reads standard input on a thread of its own, `most` lines at a time.
-    pub(super) fn of_standard_input(most: usize, patience: Patience) -> Result<Self> {
+    pub(crate) fn of_standard_input(most: usize, patience: Patience) -> Result<Self> {
         let (sender, lines) = sync_channel(most);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             let read = || -> polyhead_text::Result<()> {

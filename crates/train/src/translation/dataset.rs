@@ -9,31 +9,22 @@ use std::sync::Arc;
 
 use polyhead_models::Ids;
 use polyhead_random::Random;
-use polyhead_tensor::{Device, Indices};
+use polyhead_tensor::Indices;
 use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
 use polyhead_text::tokenizer::Dropout;
 use rayon::prelude::*;
 
-use crate::augment::augment;
+use super::augment::augment;
+use super::sentences::Sentences;
 use crate::config::AugmentConfig;
+use crate::event::Skipped;
+use crate::objective::{self, EpochBatches};
 use crate::parallel::Parallel;
-use crate::sentences::Sentences;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// The stream of numbers that cut text, apart from those of batches.
 const CUT_STREAM: u64 = 0x5045_5054;
-
-/// Pairs of a corpus that no batch holds, and why.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Pairs with a side without text.
-    pub empty: usize,
-    /// Pairs with a side of too many tokens.
-    pub too_long: usize,
-    /// The first of the latter: its corpus, its line and its tokens.
-    pub first_too_long: Option<(usize, u64, usize)>,
-}
 
 /// How a dataset is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,42 +157,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// Pairs that are used.
-    pub fn len(&self) -> usize {
-        self.pairs.lengths.len()
-    }
-
-    /// Never true: a dataset without pairs is not made.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether every epoch cuts the text anew.
-    pub fn cuts_anew(&self) -> bool {
-        !self.texts.is_empty()
-    }
-
-    /// What is not used.
-    pub fn skipped(&self) -> &Skipped {
-        &self.skipped
-    }
-
-    /// Tokens of source and target, end tokens included.
-    pub fn tokens(&self) -> [usize; 2] {
-        [self.pairs.source.tokens(), self.pairs.target.tokens()]
-    }
-
     /// The longest target, in tokens.
     pub fn longest_target(&self) -> usize {
         self.pairs.lengths.iter().map(|pair| pair.target as usize).max().unwrap_or(0)
-    }
-
-    /// The batches of an epoch.
-    pub fn epoch(&self, batches: BatchOptions, epoch: u64) -> Result<EpochData> {
-        let pairs = if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.cut(epoch)?) };
-        let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
-        let [pad_id, _] = self.vocabulary.special_ids();
-        Ok(EpochData { pairs, plan, pad_id })
     }
 
     /// The pairs as one epoch sees them; one that would get too long stays as it was.
@@ -236,6 +194,35 @@ impl Dataset {
     }
 }
 
+impl objective::Dataset for Dataset {
+    type Batch = Batch;
+    type Epoch = EpochData;
+
+    fn len(&self) -> usize {
+        self.pairs.lengths.len()
+    }
+
+    /// Tokens of source and target, end tokens included.
+    fn tokens(&self) -> [usize; 2] {
+        [self.pairs.source.tokens(), self.pairs.target.tokens()]
+    }
+
+    fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    fn cuts_anew(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    fn epoch(&self, batches: BatchOptions, epoch: u64) -> Result<EpochData> {
+        let pairs = if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.cut(epoch)?) };
+        let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
+        let [pad_id, _] = self.vocabulary.special_ids();
+        Ok(EpochData { pairs, plan, pad_id })
+    }
+}
+
 /// One epoch: its batches in order.
 #[derive(Debug)]
 pub struct EpochData {
@@ -257,83 +244,36 @@ pub struct Batch {
     pub tokens: usize,
 }
 
-impl Batch {
-    /// The same on `device`.
-    ///
-    /// # Errors
-    /// If the card fails.
-    pub(crate) fn to_device(&self, device: &Device) -> Result<Self> {
-        let Self { source, target, expected, tokens } = self;
-        let (source, target) = (source.to_device(device)?, target.to_device(device)?);
-        Ok(Self { source, target, expected: expected.to_device(device)?, tokens: *tokens })
+impl objective::Batch for Batch {
+    fn weight(&self) -> usize {
+        self.tokens
     }
 
-    /// All its lists of numbers.
-    pub(crate) fn lists(&self) -> [&Indices; 5] {
+    fn lists(&self) -> Vec<&Indices> {
         let Self { source, target, expected, .. } = self;
-        [source.ids(), source.lengths(), target.ids(), target.lengths(), expected]
+        vec![source.ids(), source.lengths(), target.ids(), target.lengths(), expected]
     }
 
-    /// A batch of the same sizes with other lists, which may be on a card.
-    ///
-    /// # Panics
-    /// If they are not five of the right lengths.
-    pub(crate) fn with(&self, lists: &[Indices]) -> Self {
+    fn with(&self, lists: &[Indices]) -> Self {
         let [ids, lengths, target_ids, target_lengths, expected] =
             <[Indices; 5]>::try_from(lists.to_vec()).expect("a batch has five lists");
         let (source, target) = (self.source.with(ids, lengths), self.target.with(target_ids, target_lengths));
         Self { source, target, expected, tokens: self.tokens }
     }
 
-    /// Rows, and lengths of source and target.
-    pub(crate) fn sizes(&self) -> [usize; 3] {
+    fn sizes(&self) -> [usize; 3] {
         [self.source.rows(), self.source.length(), self.target.length()]
     }
 }
 
-impl EpochData {
-    /// How many batches.
-    pub fn len(&self) -> usize {
+impl EpochBatches for EpochData {
+    type Batch = Batch;
+
+    fn len(&self) -> usize {
         self.plan.len()
     }
 
-    /// Never true: an epoch holds every pair once.
-    pub fn is_empty(&self) -> bool {
-        self.plan.is_empty()
-    }
-
-    /// Tokens that are text, and with what padding and rounding add.
-    pub fn padding(&self, rounding: Rounding) -> Padding {
-        let padded =
-            self.sizes(rounding).map(|[rows, source, target]| (rows * (source + target)) as u64).sum();
-        Padding { padded, ..self.plan.padding() }
-    }
-
-    /// Rows and lengths of source and target of the batch that needs the most memory.
-    pub fn largest(&self, rounding: Rounding) -> [usize; 3] {
-        let all = self.sizes(rounding);
-        all.max_by_key(|[rows, source, target]| rows * (source + 4 * target)).unwrap_or([0; 3])
-    }
-
-    /// How many sizes the batches have.
-    pub fn n_sizes(&self, rounding: Rounding) -> usize {
-        self.sizes(rounding).collect::<HashSet<_>>().len()
-    }
-
-    /// Rows and lengths of source and target of all batches.
-    fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
-        self.plan.batches().map(move |batch| {
-            let longest = |side: fn(&PairLengths) -> u32| {
-                let lengths = batch.iter().map(|&pair| side(&self.pairs.lengths[pair as usize]));
-                rounding.length(lengths.max().unwrap_or(0) as usize)
-            };
-            [rounding.rows(batch.len()), longest(|pair| pair.source), longest(|pair| pair.target)]
-        })
-    }
-
-    /// The batch at a place; `copies` puts all rows in so many times, one copy after the other. Where rounding asks for
-    /// more rows than there are pairs, each copy is filled up with rows without tokens.
-    pub fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<Batch> {
+    fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<Batch> {
         let indices = self.plan.batches_from(index).next()?;
         let [source, target] = [&self.pairs.source, &self.pairs.target].map(|side| {
             let rows = indices.iter().map(|&pair| Some(side.get(pair as usize)));
@@ -353,12 +293,40 @@ impl EpochData {
         let (source, expected, target) = (ids(&source), ids(&target).ids().clone(), ids(&given));
         Some(Batch { source, target, expected, tokens })
     }
+
+    fn padding(&self, rounding: Rounding) -> Padding {
+        let padded =
+            self.sizes(rounding).map(|[rows, source, target]| (rows * (source + target)) as u64).sum();
+        Padding { padded, ..self.plan.padding() }
+    }
+
+    fn largest(&self, rounding: Rounding) -> [usize; 3] {
+        let all = self.sizes(rounding);
+        all.max_by_key(|[rows, source, target]| rows * (source + 4 * target)).unwrap_or([0; 3])
+    }
+
+    fn n_sizes(&self, rounding: Rounding) -> usize {
+        self.sizes(rounding).collect::<HashSet<_>>().len()
+    }
+}
+
+impl EpochData {
+    /// Rows and lengths of source and target of all batches.
+    fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
+        self.plan.batches().map(move |batch| {
+            let longest = |side: fn(&PairLengths) -> u32| {
+                let lengths = batch.iter().map(|&pair| side(&self.pairs.lengths[pair as usize]));
+                rounding.length(lengths.max().unwrap_or(0) as usize)
+            };
+            [rounding.rows(batch.len()), longest(|pair| pair.source), longest(|pair| pair.target)]
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use polyhead_attention::{Capture, Pass};
-    use polyhead_models::transformer::{TransformerConfig, Translator};
+    use polyhead_models::{ModelConfig, SequenceToSequence};
     use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
     use polyhead_tensor::{Parameters, Tape};
 
@@ -395,7 +363,8 @@ mod tests {
         assert_eq!((few.source.rows(), few.source.length(), few.target.length()), (8, 6, 8));
         assert_eq!((&few.source.lengths().host()[5..], few.tokens), (&[0; 3][..], exact.tokens));
         let mut parameters = Parameters::default();
-        let model = Translator::new(&TransformerConfig::tiny(11), &mut parameters).unwrap();
+        let config = ModelConfig::preset("tiny", 11).unwrap();
+        let model = SequenceToSequence::new(config, &mut parameters).unwrap();
         parameters.initialise(3);
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);

@@ -1,6 +1,6 @@
-//! Steps on a card: the first of each size launch by launch, the second recorded, all others replayed.
+//! Steps queued on a device: the first of each size launch by launch, the second recorded, all others replayed.
 //!
-//! Nothing here waits for the card. What differs from step to step is written into its memory before the step: ids,
+//! Nothing here waits for the device. What differs from step to step is written into its memory before the step: ids,
 //! lengths, the key of dropout, the weight of a batch and the learning rate. Losses and norms are noted there and read
 //! together. The same steps give the same bits, whether they are launched or replayed.
 
@@ -14,13 +14,13 @@ use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Device, Parameters, StepKey, Tape, Tensor};
 
-use super::{LearnerOptions, Loss, Planned, STEPS_AHEAD, StepReport, Weights};
-use crate::dataset::Batch;
+use super::{LearnerOptions, Planned, StepReport, Weights};
+use crate::objective::{Batch as _, Objective};
 use crate::{Error, Result};
 
-/// What learns on a card.
+/// What learns on a device that works beside this process.
 #[derive(Debug)]
-pub(super) struct Card {
+pub(super) struct Queue<O: Objective> {
     device: Device,
     parameters: Parameters,
     adam: CardAdam,
@@ -28,11 +28,11 @@ pub(super) struct Card {
     key: StepKey,
     /// The weight of a batch among those of its step.
     share: Number,
-    passes: HashMap<([usize; 3], Part), OneSize>,
+    passes: HashMap<([usize; 3], Part), OneSize<O::Batch>>,
     update: Repeated<()>,
     /// For each step the losses of its batches and the norm of its gradient.
     journal: Journal,
-    /// Target tokens of the batches of each step whose results are not read yet.
+    /// Weights of the batches of each step whose results are not read yet.
     made: Vec<Vec<usize>>,
     /// The number of the last step.
     last: u64,
@@ -47,14 +47,14 @@ enum Part {
 
 /// Batches of one size.
 #[derive(Debug)]
-struct OneSize {
-    batch: Batch,
+struct OneSize<B> {
+    batch: B,
     /// The ids and lengths of `batch`.
     bundle: Bundle,
     work: Repeated<Tensor>,
 }
 
-impl Card {
+impl<O: Objective> Queue<O> {
     pub(super) fn new(device: &Device, weights: &Weights, options: LearnerOptions) -> Result<Self> {
         let parameters = weights.parameters.to_device(device)?;
         let adam = CardAdam::new(
@@ -71,7 +71,7 @@ impl Card {
             share: Number::new(device, 1.0)?,
             passes: HashMap::new(),
             update: Repeated::New,
-            journal: Journal::new(device, STEPS_AHEAD * (options.accumulate + 1))?,
+            journal: Journal::new(device, device.policy().steps_ahead * (options.accumulate + 1))?,
             made: Vec::new(),
             last: weights.adam.steps(),
             device: device.clone(),
@@ -79,13 +79,13 @@ impl Card {
     }
 
     /// Queues one step.
-    pub(super) fn step(&mut self, loss: &Loss<'_>, batches: &[Batch], plan: &Planned) -> Result<()> {
-        let tokens: Vec<usize> = batches.iter().map(|batch| batch.tokens).collect();
+    pub(super) fn step(&mut self, objective: &O, batches: &[O::Batch], plan: &Planned) -> Result<()> {
+        let tokens: Vec<usize> = batches.iter().map(O::Batch::weight).collect();
         let all: usize = tokens.iter().sum();
         for (index, batch) in batches.iter().enumerate() {
             self.key.set(self.options.seed, self.options.number(plan.step, index));
-            self.share.set(batch.tokens as f32 / all as f32);
-            self.pass(loss, batch, if index == 0 { Part::First } else { Part::Further })?;
+            self.share.set(batch.weight() as f32 / all as f32);
+            self.pass(objective, batch, if index == 0 { Part::First } else { Part::Further })?;
         }
         self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
         let Self { device, update, adam, journal, .. } = self;
@@ -100,8 +100,8 @@ impl Card {
     }
 
     /// Queues the gradients of one batch.
-    fn pass(&mut self, loss: &Loss<'_>, batch: &Batch, part: Part) -> Result<()> {
-        let Self { device, parameters, key, share, passes, journal, .. } = self;
+    fn pass(&mut self, objective: &O, batch: &O::Batch, part: Part) -> Result<()> {
+        let Self { device, parameters, key, share, passes, journal, options, .. } = self;
         let OneSize { batch: own, bundle, work } = match passes.entry((batch.sizes(), part)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
@@ -117,7 +117,7 @@ impl Card {
                 Part::Further => Tape::training_with(key).continuing(),
             };
             let pass = Pass::new(&tape, parameters, &capture);
-            let (loss, value) = loss.of(&pass, own)?;
+            let (loss, value) = objective.loss(&pass, own, options.loss())?;
             drop(tape.backward_times(&loss, share));
             Ok(value)
         };
@@ -139,7 +139,7 @@ impl Card {
         Ok(reports.collect())
     }
 
-    /// Copies the numbers of the card to the processor.
+    /// Copies the values from the device.
     pub(super) fn fetch(&mut self, weights: &mut Weights) -> Result<()> {
         weights.parameters = self.parameters.to_host()?;
         if let Some(average) = &mut weights.average {

@@ -4,64 +4,25 @@
 //! be deployed, by the engine that `polyhead translate` uses.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use polyhead_attention::{Capture, Pass};
-use polyhead_models::transformer::Translator;
-use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::{Device, Parameters, Tape};
-use polyhead_text::batch::{BatchOptions, Rounding};
+use polyhead_text::batch::BatchOptions;
 use polyhead_text::metrics::{Bleu, BleuOptions, Chrf, SequenceErrorRate, Statistics, Tokenization};
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
+use super::Translation;
+use super::dataset::{Dataset, DatasetOptions, EpochData};
 use crate::config::{Metric, ValidationConfig};
-use crate::dataset::{Batch, Dataset, DatasetOptions, EpochData};
+use crate::objective::{self, Candidate, Dataset as _, Sample, Validation, foreign_metric};
 use crate::parallel::Parallel;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
-
-/// What one validation found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Validation {
-    /// Mean cross-entropy of a target token.
-    pub loss: f64,
-    /// Scores of the translations, by the names that papers print; none where only the loss counts.
-    pub scores: BTreeMap<String, f64>,
-    /// The score that chooses; higher is better.
-    pub merit: f64,
-    /// A pair and its translation.
-    pub sample: Option<Sample>,
-}
-
-/// A sentence of the validation set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
-    /// The source.
-    pub source: String,
-    /// The reference.
-    pub reference: String,
-    /// What the model made of it.
-    pub translation: String,
-}
-
-/// A model to be judged.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'a> {
-    pub(crate) model: &'a Translator,
-    /// Its numbers, in the memory of the processor.
-    pub(crate) parameters: &'a Parameters,
-    /// The same model as it would be used.
-    pub(crate) folder: &'a Path,
-    /// Where it is judged.
-    pub(crate) device: &'a Device,
-}
 
 /// Sentences translated between two looks at whether the run is to stop.
 const PART: usize = 256;
 
 /// The pairs that a run validates on.
 #[derive(Debug)]
-pub(crate) struct ValidationSet {
+pub(crate) struct PairValidation {
     batches: EpochData,
     /// The languages written, and where the sources of each end.
     parts: Vec<(Option<String>, usize)>,
@@ -74,7 +35,7 @@ pub(crate) struct ValidationSet {
     skipped: usize,
 }
 
-impl ValidationSet {
+impl PairValidation {
     pub(crate) fn read(
         corpora: &[Parallel],
         vocabulary: &Vocabulary,
@@ -100,28 +61,26 @@ impl ValidationSet {
         let skipped = dataset.skipped().too_long + dataset.skipped().empty;
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
+        if config.metric == Metric::Accuracy {
+            return Err(foreign_metric("accuracy", "bleu, chrf, errors or loss"));
+        }
         let config = config.clone();
         Ok(Self { batches, parts, sources, references, config, tokenization, max_length, skipped })
     }
+}
 
-    /// Pairs whose cross-entropy does not count, for they are empty or too long.
-    pub(crate) fn skipped(&self) -> usize {
-        self.skipped
+impl objective::ValidationSet<Translation> for PairValidation {
+    fn counts(&self) -> (usize, usize) {
+        (self.sources.len(), self.skipped)
     }
 
-    /// Pairs that are translated.
-    pub(crate) fn len(&self) -> usize {
-        self.sources.len()
-    }
-
-    /// Judges a model; `turn` chooses the sample. None where `is_stopping` became true.
-    pub(crate) fn judge(
+    fn judge(
         &self,
-        candidate: Candidate<'_>,
+        candidate: Candidate<'_, Translation>,
         turn: u64,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Option<Validation>> {
-        let loss = self.cross_entropy(candidate)?;
+        let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
         if is_stopping() {
             return Ok(None);
         }
@@ -132,51 +91,28 @@ impl ValidationSet {
             return Ok(None);
         };
         let (scores, merit) = self.scores(&translations)?;
-        let at = (turn as usize * 7) % self.len();
+        let at = (turn as usize * 7) % self.sources.len();
         let sample = Sample {
             source: self.sources[at].clone(),
             reference: self.references[at].clone(),
-            translation: translations[at].clone(),
+            output: translations[at].clone(),
         };
         Ok(Some(Validation { loss, scores, merit, sample: Some(sample) }))
     }
 
-    /// Judges a finished model as it will be used.
-    pub(crate) fn judge_finished(&self, candidate: Candidate<'_>, beam_size: usize) -> Result<Validation> {
-        let loss = self.cross_entropy(candidate)?;
+    fn judge_finished(&self, candidate: Candidate<'_, Translation>, beam_size: usize) -> Result<Validation> {
+        let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
         let translations = self.translate(candidate, beam_size, &|| false)?.unwrap_or_default();
         let (scores, merit) = self.scores(&translations)?;
         Ok(Validation { loss, scores, merit, sample: None })
     }
+}
 
-    /// The mean cross-entropy of a target token, without smoothing and dropout.
-    fn cross_entropy(&self, Candidate { model, parameters, device, .. }: Candidate<'_>) -> Result<f64> {
-        let (capture, tape) = (Capture::off(), Tape::inference());
-        let options = CrossEntropyOptions { label_smoothing: 0.0, ignored_id: Some(model.config().pad_id) };
-        let few = Rounding::Few { max_length: model.config().max_len };
-        let rounding = if device.is_cpu() { Rounding::Exact } else { few };
-        let mut parameters = parameters.clone();
-        parameters.freeze_all();
-        let parameters = &parameters.to_device(device)?;
-        let pass = Pass::new(&tape, parameters, &capture);
-        let (mut sum, mut tokens) = (0.0, 0);
-        for index in 0..self.batches.len() {
-            let Some(batch) = self.batches.batch(index, 1, rounding) else { break };
-            let Batch { source, target, expected, .. } = batch.to_device(device)?;
-            let loss = device.scratch(|| -> Result<f32> {
-                let loss = model.loss(&pass, &source, &target, &expected, options)?;
-                Ok(loss.value().to_host()?.data()[0])
-            })?;
-            sum += f64::from(loss) * batch.tokens as f64;
-            tokens += batch.tokens;
-        }
-        Ok(sum / tokens as f64)
-    }
-
+impl PairValidation {
     /// The translations of the model in its folder; none where `is_stopping` became true.
     fn translate(
         &self,
-        Candidate { folder, device, .. }: Candidate<'_>,
+        Candidate { folder, device, .. }: Candidate<'_, Translation>,
         beam_size: usize,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<String>>> {
@@ -221,7 +157,7 @@ impl ValidationSet {
                 score(&chrf)?;
                 score(&bleu)?
             }
-            Metric::Chrf | Metric::Loss => {
+            Metric::Chrf | Metric::Loss | Metric::Accuracy => {
                 score(&bleu)?;
                 score(&chrf)?
             }

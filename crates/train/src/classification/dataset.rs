@@ -1,0 +1,222 @@
+//! Texts with a label as ids, and the batches of every epoch. Texts are the source of a corpus, labels its target.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use polyhead_models::encoder::NO_LABEL;
+use polyhead_models::{Encoder, Ids};
+use polyhead_tensor::Indices;
+use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
+
+use crate::event::Skipped;
+use crate::objective::{self, EpochBatches};
+use crate::parallel::Parallel;
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// All labels of the corpora, sorted.
+pub(super) fn labels(corpora: &[Parallel]) -> Result<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for parallel in corpora {
+        let mut pairs = parallel.corpus.pairs()?;
+        while let Some(pair) = pairs.next_pair()? {
+            let label = pair.target.trim();
+            if !label.is_empty() && !found.contains(label) {
+                found.insert(label.to_owned());
+            }
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Encoded texts with their labels.
+#[derive(Debug)]
+pub(crate) struct LabelledTexts {
+    rows: Arc<Rows>,
+    skipped: Skipped,
+}
+
+/// Texts as the model reads them, and the places of their labels.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) texts: Vec<Vec<u32>>,
+    pub(super) labels: Vec<u32>,
+    lengths: Vec<PairLengths>,
+    /// Room that the model wants for every text, where that does not depend on the longest.
+    room: Option<usize>,
+    pad_id: u32,
+}
+
+impl LabelledTexts {
+    /// Reads and encodes corpora, one after the other, for a model that knows all their labels.
+    pub(super) fn read(
+        corpora: &[Parallel],
+        vocabulary: &Vocabulary,
+        model: &Encoder,
+        max_length: usize,
+    ) -> Result<Self> {
+        let known: HashMap<&str, u32> =
+            model.labels().iter().zip(0..).map(|(label, place)| (label.as_str(), place)).collect();
+        // A model that asks for the same room for short and long texts has a fixed window.
+        let room = (model.room(1) == model.room(2)).then(|| model.room(1));
+        let mut rows = Rows { room, pad_id: model.pad_id(), ..Rows::default() };
+        let mut skipped = Skipped::default();
+        for (number, parallel) in corpora.iter().enumerate() {
+            for _ in 0..parallel.repeat {
+                let mut pairs = parallel.corpus.pairs()?;
+                while let Some(pair) = pairs.next_pair()? {
+                    let label = pair.target.trim();
+                    let ids = vocabulary.source().encode(pair.source)?.ids;
+                    let ids = model.read(&ids);
+                    if ids.is_empty() || label.is_empty() {
+                        skipped.empty += 1;
+                    } else if ids.len() > max_length {
+                        skipped.too_long += 1;
+                        skipped.first_too_long.get_or_insert((number, pair.line, ids.len()));
+                    } else {
+                        let label = known.get(label).copied().ok_or_else(|| {
+                            Error::run(
+                                parallel.corpus.source_path(),
+                                format!(
+                                    "line {}: label {label:?}, expected one of the training text",
+                                    pair.line
+                                ),
+                                "correct the label, or train on texts that have it",
+                            )
+                        })?;
+                        rows.lengths.push(PairLengths { source: ids.len() as u32, target: 1 });
+                        rows.texts.push(ids.to_vec());
+                        rows.labels.push(label);
+                    }
+                }
+            }
+        }
+        if rows.texts.is_empty() {
+            let Skipped { empty, too_long, .. } = skipped;
+            let names: Vec<String> =
+                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
+            return Err(Error::config(
+                names.join(", "),
+                format!("no text that can be used ({empty} without text or label, {too_long} too long)"),
+                "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
+            ));
+        }
+        Ok(Self { rows: Arc::new(rows), skipped })
+    }
+
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+}
+
+impl objective::Dataset for LabelledTexts {
+    type Batch = LabelledBatch;
+    type Epoch = LabelledEpoch;
+
+    fn len(&self) -> usize {
+        self.rows.labels.len()
+    }
+
+    /// Tokens of the texts, and labels.
+    fn tokens(&self) -> [usize; 2] {
+        [self.rows.texts.iter().map(Vec::len).sum(), self.rows.labels.len()]
+    }
+
+    fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    fn cuts_anew(&self) -> bool {
+        false
+    }
+
+    fn epoch(&self, options: BatchOptions, number: u64) -> Result<LabelledEpoch> {
+        let plan = Epoch::plan(&self.rows.lengths, options, number)?;
+        Ok(LabelledEpoch { rows: Arc::clone(&self.rows), plan })
+    }
+}
+
+/// Some texts with their labels.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelledBatch {
+    pub(super) texts: Ids,
+    /// A label a row, [`NO_LABEL`] for rows that fill up the batch.
+    pub(super) labels: Indices,
+    /// Rows with a label.
+    count: usize,
+}
+
+impl objective::Batch for LabelledBatch {
+    fn weight(&self) -> usize {
+        self.count
+    }
+
+    fn lists(&self) -> Vec<&Indices> {
+        vec![self.texts.ids(), self.texts.lengths(), &self.labels]
+    }
+
+    fn with(&self, lists: &[Indices]) -> Self {
+        let [ids, lengths, labels] =
+            <[Indices; 3]>::try_from(lists.to_vec()).expect("a batch has three lists");
+        Self { texts: self.texts.with(ids, lengths), labels, count: self.count }
+    }
+
+    fn sizes(&self) -> [usize; 3] {
+        [self.texts.rows(), self.texts.length(), 1]
+    }
+}
+
+/// One epoch: its batches in order.
+#[derive(Debug)]
+pub(crate) struct LabelledEpoch {
+    rows: Arc<Rows>,
+    plan: Epoch,
+}
+
+impl LabelledEpoch {
+    /// Rows, lengths of texts, and 1, of all batches.
+    fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
+        self.plan.batches().map(move |batch| [rounding.rows(batch.len()), self.room(batch, rounding), 1])
+    }
+
+    fn room(&self, batch: &[u32], rounding: Rounding) -> usize {
+        let longest = batch.iter().map(|&row| self.rows.texts[row as usize].len()).max().unwrap_or(0);
+        self.rows.room.unwrap_or_else(|| rounding.length(longest).max(1))
+    }
+}
+
+impl EpochBatches for LabelledEpoch {
+    type Batch = LabelledBatch;
+
+    fn len(&self) -> usize {
+        self.plan.len()
+    }
+
+    fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<LabelledBatch> {
+        let batch = self.plan.batches_from(index).next()?;
+        let n_rows = rounding.rows(batch.len());
+        let texts = batch.iter().map(|&row| Some(self.rows.texts[row as usize].as_slice()));
+        let texts: Vec<Option<&[u32]>> = texts.chain(std::iter::repeat(None)).take(n_rows).collect();
+        let labels = batch.iter().map(|&row| self.rows.labels[row as usize]);
+        let labels: Vec<u32> = labels.chain(std::iter::repeat(NO_LABEL)).take(n_rows).collect();
+        let all = (0..copies).flat_map(|_| texts.iter().copied());
+        Some(LabelledBatch {
+            texts: Ids::filled(all, self.room(batch, rounding), self.rows.pad_id),
+            labels: labels.repeat(copies).into(),
+            count: batch.len(),
+        })
+    }
+
+    fn padding(&self, rounding: Rounding) -> Padding {
+        let padded = self.sizes(rounding).map(|[rows, length, _]| (rows * length) as u64).sum();
+        Padding { tokens: self.rows.texts.iter().map(|text| text.len() as u64).sum(), padded }
+    }
+
+    fn largest(&self, rounding: Rounding) -> [usize; 3] {
+        self.sizes(rounding).max_by_key(|[rows, length, _]| rows * length).unwrap_or([0; 3])
+    }
+
+    fn n_sizes(&self, rounding: Rounding) -> usize {
+        self.sizes(rounding).collect::<HashSet<_>>().len()
+    }
+}

@@ -1,0 +1,87 @@
+//! Learning to tell what a text is: texts with a label, cross-entropy of the label.
+
+mod dataset;
+mod validation;
+
+use polyhead_attention::Pass;
+use polyhead_models::encoder::NO_LABEL;
+use polyhead_models::{Encoder, Model, TextFacts};
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
+use polyhead_tensor::{Parameters, Tensor, Var};
+
+use self::dataset::{LabelledBatch, LabelledTexts};
+use self::validation::LabelledValidation;
+use crate::config::{AugmentConfig, RunConfig, Sides};
+use crate::objective::{LossOptions, Objective, Prepared};
+use crate::preparation::Corpora;
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// The task of a model that gives class scores for a text.
+#[derive(Debug)]
+pub(crate) struct Classification {
+    model: Encoder,
+}
+
+impl Objective for Classification {
+    type Batch = LabelledBatch;
+    type Data = LabelledTexts;
+    type Valid = LabelledValidation;
+
+    fn new(model: Model) -> Result<Self> {
+        Ok(Self { model: model.into_encoder()? })
+    }
+
+    fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
+        refuse_settings_of_pairs(config)?;
+        let [pad_id, end_id] = vocabulary.special_ids();
+        let labels = dataset::labels(&corpora.train)?;
+        let facts = TextFacts { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels };
+        let model = config.model.with_text(&facts)?;
+        // Only what it says about itself is asked of it here.
+        let reader = Encoder::new(&model, &mut Parameters::default())?;
+        let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
+        let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
+        let data = read(&corpora.train)?;
+        let valid = (!corpora.valid.is_empty())
+            .then(|| LabelledValidation::new(read(&corpora.valid)?, &corpora.valid, config))
+            .transpose()?;
+        Ok(Prepared { model, data, valid })
+    }
+
+    fn loss(&self, pass: &Pass<'_>, batch: &LabelledBatch, options: LossOptions) -> Result<(Var, Tensor)> {
+        let LossOptions { label_smoothing, r_drop } = options;
+        let options = CrossEntropyOptions { label_smoothing, ignored_id: Some(NO_LABEL) };
+        let LabelledBatch { texts, labels, .. } = batch;
+        if r_drop > 0.0 {
+            // The two passes of a batch stand below each other, and their labels are the same.
+            let options = RDropOptions { weight: r_drop, cross_entropy: options };
+            let once = labels.first(labels.len() / 2);
+            let RDrop { loss, cross_entropy, .. } = self.model.r_drop_loss(pass, texts, &once, options)?;
+            return Ok((loss, cross_entropy));
+        }
+        let loss = self.model.loss(pass, texts, labels, options)?;
+        let value = loss.value().clone();
+        Ok((loss, value))
+    }
+}
+
+/// Settings that change pairs of sentences would be ignored here.
+fn refuse_settings_of_pairs(config: &RunConfig) -> Result<()> {
+    let corpora = || config.data.train.iter().chain(&config.data.valid);
+    let given = [
+        ("augment", config.augment != AugmentConfig::default()),
+        ("tokenizer.dropout", config.tokenizer.dropout > 0.0),
+        ("tokenizer.sides", config.tokenizer.sides != Sides::Shared),
+        ("data.train.languages", corpora().any(|corpus| corpus.languages.is_some())),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((key, _)) => Err(Error::config(
+            key,
+            "a setting for pairs of sentences, expected none: this model classifies texts",
+            "leave it out",
+        )),
+    }
+}

@@ -1,0 +1,110 @@
+//! How good a classifier is: the share of texts whose most probable label is the right one, and the cross-entropy of labels.
+
+use std::collections::BTreeMap;
+
+use polyhead_engine::{Classifier, LoadOptions};
+use polyhead_text::batch::BatchOptions;
+
+use super::Classification;
+use super::dataset::{LabelledEpoch, LabelledTexts};
+use crate::Result;
+use crate::config::{Metric, RunConfig};
+use crate::objective::{Candidate, Dataset as _, Sample, Validation, ValidationSet, foreign_metric};
+use crate::parallel::Parallel;
+
+/// Texts classified between two looks at whether the run is to stop.
+const PART: usize = 1024;
+
+/// The texts that a run validates on.
+#[derive(Debug)]
+pub(crate) struct LabelledValidation {
+    batches: LabelledEpoch,
+    texts: Vec<String>,
+    labels: Vec<String>,
+    metric: Metric,
+    max_len: usize,
+    skipped: usize,
+}
+
+impl LabelledValidation {
+    pub(super) fn new(data: LabelledTexts, corpora: &[Parallel], config: &RunConfig) -> Result<Self> {
+        let metric = config.validation.metric;
+        if !matches!(metric, Metric::Accuracy | Metric::Loss) {
+            return Err(foreign_metric(metric.name(), "accuracy or loss"));
+        }
+        let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
+        let (mut texts, mut labels) = (Vec::new(), Vec::new());
+        for parallel in corpora {
+            let mut pairs = parallel.corpus.pairs()?;
+            let end = texts.len().saturating_add(most);
+            while let Some(pair) = pairs.next_pair()?
+                && texts.len() < end
+            {
+                if !pair.source.trim().is_empty() && !pair.target.trim().is_empty() {
+                    texts.push(pair.source.to_owned());
+                    labels.push(pair.target.trim().to_owned());
+                }
+            }
+        }
+        let max_tokens = config.train.max_tokens;
+        let batches = data.epoch(BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
+        let skipped = data.skipped().too_long + data.skipped().empty;
+        let max_len = data.rows().texts.iter().map(Vec::len).max().unwrap_or(0).max(config.model.max_len());
+        Ok(Self { batches, texts, labels, metric, max_len, skipped })
+    }
+
+    /// The most probable label of each text; none where `is_stopping` became true.
+    fn classify(
+        &self,
+        candidate: Candidate<'_, Classification>,
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<String>>> {
+        let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
+        let classifier = Classifier::load(candidate.folder, &options)?;
+        let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
+        let mut found = Vec::with_capacity(texts.len());
+        for part in texts.chunks(PART) {
+            if is_stopping() {
+                return Ok(None);
+            }
+            found.extend(classifier.classify(part)?.into_iter().map(|mut classes| classes.remove(0).label));
+        }
+        Ok(Some(found))
+    }
+
+    fn validation(&self, loss: f64, found: &[String], sample: Option<Sample>) -> Validation {
+        let right = found.iter().zip(&self.labels).filter(|(found, label)| found == label).count();
+        let accuracy = 100.0 * right as f64 / self.labels.len().max(1) as f64;
+        let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
+        Validation { loss, scores: BTreeMap::from([("accuracy".into(), accuracy)]), merit, sample }
+    }
+}
+
+impl ValidationSet<Classification> for LabelledValidation {
+    fn judge(
+        &self,
+        candidate: Candidate<'_, Classification>,
+        turn: u64,
+        is_stopping: &dyn Fn() -> bool,
+    ) -> Result<Option<Validation>> {
+        let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
+        let Some(found) = self.classify(candidate, is_stopping)? else { return Ok(None) };
+        let at = (turn as usize * 7) % self.texts.len();
+        let sample = Sample {
+            source: self.texts[at].clone(),
+            reference: self.labels[at].clone(),
+            output: found[at].clone(),
+        };
+        Ok(Some(self.validation(loss, &found, Some(sample))))
+    }
+
+    fn judge_finished(&self, candidate: Candidate<'_, Classification>, _: usize) -> Result<Validation> {
+        let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
+        let found = self.classify(candidate, &|| false)?.unwrap_or_default();
+        Ok(self.validation(loss, &found, None))
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.texts.len(), self.skipped)
+    }
+}

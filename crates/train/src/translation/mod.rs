@@ -1,0 +1,89 @@
+//! Learning to write a sequence for another: pairs of sentences, teacher forcing.
+//!
+//! The decoder is given the target shifted by one and shall say the target. The loss is the mean cross-entropy over all
+//! target tokens of a step, however many batches it has.
+
+pub mod augment;
+pub mod dataset;
+mod sentences;
+mod validation;
+
+use polyhead_attention::Pass;
+use polyhead_models::{Model, SequenceToSequence, TextFacts};
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
+use polyhead_tensor::{Tensor, Var};
+
+use self::dataset::{Batch, Dataset, DatasetOptions};
+use self::validation::PairValidation;
+use crate::config::RunConfig;
+use crate::objective::{LossOptions, Objective, Prepared};
+use crate::preparation::Corpora;
+use crate::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// The task of a model that writes a sequence for another.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    model: SequenceToSequence,
+}
+
+impl Translation {
+    fn max_len(&self) -> usize {
+        self.model.max_len()
+    }
+}
+
+impl Objective for Translation {
+    type Batch = Batch;
+    type Data = Dataset;
+    type Valid = PairValidation;
+
+    fn new(model: Model) -> Result<Self> {
+        Ok(Self { model: model.into_sequence_to_sequence()? })
+    }
+
+    fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
+        let [pad_id, end_id] = vocabulary.special_ids();
+        let facts = TextFacts { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels: Vec::new() };
+        let model = config.model.with_text(&facts)?;
+        if !vocabulary.is_shared() && model.shares_vocabulary() {
+            return Err(Error::config(
+                "model.tie",
+                "embeddings of source and target in one table, expected one vocabulary for both",
+                "set model.tie = \"target_output\", or tokenizer.sides = \"shared\"",
+            ));
+        }
+        let longest = model.max_len().min(config.train.max_tokens);
+        let options = DatasetOptions {
+            max_length: config.data.max_length.min(longest),
+            dropout: config.tokenizer.dropout,
+            augment: config.augment,
+            seed: config.seed,
+        };
+        let data = Dataset::read(&corpora.train, vocabulary, options)?;
+        let limits = (longest, config.train.max_tokens);
+        let valid = (!corpora.valid.is_empty())
+            .then(|| PairValidation::read(&corpora.valid, vocabulary, &config.validation, limits))
+            .transpose()?;
+        Ok(Prepared { model, data, valid })
+    }
+
+    fn loss(&self, pass: &Pass<'_>, batch: &Batch, options: LossOptions) -> Result<(Var, Tensor)> {
+        let LossOptions { label_smoothing, r_drop } = options;
+        let ignored_id = Some(self.model.special_ids().pad_id);
+        let options = CrossEntropyOptions { label_smoothing, ignored_id };
+        let Batch { source, target, expected, .. } = batch;
+        if r_drop > 0.0 {
+            // The two passes of a batch stand below each other, and their targets are the same.
+            let options = RDropOptions { weight: r_drop, cross_entropy: options };
+            let once = expected.first(expected.len() / 2);
+            let RDrop { loss, cross_entropy, .. } =
+                self.model.r_drop_loss(pass, source, target, &once, options)?;
+            return Ok((loss, cross_entropy));
+        }
+        let loss = self.model.loss(pass, source, target, expected, options)?;
+        let value = loss.value().clone();
+        Ok((loss, value))
+    }
+}
