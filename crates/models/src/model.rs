@@ -24,9 +24,9 @@ use crate::checkpoint::Layout;
 use crate::encoder::Encoder;
 use crate::recipe;
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
-use crate::transformer::config::Tie;
+use crate::transformer::config::{StackConfig, Tie};
 use crate::transformer::{
-    TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator, describe,
+    Pooling, TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator, describe,
 };
 use crate::window::{WindowEncoder, WindowEncoderConfig};
 use crate::{Error, Result};
@@ -95,6 +95,9 @@ pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + Partia
     /// A preset.
     fn named(name: &str) -> Option<Self>;
 
+    /// A very small model, its sizes unlike each other, that the laws of all families are tested with.
+    fn example() -> Self;
+
     /// The same with what the text decides.
     fn with_text(&self, text: &TextFacts) -> Self;
 
@@ -116,6 +119,11 @@ impl Family for TransformerConfig {
 
     fn named(name: &str) -> Option<Self> {
         Self::named(name, 0)
+    }
+
+    fn example() -> Self {
+        let (encoder, decoder) = (StackConfig::new(2, 3, 10), StackConfig::new(3, 2, 9));
+        Self { d_model: 12, encoder, decoder, max_len: 64, ..Self::default() }
     }
 
     fn with_text(&self, text: &TextFacts) -> Self {
@@ -148,6 +156,11 @@ impl Family for TransformerEncoderConfig {
         Some(Self { d_model, encoder, ..Self::default() })
     }
 
+    fn example() -> Self {
+        let pooling = Pooling::Mean;
+        Self { d_model: 12, encoder: StackConfig::new(2, 3, 10), pooling, max_len: 64, ..Self::default() }
+    }
+
     fn with_text(&self, text: &TextFacts) -> Self {
         let TextFacts { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = text.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
@@ -169,6 +182,10 @@ impl Family for WindowEncoderConfig {
 
     fn named(name: &str) -> Option<Self> {
         Self::PRESETS.contains(&name).then(Self::default)
+    }
+
+    fn example() -> Self {
+        Self { window: 3, d_model: 5, d_ff: 7, max_len: 64, ..Self::default() }
     }
 
     fn with_text(&self, text: &TextFacts) -> Self {
@@ -218,6 +235,14 @@ impl ModelConfig {
             Self::TransformerEncoder(TransformerEncoderConfig::default()),
             Self::WindowEncoder(WindowEncoderConfig::default()),
         ]
+    }
+
+    /// A very small model of every family, its text still open: what holds for one family is tested for all.
+    pub fn examples() -> Vec<Self> {
+        fn example<C: Family>(_: &C) -> C {
+            C::example()
+        }
+        Self::families().iter().map(|family| of_family!(family, own => example(own).into())).collect()
     }
 
     /// The defaults of the family that a file calls `model_type`.

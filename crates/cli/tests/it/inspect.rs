@@ -188,7 +188,17 @@ fn mistakes_are_told_with_what_there_is() {
             "head 3, expected one of the model's (encoder: 0–1)",
         ),
         (&["--heads", "x", TEXT], 2, "expected numbers such as 0,2 or 1-3, or all"),
-        (&["--kind", "sideways", TEXT], 2, "[possible values: encoder, decoder, cross]"),
+        (
+            &["--kind", "sideways", TEXT],
+            2,
+            "kind of attention \"sideways\", expected one of the model's: encoder, decoder, cross",
+        ),
+        (
+            &["--without", "crass:1:2", TEXT],
+            2,
+            "kind of attention \"crass\", expected one of the model's: encoder, decoder, cross",
+        ),
+        (&["--skip", "cross:0", TEXT], 2, "stack \"cross\", expected one of the model's: encoder, decoder"),
         (
             &["--out", "a.gif", TEXT],
             2,

@@ -9,6 +9,7 @@ const ORDER: &[&[&str]] = &[
     &["text", "tensor"],
     &["attention"],
     &["models"],
+    &["engine"],
     &["translate"],
     &["train", "inspect"],
     &["serve"],
@@ -85,6 +86,55 @@ fn crates_use_only_what_stands_before_them() {
             let used_rank =
                 rank(used).unwrap_or_else(|| panic!("{name} uses {used}, which has no place in the order"));
             assert!(used_rank < own_rank, "{own} must not use {used}");
+        }
+    }
+}
+
+/// Files of the crates above `below`, without their tests.
+fn sources_above(below: &str) -> Vec<(String, String)> {
+    let least = rank(below).expect("a crate in the order");
+    let is_above = |name: &str| {
+        let parts: Vec<&str> = name.split('/').collect();
+        matches!(parts[..], ["crates", own, "src", ..] if rank(own).is_some_and(|rank| rank > least))
+    };
+    rust_files()
+        .filter(|(name, _)| is_above(name))
+        .map(|(name, text)| {
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
+            (name, code)
+        })
+        .collect()
+}
+
+#[test]
+fn no_family_of_models_is_named_above_them() {
+    let families = ["Translator", "TransformerConfig", "TransformerEncoder", "WindowEncoder", "StackConfig"];
+    let modules = ["polyhead_models::transformer", "polyhead_models::window"];
+    for (name, code) in sources_above("models") {
+        let words = code.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let found = words.into_iter().find(|word| families.contains(word));
+        assert!(found.is_none(), "{name} names {found:?}: use a view of polyhead_models::Model");
+        let found = modules.iter().find(|module| code.contains(**module));
+        assert!(found.is_none(), "{name} uses {found:?}: use a view of polyhead_models::Model");
+    }
+}
+
+#[test]
+fn no_kind_of_attention_is_known_to_the_layers() {
+    for (name, code) in sources_above("tensor").into_iter().filter(|(name, _)| name.contains("/attention/")) {
+        let code: String =
+            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+        for stack in ["\"encoder\"", "\"decoder\"", "\"cross\""] {
+            assert!(!code.contains(stack), "{name} names the stack {stack}: models publish their sites");
+        }
+    }
+}
+
+#[test]
+fn devices_are_told_apart_in_the_tensor_crate_alone() {
+    for (name, code) in sources_above("tensor") {
+        for branch in ["is_cpu(", "Device::Cuda", "feature = \"cuda\""] {
+            assert!(!code.contains(branch), "{name} has {branch:?}: ask Device::policy");
         }
     }
 }

@@ -6,6 +6,7 @@ mod card_gradients;
 mod checkpoint;
 mod cuda;
 mod decode;
+mod families;
 mod intervention;
 mod latin2nqo;
 mod laws;

@@ -15,7 +15,7 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Tensor, Var};
 
 use self::dataset::{Batch, Dataset, DatasetOptions};
-use self::validation::PairValidation;
+use self::validation::{Limits, PairValidation};
 use crate::config::RunConfig;
 use crate::objective::{LossOptions, Objective, Prepared};
 use crate::preparation::Corpora;
@@ -62,7 +62,8 @@ impl Objective for Translation {
             seed: config.seed,
         };
         let data = Dataset::read(&corpora.train, vocabulary, options)?;
-        let limits = (longest, config.train.max_tokens);
+        let max_tokens = config.train.max_tokens;
+        let limits = Limits { max_length: longest, max_tokens, max_len: model.max_len() };
         let valid = (!corpora.valid.is_empty())
             .then(|| PairValidation::read(&corpora.valid, vocabulary, &config.validation, limits))
             .transpose()?;

@@ -17,6 +17,17 @@ use crate::parallel::Parallel;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
+/// What a model and a run can take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most tokens of a side whose cross-entropy counts.
+    pub(crate) max_length: usize,
+    /// Most tokens of a batch.
+    pub(crate) max_tokens: usize,
+    /// Most tokens of a source that is translated.
+    pub(crate) max_len: usize,
+}
+
 /// Sentences translated between two looks at whether the run is to stop.
 const PART: usize = 256;
 
@@ -40,18 +51,25 @@ impl PairValidation {
         corpora: &[Parallel],
         vocabulary: &Vocabulary,
         config: &ValidationConfig,
-        (max_length, max_tokens): (usize, usize),
+        Limits { max_length, max_tokens, max_len }: Limits,
     ) -> Result<Self> {
         let options = DatasetOptions { max_length, ..DatasetOptions::default() };
         let dataset = Dataset::read(corpora, vocabulary, options)?;
         let (mut parts, mut sources, mut references) = (Vec::new(), Vec::new(), Vec::new());
         let most = if config.max_pairs == 0 { usize::MAX } else { config.max_pairs };
-        for Parallel { corpus, languages, .. } in corpora {
+        for parallel @ Parallel { corpus, languages, .. } in corpora {
+            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
             let mut pairs = corpus.pairs()?;
-            let end = sources.len().saturating_add(most);
+            let mut read = 0;
             while let Some(pair) = pairs.next_pair()?
-                && sources.len() < end
+                && read < most
             {
+                read += 1;
+                let [source, _] = vocabulary.encode([pair.source, ""], tag)?;
+                // With its end token; the model could not read more, and one such line must not end a run.
+                if source.len() + 1 > max_len {
+                    continue;
+                }
                 sources.push(pair.source.to_owned());
                 references.push(pair.target.to_owned());
             }

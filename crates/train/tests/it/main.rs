@@ -4,6 +4,7 @@
 mod card;
 mod embeddings;
 mod events;
+mod families;
 mod languages;
 mod repeat;
 mod toy;

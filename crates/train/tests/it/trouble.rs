@@ -96,3 +96,18 @@ fn two_processes_do_not_train_in_one_folder() {
     drop(other);
     toy::run(&config, RunOptions::default(), 1).0.unwrap();
 }
+
+/// A line that the model cannot read ended a run at its first validation, with all that it had learned.
+#[test]
+fn a_validation_text_that_is_too_long_for_the_model_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        toy::config(folder.path(), &["model.max_len=12", "train.max_steps=4", "validation.every_steps=2"]);
+    for name in ["valid.source", "valid.target"] {
+        let path = folder.path().join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{}\n{text}", ["7"; 40].join(" "))).unwrap();
+    }
+    let (outcome, _) = toy::run(&config, RunOptions::default(), 1);
+    assert_eq!(outcome.unwrap().step, 4);
+}

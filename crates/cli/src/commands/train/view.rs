@@ -56,8 +56,10 @@ fn text(event: &Event) -> Option<String> {
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], labels, skipped, valid } => {
-            let valid = valid.map_or(", none to validate on".into(), |(pairs, _)| {
-                format!(", {} to validate on", grouped(pairs as u64))
+            let valid = valid.map_or(", none to validate on".into(), |(rows, skipped)| {
+                let left = grouped(skipped as u64);
+                let left = if skipped > 0 { format!(" ({left} empty or too long)") } else { String::new() };
+                format!(", {} to validate on{left}", grouped(rows as u64))
             });
             let [pairs, source, target] = [*pairs, *source, *target].map(|count| grouped(count as u64));
             let text = match labels {

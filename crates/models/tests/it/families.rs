@@ -1,0 +1,288 @@
+//! Laws of every family of models, by what it can do. A family registers once, by its example (`ModelConfig::examples`), and
+//! is held to all of them; `laws.rs` goes through the choices of the encoder-decoder Transformer besides.
+
+use polyhead_attention::{Capture, Filter, Intervention, Pass};
+use polyhead_models::checkpoint::{SaveOptions, load, save};
+use polyhead_models::decode::NextToken as _;
+use polyhead_models::encoder::NO_LABEL;
+use polyhead_models::{Decoding, Ids, Model, ModelConfig, TextFacts, View};
+use polyhead_random::Random;
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
+use polyhead_tensor::{Parameters, Precision, Tape, Tensor, Var};
+use serde_json::Value;
+
+/// What is read, and what is written or said about it.
+const READ: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 1], &[8, 1], &[9, 10, 11, 1]];
+const WRITTEN: [&[u32]; 3] = [&[0, 5, 6], &[0, 7, 8, 9, 10], &[0, 2]];
+const LABELS: [u32; 3] = [0, 2, 1];
+
+fn facts() -> TextFacts {
+    let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
+    TextFacts { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels }
+}
+
+/// Every family with random values, biases and norms included: alike everywhere, they would hide mistakes.
+fn families() -> Vec<(String, Model, Parameters)> {
+    built(ModelConfig::examples())
+}
+
+fn built(examples: Vec<ModelConfig>) -> Vec<(String, Model, Parameters)> {
+    let build = |example: ModelConfig| {
+        let mut parameters = Parameters::default();
+        let config = example.with_text(&facts()).unwrap();
+        let model = Model::new(&config, &mut parameters).unwrap();
+        parameters.initialise(7);
+        let ids: Vec<_> = parameters.declared().map(|(id, ..)| id).collect();
+        for (stream, id) in ids.into_iter().enumerate() {
+            let random = Random::new(3).stream(stream as u64);
+            let data = parameters.value_mut(id).data_mut();
+            data.iter_mut()
+                .zip(0..)
+                .for_each(|(number, at)| *number += 0.3 * (random.uniform(at) as f32 - 0.5));
+        }
+        (config.model_type().to_owned(), model, parameters)
+    };
+    examples.into_iter().map(build).collect()
+}
+
+/// The logits of some rows: those of every target token, or of the labels.
+fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
+    let chosen = |all: [&'static [u32]; 3]| rows.iter().map(|&row| all[row]).collect::<Vec<_>>();
+    match model {
+        Model::SequenceToSequence(model) => {
+            let [source, target] = [READ, WRITTEN].map(|all| Ids::padded(&chosen(all), 0));
+            model.forward(pass, &source, &target).unwrap()
+        }
+        Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(READ))).unwrap(),
+    }
+}
+
+fn logits(model: &Model, parameters: &Parameters, rows: &[usize]) -> Tensor {
+    let (tape, capture) = (Tape::inference(), Capture::off());
+    forward(model, &Pass::new(&tape, parameters, &capture), rows).value().clone()
+}
+
+/// The numbers of one row that are no padding.
+fn row(logits: &Tensor, place: usize, row: usize) -> Vec<u32> {
+    let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect();
+    match *logits.shape() {
+        [_, longest, width] => {
+            let start = place * longest * width;
+            bits(&logits.data()[start..start + WRITTEN[row].len() * width])
+        }
+        [_, width] => bits(&logits.data()[place * width..(place + 1) * width]),
+        _ => panic!("two or three axes"),
+    }
+}
+
+#[test]
+fn padding_and_neighbours_never_change_a_row() {
+    for (name, model, parameters) in families() {
+        for precision in [None, Some(Precision::F32), Some(Precision::Int8)] {
+            let mut parameters = parameters.clone();
+            precision.into_iter().for_each(|precision| parameters.prepare(precision));
+            let together = logits(&model, &parameters, &[0, 1, 2]);
+            for index in 0..3 {
+                let alone = logits(&model, &parameters, &[index]);
+                assert_eq!(
+                    row(&alone, 0, index),
+                    row(&together, index, index),
+                    "{name} {precision:?} {index}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_packed_weights_change_no_bit() {
+    for (name, model, parameters) in families() {
+        let plain = logits(&model, &parameters, &[0, 1, 2]);
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let other = pool.install(|| logits(&model, &parameters, &[0, 1, 2]));
+            assert_eq!(other.data(), plain.data(), "{name}, {threads} threads");
+        }
+        let mut packed = parameters.clone();
+        packed.prepare(Precision::F32);
+        assert_eq!(logits(&model, &packed, &[0, 1, 2]).data(), plain.data(), "{name}");
+    }
+}
+
+#[test]
+fn what_is_seen_is_what_the_model_publishes_and_seeing_changes_nothing() {
+    for (name, model, parameters) in families() {
+        let plain = logits(&model, &parameters, &[0, 1, 2]);
+        let (tape, capture) = (Tape::inference(), Capture::on(Filter::default()).with_vectors());
+        let seen = forward(&model, &Pass::new(&tape, &parameters, &capture), &[0, 1, 2]);
+        assert_eq!(seen.value().data(), plain.data(), "{name}");
+        let trace = capture.take();
+        let sites = model.sites();
+        let captured: Vec<_> = trace.weights.iter().map(|weights| weights.site).collect();
+        let mut expected: Vec<_> = sites.all().collect();
+        let mut found = captured.clone();
+        (expected.sort(), found.sort());
+        assert_eq!(found, expected, "{name}");
+        for weights in &trace.weights {
+            let group = sites.of(weights.site.kind).unwrap();
+            let &[_, n_heads, q_len, k_len] = weights.weights.shape() else { panic!("four axes") };
+            assert_eq!(n_heads, group.heads.n_heads, "{name}");
+            for (index, numbers) in weights.weights.data().chunks_exact(k_len).enumerate() {
+                let (sentence, query) = (index / q_len / n_heads, index % q_len);
+                let written = group.kind.queries == "target";
+                let exists = query < if written { WRITTEN[sentence].len() } else { READ[sentence].len() };
+                let sum: f32 = numbers.iter().sum();
+                assert!(!exists || (sum - 1.0).abs() < 1e-5, "{name}, {}: {sum}", weights.site);
+                let future = if group.kind.is_causal { &numbers[query + 1..] } else { &[] };
+                assert!(future.iter().all(|weight| *weight == 0.0), "{name}, {}", weights.site);
+            }
+        }
+        // Every published head and layer can be switched off, and is missed.
+        for site in sites.all() {
+            for changed in [
+                Intervention::default().head(site, 0, 0.0),
+                Intervention::default().without_layer(site.kind.stack, site.layer),
+            ] {
+                let (tape, capture) = (Tape::inference(), Capture::off());
+                let pass = Pass { intervention: Some(&changed), ..Pass::new(&tape, &parameters, &capture) };
+                assert!(
+                    forward(&model, &pass, &[0]).value().data() != logits(&model, &parameters, &[0]).data()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_future_never_changes_the_past_and_steps_give_the_bits_of_the_whole_pass() {
+    for (name, model, parameters) in families() {
+        let Model::SequenceToSequence(model) = model else { continue };
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass::new(&tape, &parameters, &capture);
+        let target: Vec<u32> = (0..20).map(|index| [0, 5, 6, 7, 8, 9, 10][index % 7]).collect();
+        let source = Ids::padded(&READ, 0);
+        let whole = |length: usize| {
+            model.forward(&pass, &source, &Ids::padded(&[&target[..length]; 3], 0)).unwrap().value().clone()
+        };
+        let all = whole(target.len());
+        let width = *all.shape().last().unwrap();
+        let before = whole(7);
+        let decoding = Decoding::new(&model, &parameters, &capture);
+        let mut state = decoding.start(&READ, 3).unwrap();
+        for (position, &token) in target.iter().enumerate() {
+            let step = decoding.step(&mut state, &[token; 3]).unwrap();
+            for (index, found) in step.data().chunks_exact(width).enumerate() {
+                let at = |length: usize| (index * length + position) * width;
+                let expected = &all.data()[at(target.len())..][..width];
+                assert_eq!(found, expected, "{name}, row {index}, position {position}");
+                if position < 7 {
+                    assert_eq!(&before.data()[at(7)..][..width], expected, "{name}, {position}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_keeps_config_names_and_bits() {
+    for (name, model, parameters) in families() {
+        for precision in [None, Some(Precision::Int8)] {
+            let mut parameters = parameters.clone();
+            precision.into_iter().for_each(|precision| parameters.prepare(precision));
+            let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            save(first.path(), model.config(), &parameters, &SaveOptions::default()).unwrap();
+            let found = load(first.path(), None).unwrap();
+            assert_eq!(found.model.config(), model.config(), "{name}");
+            save(second.path(), found.model.config(), &found.parameters, &SaveOptions::default()).unwrap();
+            for file in ["config.json", "model.safetensors"] {
+                let [a, b] = [&first, &second].map(|folder| std::fs::read(folder.path().join(file)).unwrap());
+                assert!(a == b, "{name}: {file}");
+            }
+            let [a, b] = [(&model, &parameters), (&found.model, &found.parameters)]
+                .map(|(model, parameters)| logits(model, parameters, &[0, 1, 2]));
+            assert_eq!(a.data(), b.data(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_recipe_says_everything_that_the_text_does_not() {
+    for (example, (name, model, _)) in ModelConfig::examples().into_iter().zip(families()) {
+        let again = ModelConfig::from_recipe(&example.to_recipe()).unwrap();
+        assert_eq!(again, example, "{name}");
+        assert_eq!(again.with_text(&facts()).unwrap(), model.config(), "{name}");
+        assert_eq!(model.config().view() == View::Encoder, matches!(model, Model::Encoder(_)), "{name}");
+        let mut wrong = example.to_recipe();
+        wrong.insert("d_modell".into(), 3.into());
+        let error = ModelConfig::from_recipe(&wrong).unwrap_err();
+        assert!(error.to_string().contains("the nearest known one is \"d_model\""), "{name}: {error}");
+        assert!(!model.config().describe().is_empty(), "{name}");
+    }
+}
+
+/// A step along the gradient changes the loss by its squared length, and rows that fill up a batch count for nothing.
+#[test]
+fn gradients_are_slopes() {
+    let without_dropout = ModelConfig::examples().into_iter().map(|example| {
+        let mut keys = example.to_recipe();
+        match keys.get_mut("dropout") {
+            Some(Value::Object(parts)) => parts.values_mut().for_each(|part| *part = 0.into()),
+            Some(whole) => *whole = 0.into(),
+            None => {}
+        }
+        ModelConfig::from_recipe(&keys).unwrap()
+    });
+    for (name, model, mut parameters) in built(without_dropout.collect()) {
+        let loss = |parameters: &Parameters, tape: &Tape, filled: bool| {
+            let capture = Capture::off();
+            let pass = Pass::new(tape, parameters, &capture);
+            let more = usize::from(filled);
+            let rows = |all: [&'static [u32]; 3], length: usize| {
+                let rows = all.into_iter().map(Some).chain(std::iter::repeat_n(None, more));
+                Ids::filled(rows, length + 2 * more, 0)
+            };
+            let smoothed =
+                |ignored_id| CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(ignored_id) };
+            match &model {
+                Model::SequenceToSequence(model) => {
+                    let expected = Ids::filled(
+                        WRITTEN.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more)),
+                        5 + 2 * more,
+                        0,
+                    );
+                    let (source, target) = (rows(READ, 6), rows(WRITTEN, 5));
+                    model.loss(&pass, &source, &target, expected.ids(), smoothed(0)).unwrap()
+                }
+                Model::Encoder(model) => {
+                    let read = READ.map(|row| model.read(row));
+                    let longest = read.iter().map(|row| row.len()).max().unwrap() + 2 * more;
+                    let filling = std::iter::repeat_n(None, more);
+                    let ids = Ids::filled(read.into_iter().map(Some).chain(filling), model.room(longest), 0);
+                    let labels: Vec<u32> =
+                        LABELS.into_iter().chain(std::iter::repeat_n(NO_LABEL, more)).collect();
+                    model.loss(&pass, &ids, &labels.into(), smoothed(NO_LABEL)).unwrap()
+                }
+            }
+        };
+        let [exact, filled] = [false, true]
+            .map(|filled| loss(&parameters, &Tape::inference(), filled).value().data()[0].to_bits());
+        assert_eq!(exact, filled, "{name}");
+        let tape = Tape::training(1, 1);
+        let value = loss(&parameters, &tape, false);
+        let gradients = tape.backward(&value);
+        let gradients: Vec<_> = gradients.parameters().map(|(id, gradient)| (id, gradient.clone())).collect();
+        assert_eq!(gradients.len(), parameters.declared().count(), "{name}: every parameter has a gradient");
+        let length: f64 = gradients.iter().flat_map(|(_, g)| g.data()).map(|&g| f64::from(g).powi(2)).sum();
+        let step = 2e-4 / length.sqrt();
+        let mut sides = [0.0; 2];
+        for (side, sign) in sides.iter_mut().zip([1.0, -2.0]) {
+            for (id, gradient) in &gradients {
+                let data = parameters.value_mut(*id).data_mut().iter_mut().zip(gradient.data());
+                data.for_each(|(value, gradient)| *value += (sign * step) as f32 * gradient);
+            }
+            *side = f64::from(loss(&parameters, &Tape::inference(), false).value().data()[0]);
+        }
+        let slope = (sides[0] - sides[1]) / (2.0 * step);
+        assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
+    }
+}
