@@ -126,7 +126,10 @@ impl Selection {
         for site in layers.into_iter().map(|layer| Site { kind, layer }) {
             let Some(attention) = trace.attention(site) else { continue };
             if self.heads == Places::Unsaid {
-                let title = format!("layer {}, mean of {} heads", site.layer, attention.heads.len());
+                let title = match attention.heads[..] {
+                    [head] => format!("layer {}, head {head}", site.layer),
+                    _ => format!("layer {}, mean of {} heads", site.layer, attention.heads.len()),
+                };
                 maps.extend(attention.mean().and_then(|mean| self.map(trace, kind, &mean, title)));
                 continue;
             }

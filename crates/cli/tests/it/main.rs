@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod bench;
+mod classify;
 mod data;
 mod default_model;
 mod detect;

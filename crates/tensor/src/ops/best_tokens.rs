@@ -21,13 +21,12 @@ pub struct Candidate {
 /// # Errors
 /// If the device fails.
 pub fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
-    #[cfg(feature = "cuda")]
-    if logits.card().is_some() {
+    on_gpu!(logits => {
         if k <= crate::cuda::ops::best_tokens::MOST {
             return crate::cuda::ops::best_tokens::best_tokens(logits, k);
         }
-        return best_tokens(&logits.to_host()?, k);
-    }
+        best_tokens(&logits.to_host()?, k)
+    });
     let [_, width] = logits.rows();
     let best = |logits: &[f32]| {
         if k == 0 {

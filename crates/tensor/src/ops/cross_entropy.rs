@@ -67,11 +67,10 @@ pub fn cross_entropy(
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
     }
-    #[cfg(feature = "cuda")]
-    if logits.value().card().is_some() {
+    on_gpu!(logits.value() => {
         options.check_smoothing("cross_entropy")?;
-        return Ok(crate::cuda::ops::cross_entropy::cross_entropy(tape, logits, targets, options));
-    }
+        Ok(crate::cuda::ops::cross_entropy::cross_entropy(tape, logits, targets, options))
+    });
     let count = options.rows_that_count("cross_entropy", targets.host(), vocab_size)?;
     let smoothing = options.label_smoothing;
     let data = logits.value().data();

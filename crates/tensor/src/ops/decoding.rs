@@ -61,10 +61,7 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
         let expected = format!("more than {} places of {d_model} numbers", rows.len());
         return shape("embedding", "places", places.shape(), expected);
     }
-    #[cfg(feature = "cuda")]
-    if table.card().is_some() {
-        return Ok(crate::cuda::ops::step::step_input(table, rows, scale, places));
-    }
+    on_gpu!(table => Ok(crate::cuda::ops::step::step_input(table, rows, scale, places)));
     let positions = places.row(rows.len(), d_model);
     let (tape, options) = (Tape::inference(), EmbeddingOptions { scale, positions });
     let y = embedding(&tape, &rows.tokens().into(), 1, &Var::constant(table.clone()), &options)?;
@@ -82,10 +79,7 @@ pub fn step_logits(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result
     if weight.shape() != [d_out, d_in] || bias.is_some_and(|bias| bias.shape() != [d_out]) {
         return shape("logits", "weight", weight.shape(), format!("[{d_out}, {d_in}] and as many biases"));
     }
-    #[cfg(feature = "cuda")]
-    if x.card().is_some() {
-        return Ok(crate::cuda::ops::step::step_logits(x, weight, bias));
-    }
+    on_gpu!(x => Ok(crate::cuda::ops::step::step_logits(x, weight, bias)));
     let [weight, x] = [weight, x].map(|tensor| Var::constant(tensor.clone()));
     let bias = bias.cloned().map(Var::constant);
     Ok(linear(&Tape::inference(), &x, &weight, bias.as_ref(), LinearOptions::default())?.into_value())

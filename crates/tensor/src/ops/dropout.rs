@@ -183,10 +183,7 @@ fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]
 /// If `probability` is not from 0 to below 1.
 pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
     let Some(mask) = Mask::draw(tape, probability)? else { return Ok(x.clone()) };
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return Ok(crate::cuda::ops::dropout::dropout(tape, x, mask));
-    }
+    on_gpu!(x.value() => Ok(crate::cuda::ops::dropout::dropout(tape, x, mask)));
     let masked = move |from: &Tensor| {
         let mut to = Tensor::uninit(from.shape());
         let from = from.data();
@@ -206,11 +203,10 @@ pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
 /// # Errors
 /// If the shapes do not broadcast or `probability` is not from 0 to below 1.
 pub fn add_dropped(tape: &Tape, x: &Var, inner: &Var, probability: f32) -> Result<Var> {
-    #[cfg(feature = "cuda")]
-    if inner.value().card().is_some() && x.shape() == inner.shape() {
+    on_gpu!(if inner.value().card().is_some() && x.shape() == inner.shape() => {
         let mask = Mask::draw(tape, probability)?;
-        return Ok(crate::cuda::ops::dropout::add_dropped(tape, x, inner, mask));
-    }
+        Ok(crate::cuda::ops::dropout::add_dropped(tape, x, inner, mask))
+    });
     super::elementwise::add(tape, x, &dropout(tape, inner, probability)?)
 }
 

@@ -133,16 +133,15 @@ impl Binary {
 
 fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
-    #[cfg(feature = "cuda")]
-    if left.value().card().is_some() || right.value().card().is_some() {
+    on_gpu!(if left.value().card().is_some() || right.value().card().is_some() => {
         let are_there = left.value().card().is_some() && right.value().card().is_some();
         if are_there && left.shape().ends_with(right.shape()) {
             return Ok(crate::cuda::ops::elementwise::binary(tape, operation, left, right));
         }
-        return crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
+        crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
             binary(tape, operation, &inputs[0], &inputs[1])
-        });
-    }
+        })
+    });
     let y = operation.apply(&plan, [left.value(), right.value()]);
     let ratio = (operation == Binary::Div).then(|| y.clone());
     let saved = Saved { operation, left: left.clone(), right: right.clone(), ratio };
@@ -234,10 +233,7 @@ impl Unary {
 }
 
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::ops::elementwise::unary(tape, x, operation);
-    }
+    on_gpu!(x.value() => crate::cuda::ops::elementwise::unary(tape, x, operation));
     let y = map(operation, x.value());
     let (place, kept) = (x.place(), operation.kept(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {

@@ -42,10 +42,7 @@ pub fn embedding(
         return shape("embedding", "table", table.shape(), "two axes");
     };
     check_shapes(ids.len(), length, d_model, options)?;
-    #[cfg(feature = "cuda")]
-    if table.value().card().is_some() {
-        return Ok(crate::cuda::ops::embedding::embedding(tape, ids, length, table, options));
-    }
+    on_gpu!(table.value() => Ok(crate::cuda::ops::embedding::embedding(tape, ids, length, table, options)));
     check_ids(ids.host(), vocab_size)?;
     let (rows, scale) = (table.value().data(), options.scale);
     let y = look_up(ids.host(), length, d_model, options, |id, out| {

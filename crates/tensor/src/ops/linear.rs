@@ -30,10 +30,7 @@ pub struct LinearOptions {
 /// If the shapes do not fit together.
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
     let [rows, d_in, d_out] = check(x, weight, bias)?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::ops::linear::linear(tape, x, weight, bias, options);
-    }
+    on_gpu!(x.value() => crate::cuda::ops::linear::linear(tape, x, weight, bias, options));
     let mask = Mask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;

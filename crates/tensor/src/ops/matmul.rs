@@ -36,12 +36,9 @@ pub struct MatmulOptions {
 /// If the shapes do not fit together.
 pub fn matmul(tape: &Tape, left: &Var, right: &Var, options: MatmulOptions) -> Result<Var> {
     let (plan, out_shape) = Plan::new(left.shape(), right.shape(), options)?;
-    #[cfg(feature = "cuda")]
-    if left.value().card().is_some() || right.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
-            matmul(tape, &inputs[0], &inputs[1], options)
-        });
-    }
+    on_gpu!(if left.value().card().is_some() || right.value().card().is_some() => crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
+        matmul(tape, &inputs[0], &inputs[1], options)
+    }));
     let mut y = Tensor::uninit(&out_shape);
     let (a, b) = (left.value().data(), right.value().data());
     let Plan { batch, m, n, .. } = plan;

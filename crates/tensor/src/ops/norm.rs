@@ -48,8 +48,7 @@ pub fn layer_norm(
         return shape("layer_norm", "residual", residual.shape(), format!("{:?}", x.shape()));
     }
     let mask = Mask::draw(tape, options.dropout)?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
+    on_gpu!(x.value() => {
         let norm = crate::cuda::ops::norm::Norm {
             x,
             residual,
@@ -58,8 +57,8 @@ pub fn layer_norm(
             mask,
             epsilon: options.epsilon,
         };
-        return Ok(norm.forward(tape));
-    }
+        Ok(norm.forward(tape))
+    });
     let mut h = Tensor::uninit(x.shape());
     let (from, other) = (x.value().data(), residual.map(|residual| residual.value().data()));
     parallel::rows(h.data_mut(), width, |first, block| {

@@ -47,11 +47,10 @@ pub fn output_cross_entropy(
     if rows != targets.len() {
         return shape("cross_entropy", "targets", &[targets.len()], format!("[{rows}], one a row of logits"));
     }
-    #[cfg(feature = "cuda")]
-    if layer.x.value().card().is_some() {
+    on_gpu!(layer.x.value() => {
         options.check_smoothing("cross_entropy")?;
-        return Ok(crate::cuda::ops::output::output_cross_entropy(tape, layer, targets, options));
-    }
+        Ok(crate::cuda::ops::output::output_cross_entropy(tape, layer, targets, options))
+    });
     let targets = targets.host();
     let count = options.rows_that_count("cross_entropy", targets, vocab_size)?;
     let order: Vec<usize> = (0..rows).filter(|&row| options.counts(targets[row])).collect();
@@ -80,11 +79,10 @@ pub fn output_r_drop(
     options: RDropOptions,
 ) -> Result<RDrop> {
     let [rows, _, vocab_size] = linear::check(layer.x, layer.weight, layer.bias)?;
-    #[cfg(feature = "cuda")]
-    if layer.x.value().card().is_some() {
+    on_gpu!(layer.x.value() => {
         options.check_shapes(rows, targets.len())?;
-        return Ok(crate::cuda::ops::output::output_r_drop(tape, layer, targets, options));
-    }
+        Ok(crate::cuda::ops::output::output_r_drop(tape, layer, targets, options))
+    });
     let targets = targets.host();
     let count = options.check([rows, vocab_size], targets)?;
     let RDropOptions { weight: alpha, cross_entropy: options } = options;

@@ -68,11 +68,10 @@ pub(super) struct Weights {
 /// # Errors
 /// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
 pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> Result<RDrop> {
-    #[cfg(feature = "cuda")]
-    if logits.value().card().is_some() {
+    on_gpu!(logits.value() => {
         options.check_shapes(logits.value().rows()[0], targets.len())?;
-        return Ok(crate::cuda::ops::r_drop::r_drop(tape, logits, targets, options));
-    }
+        Ok(crate::cuda::ops::r_drop::r_drop(tape, logits, targets, options))
+    });
     let count = options.check(logits.value().rows(), targets.host())?;
     let [_, vocab_size] = logits.value().rows();
     let RDropOptions { weight: alpha, cross_entropy: options } = options;

@@ -34,10 +34,7 @@ pub enum Over {
 /// If x has no such axis.
 pub fn sum(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes, out_shape) = sizes("sum", x.shape(), over)?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| sum(tape, &inputs[0], over));
-    }
+    on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| sum(tape, &inputs[0], over)));
     let y = sum_axis(x.value().data(), sizes).reshaped(&out_shape);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {
@@ -52,10 +49,7 @@ pub fn sum(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
 pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes, out_shape) = sizes("mean", x.shape(), over)?;
     not_empty("mean", x.shape(), sizes)?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| mean(tape, &inputs[0], over));
-    }
+    on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| mean(tape, &inputs[0], over)));
     let n = sizes[1] as f32;
     let mut sums = sum_axis(x.value().data(), sizes);
     for sum in sums.data_mut() {
@@ -74,10 +68,7 @@ pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
 pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes @ [_, n, inner], out_shape) = sizes("max", x.shape(), over)?;
     not_empty("max", x.shape(), sizes)?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| max(tape, &inputs[0], over));
-    }
+    on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| max(tape, &inputs[0], over)));
     let (largest, places) = largest(x.value().data(), sizes);
     let input = x.clone();
     Ok(tape.record(largest.reshaped(&out_shape), &[x], move |gradient, gradients| {

@@ -36,13 +36,12 @@ pub fn rms_norm(
     if let Some(residual) = residual.filter(|residual| residual.shape() != x.shape()) {
         return shape("rms_norm", "residual", residual.shape(), format!("{:?}", x.shape()));
     }
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
+    on_gpu!(x.value() => {
         let mask = super::dropout::Mask::draw(tape, options.dropout)?;
         let epsilon = options.epsilon;
         let norm = crate::cuda::ops::norm::Norm { x, residual, gamma, beta: None, mask, epsilon };
-        return Ok(norm.forward(tape));
-    }
+        Ok(norm.forward(tape))
+    });
     let x = dropout(tape, x, options.dropout)?;
     let h = residual.map_or(Ok(x.clone()), |residual| add(tape, residual, &x))?;
     let mut y = Tensor::uninit(h.shape());

@@ -96,10 +96,7 @@ pub fn rotary(tape: &Tape, x: &Var, table: &RotaryTable, offset: usize) -> Resul
         let expected = format!("at most {max_len} positions, as in the table, from {offset} on");
         return shape("rotary", "x", x.shape(), expected);
     }
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return Ok(crate::cuda::ops::rotary::rotary(tape, x, &table.turns, table.pairing, offset));
-    }
+    on_gpu!(x.value() => Ok(crate::cuda::ops::rotary::rotary(tape, x, &table.turns, table.pairing, offset)));
     let y = turned(x.value(), table, offset, 1.0);
     let (input, table) = (x.clone(), table.clone());
     Ok(tape.record(y, &[x], move |gradient, gradients| {

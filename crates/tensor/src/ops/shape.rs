@@ -35,15 +35,14 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
         out_shape[axis] += part.shape()[axis];
     }
     let total = out_shape[axis];
-    #[cfg(feature = "cuda")]
-    if first.value().card().is_some() {
+    on_gpu!(first.value() => {
         let ends = parts.iter().scan(0, |end, part| {
             *end += part.shape()[axis];
             Some(*end - part.shape()[axis]..*end)
         });
         let (ranges, sizes) = (ends.collect(), [outer, total, inner]);
-        return Ok(crate::cuda::ops::shape::concat(tape, parts, sizes, ranges, &out_shape));
-    }
+        Ok(crate::cuda::ops::shape::concat(tape, parts, sizes, ranges, &out_shape))
+    });
     let mut y = Tensor::uninit(&out_shape);
     let mut start = 0;
     let mut pieces = Vec::with_capacity(parts.len());
@@ -91,10 +90,7 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
     }
     let mut out_shape = x.shape().to_vec();
     out_shape[axis] = range.len();
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return Ok(crate::cuda::ops::shape::slice(tape, x, sizes, range, &out_shape));
-    }
+    on_gpu!(x.value() => Ok(crate::cuda::ops::shape::slice(tape, x, sizes, range, &out_shape)));
     let y = cut(x.value(), sizes, range.clone(), &out_shape);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {
@@ -114,10 +110,7 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
 pub fn transpose(tape: &Tape, x: &Var, axes: [usize; 2]) -> Result<Var> {
     around("transpose", x.shape(), axes[0])?;
     around("transpose", x.shape(), axes[1])?;
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| transpose(tape, &inputs[0], axes));
-    }
+    on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| transpose(tape, &inputs[0], axes)));
     let y = transposed(x.value(), axes);
     let input = x.clone();
     Ok(tape.record(y, &[x], move |gradient, gradients| {
@@ -146,10 +139,7 @@ pub fn index_select(tape: &Tape, x: &Var, ids: &[u32]) -> Result<Var> {
     if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= n) {
         return Err(Error::Id { operation: "index_select", id, position, vocab_size: n });
     }
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
-        return crate::cuda::through_host(tape, &[x], |tape, inputs| index_select(tape, &inputs[0], ids));
-    }
+    on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| index_select(tape, &inputs[0], ids)));
     let mut out_shape = x.shape().to_vec();
     out_shape[0] = ids.len();
     let mut y = Tensor::uninit(&out_shape);

@@ -10,11 +10,10 @@ use crate::tensor::Tensor;
 
 /// Softmax over the last axis of x; the result has the shape of x.
 pub fn softmax(tape: &Tape, x: &Var) -> Var {
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
+    on_gpu!(x.value() => {
         use crate::cuda::ops::softmax::{Kind, softmax};
-        return softmax(tape, x, Kind::Softmax);
-    }
+        softmax(tape, x, Kind::Softmax)
+    });
     let y = by_rows(x.value(), x.value(), |out, x, _, width| softmax_rows(out, x, width));
     let (input, saved) = (x.clone(), y.clone());
     tape.record(y, &[x], move |gradient, gradients| {
@@ -24,11 +23,10 @@ pub fn softmax(tape: &Tape, x: &Var) -> Var {
 
 /// The logarithm of the softmax over the last axis of x; the result has the shape of x.
 pub fn log_softmax(tape: &Tape, x: &Var) -> Var {
-    #[cfg(feature = "cuda")]
-    if x.value().card().is_some() {
+    on_gpu!(x.value() => {
         use crate::cuda::ops::softmax::{Kind, softmax};
-        return softmax(tape, x, Kind::Logarithm);
-    }
+        softmax(tape, x, Kind::Logarithm)
+    });
     let y = by_rows(x.value(), x.value(), |out, x, _, width| log_softmax_rows(out, x, width));
     let (input, saved) = (x.clone(), y.clone());
     tape.record(y, &[x], move |gradient, gradients| {

@@ -100,10 +100,7 @@ pub fn attention_weights<'a>(
     options: &AttentionOptions,
 ) -> Result<Tensor> {
     let (query, key) = (query.into(), key.into());
-    #[cfg(feature = "cuda")]
-    if query.var.value().card().is_some() {
-        return crate::cuda::ops::attention::weights([query, key], options);
-    }
+    on_gpu!(query.var.value() => crate::cuda::ops::attention::weights([query, key], options));
     // There are no values here; the keys stand in for them.
     let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
     let options = AttentionOptions { relative, ..options.clone() };
@@ -138,10 +135,7 @@ pub fn attention<'a>(
     options: &AttentionOptions,
 ) -> Result<Var> {
     let sides = [query.into(), key.into(), value.into()];
-    #[cfg(feature = "cuda")]
-    if sides[0].var.value().card().is_some() {
-        return crate::cuda::ops::attention::attention(tape, sides, options);
-    }
+    on_gpu!(sides[0].var.value() => crate::cuda::ops::attention::attention(tape, sides, options));
     let plan = Plan::new(tape, sides, options)?;
     let mut out = Tensor::uninit(&[plan.batch, plan.q_len, plan.n_heads * plan.sides[2].d_head]);
     let mut logsumexp = Tensor::uninit(&[plan.batch, plan.n_heads, plan.q_len]);

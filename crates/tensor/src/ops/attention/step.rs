@@ -58,10 +58,7 @@ pub fn self_step(
     if let Some(relative) = options.relative {
         relative.check(shape.d_key, shape.d_value)?;
     }
-    #[cfg(feature = "cuda")]
-    if projected.card().is_some() {
-        return crate::cuda::ops::step::self_step(projected, cache, rows, options);
-    }
+    on_gpu!(projected => crate::cuda::ops::step::self_step(projected, cache, rows, options));
     let (tape, all) = (Tape::inference(), Var::constant(projected.clone()));
     let parts = split(&tape, &all, 1, &[d_query, d_keys, d_values])?;
     let turned = |part: &Var| match options.rotary {
@@ -98,10 +95,7 @@ pub fn cross_step(
     rows: &StepRows,
     options: &StepOptions<'_>,
 ) -> Result<Attended> {
-    #[cfg(feature = "cuda")]
-    if query.card().is_some() {
-        return crate::cuda::ops::step::cross_step(query, memory, rows, options);
-    }
+    on_gpu!(query => crate::cuda::ops::step::cross_step(query, memory, rows, options));
     let cached = CachedOptions {
         n_heads: options.n_heads,
         scale: None,
