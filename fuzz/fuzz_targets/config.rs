@@ -7,11 +7,10 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::Ids;
 use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
 use polyhead_models::checkpoint::{Layout, load_parameters, marian_compatible, parse_config};
 use polyhead_models::decode::NextToken;
-use polyhead_models::transformer::{Decoding, TransformerConfig, Translator};
+use polyhead_models::{Decoding, Ids, Model, ModelConfig, SequenceToSequence};
 use polyhead_tensor::{Parameters, Tape, pool};
 use serde_json::json;
 
@@ -42,9 +41,8 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What is written is read.
-fn comes_back(config: &TransformerConfig, layout: Layout) {
+fn comes_back(config: &ModelConfig, layout: Layout) {
     let mut value = serde_json::to_value(config).expect("a config is always JSON");
-    value["model_type"] = json!("polyhead_transformer");
     value["layout"] = json!(layout.name());
     let text = value.to_string();
     let (again, layout_again) = parse_config("config.json", text.as_bytes(), &WEIGHTS).expect("our own text");
@@ -52,32 +50,43 @@ fn comes_back(config: &TransformerConfig, layout: Layout) {
     let _ = marian_compatible(config);
 }
 
-fn build(config: &TransformerConfig, layout: Layout) {
+fn build(config: &ModelConfig, layout: Layout) {
     let mut parameters = Parameters::default();
-    let model = Translator::new(config, &mut parameters).expect("a config that was accepted");
+    let model = Model::new(config, &mut parameters).expect("a config that was accepted");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/models/tests/golden");
     let folder = if layout == Layout::Torch { "torch/post" } else { "opus" };
     let _ = load_parameters(golden.join(folder), config, layout, &mut parameters);
     if parameters.count() <= MOST_NUMBERS {
         parameters.initialise(0);
-        run(&model, &parameters);
+        match &model {
+            Model::SequenceToSequence(model) => run(model, &parameters),
+            Model::Encoder(model) => {
+                let (tape, capture) = (Tape::inference(), Capture::everything());
+                let pass = Pass::new(&tape, &parameters, &capture);
+                let logits = model.classify(&pass, &model.ids(&[&[0, model.pad_id(), 0], &[0]]));
+                if model.max_len() >= 3 {
+                    assert_eq!(logits.expect("ids of this model").shape(), [2, model.labels().len()]);
+                }
+            }
+        }
     }
 }
 
 /// All tokens at once and one after the other; sentences may be longer than the positions suffice for.
-fn run(model: &Translator, parameters: &Parameters) {
-    let config = model.config();
+fn run(model: &SequenceToSequence, parameters: &Parameters) {
+    let (config, [_, vocab_size]) = (model.special_ids(), model.vocab_sizes());
     let source = [&[0, config.pad_id, 0][..], &[0]];
     let target = [&[config.start_id, config.end_id, 0][..], &[config.start_id]];
     let (tape, capture) = (Tape::inference(), Capture::everything());
-    let pass = Pass { tape: &tape, parameters, capture: &capture };
+    let pass = Pass::new(&tape, parameters, &capture);
     let ids = |rows: &[&[u32]]| Ids::padded(rows, config.pad_id);
     let logits = model.forward(&pass, &ids(&source), &ids(&target));
-    if config.max_len < 3 {
+    if model.max_len() < 3 {
         return;
     }
-    assert_eq!(logits.expect("ids of this model").shape(), [2, 3, config.target_vocab_size]);
-    let decoding = Decoding { model, parameters, capture: &Capture::off() };
+    assert_eq!(logits.expect("ids of this model").shape(), [2, 3, vocab_size]);
+    let off = Capture::off();
+    let decoding = Decoding::new(model, parameters, &off);
     let mut state = decoding.start(&source, 2).expect("ids of this model");
     for token in [config.start_id, config.end_id, 0] {
         decoding.step(&mut state, &[token; 2]).expect("ids of this model");

@@ -4,20 +4,21 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::Layout;
 use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
 use polyhead_models::parity::{self, Tolerance};
+use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::StackConfig;
-use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::{Parameters, pool};
 
 /// A model of nine ids that a file may be a reference of.
-static MODEL: LazyLock<(Translator, Parameters)> = LazyLock::new(|| {
+static MODEL: LazyLock<(SequenceToSequence, Parameters)> = LazyLock::new(|| {
     let stack = StackConfig::new(1, 2, 4);
     let config =
         TransformerConfig { d_model: 4, encoder: stack, decoder: stack, ..TransformerConfig::tiny(9) };
     let mut parameters = Parameters::default();
-    let model = Translator::new(&config, &mut parameters).expect("a sound config");
+    let model = SequenceToSequence::new(&config, &mut parameters).expect("a sound config");
     parameters.initialise(0);
     (model, parameters)
 });

@@ -13,6 +13,7 @@ use crate::window::WindowEncoder;
 
 /// A model that reads a sequence as a whole.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and hardly moves them")]
 pub enum Encoder {
     /// Transformer layers, pooled.
     Transformer(TransformerEncoder),

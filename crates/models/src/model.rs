@@ -33,6 +33,7 @@ use crate::{Error, Result};
 
 /// A model, by what it can do.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and hardly moves them")]
 pub enum Model {
     /// Reads a sequence and writes another.
     SequenceToSequence(SequenceToSequence),

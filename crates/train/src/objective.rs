@@ -3,8 +3,8 @@
 //!
 //! | task | data | loss | judged by |
 //! |---|---|---|---|
-//! | [`translation`](crate::translation) | pairs of sentences | cross-entropy of target tokens | BLEU, chrF, errors, loss |
-//! | [`classification`](crate::classification) | texts with a label | cross-entropy of labels | accuracy, loss |
+//! | `translation` | pairs of sentences | cross-entropy of target tokens | BLEU, chrF, errors, loss |
+//! | `classification` | texts with a label | cross-entropy of labels | accuracy, loss |
 //!
 //! A new task is a folder with these traits and its line in `run::train`; a new family of models for a known task needs
 //! nothing here.

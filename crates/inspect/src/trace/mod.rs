@@ -63,6 +63,7 @@ pub struct Trace {
 
 /// What came out of a model.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a trace, which is far larger")]
 pub enum Outcome {
     /// A sequence: the last side.
     Translation(Translation),

@@ -1,4 +1,4 @@
-//! The decoder: a causal [`Stack`] over embedded tokens, all of them at once in training, one after the other in decoding.
+//! The decoder: a causal `Stack` over embedded tokens, all of them at once in training, one after the other in decoding.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};

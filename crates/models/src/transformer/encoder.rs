@@ -1,4 +1,4 @@
-//! The encoder: embedded tokens through a [`Stack`] that sees all of them.
+//! The encoder: embedded tokens through a `Stack` that sees all of them.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};

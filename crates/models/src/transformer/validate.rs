@@ -147,13 +147,13 @@ fn check_stack(name: &str, stack: &StackConfig, d_model: usize, faults: &mut Vec
         }
     }
     let heads = stack.n_heads.max(1);
-    if (stack.d_key.is_none() || stack.d_value.is_none()) && d_model % heads != 0 {
+    if (stack.d_key.is_none() || stack.d_value.is_none()) && !d_model.is_multiple_of(heads) {
         faults.push(format!(
             "{name}.n_heads is {heads}, which does not divide d_model {d_model}; give d_key and d_value"
         ));
     }
     let key_heads = stack.n_key_heads.unwrap_or(heads).max(1);
-    if heads % key_heads != 0 {
+    if !heads.is_multiple_of(key_heads) {
         faults.push(format!("{name}.n_key_heads is {key_heads}, expected a divisor of n_heads {heads}"));
     }
     let widest = [stack.d_key, stack.d_value].into_iter().flatten().max().unwrap_or(0);

@@ -45,7 +45,7 @@ fn config(name: &str) -> TransformerConfig {
 /// The loss and the gradient of every parameter, by name.
 fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Tensor)>) {
     let mut parameters = Parameters::default();
-    let model = SequenceToSequence::new(&config(name), &mut parameters).unwrap();
+    let model = SequenceToSequence::new(config(name), &mut parameters).unwrap();
     parameters.initialise(7);
     let parameters = parameters.to_device(device).unwrap();
     let mut key = StepKey::new(device);
@@ -55,7 +55,7 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     let rows: [&[u32]; 4] = [&[4, 9, 17, 2], &[30, 2], &[4, 9, 17, 2], &[30, 2]];
     let given: [&[u32]; 4] = [&[1, 20, 21, 22, 23], &[1, 45, 8], &[1, 20, 21, 22, 23], &[1, 45, 8]];
     let said: [&[u32]; 4] = [&[20, 21, 22, 23, 2], &[45, 8, 2], &[20, 21, 22, 23, 2], &[45, 8, 2]];
-    let pad_id = model.config().pad_id;
+    let pad_id = model.special_ids().pad_id;
     let [source, target, expected] =
         [rows, given, said].map(|rows| Ids::padded(&rows, pad_id).to_device(device).unwrap());
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(pad_id) };

@@ -80,7 +80,9 @@ fn padding_and_neighbours_never_change_a_row() {
     for (name, model, parameters) in families() {
         for precision in [None, Some(Precision::F32), Some(Precision::Int8)] {
             let mut parameters = parameters.clone();
-            precision.into_iter().for_each(|precision| parameters.prepare(precision));
+            if let Some(precision) = precision {
+                parameters.prepare(precision);
+            }
             let together = logits(&model, &parameters, &[0, 1, 2]);
             for index in 0..3 {
                 let alone = logits(&model, &parameters, &[index]);
@@ -121,7 +123,8 @@ fn what_is_seen_is_what_the_model_publishes_and_seeing_changes_nothing() {
         let captured: Vec<_> = trace.weights.iter().map(|weights| weights.site).collect();
         let mut expected: Vec<_> = sites.all().collect();
         let mut found = captured.clone();
-        (expected.sort(), found.sort());
+        expected.sort();
+        found.sort();
         assert_eq!(found, expected, "{name}");
         for weights in &trace.weights {
             let group = sites.of(weights.site.kind).unwrap();
@@ -188,7 +191,9 @@ fn a_folder_keeps_config_names_and_bits() {
     for (name, model, parameters) in families() {
         for precision in [None, Some(Precision::Int8)] {
             let mut parameters = parameters.clone();
-            precision.into_iter().for_each(|precision| parameters.prepare(precision));
+            if let Some(precision) = precision {
+                parameters.prepare(precision);
+            }
             let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             save(first.path(), model.config(), &parameters, &SaveOptions::default()).unwrap();
             let found = load(first.path(), None).unwrap();

@@ -5,12 +5,11 @@ use super::Device;
 /// How work is best given to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Steps of training that are queued before their results are read; 1 if each is done when it returns.
+    /// Steps of training that are queued before their results are read. 1 if each is done when it returns; else the device works
+    /// beside the threads of this process, which can prepare what comes next meanwhile.
     pub steps_ahead: usize,
     /// True if every shape of a batch is recorded once and replayed, so that few shapes are worth some padding.
     pub wants_few_shapes: bool,
-    /// True if the device works beside the threads of this process, which can prepare what comes next meanwhile.
-    pub works_beside: bool,
     /// True if weights that do not change are packed once, as f32 or int8; otherwise they are read as they are.
     pub packs_weights: bool,
     /// True if one batch after the other has the whole device; otherwise each thread takes one.
@@ -27,7 +26,6 @@ pub struct Policy {
 const CPU: Policy = Policy {
     steps_ahead: 1,
     wants_few_shapes: false,
-    works_beside: false,
     packs_weights: true,
     takes_turns: false,
     batch_tokens: 1024,
@@ -40,7 +38,6 @@ const CPU: Policy = Policy {
 const GPU: Policy = Policy {
     steps_ahead: 32,
     wants_few_shapes: true,
-    works_beside: true,
     packs_weights: false,
     takes_turns: true,
     batch_tokens: 16_384,

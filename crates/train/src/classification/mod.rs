@@ -45,7 +45,7 @@ impl Objective for Classification {
         let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
         let data = read(&corpora.train)?;
         let valid = (!corpora.valid.is_empty())
-            .then(|| LabelledValidation::new(read(&corpora.valid)?, &corpora.valid, config))
+            .then(|| LabelledValidation::new(&read(&corpora.valid)?, &corpora.valid, config))
             .transpose()?;
         Ok(Prepared { model, data, valid })
     }

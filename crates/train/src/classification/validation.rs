@@ -27,7 +27,7 @@ pub(crate) struct LabelledValidation {
 }
 
 impl LabelledValidation {
-    pub(super) fn new(data: LabelledTexts, corpora: &[Parallel], config: &RunConfig) -> Result<Self> {
+    pub(super) fn new(data: &LabelledTexts, corpora: &[Parallel], config: &RunConfig) -> Result<Self> {
         let metric = config.validation.metric;
         if !matches!(metric, Metric::Accuracy | Metric::Loss) {
             return Err(foreign_metric(metric.name(), "accuracy or loss"));

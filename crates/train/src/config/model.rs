@@ -3,7 +3,6 @@
 //! What the tokeniser decides (vocabulary sizes, ids of special tokens, labels) cannot be set.
 
 use polyhead_models::ModelConfig;
-use serde::de::IgnoredAny;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
@@ -57,6 +56,6 @@ fn written(value: Json) -> Option<Value> {
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<ModelConfig, D::Error> {
-    std::collections::BTreeMap::<String, IgnoredAny>::deserialize(deserializer)?;
+    Table::deserialize(deserializer)?;
     Ok(default())
 }

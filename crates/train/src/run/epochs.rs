@@ -31,7 +31,7 @@ pub(super) struct Making<'scope, 'env, D: Dataset> {
 impl<'a, D: Dataset> Epochs<'a, D> {
     pub(super) fn new(config: &RunConfig, data: &'a D, device: &Device) -> Self {
         let last = config.train.max_epochs.checked_sub(1).unwrap_or(u64::MAX);
-        let runs_ahead = data.cuts_anew() && device.policy().works_beside;
+        let runs_ahead = data.cuts_anew() && device.policy().steps_ahead > 1;
         Self { data, batches: batches(config), last, runs_ahead }
     }
 

@@ -57,12 +57,12 @@ pub(super) fn skipped(text: &str) -> Result<Skipped, String> {
 
 /// The kind of attention that is called so.
 pub(super) fn kind(sites: &Sites, name: &str) -> Result<Kind> {
-    let names = sites.groups().iter().map(|group| group.kind.name);
-    let unknown = || unknown("kind of attention", name, names.collect());
+    let names: Vec<&str> = sites.groups().iter().map(|group| group.kind.name).collect();
+    let unknown = || unknown("kind of attention", name, &names);
     sites.named(name).map(|group| group.kind).ok_or_else(unknown)
 }
 
-fn unknown(what: &str, found: &str, known: Vec<&str>) -> anyhow::Error {
+fn unknown(what: &str, found: &str, known: &[&str]) -> anyhow::Error {
     let message = format!("{what} {found:?}, expected one of the model's: {}", known.join(", "));
     misuse(&message, "polyhead info tells what the model is")
 }
@@ -90,7 +90,8 @@ pub(super) fn intervention(
     for Skipped { stack, layer } in skipped {
         let stacks = sites.stacks();
         let Some(group) = stacks.iter().find(|group| group.kind.stack == stack) else {
-            return Err(unknown("stack", stack, stacks.iter().map(|group| group.kind.stack).collect()));
+            let known: Vec<&str> = stacks.iter().map(|group| group.kind.stack).collect();
+            return Err(unknown("stack", stack, &known));
         };
         check(Some(group), *layer, 0)?;
         changed = changed.without_layer(group.kind.stack, *layer);

@@ -209,7 +209,7 @@ fn numbers_of_fairseq_that_mean_nothing_are_passed_over() {
 
 #[test]
 fn what_marian_cannot_be_is_refused_with_all_reasons() {
-    assert_eq!(marian_compatible(&TransformerConfig::base(37_000)), Ok(()));
+    assert_eq!(marian_compatible(TransformerConfig::base(37_000)), Ok(()));
     let mut config = TransformerConfig {
         norm_order: NormOrder::Pre,
         final_norm: true,
