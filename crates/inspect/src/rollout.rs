@@ -23,10 +23,15 @@ impl Rollout {
     }
 }
 
-/// The rollout of a model; `mean` gives an attention averaged over its heads. None if one of them is missing.
+/// The rollout of a model; `mean` gives an attention averaged over its heads. None if one of them is missing, or a stack has no
+/// self-attention.
 pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<Rollout> {
     let mut found = Rollout { parts: Vec::new() };
     for stack in sites.stacks() {
+        if !stack.kind.is_self() {
+            // Without self-attention nothing says how tokens of a layer are made of those before it.
+            return None;
+        }
         let others = sites.groups().iter().map(|group| group.kind);
         let others: Vec<Kind> =
             others.filter(|kind| kind.stack == stack.kind.stack && *kind != stack.kind).collect();
@@ -135,5 +140,7 @@ mod tests {
         let found = rollout(&alone, |site| Some(two(site))).unwrap();
         assert_eq!(found.of(ENCODER).map(Matrix::numbers), Some(&[0.75, 0.25, 0.0, 1.0][..]));
         assert_eq!(rollout(&Sites::default(), |site| Some(two(site))), None);
+        let cross = Sites::new(vec![SiteGroup { kind: CROSS, n_layers: 1, heads: HeadShape::even(4, 2) }]);
+        assert_eq!(rollout(&cross, |_| Some(Matrix::new(1, vec![1.0, 1.0]))), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A view of models that read a sequence and give a vector or class scores for it.
+//! A view of models that read a sequence and give a vector or class scores for it. Their sites call it `text`.
 
 use polyhead_attention::{Pass, Sites};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};

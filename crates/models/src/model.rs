@@ -1,7 +1,8 @@
 //! Any model: a closed enum over what models can do, each a closed enum over families.
 //!
-//! A family is its folder in this crate, its variant in [`ModelConfig`] and in a view, and its line in the law tests. Above
-//! this crate nobody names one: a caller asks for the view that it needs.
+//! A family is its folder in this crate, its `impl Family`, its variant in [`ModelConfig`] and in a view, and its place in
+//! `ModelConfig::families`, by which the laws find it. Above this crate nobody names one: a caller asks for the view that it
+//! needs.
 //!
 //! ```
 //! use polyhead_models::{Model, ModelConfig};

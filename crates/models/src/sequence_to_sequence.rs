@@ -1,4 +1,7 @@
 //! A view of models that read one sequence and write another: what decoding, training and looking need of any of them.
+//!
+//! Their sites call the two `source` and `target`; their tables of embeddings are `embedding`, or `source_embedding` and
+//! `target_embedding`.
 
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site, Sites};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;

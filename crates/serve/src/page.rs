@@ -57,6 +57,7 @@ fn content(trace: &Trace, filter: &Filter, name: &str) -> Value {
     let mut model = found["model"].clone();
     model["name"] = name.into();
     model["limits"] = json!(Limits::default());
+    model["sites"] = found["sites"].clone();
     json!({ "model": model, "trace": found })
 }
 

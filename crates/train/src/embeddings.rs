@@ -50,7 +50,11 @@ pub(crate) fn freeze(parameters: &mut Parameters) {
 pub(crate) fn fill(parameters: &mut Parameters, vocabulary: &Vocabulary, path: &Path) -> Result<Vec<Filled>> {
     let tables = tables(parameters, vocabulary);
     let Some(width) = tables.first().map(|table| parameters.value(table.id).shape()[1]) else {
-        return Ok(Vec::new());
+        return Err(Error::config(
+            "embeddings.init",
+            "a model without a table called embedding, source_embedding or target_embedding",
+            "leave it out",
+        ));
     };
     let wanted = Wanted::new(&tables);
     let found = read(path, width, &wanted)?;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use polyhead_models::View;
 use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_tensor::Device;
 
@@ -15,6 +14,7 @@ use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
 use crate::state::State;
+use crate::task::Task;
 
 /// The finished model.
 #[derive(Debug)]
@@ -98,16 +98,10 @@ fn card(run: &RunConfig, state: &State, made_of: &str, validation: Option<&Valid
         for (name, score) in &found.scores {
             text += &format!(", {name} {score:.2}");
         }
-        text += &match run.model.view() {
-            View::SequenceToSequence => format!(" (beam {}).\n", run.checkpoint.beam_size),
-            View::Encoder => ".\n".into(),
+        text += &match Task::of(&run.model) {
+            Task::Translation => format!(" (beam {}).\n", run.checkpoint.beam_size),
+            Task::Classification => ".\n".into(),
         };
     }
-    text + match run.model.view() {
-        View::SequenceToSequence => {
-            "\nUse it with `polyhead translate --model FOLDER`, or with the Marian classes of transformers where its \
-             config.json names them.\n"
-        }
-        View::Encoder => "\nUse it with `polyhead classify --model FOLDER`.\n",
-    }
+    format!("{text}\n{}\n", Task::of(&run.model).usage())
 }

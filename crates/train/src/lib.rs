@@ -32,6 +32,7 @@ mod run;
 mod run_folder;
 pub mod schedule;
 pub mod state;
+mod task;
 pub mod tensorboard;
 pub mod translation;
 pub mod verify;
@@ -39,3 +40,4 @@ pub mod vocabulary;
 
 pub use error::{Error, Result};
 pub use run::{Outcome, RunOptions, Start, train};
+pub use task::Task;

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use polyhead_models::ModelConfig;
 use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_models::checkpoint::{Layout, SaveOptions, save};
-use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::config::RunConfig;
+use crate::task::Task;
 use crate::vocabulary::Vocabulary;
 
 /// What goes into a folder besides weights.
@@ -44,8 +45,7 @@ impl ModelFolder<'_> {
         }
         let title = match (&self.run.data.source_language, &self.run.data.target_language) {
             (Some(source), Some(target)) => format!("# Translates {source} into {target}"),
-            _ if self.config.view() == View::Encoder => "# A classifier".into(),
-            _ => "# A sequence-to-sequence Transformer".into(),
+            _ => Task::of(self.config).title().into(),
         };
         Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{card}").as_bytes())?)
     }

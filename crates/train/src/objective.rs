@@ -6,8 +6,8 @@
 //! | `translation` | pairs of sentences | cross-entropy of target tokens | BLEU, chrF, errors, loss |
 //! | `classification` | texts with a label | cross-entropy of labels | accuracy, loss |
 //!
-//! A new task is a folder with these traits and its line in `run::train`; a new family of models for a known task needs
-//! nothing here.
+//! A new task is a folder with these traits, its variant of `Task` (`task.rs`), which the compiler follows, and its line in
+//! `run::train`; a new family of models for a known task needs nothing here.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use polyhead_models::{ModelConfig, View};
+use polyhead_models::ModelConfig;
 use polyhead_text::batch::BatchOptions;
 use polyhead_text::doctor::{CheckOptions, check};
 
@@ -13,6 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::objective::{Dataset as _, Objective, Prepared, ValidationSet as _};
 use crate::parallel::Parallel;
 use crate::run_folder::Origin;
+use crate::task::Task;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
@@ -50,7 +51,7 @@ impl Corpora {
         Ok(Self {
             train: read(&data.train, "data.train")?,
             valid: read(&data.valid, "data.valid")?,
-            are_pairs: config.model.view() == View::SequenceToSequence,
+            are_pairs: Task::of(&config.model).has_pairs(),
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use polyhead_models::View;
 use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
 use polyhead_text::tokenizer::{Dropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
 use crate::config::{AugmentConfig, RunConfig, Sides};
 use crate::parallel::Parallel;
+use crate::task::Task;
 use crate::translation::augment::augment;
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ impl Vocabulary {
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
-        if run.model.view() == View::Encoder {
+        if !Task::of(&run.model).has_pairs() {
             // The other side has labels.
             let own = learn(&[Side::Source], BOTH)?;
             return Self::new(own, None, &folder.join(BOTH));

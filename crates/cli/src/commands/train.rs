@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_train::config::{self, Dtype, Override, RunConfig};
 use polyhead_train::event::Ending;
-use polyhead_train::{Outcome, RunOptions, Start, train};
+use polyhead_train::{Outcome, RunOptions, Start, Task, train};
 
 use self::view::View;
 use crate::device_options::{CardDtype, device_name};
@@ -113,10 +113,7 @@ fn tell(outcome: &Outcome, config: &RunConfig) {
     if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("go on with: polyhead train {} --resume", out.display()));
     } else {
-        let command = match config.model.view() {
-            polyhead_models::View::SequenceToSequence => "translate",
-            polyhead_models::View::Encoder => "classify",
-        };
+        let command = Task::of(&config.model).command();
         note(&format!("use it with: polyhead {command} --model {} < TEXT", out.join("model").display()));
     }
 }

@@ -80,9 +80,10 @@ export function frame(app, views, sentence) {
 }
 
 function footer(app) {
-  const { name, parameters, encoder, decoder, d_model: width } = app.model;
-  const heads = encoder.n_heads === decoder.n_heads ? encoder.n_heads : `${encoder.n_heads} and ${decoder.n_heads}`;
-  const sizes = `${encoder.n_layers} + ${decoder.n_layers} layers, ${heads} heads, width ${width}`;
+  const { name, parameters, sites, d_model: width } = app.model;
+  const stacks = [...new Map(sites.map((site) => [site.stack, site])).values()];
+  const heads = [...new Set(stacks.map((stack) => stack.n_heads))].join(" and ");
+  const sizes = `${stacks.map((stack) => stack.n_layers).join(" + ")} layers, ${heads} heads, width ${width}`;
   const count = parameters
     ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters`
     : "";

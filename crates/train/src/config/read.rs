@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use polyhead_models::View;
 use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{Metric, RunConfig, Sides, model};
+use super::{RunConfig, Sides, model};
+use crate::task::Task;
 use crate::{Error, Result};
 
 /// `a.b=c` of a command line: the value is TOML where it reads as such, else a text.
@@ -58,8 +58,8 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
     let mut config: RunConfig =
         table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
     config.model = model::complete(&section)?;
-    if !has_metric && config.model.view() == View::Encoder {
-        config.validation.metric = Metric::Accuracy;
+    if !has_metric {
+        config.validation.metric = Task::of(&config.model).metric();
     }
     check(&config)?;
     Ok(config)
@@ -290,6 +290,7 @@ fn unknown_or(message: &str, place: &str, origin: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Metric;
 
     const SMALLEST: &str =
         "[data]\ntrain = { source = \"a.en\", target = \"a.de\" }\n[train]\nmax_steps = 9\n";

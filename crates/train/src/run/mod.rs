@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use polyhead_models::View;
 use polyhead_tensor::Device;
 use polyhead_text::batch::Position;
 
@@ -28,6 +27,7 @@ use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::state::{State, Window};
+use crate::task::Task;
 use crate::translation::Translation;
 use crate::{Error, Result};
 
@@ -73,9 +73,9 @@ const TIMED_STEPS: u64 = 20;
 /// # Errors
 /// If the config, the text or the device cannot be used, or the loss diverges.
 pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Outcome> {
-    match config.model.view() {
-        View::SequenceToSequence => train_by::<Translation>(config, options, tell),
-        View::Encoder => train_by::<Classification>(config, options, tell),
+    match Task::of(&config.model) {
+        Task::Translation => train_by::<Translation>(config, options, tell),
+        Task::Classification => train_by::<Classification>(config, options, tell),
     }
 }
 

@@ -146,8 +146,8 @@ impl Counts {
             ["encoder" | "decoder", "positions", ..] => &mut self.embeddings,
             ["encoder", ..] => &mut self.encoder,
             ["decoder", ..] => &mut self.decoder,
-            ["output" | "hidden" | "classes", ..] => &mut self.output,
-            _ => &mut self.embeddings,
+            [table, ..] if table.contains("embedding") => &mut self.embeddings,
+            _ => &mut self.output,
         } += count;
     }
 }

@@ -34,11 +34,19 @@ pub(super) fn text(description: &Description) -> String {
         let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
         rows.push(("generation", settings.join(", ")));
     }
-    if description.architecture.view() == View::SequenceToSequence {
+    if is_writer(description) {
         rows.push(("MarianMTModel", marian(&description.marian, description.layout)));
     }
     rows.extend(description.notes.iter().map(|note| ("note", note.clone())));
     aligned(&rows)
+}
+
+/// True of models that write a sequence, token by token.
+fn is_writer(description: &Description) -> bool {
+    match description.architecture.view() {
+        View::SequenceToSequence => true,
+        View::Encoder => false,
+    }
 }
 
 fn layout_name(layout: Layout) -> &'static str {
@@ -52,7 +60,7 @@ fn layout_name(layout: Layout) -> &'static str {
 
 fn sizes(description: &Description, rows: &mut Vec<(&str, String)>) {
     let counts = &description.parameters;
-    let is_writer = description.architecture.view() == View::SequenceToSequence;
+    let is_writer = is_writer(description);
     let groups = [
         ("embeddings", counts.embeddings),
         ("encoder", counts.encoder),

@@ -68,7 +68,7 @@ fn what_is_wrong_with_a_marian_config_is_said() {
         (json!({ "share_encoder_decoder_embeddings": true }), "share an embedding, but have 11 and 9 ids"),
         (
             json!({ "model_type": "bert" }),
-            r#"model_type "bert", expected "marian" or "polyhead_transformer""#,
+            r#"model_type "bert", expected "marian" or one of "polyhead_transformer", "polyhead_transformer_encoder", "#,
         ),
     ];
     for (changes, expected) in cases {
