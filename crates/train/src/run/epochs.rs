@@ -25,6 +25,8 @@ pub(super) struct Epochs<'a, D> {
 pub(super) struct Making<'scope, 'env, D: Dataset> {
     epochs: Epochs<'env, D>,
     scope: &'scope Scope<'scope, 'env>,
+    /// One that was made before, with its number.
+    made: Option<(u64, D::Epoch)>,
     next: Option<(u64, ScopedJoinHandle<'scope, Result<D::Epoch>>)>,
 }
 
@@ -35,12 +37,16 @@ impl<'a, D: Dataset> Epochs<'a, D> {
         Self { data, batches: batches(config), last, runs_ahead }
     }
 
-    /// Ready to make some beside the training.
-    pub(super) fn in_scope<'scope>(self, scope: &'scope Scope<'scope, 'a>) -> Making<'scope, 'a, D>
+    /// Ready to make some beside the training; the first one may be there already.
+    pub(super) fn in_scope<'scope>(
+        self,
+        scope: &'scope Scope<'scope, 'a>,
+        first: D::Epoch,
+    ) -> Making<'scope, 'a, D>
     where
         D::Epoch: 'scope,
     {
-        Making { epochs: self, scope, next: None }
+        Making { epochs: self, scope, made: Some((0, first)), next: None }
     }
 }
 
@@ -51,11 +57,15 @@ where
     /// Epoch number `number`; the one after it is begun.
     pub(super) fn take(&mut self, number: u64) -> Result<D::Epoch> {
         let Epochs { data, batches, last, runs_ahead } = self.epochs;
+        let made = self.made.take().filter(|(known, _)| *known == number);
         let known = self.next.take().filter(|(known, _)| *known == number);
         let epoch = match known.map(|(_, making)| making.join()) {
             Some(Ok(made)) => made?,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => data.epoch(batches, number)?,
+            None => match made {
+                Some((_, made)) => made,
+                None => data.epoch(batches, number)?,
+            },
         };
         if runs_ahead && number < last {
             self.next = Some((number + 1, self.scope.spawn(move || data.epoch(batches, number + 1))));

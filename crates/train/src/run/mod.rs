@@ -99,13 +99,13 @@ fn train_by<O: Objective>(
     if let Some((folder, origin)) = known {
         folder.check(config, &origin, &preparation.origin)?;
     }
-    plan(config, &preparation, device, tell)?;
+    let first = plan(config, &preparation, device, tell)?;
     if stage == Stage::Fresh {
         // From here on the run is there: what cannot work was refused before.
         folder.begin(config, &preparation.origin)?;
     }
     let place = Place { folder: &folder.path, device };
-    Run::new(config, options, &preparation, place, tell)?.run()
+    Run::new(config, options, &preparation, place, tell)?.run(first)
 }
 
 /// The device of a run, and the config that names it and what it computes with.
@@ -214,10 +214,11 @@ impl<'a, O: Objective> Run<'a, O> {
         })
     }
 
-    fn run(mut self) -> Result<Outcome> {
+    /// Trains to the end; `first` is epoch 0.
+    fn run(mut self, first: EpochOf<O>) -> Result<Outcome> {
         let epochs = Epochs::new(self.config, &self.preparation.data, self.device);
         let ending = std::thread::scope(|scope| {
-            let mut epochs = epochs.in_scope(scope);
+            let mut epochs = epochs.in_scope(scope, first);
             if std::mem::take(&mut self.state.owes_validation) {
                 self.batches_of_epoch = epochs.take(self.state.position.epoch)?.len();
                 self.save(Judging::Now)?;

@@ -5,19 +5,19 @@ use polyhead_tensor::{Device, Parameters};
 
 use crate::config::RunConfig;
 use crate::event::{Event, Plan};
-use crate::learner::LearnerOptions;
+use crate::learner::{EpochOf, LearnerOptions};
 use crate::memory::{Forecast, available};
 use crate::objective::{Dataset as _, EpochBatches as _, Objective, rounding};
 use crate::preparation::{Preparation, batches};
 use crate::{Error, Result};
 
-/// Tells what the run is going to be; refuses what cannot fit.
+/// Tells what the run is going to be; refuses what cannot fit. Gives the first epoch, which it had to make for that.
 pub(super) fn plan<O: Objective>(
     config: &RunConfig,
     preparation: &Preparation<O>,
     device: &Device,
     tell: &mut dyn FnMut(&Event),
-) -> Result<()> {
+) -> Result<EpochOf<O>> {
     let options = LearnerOptions::new(config);
     let mut parameters = Parameters::default();
     Model::new(&preparation.model, &mut parameters)?;
@@ -59,6 +59,6 @@ pub(super) fn plan<O: Objective>(
                 free as f64 / 1e9,
             ),
         }),
-        _ => Ok(()),
+        _ => Ok(epoch),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use polyhead_models::ModelConfig;
 use polyhead_tensor::{Device, Math};
 use polyhead_train::config::RunConfig;
 use polyhead_train::event::{Ending, Event};
@@ -52,6 +53,37 @@ fn a_card_learns_what_the_processor_learns() {
         toy::run(&config, RunOptions::default(), 2).0.unwrap();
         for (card, processor) in card.iter().zip(losses(&config)) {
             assert!((card / processor - 1.0).abs() < tolerance, "{dtype}: {card} and {processor}");
+        }
+    }
+}
+
+/// Without dropout a GPU and the CPU learn the same; twice, a GPU gives the same bits.
+#[test]
+fn every_family_learns_on_a_card() {
+    if !is_there() {
+        return;
+    }
+    for example in ModelConfig::examples() {
+        let name = example.model_type();
+        let mut keys = example.to_recipe();
+        match keys.get_mut("dropout") {
+            Some(serde_json::Value::Object(parts)) => parts.values_mut().for_each(|part| *part = 0.into()),
+            Some(whole) => *whole = 0.into(),
+            None => {}
+        }
+        let example = ModelConfig::from_recipe(&keys).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = crate::families::config(folder.path(), &example);
+        (config.train.r_drop, config.train.max_steps) = (0.0, 30);
+        let runs = [("cuda", "a"), ("cuda", "b"), ("cpu", "c")].map(|(device, out)| {
+            config.out = folder.path().join(out);
+            (config.train.device, config.train.dtype) = (device.into(), polyhead_train::config::Dtype::F32);
+            toy::run(&config, RunOptions::default(), 2).0.unwrap();
+            (losses(&config), toy::weights(&config.out))
+        });
+        assert!(runs[0] == runs[1], "{name}: twice");
+        for (card, processor) in runs[0].0.iter().zip(&runs[2].0) {
+            assert!((card / processor - 1.0).abs() < 1e-3, "{name}: {card} and {processor}");
         }
     }
 }

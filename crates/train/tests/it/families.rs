@@ -13,7 +13,7 @@ use polyhead_train::{RunOptions, Start, train};
 use crate::toy;
 
 /// A run of a family in `folder`: digits backwards, or whether a string of digits has a 7.
-fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
+pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
         for name in ["train", "valid"] {
