@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod decode;
 pub mod encoder;
 pub mod error;
+mod family;
 mod ids;
 pub mod model;
 pub mod parity;

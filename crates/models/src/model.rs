@@ -17,18 +17,16 @@
 
 use polyhead_attention::Sites;
 use polyhead_tensor::Parameters;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::checkpoint::Layout;
 use crate::encoder::Encoder;
+use crate::family::Family;
 use crate::recipe;
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
-use crate::transformer::config::{StackConfig, Tie};
-use crate::transformer::{
-    Pooling, TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator, describe,
-};
+use crate::transformer::config::Tie;
+use crate::transformer::{TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator};
 use crate::window::{WindowEncoder, WindowEncoderConfig};
 use crate::{Error, Result};
 
@@ -77,137 +75,6 @@ pub struct TextFacts {
     pub end_id: u32,
     /// The names of classes; none where a sequence is written.
     pub labels: Vec<String>,
-}
-
-/// What a config of a family has, so that recipes and files are read the same way for all.
-pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + PartialEq {
-    /// `model_type` in `config.json`.
-    const MODEL_TYPE: &'static str;
-    /// Names of presets, the default first.
-    const PRESETS: &'static [&'static str];
-    /// Keys that the text decides.
-    const DERIVED: &'static [&'static str];
-    /// Keys of a stack that may stand outside it, for all stacks.
-    const STACK_KEYS: &'static [&'static str] = &[];
-    /// Keys of the stacks.
-    const STACKS: &'static [&'static str] = &[];
-    /// Tables of one choice among several, which are replaced whole.
-    const CHOICES: &'static [&'static str] = &[];
-
-    /// A preset.
-    fn named(name: &str) -> Option<Self>;
-
-    /// A very small model, its sizes unlike each other, that the laws of all families are tested with.
-    fn example() -> Self;
-
-    /// The same with what the text decides.
-    fn with_text(&self, text: &TextFacts) -> Self;
-
-    /// Checks that sizes and choices fit together.
-    fn check(&self) -> Result<()>;
-
-    /// Rows of a table for people: what it is.
-    fn describe(&self) -> Vec<(&'static str, String)>;
-}
-
-impl Family for TransformerConfig {
-    const MODEL_TYPE: &'static str = "polyhead_transformer";
-    const PRESETS: &'static [&'static str] = &["small", "tiny", "base", "big"];
-    const DERIVED: &'static [&'static str] =
-        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id"];
-    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
-    const STACKS: &'static [&'static str] = &["encoder", "decoder"];
-    const CHOICES: &'static [&'static str] = &["position", "encoder_sight", "decoder_sight"];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::named(name, 0)
-    }
-
-    fn example() -> Self {
-        let (encoder, decoder) = (StackConfig::new(2, 3, 10), StackConfig::new(3, 2, 9));
-        Self { d_model: 12, encoder, decoder, max_len: 64, ..Self::default() }
-    }
-
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let &TextFacts { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = text;
-        // The decoder starts from padding, as Marian's models do, so that other programs can run the model.
-        let start_id = pad_id;
-        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, ..self.clone() }
-    }
-
-    fn check(&self) -> Result<()> {
-        self.validate()
-    }
-
-    fn describe(&self) -> Vec<(&'static str, String)> {
-        describe::translator(self)
-    }
-}
-
-impl Family for TransformerEncoderConfig {
-    const MODEL_TYPE: &'static str = "polyhead_transformer_encoder";
-    const PRESETS: &'static [&'static str] = &["small", "tiny", "base"];
-    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
-    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
-    const STACKS: &'static [&'static str] = &["encoder"];
-    const CHOICES: &'static [&'static str] = &["position", "encoder_sight"];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::PRESETS.contains(&name).then_some(())?;
-        let TransformerConfig { d_model, encoder, .. } = TransformerConfig::named(name, 0)?;
-        Some(Self { d_model, encoder, ..Self::default() })
-    }
-
-    fn example() -> Self {
-        let pooling = Pooling::Mean;
-        Self { d_model: 12, encoder: StackConfig::new(2, 3, 10), pooling, max_len: 64, ..Self::default() }
-    }
-
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let TextFacts { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = text.clone();
-        Self { vocab_size, pad_id, labels, ..self.clone() }
-    }
-
-    fn check(&self) -> Result<()> {
-        self.validate()
-    }
-
-    fn describe(&self) -> Vec<(&'static str, String)> {
-        describe::encoder(self)
-    }
-}
-
-impl Family for WindowEncoderConfig {
-    const MODEL_TYPE: &'static str = "polyhead_window_encoder";
-    const PRESETS: &'static [&'static str] = &["small"];
-    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::PRESETS.contains(&name).then(Self::default)
-    }
-
-    fn example() -> Self {
-        Self { window: 3, d_model: 5, d_ff: 7, max_len: 64, ..Self::default() }
-    }
-
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let TextFacts { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = text.clone();
-        Self { vocab_size, pad_id, labels, ..self.clone() }
-    }
-
-    fn check(&self) -> Result<()> {
-        self.validate()
-    }
-
-    fn describe(&self) -> Vec<(&'static str, String)> {
-        let Self { window, d_model, d_ff, activation, vocab_size, labels, .. } = self;
-        vec![
-            ("window", format!("the last {window} tokens, embeddings of width {d_model}")),
-            ("hidden layer", format!("{d_ff} numbers, {}", activation.name())),
-            ("ids", format!("{vocab_size}")),
-            ("labels", labels.join(", ")),
-        ]
-    }
 }
 
 /// Calls a function with the config of whatever family it is.

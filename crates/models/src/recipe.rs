@@ -3,7 +3,7 @@
 use polyhead_text::spelling::nearest;
 use serde_json::{Map, Value};
 
-use crate::model::Family;
+use crate::family::Family;
 use crate::{Error, Result};
 
 /// What names of families begin with in files.

@@ -111,8 +111,8 @@ fn no_family_of_models_is_named_above_them() {
     let models = root().join("crates/models/src");
     let read = |name: &str| fs::read_to_string(models.join(name)).expect("a file of the crate");
     // The configs of families, and the models in the views.
-    let model = read("model.rs");
-    let configs: Vec<String> = model
+    let (model, family) = (read("model.rs"), read("family.rs"));
+    let configs: Vec<String> = family
         .split("impl Family for ")
         .skip(1)
         .map(|rest| rest.split_whitespace().next().expect("a name").to_owned())

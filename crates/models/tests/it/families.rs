@@ -225,7 +225,7 @@ fn a_recipe_says_everything_that_the_text_does_not() {
     }
 }
 
-/// A step along the gradient changes the loss by its squared length, and rows that fill up a batch count for nothing.
+/// Gradients are slopes of the loss, and rows that fill up a batch count for nothing.
 #[test]
 fn gradients_are_slopes() {
     let without_dropout = ModelConfig::examples().into_iter().map(|example| {
@@ -272,22 +272,31 @@ fn gradients_are_slopes() {
         let [exact, filled] = [false, true]
             .map(|filled| loss(&parameters, &Tape::inference(), filled).value().data()[0].to_bits());
         assert_eq!(exact, filled, "{name}");
-        let tape = Tape::training(1, 1);
-        let value = loss(&parameters, &tape, false);
-        let gradients = tape.backward(&value);
-        let gradients: Vec<_> = gradients.parameters().map(|(id, gradient)| (id, gradient.clone())).collect();
-        assert_eq!(gradients.len(), parameters.declared().count(), "{name}: every parameter has a gradient");
-        let length: f64 = gradients.iter().flat_map(|(_, g)| g.data()).map(|&g| f64::from(g).powi(2)).sum();
-        let step = 2e-4 / length.sqrt();
-        let mut sides = [0.0; 2];
-        for (side, sign) in sides.iter_mut().zip([1.0, -2.0]) {
-            for (id, gradient) in &gradients {
-                let data = parameters.value_mut(*id).data_mut().iter_mut().zip(gradient.data());
-                data.for_each(|(value, gradient)| *value += (sign * step) as f32 * gradient);
-            }
-            *side = f64::from(loss(&parameters, &Tape::inference(), false).value().data()[0]);
-        }
-        let slope = (sides[0] - sides[1]) / (2.0 * step);
-        assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
+        assert_slope(&name, &mut parameters, |parameters, tape| loss(parameters, tape, false));
     }
+}
+
+/// A step along the gradient changes the loss by its squared length.
+pub(crate) fn assert_slope(
+    name: &str,
+    parameters: &mut Parameters,
+    loss: impl Fn(&Parameters, &Tape) -> Var,
+) {
+    let tape = Tape::training(1, 1);
+    let value = loss(parameters, &tape);
+    let gradients = tape.backward(&value);
+    let gradients: Vec<_> = gradients.parameters().map(|(id, gradient)| (id, gradient.clone())).collect();
+    assert_eq!(gradients.len(), parameters.declared().count(), "{name}: every parameter has a gradient");
+    let length: f64 = gradients.iter().flat_map(|(_, g)| g.data()).map(|&g| f64::from(g).powi(2)).sum();
+    let step = 2e-4 / length.sqrt();
+    let mut sides = [0.0; 2];
+    for (side, sign) in sides.iter_mut().zip([1.0, -2.0]) {
+        for (id, gradient) in &gradients {
+            let data = parameters.value_mut(*id).data_mut().iter_mut().zip(gradient.data());
+            data.for_each(|(value, gradient)| *value += (sign * step) as f32 * gradient);
+        }
+        *side = f64::from(loss(parameters, &Tape::inference()).value().data()[0]);
+    }
+    let slope = (sides[0] - sides[1]) / (2.0 * step);
+    assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
 }

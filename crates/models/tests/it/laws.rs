@@ -293,7 +293,6 @@ fn seeing_and_threads_change_nothing() {
     }
 }
 
-/// A step along the gradient changes the loss by its squared length.
 #[test]
 fn gradients_are_slopes() {
     let no_dropout = Dropout { embedding: 0.0, residual: 0.0, attention: 0.0, activation: 0.0 };
@@ -308,23 +307,7 @@ fn gradients_are_slopes() {
             let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(9) };
             model.loss(&pass, &source, &target, &expected, options).unwrap()
         };
-        let tape = Tape::training(1, 1);
-        let value = loss(&parameters, &tape);
-        let gradients = tape.backward(&value);
-        let gradients: Vec<_> = gradients.parameters().map(|(id, gradient)| (id, gradient.clone())).collect();
-        assert_eq!(gradients.len(), parameters.declared().count(), "{name}: every parameter has a gradient");
-        let length: f64 = gradients.iter().flat_map(|(_, g)| g.data()).map(|&g| f64::from(g).powi(2)).sum();
-        let step = 2e-4 / length.sqrt();
-        let mut sides = [0.0; 2];
-        for (side, sign) in sides.iter_mut().zip([1.0, -2.0]) {
-            for (id, gradient) in &gradients {
-                let data = parameters.value_mut(*id).data_mut().iter_mut().zip(gradient.data());
-                data.for_each(|(value, gradient)| *value += (sign * step) as f32 * gradient);
-            }
-            *side = f64::from(loss(&parameters, &Tape::inference()).value().data()[0]);
-        }
-        let slope = (sides[0] - sides[1]) / (2.0 * step);
-        assert!((slope / length - 1.0).abs() < 0.002, "{name}: slope {slope}, squared length {length}");
+        crate::families::assert_slope(name, &mut parameters, loss);
     }
 }
 
