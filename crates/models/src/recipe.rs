@@ -10,6 +10,8 @@ use crate::{Error, Result};
 pub(crate) const PREFIX: &str = "polyhead_";
 /// The key that names the family.
 pub(crate) const MODEL_TYPE: &str = "model_type";
+/// The key that lists the names of classes.
+const LABELS: &str = "labels";
 /// The key that names a preset.
 const PRESET: &str = "preset";
 
@@ -80,6 +82,13 @@ fn check<C: Family>(config: &C) -> Result<()> {
 }
 
 fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
+    if C::DERIVED.contains(&key) && key == LABELS {
+        return Err(Error::Key {
+            key: key.into(),
+            message: "a key that the training text decides, expected none".into(),
+            hint: "remove it; the labels are those of the training text".into(),
+        });
+    }
     if C::DERIVED.contains(&key) {
         return Err(Error::Key {
             key: key.into(),

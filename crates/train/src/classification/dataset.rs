@@ -26,6 +26,15 @@ pub(super) fn labels(corpora: &[Parallel]) -> Result<Vec<String>> {
             }
         }
     }
+    if found.len() < 2 {
+        let names: Vec<String> =
+            corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
+        return Err(Error::config(
+            names.join(", "),
+            format!("{} labels, expected two or more to tell apart", found.len()),
+            "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
+        ));
+    }
     Ok(found.into_iter().collect())
 }
 

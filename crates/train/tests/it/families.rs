@@ -104,6 +104,10 @@ fn settings_of_another_task_are_refused() {
     assert!(error.starts_with("tokenizer.dropout: a setting for pairs of sentences"), "{error}");
     let error = refused(&|config| config.validation.metric = polyhead_train::config::Metric::Bleu);
     assert!(error.contains("validation.metric: \"bleu\", expected accuracy or loss"), "{error}");
+    let one = folder.path().join("one.target");
+    std::fs::write(&one, "yes\n".repeat(150)).unwrap();
+    let error = refused(&|config| config.data.train[0].target = Some(one.clone()));
+    assert!(error.contains("1 labels, expected two or more to tell apart"), "{error}");
     std::fs::write(folder.path().join("other.target"), "maybe\n".repeat(20)).unwrap();
     let error = refused(&|config| config.data.valid[0].target = Some(folder.path().join("other.target")));
     assert!(error.contains("line 1: label \"maybe\", expected one of the training text"), "{error}");
