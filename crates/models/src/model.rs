@@ -243,7 +243,10 @@ impl ModelConfig {
 
     /// True if source and target share embeddings, so that they need one vocabulary.
     pub fn shares_vocabulary(&self) -> bool {
-        matches!(self, Self::Transformer(own) if matches!(own.tie, Tie::All | Tie::SourceTarget))
+        match self {
+            Self::Transformer(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
+            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => false,
+        }
     }
 
     /// Numbers that the K/V cache holds for each target token and for each source token while a sequence is written.

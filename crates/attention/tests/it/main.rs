@@ -6,5 +6,6 @@ mod golden;
 mod gradient;
 mod laws;
 mod outside;
+mod pooling;
 mod recurrent;
 mod score;

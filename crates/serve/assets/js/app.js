@@ -29,6 +29,7 @@ export class App {
   lookAtWhatThereIs() {
     const [first] = this.trace.json.attention;
     const site = this.trace.alignmentSite;
+    if (!site) return;
     this.look.kind ??= site.kind;
     if (!this.isLive && first && !this.trace.has(this.look.kind, this.look.layer ?? site.layer)) {
       Object.assign(this.look, { kind: first.kind, layer: first.layer, head: first.heads[0] });

@@ -112,9 +112,10 @@ export class Trace {
     return found;
   }
 
-  /** The attention that alignments are read from: its kind and layer. */
+  /** The attention that alignments are read from, its kind and layer; else the last of the first kind, null without attention. */
   get alignmentSite() {
-    return this.json.alignment_site;
+    const [first] = this.json.sites;
+    return this.json.alignment_site ?? (first ? { kind: first.kind, layer: first.n_layers - 1 } : null);
   }
 
   /** A rollout as a matrix, if it was computed. */

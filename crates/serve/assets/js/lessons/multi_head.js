@@ -58,7 +58,7 @@ function build(app) {
     );
     replace(
       live,
-      app.trace
+      app.trace?.alignmentSite
         ? [
             "Real heads: ",
             element(

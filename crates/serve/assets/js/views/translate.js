@@ -53,10 +53,11 @@ function build(app) {
 
   function update(trace) {
     if (!trace || app.running) return;
-    const layers = trace.layers(trace.alignmentSite.kind);
+    const site = trace.json.alignment_site;
+    const layers = site ? trace.layers(site.kind) : 0;
     const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of heads`]);
     if (trace.json.rollout) options.push(["rollout", "all layers together (rollout)"]);
-    from.options(options, options.some(([own]) => own === from.value) ? from.value : String(trace.alignmentSite.layer));
+    from.options(options, options.some(([own]) => own === from.value) ? from.value : String(site?.layer ?? ""));
     const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
     const target = tokenRow("Tokens of the translation", trace.target, (token, own) => ({
       "aria-label": `${visible(token.label)}, ${percent(Math.exp(trace.json.steps[own].log_probability))}`,
@@ -89,7 +90,8 @@ function build(app) {
   }
 
   async function weightsOf(trace) {
-    const { kind } = trace.alignmentSite;
+    const kind = trace.json.alignment_site?.kind;
+    if (!kind) return null;
     if (from.value === "rollout") return trace.rollout(kind);
     return (await trace.attention(kind, Number(from.value))).mean();
   }
