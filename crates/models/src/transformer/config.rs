@@ -320,9 +320,6 @@ impl TransformerConfig {
         n_layers.saturating_sub(if n_layers > 2 { 2 } else { 1 })
     }
 
-    /// The names of the presets.
-    pub const PRESETS: [&str; 4] = ["tiny", "small", "base", "big"];
-
     /// The preset called `name`.
     pub fn named(name: &str, vocab_size: usize) -> Option<Self> {
         match name {
