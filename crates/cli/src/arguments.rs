@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Evaluate(commands::evaluate::Evaluate),
     /// Tell what a model is: sizes, parameters, memory, tokeniser
     Info(commands::info::Info),
-    /// See how a model translates a sentence: attention, probabilities, search
+    /// See how a model translates or classifies a text: attention, probabilities, search
     Inspect(Box<commands::inspect::Inspect>),
     /// Open a page in the browser: attention as it happens, heads to switch off, lessons
     Explore(commands::explore::Explore),

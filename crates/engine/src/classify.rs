@@ -91,20 +91,37 @@ impl Classifier {
     /// # Errors
     /// If a text is empty or too long.
     pub fn classify(&self, texts: &[&str]) -> Result<Vec<Vec<Class>>> {
+        self.classify_each(texts)?.into_iter().collect()
+    }
+
+    /// The same, or for each text by itself why it cannot be read.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn classify_each(&self, texts: &[&str]) -> Result<Vec<Result<Vec<Class>>>> {
         let device = self.parameters.device();
         let mut found = Vec::with_capacity(texts.len());
         for texts in texts.chunks(device.policy().rows) {
-            let encoded = texts.iter().map(|text| self.encode(text)).collect::<Result<Vec<_>>>()?;
-            let rows: Vec<&[u32]> = encoded.iter().map(|text| text.ids.as_slice()).collect();
-            let (tape, capture) = (Tape::inference(), Capture::off());
-            let pass = Pass::new(&tape, &self.parameters, &capture);
-            let ids = self.model.ids(&rows).to_device(&device)?;
-            let logits = self.model.classify(&pass, &ids)?;
-            let probabilities = softmax(&tape, &logits).value().to_host()?;
-            let n_labels = self.model.labels().len();
-            found.extend(probabilities.data().chunks_exact(n_labels).map(|row| self.classes(row)));
+            let encoded: Vec<Result<Encoding>> = texts.iter().map(|text| self.encode(text)).collect();
+            let rows: Vec<&[u32]> = encoded.iter().flatten().map(|text| text.ids.as_slice()).collect();
+            let mut classes = self.classes_of(&rows)?.into_iter();
+            found.extend(encoded.into_iter().map(|text| text.map(|_| classes.next().unwrap_or_default())));
         }
         Ok(found)
+    }
+
+    /// The classes of sequences of ids.
+    fn classes_of(&self, rows: &[&[u32]]) -> Result<Vec<Vec<Class>>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass::new(&tape, &self.parameters, &capture);
+        let ids = self.model.ids(rows).to_device(&self.parameters.device())?;
+        let logits = self.model.classify(&pass, &ids)?;
+        let probabilities = softmax(&tape, &logits).value().to_host()?;
+        let n_labels = self.model.labels().len();
+        Ok(probabilities.data().chunks_exact(n_labels).map(|row| self.classes(row)).collect())
     }
 
     /// Labels with these probabilities, the most probable first; of equals the first label.

@@ -93,20 +93,22 @@ impl Encoder {
         }
     }
 
-    /// The tokens of a sequence that it reads: all of them, or the last ones of a fixed window.
-    pub fn read<'a>(&self, ids: &'a [u32]) -> &'a [u32] {
+    /// Tokens that it sees, the last ones of a sequence; none if it sees all.
+    pub fn window(&self) -> Option<usize> {
         match self {
-            Self::Transformer(_) => ids,
-            Self::Window(model) => &ids[ids.len().saturating_sub(model.config().window)..],
+            Self::Transformer(_) => None,
+            Self::Window(model) => Some(model.config().window),
         }
+    }
+
+    /// The tokens of a sequence that it reads: all of them, or the last ones of its window.
+    pub fn read<'a>(&self, ids: &'a [u32]) -> &'a [u32] {
+        &ids[self.window().map_or(0, |window| ids.len().saturating_sub(window))..]
     }
 
     /// Room for tokens in a batch whose longest row has `longest`.
     pub fn room(&self, longest: usize) -> usize {
-        match self {
-            Self::Transformer(_) => longest,
-            Self::Window(model) => model.config().window,
-        }
+        self.window().unwrap_or(longest)
     }
 
     /// Sequences as it reads them, side by side.

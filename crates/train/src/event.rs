@@ -86,7 +86,7 @@ pub enum Event {
     Validated {
         /// What was found.
         line: ValidLine,
-        /// A pair and its translation.
+        /// A row and what the model made of it.
         sample: Option<Sample>,
         /// Validations since the best one.
         waiting: u64,

@@ -80,17 +80,13 @@ impl Classify {
 
     /// A line for each text.
     fn write(&self, classifier: &Classifier, texts: &[String], written: &mut usize) -> Result<()> {
-        let refused: Vec<Option<String>> =
-            texts.iter().map(|text| classifier.encode(text).err().map(|error| error.to_string())).collect();
-        let readable = texts.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
-        let readable: Vec<&str> = readable.map(|(text, _)| text.as_str()).collect();
-        let mut found = classifier.classify(&readable)?.into_iter();
+        let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut out = std::io::stdout().lock();
-        for (text, refused) in texts.iter().zip(refused) {
-            if let Some(reason) = &refused {
+        for (text, found) in texts.iter().zip(classifier.classify_each(&borrowed)?) {
+            let classes = found.unwrap_or_else(|reason| {
                 note(&format!("note: text {}: {reason}", *written + 1));
-            }
-            let classes = if refused.is_none() { found.next().unwrap_or_default() } else { Vec::new() };
+                Vec::new()
+            });
             let line = match self.format {
                 Format::Text => self.line(text, &classes),
                 Format::Jsonl => json_line(*written, text, &classes),

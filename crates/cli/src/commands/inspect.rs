@@ -50,7 +50,7 @@ const MOST_NUMBERS: usize = 250_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
-    /// The sentence
+    /// The text: one sentence
     #[arg(value_name = "TEXT")]
     text: String,
     /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]

@@ -47,12 +47,12 @@ pub(crate) struct LabelledTexts {
 
 /// Texts as the model reads them, and the places of their labels.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub(super) texts: Vec<Vec<u32>>,
-    pub(super) labels: Vec<u32>,
+struct Rows {
+    texts: Vec<Vec<u32>>,
+    labels: Vec<u32>,
     lengths: Vec<PairLengths>,
-    /// Room that the model wants for every text, where that does not depend on the longest.
-    room: Option<usize>,
+    /// The window of the model, if it has one: the room of every text.
+    window: Option<usize>,
     pad_id: u32,
 }
 
@@ -66,9 +66,7 @@ impl LabelledTexts {
     ) -> Result<Self> {
         let known: HashMap<&str, u32> =
             model.labels().iter().zip(0..).map(|(label, place)| (label.as_str(), place)).collect();
-        // A model that asks for the same room for short and long texts has a fixed window.
-        let room = (model.room(1) == model.room(2)).then(|| model.room(1));
-        let mut rows = Rows { room, pad_id: model.pad_id(), ..Rows::default() };
+        let mut rows = Rows { window: model.window(), pad_id: model.pad_id(), ..Rows::default() };
         let mut skipped = Skipped::default();
         for (number, parallel) in corpora.iter().enumerate() {
             for _ in 0..parallel.repeat {
@@ -111,10 +109,6 @@ impl LabelledTexts {
             ));
         }
         Ok(Self { rows: Arc::new(rows), skipped })
-    }
-
-    pub(super) fn rows(&self) -> &Rows {
-        &self.rows
     }
 }
 
@@ -190,7 +184,7 @@ impl LabelledEpoch {
 
     fn room(&self, batch: &[u32], rounding: Rounding) -> usize {
         let longest = batch.iter().map(|&row| self.rows.texts[row as usize].len()).max().unwrap_or(0);
-        self.rows.room.unwrap_or_else(|| rounding.length(longest).max(1))
+        self.rows.window.unwrap_or_else(|| rounding.length(longest).max(1))
     }
 }
 

@@ -43,9 +43,13 @@ impl Objective for Classification {
         let reader = Encoder::new(&model, &mut Parameters::default())?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
         let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
+        let reads = |text: &str| -> Result<bool> {
+            let ids = vocabulary.source().encode(text)?.ids;
+            Ok((1..=reader.max_len()).contains(&reader.read(&ids).len()))
+        };
         let data = read(&corpora.train)?;
         let valid = (!corpora.valid.is_empty())
-            .then(|| LabelledValidation::new(&read(&corpora.valid)?, &corpora.valid, config))
+            .then(|| LabelledValidation::new(&read(&corpora.valid)?, &corpora.valid, config, reads))
             .transpose()?;
         Ok(Prepared { model, data, valid })
     }

@@ -27,7 +27,13 @@ pub(crate) struct LabelledValidation {
 }
 
 impl LabelledValidation {
-    pub(super) fn new(data: &LabelledTexts, corpora: &[Parallel], config: &RunConfig) -> Result<Self> {
+    /// `reads` tells whether the model can read a text: one that it cannot must not end a run.
+    pub(super) fn new(
+        data: &LabelledTexts,
+        corpora: &[Parallel],
+        config: &RunConfig,
+        reads: impl Fn(&str) -> Result<bool>,
+    ) -> Result<Self> {
         let metric = config.validation.metric;
         if !matches!(metric, Metric::Accuracy | Metric::Loss) {
             return Err(foreign_metric(metric.name(), "accuracy or loss"));
@@ -40,7 +46,7 @@ impl LabelledValidation {
             while let Some(pair) = pairs.next_pair()?
                 && texts.len() < end
             {
-                if !pair.source.trim().is_empty() && !pair.target.trim().is_empty() {
+                if !pair.target.trim().is_empty() && reads(pair.source)? {
                     texts.push(pair.source.to_owned());
                     labels.push(pair.target.trim().to_owned());
                 }
@@ -49,7 +55,7 @@ impl LabelledValidation {
         let max_tokens = config.train.max_tokens;
         let batches = data.epoch(BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
         let skipped = data.skipped().too_long + data.skipped().empty;
-        let max_len = data.rows().texts.iter().map(Vec::len).max().unwrap_or(0).max(config.model.max_len());
+        let max_len = config.model.max_len();
         Ok(Self { batches, texts, labels, metric, max_len, skipped })
     }
 

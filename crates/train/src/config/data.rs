@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Error, Result};
 
-/// `[data]`: parallel text.
+/// `[data]`: parallel text; for a classifier the source is a text and the target its label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {

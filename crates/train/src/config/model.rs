@@ -1,6 +1,6 @@
 //! `[model]`: the family of the model, a preset, and whatever differs from it, as `ModelConfig::from_recipe` reads them.
 //!
-//! What the tokeniser decides (vocabulary sizes, ids of special tokens, labels) cannot be set.
+//! What the text decides (vocabulary sizes, ids of special tokens, labels) cannot be set.
 
 use polyhead_models::ModelConfig;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -30,9 +30,8 @@ pub(super) fn serialize<S: Serializer>(
     config: &ModelConfig,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    let table: Option<Table> =
-        config.to_recipe().into_iter().map(|(key, own)| Some((key, written(own)?))).collect();
-    table.ok_or_else(|| serde::ser::Error::custom("a key without a value"))?.serialize(serializer)
+    let keys = config.to_recipe().into_iter();
+    keys.filter_map(|(key, own)| Some((key, written(own)?))).collect::<Table>().serialize(serializer)
 }
 
 /// A value as TOML writes it; keys without a value are left out. All fractions are f32: they get the digits that those have.

@@ -173,7 +173,7 @@ pub struct ValidationConfig {
     pub tokenize: String,
     /// Hypotheses followed in validation; 1.
     pub beam_size: usize,
-    /// Pairs of a corpus that are translated, the first ones; 0 for all.
+    /// Rows of a corpus that are translated or classified, the first ones; 0 for all.
     pub max_pairs: usize,
     /// Validations without a better score after which the run ends; 0 for never.
     pub patience: u64,

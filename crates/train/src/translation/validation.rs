@@ -60,11 +60,10 @@ impl PairValidation {
         for parallel @ Parallel { corpus, languages, .. } in corpora {
             let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
             let mut pairs = corpus.pairs()?;
-            let mut read = 0;
+            let end = sources.len().saturating_add(most);
             while let Some(pair) = pairs.next_pair()?
-                && read < most
+                && sources.len() < end
             {
-                read += 1;
                 let [source, _] = vocabulary.encode([pair.source, ""], tag)?;
                 // With its end token; the model could not read more, and one such line must not end a run.
                 if source.len() + 1 > max_len {

@@ -110,4 +110,19 @@ fn a_validation_text_that_is_too_long_for_the_model_is_left_out() {
     }
     let (outcome, _) = toy::run(&config, RunOptions::default(), 1);
     assert_eq!(outcome.unwrap().step, 4);
+    // The one line that is asked for is the next that can be read.
+    let mut one = config.clone();
+    (one.out, one.validation.max_pairs) = (folder.path().join("one"), 1);
+    assert_eq!(toy::run(&one, RunOptions::default(), 1).0.unwrap().step, 4);
+    // A classifier likewise.
+    let keys = serde_json::json!({ "model_type": "transformer_encoder", "preset": "tiny", "max_len": 12 });
+    let mut labelled = one.clone();
+    labelled.out = folder.path().join("labelled");
+    labelled.model = polyhead_models::ModelConfig::from_recipe(keys.as_object().unwrap()).unwrap();
+    labelled.validation.metric = polyhead_train::config::Metric::Accuracy;
+    for (name, rows) in [("train.target", 150), ("valid.target", 21)] {
+        let labels = (0..rows).map(|row| if row % 2 == 0 { "even\n" } else { "odd\n" }).collect::<String>();
+        std::fs::write(folder.path().join(name), labels).unwrap();
+    }
+    assert_eq!(toy::run(&labelled, RunOptions::default(), 1).0.unwrap().step, 4);
 }
