@@ -1,11 +1,11 @@
-//! Sixteen-bit floating point for weights at rest: the upper half of an f32, rounded to the nearest even.
+//! bf16 for weights at rest: the upper half of an f32, rounded to the nearest even.
 //!
-//! bf16 keeps the range of f32 and eight bits of precision, so a weight takes half the memory and becomes an f32 again by
-//! a shift.
+//! bf16 has the range of f32 and eight bits of precision, so a weight takes half the memory, and a shift converts it
+//! back to f32.
 
 use crate::tensor::Tensor;
 
-/// An array of bf16 numbers; it is read by becoming f32 again.
+/// An array of bf16 values; they are converted to f32 to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bf16Tensor {
     shape: Vec<usize>,
@@ -13,16 +13,16 @@ pub struct Bf16Tensor {
 }
 
 impl Bf16Tensor {
-    /// An array with the given bits, row after row.
+    /// An array with the given bits, row-major.
     ///
     /// # Panics
-    /// If there are more or fewer numbers than the shape says.
+    /// If the number of values is not that of the shape.
     pub fn new(shape: &[usize], data: Vec<u16>) -> Self {
         assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
         Self { shape: shape.to_vec(), data }
     }
 
-    /// The nearest bf16 numbers.
+    /// Rounds to the nearest bf16 values.
     pub fn from_f32(tensor: &Tensor) -> Self {
         Self {
             shape: tensor.shape().to_vec(),
@@ -30,7 +30,7 @@ impl Bf16Tensor {
         }
     }
 
-    /// The same numbers as f32, exactly.
+    /// The same values as f32, exactly.
     pub fn to_f32(&self) -> Tensor {
         let mut out = Tensor::uninit(&self.shape);
         for (out, &bits) in out.data_mut().iter_mut().zip(&self.data) {
@@ -44,7 +44,7 @@ impl Bf16Tensor {
         &self.shape
     }
 
-    /// The bits, row after row.
+    /// The bits, row-major.
     pub fn bits(&self) -> &[u16] {
         &self.data
     }

@@ -1,6 +1,6 @@
-//! Where numbers live and operations run.
+//! Devices: where values live and operations run.
 //!
-//! This is the seam for other devices: above this crate, code calls [`ops`](crate::ops) on [`Tensor`](crate::Tensor)s and
+//! The boundary between devices: above this crate, code calls [`ops`](crate::ops) on [`Tensor`](crate::Tensor)s and
 //! never sees a buffer, a kernel or a thread. A tensor knows its device, and an operation runs where its inputs are.
 //!
 //! ```
@@ -20,20 +20,20 @@ use std::sync::Arc;
 use crate::cuda::Cuda;
 use crate::{Error, Result};
 
-/// How products are computed on a card.
+/// Compute dtype of matrix products on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Math {
     /// f32 throughout.
     F32,
-    /// f32 numbers, of which products read eleven bits of each factor's fraction.
+    /// f32 values; products read TF32, which has 10 fraction bits.
     Tf32,
-    /// bf16 activations, f32 parameters, f32 sums; the fastest.
+    /// bf16 activations, f32 parameters and f32 sums; the fastest.
     #[default]
     Bf16,
 }
 
 impl Math {
-    /// Its name in options and reports.
+    /// Name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -43,18 +43,18 @@ impl Math {
     }
 }
 
-/// A device; cloning names the same one.
+/// A device; clones share it.
 #[derive(Debug, Clone, Default)]
 pub enum Device {
-    /// The processor, all threads of the current pool.
+    /// The CPU, with all threads of the current pool.
     #[default]
     Cpu,
-    /// A card.
+    /// An NVIDIA GPU.
     #[cfg(feature = "cuda")]
     Cuda(Arc<Cuda>),
 }
 
-/// Work of a card, recorded to be replayed as a whole.
+/// A recorded CUDA graph: work of a GPU that is replayed as a whole.
 #[derive(Debug)]
 pub struct Graph {
     #[cfg(feature = "cuda")]
@@ -62,35 +62,35 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Queues the whole work again.
+    /// Queues the recorded work again.
     pub fn replay(&self) {
         #[cfg(feature = "cuda")]
         self.graph.replay();
     }
 }
 
-/// What is known of a card.
+/// Properties of a GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
-    /// Its name in options, such as `cuda:0`.
+    /// Name in options, such as `cuda:0`.
     pub name: String,
-    /// What its maker calls it.
+    /// Product name, such as `NVIDIA H100`.
     pub model: String,
-    /// Its memory, in bytes.
+    /// Total memory in bytes.
     pub memory: usize,
-    /// The part of it that is free, where the card can be used.
+    /// Free memory in bytes, if the GPU can be used.
     pub free: Option<usize>,
-    /// Its compute capability, such as (9, 0).
+    /// Compute capability, such as (9, 0).
     pub capability: (i32, i32),
-    /// The version of CUDA that the driver knows, such as 13.0.
+    /// Newest CUDA version that the driver supports, such as 13.0.
     pub driver: String,
-    /// Why it cannot be used.
+    /// Why the GPU cannot be used, if it cannot.
     pub obstacle: Option<Error>,
 }
 
 impl Device {
-    /// The device called `cpu`, `cuda`, `cuda:N`, or `auto`: the first card where one can be used, else the processor, which
-    /// always computes in f32.
+    /// Opens the device called `cpu`, `cuda`, `cuda:N`, or `auto`: the first GPU if it can be used, otherwise the CPU,
+    /// which always computes in f32.
     ///
     /// # Errors
     /// If there is no such device, or it cannot be used.
@@ -98,7 +98,7 @@ impl Device {
         Ok(Self::choose(name, math)?.0)
     }
 
-    /// The same, and where `auto` took the processor, why.
+    /// As [`Device::open`]; also returns why `auto` fell back to the CPU.
     ///
     /// # Errors
     /// If there is no such device, or it cannot be used.
@@ -115,25 +115,25 @@ impl Device {
         }
     }
 
-    /// Whether a device could be called so.
+    /// Checks that `name` has the form of a device name.
     ///
     /// # Errors
-    /// If none could.
+    /// If it does not.
     pub fn check_name(name: &str) -> Result<()> {
         let number = name.strip_prefix("cuda:").map(str::parse::<usize>);
         if ["auto", "cpu", "cuda"].contains(&name) || matches!(number, Some(Ok(_))) {
             return Ok(());
         }
         Err(Error::Device {
-            what: format!("{name:?} is no device, expected auto, cpu, cuda or cuda:N"),
-            hint: "polyhead devices lists what there is",
+            what: format!("unknown device {name:?}, expected auto, cpu, cuda or cuda:N"),
+            hint: "polyhead devices lists the devices of this machine",
         })
     }
 
-    /// All cards of this machine, also those that cannot be used.
+    /// Lists all GPUs of this machine, including those that cannot be used.
     ///
     /// # Errors
-    /// If this program cannot use any: it was built without, or there is no driver.
+    /// If this program cannot use any: it was built without CUDA, or there is no driver.
     pub fn cards() -> Result<Vec<Card>> {
         #[cfg(not(feature = "cuda"))]
         return Err(built_without());
@@ -141,7 +141,7 @@ impl Device {
         Ok(crate::cuda::cards()?.into_iter().map(card).collect())
     }
 
-    /// How products are computed; the processor takes f32.
+    /// Compute dtype of products; always f32 on the CPU.
     pub fn math(&self) -> Math {
         match self {
             Self::Cpu => Math::F32,
@@ -150,7 +150,7 @@ impl Device {
         }
     }
 
-    /// What its maker calls it; nothing for the processor.
+    /// Product name of the GPU; `None` for the CPU.
     pub fn model(&self) -> Option<&str> {
         match self {
             Self::Cpu => None,
@@ -159,7 +159,7 @@ impl Device {
         }
     }
 
-    /// The most memory of a card that was in use at once, in bytes.
+    /// Peak memory in use on the GPU, in bytes; `None` for the CPU.
     pub fn peak_memory(&self) -> Option<usize> {
         match self {
             Self::Cpu => None,
@@ -168,7 +168,7 @@ impl Device {
         }
     }
 
-    /// Free and all memory of a card, in bytes.
+    /// Free and total memory of the GPU in bytes; `None` for the CPU.
     ///
     /// # Errors
     /// If the card does not answer.
@@ -180,8 +180,7 @@ impl Device {
         }
     }
 
-    /// Does `work`, launch by launch, and says for each family of kernels how many milliseconds it took; nothing for the
-    /// processor.
+    /// Runs `work` launch by launch and returns the milliseconds spent in each family of kernels; empty for the CPU.
     ///
     /// # Errors
     /// If something failed on the card.
@@ -199,7 +198,7 @@ impl Device {
         }
     }
 
-    /// Its name in options and reports.
+    /// Name in options and reports.
     pub fn name(&self) -> String {
         match self {
             Self::Cpu => "cpu".into(),
@@ -208,12 +207,12 @@ impl Device {
         }
     }
 
-    /// Whether it is the processor.
+    /// True for the CPU.
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)
     }
 
-    /// Does `work`, a step whose memory the next one uses again: nothing made inside may be kept.
+    /// Runs `work`, a step whose memory the next step reuses: nothing allocated inside may outlive it.
     pub fn scratch<T>(&self, work: impl FnOnce() -> T) -> T {
         match self {
             Self::Cpu => work(),
@@ -222,19 +221,19 @@ impl Device {
         }
     }
 
-    /// Records what `work` queues, without running it. What it makes is gone when something else runs.
+    /// Records what `work` queues, without running it. Its results are overwritten when other work runs.
     ///
     /// # Errors
-    /// If `work` failed or did what cannot be recorded; the processor records nothing.
+    /// If `work` failed or did something that cannot be recorded; always on the CPU.
     pub fn record<T, E: From<Error>>(
         &self,
         work: impl FnOnce() -> std::result::Result<T, E>,
     ) -> std::result::Result<(T, Graph), E> {
-        let nothing = |what: &str| Error::Device { what: what.into(), hint: "report this" };
+        let failure = |what: &str| Error::Device { what: what.into(), hint: "report this" };
         match self {
             Self::Cpu => {
                 drop(work);
-                Err(nothing("the processor records nothing").into())
+                Err(failure("the CPU cannot record a CUDA graph").into())
             }
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
@@ -242,7 +241,7 @@ impl Device {
                 let recorded = crate::cuda::Graph::record(cuda, || {
                     work().map_err(|error| {
                         failed = Some(error);
-                        nothing("the work that was to be recorded failed")
+                        failure("the work to record failed")
                     })
                 });
                 match (recorded, failed) {
@@ -254,7 +253,7 @@ impl Device {
         }
     }
 
-    /// Does `work` while no other thread that takes turns has the device; at once on the processor.
+    /// Runs `work` while no other thread that takes turns holds the device; at once on the CPU.
     pub fn in_turn<T>(&self, work: impl FnOnce() -> T) -> T {
         match self {
             Self::Cpu => work(),
@@ -266,7 +265,7 @@ impl Device {
         }
     }
 
-    /// How many operations of a card were computed on the processor since it was opened.
+    /// Number of GPU operations that fell back to the CPU since the device was opened.
     pub(crate) fn detours(&self) -> usize {
         match self {
             Self::Cpu => 0,
@@ -275,7 +274,7 @@ impl Device {
         }
     }
 
-    /// Tells the first error of the card, without waiting for work that is under way.
+    /// Returns the first error of the GPU, without waiting for queued work.
     ///
     /// # Errors
     /// If there was one.
@@ -287,7 +286,7 @@ impl Device {
         }
     }
 
-    /// Waits until all work is done.
+    /// Waits until all queued work is done.
     ///
     /// # Errors
     /// If the card failed.

@@ -1,7 +1,7 @@
 //! Sine, cosine and powers in f64 from +, −, ×, ÷ alone.
 //!
 //! The system's functions choose their instructions by machine and may differ in the last bit; these do not. They are
-//! right to about 1e-13, far more than an f32 can hold.
+//! accurate to about 1e-13, far beyond the precision of f32.
 
 /// sin x and cos x for |x| up to about 10⁸: x = k·π/2 + r, and Taylor polynomials for |r| ≤ π/4.
 pub fn sin_cos(x: f64) -> [f64; 2] {

@@ -1,9 +1,9 @@
-//! What can be wrong with the inputs of an operation.
+//! Errors of operations and devices.
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An operation was given what it cannot work with. The message names the operation and the shapes.
+/// An operation got inputs it cannot work with, or a device failed. The message names the operation and the shapes.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// Shapes that do not fit together.
@@ -11,7 +11,7 @@ pub enum Error {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// Which of its inputs.
+        /// The input in question.
         name: &'static str,
         /// The shape it has.
         found: Vec<usize>,
@@ -25,46 +25,46 @@ pub enum Error {
         operation: &'static str,
         /// The id.
         id: u32,
-        /// Where it stands.
+        /// Its position in the list of ids.
         position: usize,
         /// Rows of the table.
         vocab_size: usize,
     },
-    /// A number that makes no sense.
+    /// An option outside its range.
     #[error("{operation}: {name} is {found}, expected {expected}")]
     Value {
         /// The operation.
         operation: &'static str,
-        /// Which of its options.
+        /// The option in question.
         name: &'static str,
         /// The value.
         found: f64,
-        /// What would do.
+        /// The accepted range.
         expected: &'static str,
     },
     /// A device cannot be used, or failed.
     #[error("{what}")]
     Device {
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
-        /// What the reader can do.
+        /// What the user can do about it.
         hint: &'static str,
     },
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Shape { .. } => "do the sizes in the config belong together?",
-            Self::Id { .. } => "are tokeniser and model from the same folder?",
+            Self::Shape { .. } => "check that the sizes in the config match each other",
+            Self::Id { .. } => "check that tokeniser and model come from the same folder",
             Self::Value { .. } => "correct the option",
             Self::Device { hint, .. } => hint,
         }
     }
 }
 
-/// The error that the input `name` of `operation` has the shape `found`.
+/// Returns the error that the input `name` of `operation` has shape `found`.
 pub fn shape<T>(
     operation: &'static str,
     name: &'static str,

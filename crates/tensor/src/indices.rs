@@ -1,6 +1,6 @@
-//! Whole numbers that tell operations where to look: ids of tokens, lengths of rows.
+//! Unsigned integers that operations index with: token ids and lengths of rows.
 //!
-//! Cloning shares them, so that every layer of a model can hold the lengths of a batch.
+//! Clones share them, so that every layer of a model can hold the lengths of a batch.
 //!
 //! ```
 //! use polyhead_tensor::Indices;
@@ -14,41 +14,41 @@ use std::sync::Arc;
 use crate::Result;
 use crate::device::Device;
 
-/// Whole numbers; cloning shares them.
+/// A list of unsigned integers; clones share it.
 #[derive(Debug, Clone)]
 pub struct Indices {
-    /// Empty where they are on a card.
+    /// Empty if they are on a GPU.
     host: Arc<[u32]>,
-    /// How many of them, from the first on.
+    /// Number of entries in use, from the first.
     len: usize,
     #[cfg(feature = "cuda")]
     card: Option<crate::cuda::Array>,
 }
 
 impl Indices {
-    /// The numbers.
+    /// The entries.
     ///
     /// # Panics
-    /// If they are on a card.
+    /// If they are on a GPU.
     pub fn host(&self) -> &[u32] {
-        assert!(self.host.len() >= self.len, "the numbers are on a card");
+        assert!(self.host.len() >= self.len, "the indices are on a GPU");
         &self.host[..self.len]
     }
 
-    /// How many.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True without numbers.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The first `count` of them, shared.
+    /// The first `count` entries, shared.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are fewer.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         assert!(count <= self.len, "the first {count} of {}", self.len);
@@ -60,7 +60,7 @@ impl Indices {
         }
     }
 
-    /// The numbers of the processor, copied to `device`.
+    /// The entries, in CPU memory, copied to `device`.
     ///
     /// # Errors
     /// If the card fails.
@@ -79,11 +79,11 @@ impl Indices {
         }
     }
 
-    /// Gives numbers that are on a card new values, in the order of its work; every clone sees them. Nothing happens to
-    /// those of the processor, which are not changed.
+    /// Overwrites entries that are on a GPU, in the order of its work; every clone sees the change. Has no effect on
+    /// the CPU, where entries never change.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the number of entries differs.
     pub fn write(&self, numbers: &[u32]) {
         assert!(numbers.len() == self.len, "{} numbers for {}", numbers.len(), self.len);
         #[cfg(feature = "cuda")]
@@ -92,7 +92,7 @@ impl Indices {
         }
     }
 
-    /// The same numbers in the memory of the processor; waits for the card that has them.
+    /// The same entries in CPU memory; waits for the GPU that holds them.
     #[cfg(feature = "cuda")]
     pub(crate) fn to_host(&self) -> Result<Self> {
         match &self.card {
@@ -101,14 +101,14 @@ impl Indices {
         }
     }
 
-    /// The numbers on the card.
+    /// The entries on the GPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn card(&self) -> &crate::cuda::Array {
-        self.card.as_ref().expect("the numbers are on a card")
+        self.card.as_ref().expect("the indices are on a GPU")
     }
 }
 
-/// Lists of numbers that lie in one piece of a card, so that one copy gives all of them new values.
+/// Lists in one buffer of a GPU, so that one copy overwrites all of them.
 #[derive(Debug)]
 pub struct Bundle {
     lists: Vec<Indices>,
@@ -116,12 +116,12 @@ pub struct Bundle {
     whole: Option<crate::cuda::Array>,
 }
 
-/// Lists begin at multiples of this many numbers: kernels read sixteen bytes at once.
+/// Lists begin at multiples of this many entries: kernels read sixteen bytes at once.
 #[cfg(feature = "cuda")]
 const ALIGNMENT: usize = 64;
 
 impl Bundle {
-    /// Lists of the processor, copied to `device`.
+    /// Copies lists in CPU memory to `device`.
     ///
     /// # Errors
     /// If the card fails.
@@ -147,21 +147,21 @@ impl Bundle {
         }
     }
 
-    /// The lists where they are now.
+    /// The lists, on their device.
     pub fn lists(&self) -> &[Indices] {
         &self.lists
     }
 
-    /// Gives lists that are on a card the numbers of others of the same lengths, in the order of its work. Nothing happens
-    /// to those of the processor.
+    /// Overwrites lists that are on a GPU with others of the same lengths, in the order of its work. Has no effect on
+    /// the CPU.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the number of lists or a length differs.
     pub fn write(&self, lists: &[&Indices]) {
         let fits = lists.len() == self.lists.len();
         assert!(
             fits && lists.iter().zip(&self.lists).all(|(from, to)| from.len == to.len),
-            "lists of one length"
+            "the lists have other lengths"
         );
         #[cfg(feature = "cuda")]
         if let Some(whole) = &self.whole {
@@ -170,7 +170,7 @@ impl Bundle {
     }
 }
 
-/// Lists one after the other, each from a multiple of the alignment on.
+/// Concatenates the lists, each padded to a multiple of the alignment.
 #[cfg(feature = "cuda")]
 fn joined(lists: &[&Indices]) -> Vec<u32> {
     let mut all = Vec::new();
@@ -187,7 +187,7 @@ impl PartialEq for Indices {
         if let (Some(a), Some(b)) = (&self.card, &other.card) {
             return self.len == other.len && a.pointer() == b.pointer();
         }
-        // Those of a card equal none of the processor.
+        // Indices on a GPU never equal those in CPU memory.
         self.len == other.len && self.host.get(..self.len) == other.host.get(..other.len)
     }
 }

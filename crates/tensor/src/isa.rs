@@ -1,8 +1,8 @@
-//! Which vector instructions the machine has, found out when the program runs, so that one binary serves all.
+//! Vector instruction sets, detected at run time, so that one binary serves all machines.
 
 use std::sync::OnceLock;
 
-/// A set of vector instructions. All sets give the same bits: they differ in speed alone.
+/// A vector instruction set. All give the same bits and differ only in speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
     /// Plain Rust, for any machine.
@@ -14,10 +14,10 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// All sets, the plainest first.
+    /// All sets, the simplest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// The best set of this machine; the environment variable `POLYHEAD_ISA` (portable, avx2, avx512) lowers it.
+    /// The best set of this machine; the environment variable `POLYHEAD_ISA` (portable, avx2, avx512) limits it.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -28,7 +28,7 @@ impl Isa {
         })
     }
 
-    /// True where the machine can run it.
+    /// True if the machine supports it.
     pub fn is_usable(self) -> bool {
         match self {
             Self::Portable => true,
@@ -47,7 +47,7 @@ impl Isa {
         }
     }
 
-    /// Its name in options and reports.
+    /// Name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

@@ -1,5 +1,5 @@
-//! Single numbers between a program and its device: a weight that changes from step to step, and results that are noted as
-//! they come and read together, so that nobody waits for a card after every step.
+//! Scalars between a program and its device: a factor that changes from step to step, and results that are collected on
+//! the device and read together, so that the program does not wait for a GPU after every step.
 //!
 //! ```
 //! use polyhead_tensor::{Device, Tensor, journal::Journal};
@@ -15,7 +15,7 @@ use crate::Result;
 use crate::device::Device;
 use crate::tensor::Tensor;
 
-/// A number in f32 at a fixed place of a device, so that recorded work finds it again.
+/// An f32 at a fixed address on a device, so that a recorded graph reads its current value.
 #[derive(Debug)]
 pub struct Number {
     value: f32,
@@ -23,7 +23,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// Room for a number on `device`.
+    /// Allocates a scalar on `device`.
     ///
     /// # Errors
     /// If the card fails.
@@ -37,7 +37,7 @@ impl Number {
         Ok(Self { value, tensor })
     }
 
-    /// Another value, in the order of the device's work.
+    /// Sets the value, in the order of the device's work.
     pub fn set(&mut self, value: f32) {
         if value.to_bits() == self.value.to_bits() {
             return;
@@ -50,18 +50,18 @@ impl Number {
         self.tensor.data_mut()[0] = value;
     }
 
-    /// The number.
+    /// The scalar as a tensor without axes.
     pub fn tensor(&self) -> &Tensor {
         &self.tensor
     }
 }
 
-/// Results of a device, one number each, in the order in which they were noted.
+/// Scalar results of a device, in the order in which they were noted.
 #[derive(Debug)]
 pub struct Journal {
-    /// Those of the processor.
+    /// Results on the CPU.
     noted: Vec<f32>,
-    /// How many are noted.
+    /// Number of results noted.
     len: usize,
     capacity: usize,
     #[cfg(feature = "cuda")]
@@ -69,7 +69,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Room for `capacity` numbers on `device`.
+    /// Allocates room for `capacity` results on `device`.
     ///
     /// # Errors
     /// If the card fails.
@@ -89,10 +89,10 @@ impl Journal {
         })
     }
 
-    /// Notes a number of the device without waiting for it.
+    /// Notes a result without waiting for it.
     ///
     /// # Panics
-    /// If the journal is full, or it is not one number.
+    /// If the journal is full, or `number` is not a scalar.
     pub fn note(&mut self, number: &Tensor) {
         assert!(number.len() == 1 && self.len < self.capacity, "room for {} single numbers", self.capacity);
         self.len += 1;
@@ -103,7 +103,7 @@ impl Journal {
         self.noted.push(number.data()[0]);
     }
 
-    /// All that was noted since the last time; waits for it.
+    /// Returns all results noted since the last call; waits for them.
     ///
     /// # Errors
     /// If the card failed.

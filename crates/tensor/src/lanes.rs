@@ -1,13 +1,13 @@
-//! Loops over rows that become vector code, with the same bits for every instruction set.
+//! Loops over rows that compile to vector code, with the same bits for every instruction set.
 //!
 //! Rust never reorders or fuses floating-point operations by itself, so a loop over independent elements gives the same
-//! bits however wide the vectors are. Sums do depend on order; here they run in sixteen lanes, element i in lane i mod
-//! 16, and the lanes are added in a fixed tree.
+//! bits for any vector width. Sums do depend on order; here they run in sixteen lanes, element i in lane i mod 16, and
+//! the lanes are added in a fixed tree.
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;
 
-/// Compiles a function three times, for plain, AVX2 and AVX-512 machines, and chooses when it is called.
+/// Compiles a function three times, for portable, AVX2 and AVX-512 code, and chooses at run time.
 macro_rules! vectorised {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
@@ -21,7 +21,7 @@ macro_rules! vectorised {
             #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
             fn avx512($($argument: $kind),*) $(-> $result)? { plain($($argument),*) }
             match $crate::isa::Isa::best() {
-                // SAFETY: `best` names only instructions that the machine has.
+                // SAFETY: `best` returns only instruction sets that the CPU supports.
                 #[cfg(target_arch = "x86_64")]
                 $crate::isa::Isa::Avx512 => unsafe { avx512($($argument),*) },
                 // SAFETY: as above.
@@ -43,10 +43,9 @@ vectorised! {
     }
 }
 
-/// Writes a sum over the elements of one or more slices of equal length, in sixteen lanes.
+/// Defines a sum over the elements of one or more slices of equal length, in sixteen lanes.
 ///
-/// Slices are taken apart into whole blocks first: an index that may lie outside would keep the loop from becoming
-/// vector code.
+/// Slices are split into whole blocks first: bounds checks inside the loop would prevent vectorisation.
 macro_rules! lane_sum {
     ($(#[$meta:meta])* $name:ident, $($slice:ident)+) => {
         $(#[$meta])*
@@ -105,7 +104,7 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     rest.iter().chain(&lanes).copied().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
 }
 
-/// The largest of |values|, 0 if there are none; what is no number is passed over.
+/// The largest of |values|, 0 if there are none; NaN is ignored.
 #[inline(always)]
 pub(crate) fn max_abs(values: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];
@@ -119,15 +118,15 @@ pub(crate) fn max_abs(values: &[f32]) -> f32 {
     rest.iter().chain(&lanes).fold(0.0, |a, b| if b.abs() > a { b.abs() } else { a })
 }
 
-/// eˣ to about one unit in the last place: x = n ln 2 + r, eˣ = 2ⁿ eʳ with a polynomial for eʳ on |r| ≤ ½ ln 2.
-/// Below −87 it is 0, so that a masked score weighs nothing.
+/// eˣ to about one unit in the last place: x = n ln 2 + r, eˣ = 2ⁿ eʳ with a polynomial for eʳ on |r| ≤ ½ ln 2. Below
+/// −87 it is 0, so that a masked score has weight 0.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     const LOG2_E: f32 = std::f32::consts::LOG2_E;
     // ln 2 in two parts: the first has few bits, so that n times it is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    const ROUND: f32 = 12_582_912.0; // 1.5 × 2²³: adding and taking it away rounds to a whole number
+    const ROUND: f32 = 12_582_912.0; // 1.5 × 2²³: adding and subtracting it rounds to an integer
     let clamped = if x > 88.0 { 88.0 } else { x };
     let clamped = if clamped < -87.0 { -87.0 } else { clamped };
     let rounded = clamped.mul_add(LOG2_E, ROUND);
@@ -138,7 +137,7 @@ pub(crate) fn exp(x: f32) -> f32 {
         p = p.mul_add(r, c);
     }
     let whole = p.mul_add(r * r, r) + 1.0;
-    // The low bits of `rounded` are n; moved into the exponent they make 2ⁿ.
+    // The low bits of `rounded` are n; shifted into the exponent they make 2ⁿ.
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
     if x < -87.0 { 0.0 } else { whole * power }
 }
@@ -150,7 +149,7 @@ pub(crate) fn ln(x: f32) -> f32 {
     const ROOT_HALF: u32 = 0x3f35_04f3;
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    // Numbers too small for a leading bit are made larger by 2²³ first.
+    // Subnormal numbers are scaled by 2²³ first.
     let (scaled, shift) = if x < f32::MIN_POSITIVE { (x * 8_388_608.0, 23.0) } else { (x, 0.0) };
     let bits = scaled.to_bits().wrapping_sub(ROOT_HALF);
     let e = (bits.cast_signed() >> 23) as f32 - shift;

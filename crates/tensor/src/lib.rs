@@ -1,16 +1,17 @@
 //! Arrays, kernels and differentiation for attention models.
 //!
 //! The law of this crate: the same inputs give the same bits, for any number of threads, any vector instructions, and
-//! whatever other rows stand in the batch. See [`gemm`] and `lanes.rs` for how.
+//! whatever other rows are in the batch. See [`gemm`] and `lanes.rs` for how.
 //!
-//! 1. [`tensor`] holds numbers, [`pool`] lends their memory; [`indices`] are ids and lengths.
-//! 2. [`ops`] are the operations, each with its way forward and back; [`tape`] writes them down and runs them back.
-//! 3. [`parameters`] have names; [`optim`] changes them; [`prepared`] ones are fast and change no more.
+//! 1. [`tensor`] holds values, [`pool`] lends their memory; [`indices`] are ids and lengths; [`dtype`] are number formats.
+//! 2. [`ops`] are the operations, each with a forward and a backward pass; [`tape`] records them and runs back.
+//! 3. [`parameters`] have names; [`optim`] updates them; [`prepared`] ones are packed or quantised for inference.
 
 pub mod bf16;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod device;
+pub mod dtype;
 pub mod elementary;
 pub mod error;
 pub mod gemm;
@@ -30,6 +31,7 @@ pub mod tape;
 pub mod tensor;
 
 pub use device::{Device, Graph, Math, Policy};
+pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};

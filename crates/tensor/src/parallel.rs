@@ -1,8 +1,8 @@
-//! Work on rows by several threads; each row is one thread's, so results do not depend on their number.
+//! Parallel loops over rows; each row belongs to one thread, so results do not depend on the number of threads.
 
 use rayon::prelude::*;
 
-/// Numbers worth a task of their own.
+/// Values per task.
 const TASK_NUMBERS: usize = 1 << 14;
 
 /// Calls `work(first_row, rows)` on blocks of whole rows of `data`.

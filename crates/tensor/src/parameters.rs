@@ -1,6 +1,6 @@
-//! The numbers that training changes, each with a name, in one list that optimisers and checkpoints walk.
+//! Named parameters: the values that training updates, in one list that optimisers and checkpoints walk.
 //!
-//! A model first declares what it needs: names, shapes and how each would start. Values come afterwards, drawn at random
+//! A model first declares names, shapes and initialisation. Values come afterwards, drawn at random
 //! ([`Parameters::initialise`]) or read from a file ([`Parameters::set`]), so counting the parameters of a large model
 //! costs nothing.
 
@@ -15,11 +15,11 @@ use crate::elementary::{ln, sin_cos};
 use crate::prepared::{Precision, Prepared};
 use crate::tensor::Tensor;
 
-/// A parameter's place in its list.
+/// Index of a parameter in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterId(usize);
 
-/// How a parameter starts when it is not read from a file.
+/// Initialisation of a parameter that is not read from a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
     /// All zero.
@@ -30,8 +30,8 @@ pub enum Init {
     Uniform(f32),
     /// Normal with this standard deviation.
     Normal(f32),
-    /// Uniform with bound √(6/(d_in + d_out)) (Glorot & Bengio 2010); the matrices of one parameter that holds several
-    /// below each other have `d_out` rows each.
+    /// Uniform with bound √(6/(d_in + d_out)) (Glorot & Bengio 2010); a parameter that stacks several matrices has
+    /// `d_out` rows in each.
     Xavier {
         /// Rows of one matrix.
         d_out: usize,
@@ -43,9 +43,9 @@ struct Entry {
     name: String,
     shape: Vec<usize>,
     init: Init,
-    /// Whether it is used as weights of products and rows of a table only.
+    /// True if it is used only as a weight of products and as a table of rows.
     is_product: bool,
-    /// Whether training leaves it as it is.
+    /// True if training does not update it.
     is_frozen: bool,
     value: Value,
 }
@@ -63,7 +63,7 @@ enum Value {
 pub struct Parameters {
     entries: Vec<Entry>,
     places: HashMap<String, ParameterId>,
-    /// All values in one piece, if they are on a card.
+    /// All values in one buffer, if they are on a GPU.
     #[cfg(feature = "cuda")]
     flat: Option<Arc<crate::cuda::Flat>>,
 }
@@ -89,10 +89,10 @@ impl Parameters {
         id
     }
 
-    /// As [`Parameters::declare`], for a matrix that only takes part in products and look-ups: it can be prepared.
+    /// As [`Parameters::declare`], for a matrix that is only used in products and look-ups, so that it can be prepared.
     ///
     /// # Panics
-    /// If the name is taken or there are not two axes.
+    /// If the name is taken or the shape does not have two axes.
     pub fn declare_product(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> ParameterId {
         assert!(shape.len() == 2, "weights of shape {shape:?}");
         let id = self.declare(name, shape, init);
@@ -100,7 +100,8 @@ impl Parameters {
         id
     }
 
-    /// The same parameters with their values on `device`; on a card they share its memory with their gradients.
+    /// The same parameters with their values on `device`; on a GPU all values share one buffer, and all gradients
+    /// another.
     ///
     /// # Errors
     /// If the card fails.
@@ -125,7 +126,7 @@ impl Parameters {
         }
     }
 
-    /// The same parameters with their values in the memory of the processor.
+    /// The same parameters with their values in CPU memory.
     ///
     /// # Errors
     /// If the card fails.
@@ -143,7 +144,7 @@ impl Parameters {
         Ok(host)
     }
 
-    /// Where the values are: where the first is.
+    /// Device of the values: that of the first.
     pub fn device(&self) -> Device {
         let first = self.entries.iter().find_map(|entry| match &entry.value {
             Value::Tensor(tensor) => Some(tensor.device()),
@@ -152,36 +153,36 @@ impl Parameters {
         first.unwrap_or_default()
     }
 
-    /// All values in one piece of a card.
+    /// All values in one buffer on a GPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn flat(&self) -> Option<&crate::cuda::Flat> {
         self.flat.as_deref()
     }
 
-    /// The same, shared.
+    /// As [`Parameters::flat`], shared.
     #[cfg(feature = "cuda")]
     pub(crate) fn shared_flat(&self) -> Option<Arc<crate::cuda::Flat>> {
         self.flat.clone()
     }
 
-    /// Lets training leave a parameter as it is: it gets no gradient.
+    /// Freezes a parameter: training does not update it, and it gets no gradient.
     pub fn freeze(&mut self, id: ParameterId) {
         self.entries[id.0].is_frozen = true;
     }
 
-    /// The same for all: on a card they need no memory for gradients then.
+    /// Freezes all parameters, so that on a GPU they need no memory for gradients.
     pub fn freeze_all(&mut self) {
         for entry in &mut self.entries {
             entry.is_frozen = true;
         }
     }
 
-    /// Whether training leaves it as it is.
+    /// True if training does not update it.
     pub fn is_frozen(&self, id: ParameterId) -> bool {
         self.entries[id.0].is_frozen
     }
 
-    /// Makes all weights of products ready for inference; they cannot be changed or read as tensors any more.
+    /// Packs or quantises all weights of products for inference; they can no longer be changed or read as tensors.
     ///
     /// # Panics
     /// If one has no value yet.
@@ -191,7 +192,8 @@ impl Parameters {
         }
     }
 
-    /// The same for one parameter; nothing happens to one that is no weight of products, or is prepared already.
+    /// As [`Parameters::prepare`] for one parameter; has no effect on one that is not a weight of products, or is
+    /// already prepared.
     ///
     /// # Panics
     /// If it has no value yet.
@@ -202,7 +204,7 @@ impl Parameters {
         }
     }
 
-    /// Makes prepared weights arrays again, as a device takes them that does not compute with prepared ones.
+    /// Turns prepared weights back into arrays, for a device that does not compute with prepared ones.
     pub fn unprepare(&mut self) {
         for entry in &mut self.entries {
             if let Value::Prepared(prepared) = &entry.value {
@@ -219,12 +221,12 @@ impl Parameters {
         }
     }
 
-    /// Whether weights of products are prepared.
+    /// True if weights of products are prepared.
     pub fn are_prepared(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.value, Value::Prepared(_)))
     }
 
-    /// Bytes that all values take.
+    /// Bytes of all values.
     pub fn bytes(&self) -> usize {
         let values = self.entries.iter().map(|entry| match &entry.value {
             Value::None => 0,
@@ -234,7 +236,7 @@ impl Parameters {
         values.sum()
     }
 
-    /// Declares a parameter and gives it its value.
+    /// Declares a parameter and sets its value.
     ///
     /// # Panics
     /// If the name is taken.
@@ -244,7 +246,7 @@ impl Parameters {
         id
     }
 
-    /// Draws a value for every parameter that has none; each has a stream of its own, by its place.
+    /// Draws a value for every parameter that has none; each uses its own random stream, given by its index.
     pub fn initialise(&mut self, seed: u64) {
         let empty = |entry: &Entry| matches!(entry.value, Value::None);
         for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| empty(entry)) {
@@ -253,7 +255,7 @@ impl Parameters {
         }
     }
 
-    /// Gives a parameter its value.
+    /// Sets the value of a parameter.
     ///
     /// # Panics
     /// If the shape is not the declared one.
@@ -263,10 +265,10 @@ impl Parameters {
         entry.value = Value::Tensor(value);
     }
 
-    /// Gives a matrix its value in prepared form.
+    /// Sets the value of a matrix in prepared form.
     ///
     /// # Panics
-    /// If it is not a matrix of products, or the shape is not the declared one.
+    /// If it was not declared with [`Parameters::declare_product`], or has another shape.
     pub fn set_prepared(&mut self, id: ParameterId, prepared: Prepared) {
         let entry = &mut self.entries[id.0];
         let fits = entry.is_product && entry.shape == prepared.shape();
@@ -282,7 +284,7 @@ impl Parameters {
     /// Its value.
     ///
     /// # Panics
-    /// If it was declared and never given one, or was prepared.
+    /// If it has none, or was prepared.
     pub fn value(&self, id: ParameterId) -> &Tensor {
         match &self.entries[id.0] {
             Entry { value: Value::Tensor(tensor), .. } => tensor,
@@ -291,10 +293,10 @@ impl Parameters {
         }
     }
 
-    /// Its value, to be changed.
+    /// Its value, mutable.
     ///
     /// # Panics
-    /// If it was declared and never given one, or was prepared.
+    /// If it has none, or was prepared.
     pub fn value_mut(&mut self, id: ParameterId) -> &mut Tensor {
         match &mut self.entries[id.0] {
             Entry { value: Value::Tensor(tensor), .. } => tensor,
@@ -303,21 +305,21 @@ impl Parameters {
         }
     }
 
-    /// All of them with their names, values included.
+    /// All parameters with their names and values.
     ///
     /// # Panics
-    /// If one was declared and never given a value.
+    /// If one has no value.
     pub fn iter(&self) -> impl Iterator<Item = (ParameterId, &str, &Tensor)> {
         self.declared().map(|(id, name, _)| (id, name, self.value(id)))
     }
 
-    /// All of them with their names and shapes.
+    /// All parameters with their names and shapes.
     pub fn declared(&self) -> impl Iterator<Item = (ParameterId, &str, &[usize])> {
         let numbered = self.entries.iter().enumerate();
         numbered.map(|(index, entry)| (ParameterId(index), entry.name.as_str(), entry.shape.as_slice()))
     }
 
-    /// How many numbers there are in all.
+    /// Total number of values.
     pub fn count(&self) -> usize {
         self.entries.iter().map(|entry| entry.shape.iter().product::<usize>()).sum()
     }
@@ -343,7 +345,7 @@ fn draw(shape: &[usize], init: Init, random: Random) -> Tensor {
     tensor
 }
 
-/// A standard normal number (Box & Muller 1958): √(−2 ln u)·cos 2πv.
+/// A standard normal random number (Box & Muller 1958): √(−2 ln u)·cos 2πv.
 fn normal(random: Random, index: u64) -> f32 {
     let (u, v) = (1.0 - random.uniform(2 * index), random.uniform(2 * index + 1));
     let [_, cos] = sin_cos(std::f64::consts::TAU * v);
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_declared_as_fast_each_as_few() {
+    fn declaring_a_parameter_takes_constant_time() {
         let started = std::time::Instant::now();
         let mut parameters = Parameters::default();
         for index in 0..200_000 {
@@ -409,7 +411,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "two parameters are called gamma")]
-    fn a_name_is_taken_once() {
+    fn duplicate_names_are_refused() {
         let mut parameters = Parameters::default();
         parameters.declare("gamma", &[3], Init::Ones);
         parameters.declare("gamma", &[4], Init::Ones);
@@ -417,7 +419,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "gamma is [3], not [4]")]
-    fn a_value_of_another_shape_is_refused() {
+    fn a_value_of_the_wrong_shape_is_refused() {
         let mut parameters = Parameters::default();
         let id = parameters.declare("gamma", &[3], Init::Ones);
         parameters.set(id, Tensor::zeros(&[4]));

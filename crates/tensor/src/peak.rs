@@ -1,6 +1,6 @@
-//! The most multiply-adds that the machine can do: sixteen independent chains in registers, nothing else.
+//! Peak multiply-add throughput of the machine: sixteen independent chains in registers, nothing else.
 //!
-//! What a matrix product reaches of this is its efficiency, whatever machine it runs on.
+//! The efficiency of a matrix product is its share of this, on any machine.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use crate::isa::Isa;
 
 const ROUNDS: usize = 4_000_000;
 const CHAINS: usize = 16;
-/// Multiply-adds of one measurement's chains, in floating-point operations a lane.
+/// Floating-point operations per lane of one measurement.
 const OPERATIONS: f64 = (2 * ROUNDS * CHAINS) as f64;
 
-/// Floating-point operations a second on all threads of the current pool, best of `repeats`.
+/// Floating-point operations per second on all threads of the current pool, best of `repeats`.
 pub fn measure(isa: Isa, repeats: usize) -> f64 {
     let threads = rayon::current_num_threads();
     let run = || {
@@ -28,17 +28,17 @@ pub fn measure(isa: Isa, repeats: usize) -> f64 {
 /// Runs the chains and returns the number of lanes.
 fn chains(isa: Isa) -> usize {
     match isa {
-        // SAFETY: checked by `is_usable`.
+        // SAFETY: `is_usable` has checked that the CPU has AVX-512F.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 if isa.is_usable() => unsafe { avx512(black_box(1.0)) },
-        // SAFETY: checked by `is_usable`.
+        // SAFETY: `is_usable` has checked that the CPU has AVX2 and FMA.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 if isa.is_usable() => unsafe { avx2(black_box(1.0)) },
         _ => portable(black_box(1.0)),
     }
 }
 
-/// The chains written out, so that each stays in a register of its own.
+/// The chains written out, so that each stays in its own register.
 macro_rules! chains {
     ($start:expr, $step:expr, $($name:ident)*) => {{
         $(let mut $name = $start;)*
@@ -50,6 +50,8 @@ macro_rules! chains {
     }};
 }
 
+/// # Safety
+/// The CPU has AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512(value: f32) -> usize {
@@ -60,6 +62,8 @@ unsafe fn avx512(value: f32) -> usize {
     16
 }
 
+/// # Safety
+/// The CPU has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(value: f32) -> usize {

@@ -1,40 +1,40 @@
-//! Memory that is used again: a buffer goes back to the pool when its last user is gone.
+//! Reused memory: a buffer returns to the pool when its last owner is dropped.
 //!
-//! After the first step of a training loop every buffer is found here and nothing is asked of the system. Batches may
-//! change their shape from step to step, so buffers come in sizes an eighth apart. All of them together may take half more
-//! than the most that was ever in use at once. At that limit a free buffer up to twice as long as asked for will do, and
-//! where there is none, what was idle longest goes back to the system before something new is made.
+//! After the first step of a training loop every buffer is found here and nothing is allocated. Batches may change
+//! their shape from step to step, so buffer sizes are an eighth apart. All buffers together may take 1.5 times the peak
+//! memory in use. At that limit a free buffer of up to twice the requested size is used; if there is none, the buffers
+//! that were idle longest are freed before a new one is allocated.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// No buffer has fewer numbers.
+/// Smallest buffer, in values.
 const SMALLEST: usize = 16;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
-/// A buffer of `len` numbers or more, whatever they are.
+/// Returns a buffer of at least `len` values with unspecified content.
 pub(crate) fn take(len: usize) -> Vec<f32> {
     if len == 0 {
         return Vec::new();
     }
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     let found = pool.find(len);
-    // Memory is cleared, and what is given back unmapped, while others may go on.
+    // Allocation clears memory and freeing unmaps it, both outside the lock.
     let idle = if found.is_none() { pool.make_room(size(len)) } else { Vec::new() };
     drop(pool);
     drop(idle);
     found.unwrap_or_else(|| vec![0.0; size(len)])
 }
 
-/// Gives a buffer that was taken back.
+/// Returns a buffer to the pool.
 pub(crate) fn give(buffer: Vec<f32>) {
     if !buffer.is_empty() {
         POOL.lock().unwrap_or_else(PoisonError::into_inner).put(buffer);
     }
 }
 
-/// How many buffers had to be made since the program began: it stands still once a loop is warm.
+/// Number of buffers allocated since the program began: constant once a loop is warm.
 pub fn buffers_made() -> usize {
     POOL.lock().unwrap_or_else(PoisonError::into_inner).made
 }
@@ -44,37 +44,37 @@ pub fn bytes_held() -> usize {
     POOL.lock().unwrap_or_else(PoisonError::into_inner).held * size_of::<f32>()
 }
 
-/// Returns all free memory to the system.
+/// Frees all unused memory.
 pub fn clear() {
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     pool.held = pool.in_use;
     pool.free = BTreeMap::new();
 }
 
-/// The size of a new buffer for `len` numbers: at most an eighth more.
+/// Size of a new buffer for `len` values: at most an eighth more.
 fn size(len: usize) -> usize {
     let len = len.max(SMALLEST);
     len.next_multiple_of(1 << len.ilog2().saturating_sub(3))
 }
 
-/// A free buffer and when it became free.
+/// A free buffer and the time when it became free.
 struct Free {
     since: u64,
     buffer: Vec<f32>,
 }
 
-/// Numbers are counted in f32.
+/// Sizes are counted in f32 values.
 struct Pool {
-    /// By size, those free for longest first.
+    /// By size; in each list the longest idle first.
     free: BTreeMap<usize, Vec<Free>>,
-    /// In use and free.
+    /// Total size of buffers in use and free.
     held: usize,
     in_use: usize,
-    /// The most that ever was in use.
+    /// Largest `in_use` so far.
     peak: usize,
-    /// Buffers that had to be made.
+    /// Number of buffers allocated.
     made: usize,
-    /// Counts what is given back.
+    /// Number of buffers returned; a logical clock.
     clock: u64,
 }
 
@@ -83,12 +83,13 @@ impl Pool {
         Self { free: BTreeMap::new(), held: 0, in_use: 0, peak: 0, made: 0, clock: 0 }
     }
 
-    /// How much may be held.
+    /// Largest allowed `held`.
     fn limit(&self) -> usize {
         self.peak + self.peak / 2
     }
 
-    /// The smallest free buffer that will do: of the right size as long as there is room to make one, otherwise longer.
+    /// The smallest suitable free buffer: of exactly the right size while a new one could be allocated, otherwise up to
+    /// twice as large.
     fn find(&mut self, len: usize) -> Option<Vec<f32>> {
         let right = size(len);
         let room = self.held + right <= self.limit();
@@ -101,7 +102,7 @@ impl Pool {
         Some(found)
     }
 
-    /// Counts a new buffer of `size` as in use; returns what goes back to the system for it.
+    /// Counts a new buffer of `size` as in use; returns the buffers to free for it.
     fn make_room(&mut self, size: usize) -> Vec<Free> {
         self.made += 1;
         self.held += size;
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_lengths_come_memory_stays_within_one_and_a_half_of_the_most_used() {
+    fn memory_stays_within_one_and_a_half_of_the_peak_for_any_lengths() {
         let (mut pool, random) = (Pool::new(), Random::new(1));
         let mut in_use = Vec::new();
         for step in 0..20_000 {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_repeats_makes_nothing_new() {
+    fn a_repeated_loop_allocates_nothing_new() {
         let mut pool = Pool::new();
         let once = |pool: &mut Pool| {
             for lengths in [[100, 2000, 30], [4000, 100, 7]] {

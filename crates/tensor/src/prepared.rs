@@ -1,6 +1,6 @@
-//! Weights that no longer change, made ready for fast products: packed as they are, or as bytes.
+//! Weights that no longer change, prepared for fast products: packed as f32, or quantised to int8.
 //!
-//! Both give a row the same result in any batch. Packed weights give the bits of the weights they were made of.
+//! Both give a row the same result in any batch. Packed weights give the same bits as the weights they were made from.
 
 use crate::gemm::int8::{Int8Weights, quantize_rows};
 use crate::gemm::{Matrix, MatrixMut, Output, Packed, gemm_packed};
@@ -8,30 +8,30 @@ use crate::ops::activation::Activation;
 use crate::ops::linear::finish_rows;
 use crate::tensor::Tensor;
 
-/// What prepared weights are kept as.
+/// Storage dtype of prepared weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// As they are.
+    /// f32, as given.
     #[default]
     F32,
-    /// As bytes with a scale for each output (inputs with a scale for each row).
+    /// int8 with a scale for each output (inputs are quantised with a scale for each row).
     Int8,
 }
 
-/// Weights of d_out × d_in.
+/// Prepared weights, d_out × d_in.
 #[derive(Debug, Clone)]
 pub enum Prepared {
-    /// As they are, in the order in which products read them.
+    /// f32, in the order in which products read them.
     Packed(Packed),
-    /// As bytes.
+    /// int8.
     Int8(Int8Weights),
 }
 
 impl Prepared {
-    /// Makes `weight`, d_out × d_in, ready.
+    /// Prepares `weight`, d_out × d_in.
     ///
     /// # Panics
-    /// If it has not two axes.
+    /// If it does not have two axes.
     pub fn new(weight: &Tensor, precision: Precision) -> Self {
         let &[d_out, d_in] = weight.shape() else { panic!("weights of shape {:?}", weight.shape()) };
         let matrix = Matrix::new(weight.data(), d_out, d_in);
@@ -41,7 +41,7 @@ impl Prepared {
         }
     }
 
-    /// Outputs and inputs.
+    /// [d_out, d_in].
     pub fn shape(&self) -> [usize; 2] {
         match self {
             Self::Packed(packed) => {
@@ -52,7 +52,7 @@ impl Prepared {
         }
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.bytes(),
@@ -60,10 +60,10 @@ impl Prepared {
         }
     }
 
-    /// The weights of one output, as an embedding reads them.
+    /// Writes the weights of output `out` to `row`, as an embedding reads them.
     ///
     /// # Panics
-    /// If there is no such output or `row` has not d_in numbers.
+    /// If there is no such output or `row` does not have d_in values.
     pub fn row(&self, out: usize, row: &mut [f32]) {
         match self {
             Self::Packed(packed) => packed.column(out, row),
@@ -71,7 +71,7 @@ impl Prepared {
         }
     }
 
-    /// The weights as an array again, outputs × inputs; of bytes, what they stand for.
+    /// The weights as an array again, d_out × d_in; int8 weights are dequantised.
     pub fn to_tensor(&self) -> Tensor {
         let [d_out, d_in] = self.shape();
         let mut rows = Tensor::zeros(&[d_out, d_in]);
@@ -81,7 +81,7 @@ impl Prepared {
         rows
     }
 
-    /// The weights of some outputs only, in that order; each gives the bits that it gives among all.
+    /// The weights of some outputs only, in that order; each output keeps its bits.
     ///
     /// # Panics
     /// If there is no such output.

@@ -1,9 +1,9 @@
-//! Work that is done again and again on the same memory: a card does it once launch by launch, records it the second time
-//! and replays the recording from then on. The processor does it anew each time, and so does a card where a part of the
+//! Work that repeats on the same memory: a GPU runs it launch by launch the first time, records it as a CUDA graph the
+//! second time and replays the graph from then on. The CPU runs it anew each time, and so does a GPU if a part of the
 //! work has no kernel.
 //!
-//! What changes between two times must stand in memory that was made before: [`Indices`](crate::Indices),
-//! [`Number`](crate::journal::Number), [`StepKey`](crate::StepKey), parameters.
+//! Whatever changes between two runs must be in memory that was allocated before: [`Indices`](crate::Indices),
+//! [`DeviceScalar`](crate::journal::DeviceScalar), [`StepKey`](crate::StepKey), parameters.
 //!
 //! ```
 //! use polyhead_tensor::{Device, Error, Tensor, repeated::Repeated};
@@ -18,22 +18,23 @@
 use crate::Error;
 use crate::device::{Device, Graph};
 
-/// Work and, once there is one, its recording.
+/// Repeated work and, once there is one, its CUDA graph.
 #[derive(Debug, Default)]
 pub enum Repeated<T> {
-    /// Never done yet.
+    /// Not run yet.
     #[default]
     New,
-    /// Done once, so that kernels are loaded and products chosen.
+    /// Run once, so that kernels are loaded and algorithms of products chosen.
     Done,
-    /// Done once, with a part that has no kernel and was computed on the processor: it is never recorded.
+    /// Run once, with a part that has no GPU kernel and fell back to the CPU: it is never recorded.
     Mixed,
-    /// Recorded, with what it leaves behind.
+    /// Recorded, with its result.
     Recorded(T, Graph),
 }
 
 impl<T> Repeated<T> {
-    /// Does the work, which is the same every time, and lets `then` see what came of it before other work overwrites it.
+    /// Runs the work, which must be the same every time, and passes its result to `then` before other work overwrites
+    /// it.
     ///
     /// # Errors
     /// If the work or the card failed.

@@ -1,7 +1,8 @@
-//! Reverse-mode differentiation: operations are written down as they happen and undone from the last to the first.
+//! Reverse-mode differentiation: operations are recorded as they run, and their gradients computed from the last to the
+//! first.
 //!
 //! Each operation gives the tape its result and a closure that turns the gradient of the result into gradients of the
-//! inputs. Without recording ([`Tape::inference`]) nothing is kept.
+//! inputs. A tape that does not record ([`Tape::inference`]) stores nothing.
 
 mod gradients;
 
@@ -16,7 +17,7 @@ use crate::journal::Number;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tensor::Tensor;
 
-/// A value and, if a gradient is wanted, its place on the tape.
+/// A value and, if it needs a gradient, its node on the tape.
 #[derive(Debug, Clone)]
 pub struct Var {
     value: Tensor,
@@ -34,7 +35,7 @@ impl Var {
         &self.value
     }
 
-    /// The value alone.
+    /// The value, without its node.
     pub(crate) fn into_value(self) -> Tensor {
         self.value
     }
@@ -50,17 +51,17 @@ impl Var {
         Self { value: self.value.reshaped(shape), node: self.node }
     }
 
-    /// Whether both stand at the same place of the tape, so that their gradients are one.
+    /// True if both have the same node on the tape, so that they share one gradient.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.node.is_some() && self.node == other.node
     }
 
-    /// Its place on the tape alone, so that a way back that does not read the value does not keep it.
+    /// Its node alone, for a backward pass that does not read the value and so need not keep it alive.
     pub(crate) fn place(&self) -> Self {
         Self { value: Tensor::uninit(&[0]), node: self.node }
     }
 
-    /// Whether anything asks for its gradient.
+    /// True if its gradient is needed.
     pub fn needs_gradient(&self) -> bool {
         self.node.is_some()
     }
@@ -68,13 +69,13 @@ impl Var {
 
 type Backward = Box<dyn FnOnce(&Tensor, &mut Gradients)>;
 
-/// An input (no way back) or an operation, and what its gradient is like.
+/// An input (no backward function) or an operation, and the layout of its gradient.
 struct Node {
     slot: Slot,
     backward: Option<Backward>,
 }
 
-/// The numbers that dropout draws from in a step, at a place that recorded work finds again.
+/// Random key of dropout for a step, at a fixed address that a recorded graph reads.
 #[derive(Debug, Clone)]
 pub struct StepKey {
     random: Random,
@@ -83,7 +84,7 @@ pub struct StepKey {
 }
 
 impl StepKey {
-    /// A place on `device` for the key of each step.
+    /// Allocates memory on `device` for the key of each step.
     pub fn new(device: &Device) -> Self {
         match device {
             Device::Cpu => Self {
@@ -96,7 +97,7 @@ impl StepKey {
         }
     }
 
-    /// The key of step `step`, as [`Tape::training`] has it; in the order of the device's work.
+    /// Sets the key of step `step`, the same as [`Tape::training`] uses; queued in the order of the device's work.
     pub fn set(&mut self, seed: u64, step: u64) {
         self.random = step_random(seed, step);
         #[cfg(feature = "cuda")]
@@ -117,7 +118,7 @@ pub struct Tape {
     leaves: RefCell<Vec<(ParameterId, Var)>>,
     random: Random,
     sites: Cell<u64>,
-    /// Whether gradients of parameters on a card go on from those of the tape before.
+    /// True if gradients of parameters on a GPU accumulate onto those of the previous tape.
     #[cfg(feature = "cuda")]
     is_continuing: bool,
     #[cfg(feature = "cuda")]
@@ -136,7 +137,7 @@ impl Tape {
         Self::new(true, step_random(seed, step))
     }
 
-    /// A tape for the step whose key was set last, also where its work is recorded and replayed for later steps.
+    /// A tape for the step whose key was set last, also when its work is recorded and replayed for later steps.
     pub fn training_with(key: &StepKey) -> Self {
         Self {
             #[cfg(feature = "cuda")]
@@ -145,7 +146,7 @@ impl Tape {
         }
     }
 
-    /// The same tape, whose gradients of parameters on a card are added to those of the tape before.
+    /// The same tape, whose gradients of parameters on a GPU are added to those of the previous tape.
     #[must_use]
     pub fn continuing(self) -> Self {
         Self {
@@ -155,25 +156,25 @@ impl Tape {
         }
     }
 
-    /// A tape beside this one for work on the processor: it draws the same numbers.
+    /// A tape with the same random numbers for work on the CPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn beside(&self) -> Self {
         Self { sites: self.sites.clone(), ..Self::new(self.recording, self.random) }
     }
 
-    /// Counts the draws of a tape beside this one.
+    /// Advances the random numbers by those that `beside` has drawn.
     #[cfg(feature = "cuda")]
     pub(crate) fn catch_up(&self, beside: &Self) {
         self.sites.set(beside.sites.get());
     }
 
-    /// Where the step's key stands on a card, or 0.
+    /// Address of the step's key on a GPU, or 0.
     #[cfg(feature = "cuda")]
     pub(crate) fn key_at(&self) -> u64 {
         self.key.as_ref().map_or(0, crate::cuda::Array::pointer)
     }
 
-    /// A tape that keeps nothing.
+    /// A tape that records nothing.
     pub fn inference() -> Self {
         Self::new(false, Random::new(0))
     }
@@ -192,18 +193,18 @@ impl Tape {
         }
     }
 
-    /// Whether this is a training step: only then does dropout drop.
+    /// True in training: only then does dropout drop values.
     pub fn is_training(&self) -> bool {
         self.recording
     }
 
-    /// The random numbers of the next place that asks for some.
+    /// The random numbers of the next call site that draws some.
     pub(crate) fn next_site(&self) -> Random {
         self.sites.set(self.sites.get() + 1);
         self.random.stream(self.sites.get())
     }
 
-    /// The parameter as an input of operations; asked for twice, it is one input with one gradient.
+    /// A parameter as an input of operations; several calls return the same input with one gradient.
     pub fn parameter(&self, parameters: &Parameters, id: ParameterId) -> Var {
         if !self.recording || parameters.is_frozen(id) {
             return Var::constant(parameters.value(id).clone());
@@ -229,13 +230,13 @@ impl Tape {
         Slot::new(parameters.value(id))
     }
 
-    /// An input whose gradient is wanted.
+    /// An input that needs a gradient.
     pub fn input(&self, value: Tensor) -> Var {
         let node = self.recording.then(|| self.push(Slot::new(&value), None));
         Var { value, node }
     }
 
-    /// Writes down an operation: its result, its inputs, and how gradients go back.
+    /// Records an operation: its result, its inputs, and its backward function.
     pub(crate) fn record(
         &self,
         value: Tensor,
@@ -253,12 +254,12 @@ impl Tape {
         nodes.len() - 1
     }
 
-    /// Gradients of `loss`, one number, with respect to every input.
+    /// Gradients of `loss`, a scalar, with respect to every input.
     ///
     /// # Panics
-    /// If `loss` is not one number.
+    /// If `loss` is not a scalar.
     pub fn backward(self, loss: &Var) -> Gradients {
-        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        assert_eq!(loss.value.len(), 1, "backward starts from a scalar");
         #[cfg(feature = "cuda")]
         if let Some(array) = loss.value.card() {
             return self.backward_from(loss, &crate::cuda::one_like(loss.shape(), array));
@@ -266,16 +267,16 @@ impl Tape {
         self.backward_from(loss, &Tensor::scalar(1.0))
     }
 
-    /// The same of `factor` times the loss; `factor` is one number and stands where the loss does.
+    /// As [`Tape::backward`], of `factor` times the loss; `factor` is a scalar on the device of the loss.
     ///
     /// # Panics
-    /// If `loss` or `factor` is not one number.
+    /// If `loss` or `factor` is not a scalar.
     pub fn backward_times(self, loss: &Var, factor: &Number) -> Gradients {
-        assert_eq!(loss.value.len(), 1, "backward starts from one number");
+        assert_eq!(loss.value.len(), 1, "backward starts from a scalar");
         self.backward_from(loss, factor.tensor())
     }
 
-    /// Gradients of something whose own gradient with respect to `value` is `gradient`.
+    /// Gradients of a function whose gradient with respect to `value` is `gradient`.
     pub(crate) fn backward_from(self, value: &Var, gradient: &Tensor) -> Gradients {
         let (slots, nodes): (Vec<_>, Vec<_>) =
             self.nodes.into_inner().into_iter().map(|node| (node.slot, node.backward)).unzip();

@@ -1,7 +1,7 @@
-//! Arrays of f32: a shape and a shared buffer, row after row.
+//! Arrays of f32: a shape and a shared buffer, row-major.
 //!
 //! Arrays are contiguous. Operations that need another order (a transposed product, one head of an attention) read with
-//! strides instead of asking for a copy.
+//! strides instead of copying.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use crate::cuda::Array;
 use crate::device::Device;
 use crate::{Result, pool};
 
-/// An array; cloning shares the numbers.
+/// An array; clones share the values.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     buffer: Arc<Buffer>,
     shape: Vec<usize>,
 }
 
-/// The numbers and where their memory goes when nobody needs them any more.
+/// The values, and what happens to their memory when the last owner is dropped.
 #[derive(Debug)]
 enum Buffer {
-    /// The first so many numbers of a buffer from the pool, and back to it.
+    /// The first `len` values of a pooled buffer, which is returned to the pool.
     Pooled(Vec<f32>, usize),
-    /// From the caller, and freed.
+    /// Allocated by the caller, and freed.
     Given(Vec<f32>),
-    /// On a card.
+    /// On a GPU.
     #[cfg(feature = "cuda")]
     Card(Array),
 }
 
-/// What is wrong where numbers of a card are read as if they were here.
+/// Panic message where values on a GPU are read as if they were in CPU memory.
 #[cfg(feature = "cuda")]
-const ELSEWHERE: &str = "these numbers are on a card: `to_host` copies them";
+const ON_GPU: &str = "the values are on a GPU: `to_host` copies them";
 
 impl Buffer {
-    /// `len` numbers of the pool, whatever they are.
+    /// `len` uninitialised values from the pool.
     fn pooled(len: usize) -> Self {
         Self::Pooled(pool::take(len), len)
     }
@@ -44,7 +44,7 @@ impl Buffer {
             Self::Pooled(data, len) => &data[..*len],
             Self::Given(data) => data,
             #[cfg(feature = "cuda")]
-            Self::Card(_) => panic!("{ELSEWHERE}"),
+            Self::Card(_) => panic!("{ON_GPU}"),
         }
     }
 
@@ -53,7 +53,7 @@ impl Buffer {
             Self::Pooled(data, len) => &mut data[..*len],
             Self::Given(data) => data,
             #[cfg(feature = "cuda")]
-            Self::Card(_) => panic!("{ELSEWHERE}"),
+            Self::Card(_) => panic!("{ON_GPU}"),
         }
     }
 }
@@ -67,10 +67,10 @@ impl Drop for Buffer {
 }
 
 impl Tensor {
-    /// An array with the given numbers, row after row.
+    /// An array with the given values, row-major.
     ///
     /// # Panics
-    /// If there are more or fewer numbers than the shape says.
+    /// If the number of values is not that of the shape.
     pub fn new(shape: &[usize], data: Vec<f32>) -> Self {
         assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
         Self { buffer: Arc::new(Buffer::Given(data)), shape: shape.to_vec() }
@@ -83,19 +83,19 @@ impl Tensor {
         tensor
     }
 
-    /// An array with whatever numbers a used buffer holds, to be written over.
+    /// An array with the old values of a used buffer, to be overwritten.
     pub(crate) fn uninit(shape: &[usize]) -> Self {
         Self { buffer: Arc::new(Buffer::pooled(shape.iter().product())), shape: shape.to_vec() }
     }
 
-    /// An array with one number.
+    /// An array with no axes and one value.
     pub fn scalar(value: f32) -> Self {
         let mut tensor = Self::uninit(&[]);
         tensor.data_mut()[0] = value;
         tensor
     }
 
-    /// Where the numbers live.
+    /// Device that holds the values.
     pub fn device(&self) -> Device {
         match &*self.buffer {
             Buffer::Pooled(..) | Buffer::Given(_) => Device::Cpu,
@@ -109,25 +109,25 @@ impl Tensor {
         &self.shape
     }
 
-    /// How many numbers.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// True without numbers.
+    /// True if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers, row after row.
+    /// The values, row-major.
     ///
     /// # Panics
-    /// If they are not in the memory of the processor.
+    /// If they are not in CPU memory.
     pub fn data(&self) -> &[f32] {
         self.buffer.data()
     }
 
-    /// The numbers to write; copied first if somebody else shares them.
+    /// The values, mutable; copied first if they are shared.
     pub fn data_mut(&mut self) -> &mut [f32] {
         if Arc::get_mut(&mut self.buffer).is_none() {
             let mut copy = Buffer::pooled(self.len());
@@ -137,8 +137,8 @@ impl Tensor {
         Arc::get_mut(&mut self.buffer).expect("just made").data_mut()
     }
 
-    /// An array of this shape to write over, and where to read the numbers: nowhere if they stand in it already, because
-    /// nobody else shares them.
+    /// Returns an array of this shape to overwrite, and where to read the old values: `None` if they are in the array
+    /// itself, because nobody else shares them.
     pub(crate) fn into_writable(mut self) -> (Self, Option<Self>) {
         if Arc::get_mut(&mut self.buffer).is_some() {
             return (self, None);
@@ -146,7 +146,7 @@ impl Tensor {
         (Self::uninit(&self.shape), Some(self))
     }
 
-    /// The same numbers in another shape.
+    /// The same values in another shape.
     ///
     /// # Panics
     /// If the sizes differ.
@@ -156,10 +156,10 @@ impl Tensor {
         Self { buffer: Arc::clone(&self.buffer), shape: shape.to_vec() }
     }
 
-    /// The first `count` rows along the first axis; those of a card are shared.
+    /// The first `count` rows along the first axis; on a GPU they are shared.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If there are fewer rows.
     #[must_use]
     pub fn first_rows(&self, count: usize) -> Self {
         let (rows, inner) = self.shape.split_first().expect("an axis of rows");
@@ -176,7 +176,7 @@ impl Tensor {
         }
     }
 
-    /// The same numbers for the operations of `device`; those of a card that computes in bf16 are rounded to it.
+    /// The same values for operations on `device`; a GPU that computes in bf16 rounds them to it.
     ///
     /// # Errors
     /// If the card fails.
@@ -188,7 +188,7 @@ impl Tensor {
         }
     }
 
-    /// The same numbers in the memory of the processor, as f32; waits for the card that computes them.
+    /// The same values in CPU memory, as f32; waits for the GPU that computes them.
     ///
     /// # Errors
     /// If the card fails.
@@ -200,7 +200,7 @@ impl Tensor {
         }
     }
 
-    /// Rows and their width: all axes but the last, and the last.
+    /// Rows and their width: the product of all axes but the last, and the last.
     pub(crate) fn rows(&self) -> [usize; 2] {
         let (width, before) = self.shape.split_last().unwrap_or((&1, &[]));
         [before.iter().product(), *width]
@@ -209,7 +209,7 @@ impl Tensor {
 
 #[cfg(feature = "cuda")]
 impl Tensor {
-    /// An array on a card.
+    /// An array on a GPU.
     pub(crate) fn on_card(shape: &[usize], array: Array) -> Self {
         assert!(
             shape.iter().product::<usize>() == array.len(),
@@ -219,7 +219,7 @@ impl Tensor {
         Self { buffer: Arc::new(Buffer::Card(array)), shape: shape.to_vec() }
     }
 
-    /// The numbers, if they are on a card.
+    /// The values, if they are on a GPU.
     pub(crate) fn card(&self) -> Option<&Array> {
         match &*self.buffer {
             Buffer::Card(array) => Some(array),
@@ -227,18 +227,18 @@ impl Tensor {
         }
     }
 
-    /// The numbers on the card.
+    /// The values on the GPU.
     pub(crate) fn array(&self) -> &Array {
         self.card().expect("the numbers are on a card")
     }
 
-    /// Whatever numbers, on the same card, of the same shape and type.
+    /// Uninitialised values on the same GPU, of the same shape and dtype.
     pub(crate) fn uninit_like(&self) -> Self {
         let array = self.array();
         Self::on_card(&self.shape, Array::new(array.cuda(), array.dtype(), array.len()))
     }
 
-    /// Whether nobody else sees the numbers on the card.
+    /// True if nobody else shares the values on the GPU.
     pub(crate) fn is_alone(&self) -> bool {
         Arc::strong_count(&self.buffer) == 1 && self.array().is_alone()
     }

@@ -1,4 +1,4 @@
-//! Numbers on a card: a view of a piece of its memory.
+//! Arrays on a GPU: views of a piece of its memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::device::{Cuda, card_error};
 use super::memory::Storage;
 use crate::Result;
 
-/// What a number is.
+/// Element types that are stored on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Dtype {
     F32,
@@ -27,7 +27,7 @@ impl Dtype {
     }
 }
 
-/// Types whose bytes are copied as they are.
+/// Types whose bytes are copied without conversion.
 pub(crate) trait Plain: Copy {
     const DTYPE: Dtype;
 }
@@ -40,25 +40,25 @@ impl Plain for u32 {
     const DTYPE: Dtype = Dtype::U32;
 }
 
-/// The bits of a bf16.
+/// The bits of a bf16 value.
 impl Plain for u16 {
     const DTYPE: Dtype = Dtype::Bf16;
 }
 
-/// Numbers on a card; cloning shares them.
+/// An array on a GPU; clones share the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Array {
     storage: Arc<Storage>,
-    /// Bytes before the first number.
+    /// Bytes before the first value.
     start: usize,
     len: usize,
     dtype: Dtype,
-    /// The same numbers as bf16, kept beside those of a parameter.
+    /// The same values as bf16, stored beside those of a parameter.
     twin: Option<Arc<Array>>,
 }
 
 impl Array {
-    /// `len` numbers, whatever they are.
+    /// `len` uninitialised values.
     pub(crate) fn new(cuda: &Arc<Cuda>, dtype: Dtype, len: usize) -> Self {
         let storage = Arc::new(Storage::new(cuda, len * dtype.bytes()));
         Self { storage, start: 0, len, dtype, twin: None }
@@ -70,27 +70,27 @@ impl Array {
         array
     }
 
-    /// Numbers that last, copied to the card at once; also inside a recording, of which the copy is no part.
+    /// A persistent array, copied to the GPU at once; inside a recording the copy is not recorded.
     pub(crate) fn constant<T: Plain>(cuda: &Arc<Cuda>, numbers: &[T]) -> Self {
         let array = cuda.lasting(|| Self::new(cuda, T::DTYPE, numbers.len()));
         if array.is_usable() {
             cuda.bind();
-            // The piece may have been somebody's before. In the order of the stream nobody reads it any more; where the
-            // stream records, everything before was waited for.
+            // The memory may have been in use before. In stream order nobody reads it any more; while the stream
+            // records, all earlier work has been waited for.
             let is_recording = cuda.recording.load(Ordering::Relaxed);
             let stream = if is_recording { cuda.side_stream() } else { cuda.stream() };
-            // SAFETY: the piece has room for the numbers, which are there until the stream was waited for.
+            // SAFETY: the array has room for the values, which outlive the copy because the stream is synchronised.
             let copied = unsafe {
                 result::memcpy_htod_async(array.pointer(), numbers, stream)
                     .and_then(|()| result::stream::synchronize(stream))
             };
-            cuda.keep(copied, "copying numbers to the card");
+            cuda.keep(copied, "copying to the GPU");
         }
         cuda.keep_while_recorded(&array);
         array
     }
 
-    /// This array with its bf16 twin.
+    /// This array with its bf16 copy.
     pub(crate) fn with_twin(self, twin: Self) -> Self {
         assert!(self.len == twin.len && twin.dtype == Dtype::Bf16, "a twin has as many numbers, in bf16");
         Self { twin: Some(Arc::new(twin)), ..self }
@@ -116,12 +116,12 @@ impl Array {
         self.storage.pointer() + self.start as u64
     }
 
-    /// Whether nobody else sees these numbers.
+    /// True if nobody else shares the values.
     pub(crate) fn is_alone(&self) -> bool {
         Arc::strong_count(&self.storage) == 1
     }
 
-    /// The numbers of a range, shared.
+    /// The values of a range, shared.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "numbers {range:?} of {}", self.len);
         Self {
@@ -138,24 +138,24 @@ impl Array {
         self.twin.as_deref()
     }
 
-    /// What products and look-ups read: the twin where there is one.
+    /// The array that products and look-ups read: the bf16 copy if there is one.
     pub(crate) fn operand(&self) -> &Self {
         self.twin().unwrap_or(self)
     }
 
-    /// These numbers as operands of a product with numbers of type `dtype`.
+    /// The values as operands of a product with values of type `dtype`.
     pub(crate) fn matching(&self, dtype: Dtype) -> Self {
         if dtype == Dtype::Bf16 { self.operand().to_dtype(dtype) } else { self.to_dtype(dtype) }
     }
 
-    /// A copy of its own.
+    /// A copy in memory of its own.
     pub(crate) fn duplicate(&self) -> Self {
         let copy = Self::new(self.cuda(), self.dtype, self.len);
         copy.copy_from(self);
         copy
     }
 
-    /// The end of the names of kernels for these numbers.
+    /// Suffix of the names of kernels for this element type.
     pub(crate) fn suffix(&self) -> &'static str {
         match self.dtype {
             Dtype::F32 => "f32",
@@ -164,17 +164,17 @@ impl Array {
         }
     }
 
-    /// False after an error, or where there is nothing to do.
+    /// False after an error, or if the array is empty.
     fn is_usable(&self) -> bool {
         self.len > 0 && !self.cuda().has_failed()
     }
 
-    /// Sets all bits to zero, in the order of the stream.
+    /// Sets all bits to zero, in stream order.
     pub(crate) fn clear(&self) {
         if self.is_usable() {
             let cuda = self.cuda();
             cuda.bind();
-            // SAFETY: the piece has these bytes.
+            // SAFETY: the array has these bytes.
             let answer = unsafe {
                 result::memset_d8_async(self.pointer(), 0, self.len * self.dtype.bytes(), cuda.stream())
             };
@@ -182,21 +182,21 @@ impl Array {
         }
     }
 
-    /// Copies the numbers of another array of the same length and type, in the order of the stream.
+    /// Copies the values of another array of the same length and type, in stream order.
     pub(crate) fn copy_from(&self, from: &Self) {
         assert!(self.len == from.len && self.dtype == from.dtype, "copies have one length and type");
         if self.is_usable() {
             let cuda = self.cuda();
             cuda.bind();
             let bytes = self.len * self.dtype.bytes();
-            // SAFETY: both pieces have these bytes.
+            // SAFETY: both arrays have these bytes.
             let answer =
                 unsafe { result::memcpy_dtod_async(self.pointer(), from.pointer(), bytes, cuda.stream()) };
             cuda.keep(answer, "copying memory");
         }
     }
 
-    /// New numbers from the host, in the order of the stream; never part of a recording.
+    /// Copies values from CPU memory, in stream order; never part of a recording.
     pub(crate) fn write<T: Plain>(&self, numbers: &[T]) {
         assert!(
             numbers.len() == self.len && T::DTYPE == self.dtype,
@@ -208,23 +208,24 @@ impl Array {
             return;
         }
         let cuda = self.cuda();
-        assert!(!cuda.recording.load(Ordering::Relaxed), "numbers of the host are no part of a recording");
+        assert!(!cuda.recording.load(Ordering::Relaxed), "a copy from CPU memory cannot be recorded");
         cuda.bind();
-        // SAFETY: plain numbers are bytes.
+        // SAFETY: values of a `Plain` type can be read as bytes.
         let bytes = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) };
         let answer = cuda.staging().copy(cuda.stream(), self.pointer(), bytes);
-        cuda.keep(answer, "copying numbers to the card");
+        cuda.keep(answer, "copying to the GPU");
     }
 
-    /// The numbers; waits for all work before.
+    /// Reads the values; waits for all earlier work.
     pub(crate) fn read<T: Plain>(&self) -> Result<Vec<T>> {
-        assert!(T::DTYPE == self.dtype, "numbers are read as what they are");
+        assert!(T::DTYPE == self.dtype, "values are read as their own type");
         let cuda = self.cuda();
         cuda.check()?;
         let mut numbers = Vec::with_capacity(self.len);
         if self.len > 0 {
             cuda.bind();
-            // SAFETY: the vector has room for the numbers, every bit pattern is one, and the copy has run when it is read.
+            // SAFETY: the vector has room for the values, every bit pattern is valid, and the copy is done before they
+            // are read.
             unsafe {
                 numbers.set_len(self.len);
                 result::memcpy_dtoh_async(&mut numbers[..], self.pointer(), cuda.stream())

@@ -1,14 +1,14 @@
-//! Whole arrays on a card: sums, and changing the type.
+//! Whole arrays on a GPU: sums and type conversion.
 
 use super::array::{Array, Dtype};
 use super::kernel::{Launch, args};
 use super::profile::Family;
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: usize = 256;
 
 impl Array {
-    /// out += x, whatever the two types.
+    /// out += x, for any two types.
     pub(crate) fn add(&self, x: &Self) {
         assert!(self.len() == x.len(), "sums have one length");
         if !self.write_sum(self, x) {
@@ -16,7 +16,7 @@ impl Array {
         }
     }
 
-    /// Becomes a + b, eight numbers at a time, if their type and place allow it.
+    /// Sets this array to a + b, eight values at a time; returns false if types or alignment do not allow it.
     fn write_sum(&self, a: &Self, b: &Self) -> bool {
         let aligned = [self, a, b].iter().all(|array| array.pointer().is_multiple_of(32));
         let fits = aligned && self.len().is_multiple_of(8) && a.dtype() == b.dtype();
@@ -27,7 +27,7 @@ impl Array {
         fits
     }
 
-    /// The numbers as another type.
+    /// The values converted to `dtype`.
     pub(crate) fn to_dtype(&self, dtype: Dtype) -> Self {
         if self.dtype() == dtype {
             return self.clone();
@@ -37,7 +37,7 @@ impl Array {
         out
     }
 
-    /// Becomes the numbers of `from`, whatever its type.
+    /// Sets this array to the values of `from`, converted.
     pub(crate) fn set_from(&self, from: &Self) {
         if self.dtype() == from.dtype() { self.copy_from(from) } else { self.each("convert", from) }
     }

@@ -1,8 +1,9 @@
-//! A second stream of work inside a recording: what nobody waits for until the end of the way back.
+//! A second stream of a recording, for work that nobody waits for until the end of the backward pass.
 //!
 //! The gradient of an input is needed at once, that of a weight only by the optimiser. Recorded on a branch of its own,
-//! the latter runs beside the way back wherever the card has room. The memory that a branch reads may not be used again
-//! before both meet, so it is kept until then. Outside of recordings there is no branch: everything has one order.
+//! the latter runs beside the backward pass wherever the GPU has room. Memory that a branch reads must not be reused
+//! before the streams join, so it is retained until then. Outside of recordings there is no branch: all work is in one
+//! order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,21 +14,21 @@ use super::array::Array;
 use super::device::{Afterwards, Cuda};
 use super::memory::Piece;
 
-/// Bytes kept for the branch at most; then the streams meet.
+/// Maximum bytes retained for the branch; beyond that the streams join.
 const MOST_KEPT: usize = 2 << 30;
 
 /// The second stream.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) stream: sys::CUstream,
-    /// Marks the place where one stream waits for the other.
+    /// Event at which one stream waits for the other.
     event: sys::CUevent,
-    /// Whether work is queued there now.
+    /// True while work is queued on the branch.
     taken: AtomicBool,
-    /// Whether it holds work that the main stream has not waited for.
+    /// True if it holds work that the main stream has not waited for.
     open: AtomicBool,
     kept: Mutex<Vec<Array>>,
-    /// Memory that was made and left there.
+    /// Memory allocated and dropped on the branch.
     left: Mutex<Vec<Piece>>,
 }
 
@@ -47,15 +48,15 @@ impl Branch {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Keeps memory that was used on the branch from the main stream.
+    /// Retains memory that was used on the branch, so that the main stream does not reuse it yet.
     pub(super) fn leave(&self, piece: Piece) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
     }
 }
 
 impl Cuda {
-    /// Queues what `work` does on the branch of a recording, or as usual where nothing is recorded. `reads` is kept until
-    /// both streams meet, and so is memory that `work` makes and leaves.
+    /// Queues `work` on the branch of a recording, or on the main stream if nothing is recorded. `reads` is retained
+    /// until the streams join, and so is memory that `work` allocates and drops.
     pub(crate) fn aside(&self, reads: &[&Array], work: impl FnOnce()) {
         if !self.recording.load(Ordering::Relaxed) || self.has_failed() {
             return work();
@@ -75,7 +76,7 @@ impl Cuda {
         }
     }
 
-    /// Lets the main stream wait for the branch.
+    /// Makes the main stream wait for the branch.
     pub(crate) fn meet(&self) {
         if self.branch.open.swap(false, Ordering::Relaxed) && !self.has_failed() {
             self.wait([self.branch.stream, self.main_stream()]);
@@ -87,9 +88,9 @@ impl Cuda {
         }
     }
 
-    /// Lets the second stream wait for all that the first has been given.
+    /// Makes the second stream wait for all work queued on the first.
     fn wait(&self, [first, second]: [sys::CUstream; 2]) {
-        // SAFETY: event and streams live as long as the card.
+        // SAFETY: event and streams live as long as the device.
         let answer = unsafe {
             result::event::record(self.branch.event, first).and_then(|()| {
                 let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;

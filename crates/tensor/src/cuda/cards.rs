@@ -1,4 +1,4 @@
-//! The cards of a machine, before one is opened.
+//! The GPUs of a machine, before one is opened.
 
 use cudarc::driver::{result, sys};
 
@@ -6,28 +6,28 @@ use super::device::describe;
 use super::library::{self, obstacle};
 use crate::{Error, Result};
 
-/// The smallest compute capability: bf16 products need it.
+/// Minimum compute capability: bf16 products need it.
 const OLDEST_CARD: (i32, i32) = (8, 0);
 
-/// What is known of a card before it is opened.
+/// Properties of a GPU before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardFacts {
-    /// Its number.
+    /// Its index.
     pub ordinal: usize,
-    /// Its name.
+    /// Product name.
     pub name: String,
-    /// All its memory, in bytes.
+    /// Total memory in bytes.
     pub memory: usize,
-    /// Its compute capability, such as (9, 0).
+    /// Compute capability, such as (9, 0).
     pub capability: (i32, i32),
-    /// Its multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// The version of CUDA that the driver knows, such as 13.0.
+    /// Newest CUDA version that the driver supports, such as 13.0.
     pub driver: String,
 }
 
 impl CardFacts {
-    /// Whether it is new enough.
+    /// Checks that its compute capability is high enough.
     ///
     /// # Errors
     /// If it is not.
@@ -39,22 +39,22 @@ impl CardFacts {
                 format!(
                     "{name} has compute capability {major}.{minor}, expected {needed_major}.{needed_minor} or more"
                 ),
-                "cards from Ampere (A100, RTX 30) on will do",
+                "use a GPU of the Ampere generation (A100, RTX 30) or newer",
             );
         }
         Ok(())
     }
 }
 
-/// All cards of this machine.
+/// Lists all GPUs of this machine.
 ///
 /// # Errors
 /// If there is no driver, or it is too old.
 pub fn cards() -> Result<Vec<CardFacts>> {
     let driver = library::version_text(library::driver_version()?);
     let failed = |error: result::DriverError| Error::Device {
-        what: format!("the driver does not start: {}", describe(error)),
-        hint: "does nvidia-smi work?",
+        what: format!("the NVIDIA driver does not start: {}", describe(error)),
+        hint: "check that nvidia-smi works",
     };
     match result::init() {
         Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => return Ok(Vec::new()),
@@ -65,12 +65,12 @@ pub fn cards() -> Result<Vec<CardFacts>> {
         .map(|ordinal| {
             use sys::CUdevice_attribute as A;
             let device = result::device::get(ordinal)?;
-            // SAFETY: `device` is a card of this machine.
+            // SAFETY: `device` is a device of this machine.
             let attribute = |which: A| unsafe { result::device::get_attribute(device, which) };
             Ok(CardFacts {
                 ordinal: ordinal as usize,
                 name: result::device::get_name(device)?,
-                // SAFETY: as above.
+                // SAFETY: `device` is a device of this machine.
                 memory: unsafe { result::device::total_mem(device)? },
                 capability: (
                     attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,

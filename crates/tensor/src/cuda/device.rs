@@ -1,7 +1,7 @@
-//! An opened card: its context, its streams, its memory, and the first error that happened on it.
+//! An opened GPU: its context, streams, memory, and first error.
 //!
 //! Work is queued and runs later, so most errors show up at a call that did not cause them. Therefore launching never
-//! fails: the first error is kept, everything after it does nothing, and [`Cuda::check`] tells it.
+//! fails: the first error is recorded, later calls do nothing, and [`Cuda::check`] returns the error.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,18 +20,18 @@ use super::profile::Profile;
 use crate::device::Math;
 use crate::{Error, Result};
 
-/// A card in use.
+/// An opened GPU.
 pub struct Cuda {
-    /// Its number.
+    /// Its index.
     pub ordinal: usize,
-    /// Its name.
+    /// Product name.
     pub name: String,
     math: Math,
     multiprocessors: u32,
     shared_limit: usize,
     context: sys::CUcontext,
     stream: sys::CUstream,
-    /// For copies that must not become part of a graph.
+    /// Stream for copies that must not become part of a graph.
     side: sys::CUstream,
     pub(super) branch: Branch,
     store: Mutex<Store>,
@@ -40,20 +40,20 @@ pub struct Cuda {
     failed: AtomicBool,
     turn: Mutex<()>,
     scratch_depth: AtomicUsize,
-    /// Operations that were computed on the processor.
+    /// Number of operations that fell back to the CPU.
     detours: AtomicUsize,
     pub(super) recording: AtomicBool,
-    /// Numbers that the present recording reads and nobody else keeps.
+    /// Arrays that the current recording reads and nobody else retains.
     recorded: Mutex<Vec<Array>>,
     pub(super) kernels: Kernels,
     pub(super) products: Products,
     pub(super) profile: Profile,
 }
 
-// SAFETY: handles of the driver may be used from any thread that has bound the context; what changes is atomic or behind
-// locks. Work of two threads would still mix in one stream: whoever may meet others takes turns.
+// SAFETY: driver handles may be used from any thread that has bound the context; mutable state is atomic or behind
+// locks. Work of two threads would still interleave in one stream: threads that may compete take turns.
 unsafe impl Send for Cuda {}
-// SAFETY: as above.
+// SAFETY: as for Send.
 unsafe impl Sync for Cuda {}
 
 impl std::fmt::Debug for Cuda {
@@ -67,7 +67,7 @@ thread_local! {
     static BOUND: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What the driver says about an error.
+/// The driver's description of an error.
 pub(super) fn describe(error: result::DriverError) -> String {
     match error.error_string() {
         Ok(text) => text.to_string_lossy().into_owned(),
@@ -76,21 +76,21 @@ pub(super) fn describe(error: result::DriverError) -> String {
 }
 
 impl Cuda {
-    /// Opens card number `ordinal`.
+    /// Opens GPU number `ordinal`.
     ///
     /// # Errors
-    /// If there is no such card, or something that it needs is missing.
+    /// If there is no such GPU, or a required library is missing.
     pub fn open(ordinal: usize, math: Math) -> Result<Arc<Self>> {
         let cards = cards()?;
         let Some(facts) = cards.get(ordinal) else {
             return match cards.len() {
                 0 => obstacle(
-                    "the driver finds no card",
-                    "is it visible to this system? nvidia-smi lists cards",
+                    "the NVIDIA driver finds no GPU",
+                    "check that nvidia-smi lists it",
                 ),
                 count => obstacle(
-                    format!("there is no card {ordinal}, expected 0 to {}", count - 1),
-                    "polyhead devices lists what there is",
+                    format!("there is no GPU {ordinal}, expected 0 to {}", count - 1),
+                    "polyhead devices lists the devices of this machine",
                 ),
             };
         };
@@ -98,17 +98,17 @@ impl Cuda {
         library::check_libraries()?;
         Self::start(facts, math).map_err(|error| Error::Device {
             what: format!("{} does not start: {}", facts.name, describe(error)),
-            hint: "is it in use by somebody who wants it alone?",
+            hint: "check that no other process holds it in exclusive mode",
         })
     }
 
     fn start(facts: &CardFacts, math: Math) -> std::result::Result<Arc<Self>, result::DriverError> {
         let device = result::device::get(i32::try_from(facts.ordinal).unwrap_or(i32::MAX))?;
         let limit = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        // SAFETY: the card exists; its context is kept until the program ends.
+        // SAFETY: the device exists; its context is retained until the program ends.
         let (context, shared_limit) =
             unsafe { (result::primary_ctx::retain(device)?, result::device::get_attribute(device, limit)?) };
-        // SAFETY: just retained.
+        // SAFETY: the context was just retained.
         unsafe { result::ctx::set_current(context)? };
         BOUND.set(context as usize);
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
@@ -138,7 +138,7 @@ impl Cuda {
         }))
     }
 
-    /// How products are computed.
+    /// Compute dtype of products.
     pub fn math(&self) -> Math {
         self.math
     }
@@ -147,12 +147,12 @@ impl Cuda {
         self.multiprocessors
     }
 
-    /// Bytes of shared memory that a block can have at most.
+    /// Maximum bytes of shared memory per block.
     pub(crate) fn shared_limit(&self) -> usize {
         self.shared_limit
     }
 
-    /// Where work is queued now: the main stream, or the branch of a recording.
+    /// Stream that work is queued on: the main stream, or the branch of a recording.
     pub(super) fn stream(&self) -> sys::CUstream {
         if self.branch.is_taken() { self.branch.stream } else { self.stream }
     }
@@ -173,38 +173,39 @@ impl Cuda {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the card the one that this thread talks to.
+    /// Binds the context to this thread.
     pub(super) fn bind(&self) {
         if BOUND.get() != self.context as usize {
             // SAFETY: the context lives as long as the program.
             let bound = unsafe { result::ctx::set_current(self.context) };
-            if self.keep(bound, "binding the card").is_some() {
+            if self.keep(bound, "binding the context").is_some() {
                 BOUND.set(self.context as usize);
             }
         }
     }
 
-    /// Lets one thread after the other have the card: what several queue at once would mix, in recordings too.
+    /// Locks the GPU for one thread at a time: work queued by several would interleave, also in recordings.
     pub fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The most memory that was in use at once, in bytes.
+    /// Peak memory in use, in bytes.
     pub fn peak_memory(&self) -> usize {
         self.store().peak
     }
 
-    /// Free and all memory of the card, in bytes.
+    /// Free and total memory of the GPU, in bytes.
     ///
     /// # Errors
-    /// If the card does not answer.
+    /// If the driver fails.
     pub fn memory(&self) -> Result<[usize; 2]> {
         self.bind();
-        let (free, all) = result::mem_get_info().map_err(|error| card_error("asking for memory", error))?;
+        let (free, all) = result::mem_get_info().map_err(|error| card_error("querying memory", error))?;
         Ok([free, all])
     }
 
-    /// Does `work`, whose memory is free for others after it: nothing made inside may be kept.
+    /// Runs `work` with memory from the scratch pool, which is reused afterwards: nothing allocated inside may outlive
+    /// it.
     pub fn scratch<T>(&self, work: impl FnOnce() -> T) -> T {
         self.scratch_depth.fetch_add(1, Ordering::Relaxed);
         let _after = Afterwards(|| {
@@ -213,14 +214,15 @@ impl Cuda {
         work()
     }
 
-    /// The opposite inside of [`Cuda::scratch`]: what `work` makes may be kept.
+    /// Inside of [`Cuda::scratch`]: runs `work` with memory from the general pool, so that its results may outlive the
+    /// step.
     pub(crate) fn lasting<T>(&self, work: impl FnOnce() -> T) -> T {
         let depth = self.scratch_depth.swap(0, Ordering::Relaxed);
         let _after = Afterwards(|| self.scratch_depth.store(depth, Ordering::Relaxed));
         work()
     }
 
-    /// Counts an operation that is computed on the processor.
+    /// Counts an operation that falls back to the CPU.
     pub(super) fn count_detour(&self) {
         self.detours.fetch_add(1, Ordering::Relaxed);
     }
@@ -229,14 +231,14 @@ impl Cuda {
         self.detours.load(Ordering::Relaxed)
     }
 
-    /// Keeps numbers as long as the graph that is being recorded.
+    /// Retains an array as long as the graph that is being recorded.
     pub(super) fn keep_while_recorded(&self, array: &Array) {
         if self.recording.load(Ordering::Relaxed) {
             self.recorded.lock().unwrap_or_else(PoisonError::into_inner).push(array.clone());
         }
     }
 
-    /// What the recording that has just ended reads.
+    /// Arrays that the recording that has just ended reads.
     pub(super) fn take_recorded(&self) -> Vec<Array> {
         std::mem::take(&mut *self.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -245,18 +247,18 @@ impl Cuda {
         if self.scratch_depth.load(Ordering::Relaxed) > 0 { Home::Scratch } else { Home::General }
     }
 
-    /// True after an error: nothing is done any more.
+    /// True after an error: further work does nothing.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Keeps an error if it is the first.
+    /// Records an error if it is the first.
     pub(crate) fn keep_error(&self, error: Error) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// The same for an answer of the driver; tells what was being done.
+    /// Records the error of a driver call, if any; `what` names the activity.
     pub(super) fn keep<T>(
         &self,
         answer: std::result::Result<T, result::DriverError>,
@@ -267,24 +269,24 @@ impl Cuda {
 
     pub(super) fn keep_allocation_error(&self, size: usize, is_full: bool, error: result::DriverError) {
         if !is_full {
-            return self.keep_error(card_error("asking for memory", error));
+            return self.keep_error(card_error("allocating memory", error));
         }
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         let held = self.store().held;
         let all = result::mem_get_info().map_or(0, |(_, all)| all);
         self.keep_error(Error::Device {
             what: format!(
-                "out of memory on {}: {} MiB asked for, {} MiB held of {} MiB",
+                "out of memory on {}: {} MiB requested, {} MiB held, {} MiB in total",
                 self.name,
                 mib(size),
                 mib(held),
                 mib(all)
             ),
-            hint: "take smaller batches (train.max_tokens, --batch-tokens), or a card that nobody else uses",
+            hint: "use smaller batches (train.max_tokens, --batch-tokens), or a GPU that no other process uses",
         });
     }
 
-    /// The first error, if there was one; waits for nothing.
+    /// Returns the first error, if there was one; does not wait.
     ///
     /// # Errors
     /// If something failed on the card.
@@ -300,14 +302,14 @@ impl Cuda {
     pub fn synchronize(&self) -> Result<()> {
         self.check()?;
         self.bind();
-        // SAFETY: the stream lives as long as the card.
+        // SAFETY: the stream lives as long as the device.
         let answer = unsafe { result::stream::synchronize(self.stream) };
-        self.keep(answer, "waiting for the card");
+        self.keep(answer, "waiting for the GPU");
         self.check()
     }
 }
 
-/// Does something when it goes out of scope, also after a panic.
+/// Calls its function when it is dropped, also after a panic.
 pub(super) struct Afterwards<F: FnMut()>(pub(super) F);
 
 impl<F: FnMut()> Drop for Afterwards<F> {
@@ -316,15 +318,15 @@ impl<F: FnMut()> Drop for Afterwards<F> {
     }
 }
 
-/// An error of the driver while something was being done.
+/// The error of a driver call during the activity `what`.
 pub(super) fn card_error(what: &str, error: result::DriverError) -> Error {
     use sys::CUresult as E;
     let gone = [E::CUDA_ERROR_DEVICE_UNAVAILABLE, E::CUDA_ERROR_ECC_UNCORRECTABLE, E::CUDA_ERROR_NO_DEVICE]
         .contains(&error.0);
     let hint = if gone {
-        "the card is gone: look at nvidia-smi and the system's log; a run goes on from its last checkpoint with --resume"
+        "the GPU is gone: check nvidia-smi and the system log; --resume continues a run from its last checkpoint"
     } else {
-        "a run goes on from its last checkpoint with --resume; if it happens again, report it with the command"
+        "--resume continues a run from its last checkpoint; if it happens again, report it with the command"
     };
-    Error::Device { what: format!("the card failed while {what}: {}", describe(error)), hint }
+    Error::Device { what: format!("the GPU failed while {what}: {}", describe(error)), hint }
 }

@@ -1,8 +1,8 @@
-//! All parameters of a model in one piece of a card's memory, with their gradients in another of the same layout.
+//! All parameters of a model in one buffer on a GPU, with their gradients in another of the same layout.
 //!
-//! Each parameter begins at a multiple of 128 numbers; the gaps are zero and stay zero. Those that are trained come first.
-//! Where products read bf16, a third piece holds all values rounded: the twin. A step is taken to write every gradient that it
-//! ever writes: one that a step leaves out would keep that of the step before.
+//! Each parameter begins at a multiple of 128 values; the gaps are zero and stay zero. Trained parameters come first.
+//! If products read bf16, a third buffer holds all values rounded to bf16. Every step must write the same set of
+//! gradients: one that a step leaves out would keep the value of the previous step.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::Result;
 use crate::device::Math;
 use crate::parameters::{ParameterId, Parameters};
 
-/// Where parameters begin: 256 bytes apart also as bf16.
+/// Alignment of parameters in values: 256 bytes also as bf16.
 const STEP: usize = 128;
 
 /// Parameters and gradients of a model.
 #[derive(Debug)]
 pub(crate) struct Flat {
     pub(crate) values: Array,
-    /// The same as bf16.
+    /// The values as bf16.
     pub(crate) twin: Option<Array>,
     pub(crate) gradients: Array,
-    /// Numbers of the parameters that are trained, gaps included.
+    /// Number of values of the trained parameters, gaps included.
     pub(crate) trained: usize,
-    /// Where each parameter stands.
+    /// Range of each parameter.
     pub(crate) spans: Vec<(ParameterId, Range<usize>)>,
 }
 
 impl Flat {
-    /// Lays out parameters that stand in the memory of the processor.
+    /// Lays out parameters in CPU memory.
     pub(crate) fn new(cuda: &Arc<Cuda>, parameters: &Parameters) -> Result<Self> {
         let mut all: Vec<_> = parameters.iter().collect();
         all.sort_by_key(|(id, ..)| (parameters.is_frozen(*id), *id));
@@ -54,7 +54,7 @@ impl Flat {
         Ok(Self { values, twin, gradients, trained, spans })
     }
 
-    /// The values of a span, with their twin.
+    /// Values of a range, with their bf16 copy.
     pub(crate) fn value(&self, span: Range<usize>) -> Array {
         let value = self.values.part(span.clone());
         match &self.twin {
@@ -63,7 +63,7 @@ impl Flat {
         }
     }
 
-    /// Where the gradient of a parameter goes.
+    /// Memory of a parameter's gradient.
     pub(crate) fn slot(&self, id: ParameterId, value: &Array, is_continuing: bool) -> Slot {
         match self.spans.iter().find(|(known, _)| *known == id) {
             Some((_, span)) if span.end <= self.trained => {

@@ -1,9 +1,9 @@
-//! Where the gradient of an input stands on a card.
+//! Memory of gradients on a GPU.
 //!
-//! A gradient has the type of its value. That of a parameter is f32 and has a place of its own, in one piece with all
-//! others, so that clipping and the optimiser go over them in one launch; products write it on the branch of a recording,
-//! and whoever adds to it on the main stream waits for that. Every other one is shared as long as it is only
-//! handed on, and gets memory of its own before it is changed.
+//! A gradient has the type of its value. That of a parameter is f32 and has its own place in one buffer with all
+//! others, so that clipping and the optimiser process them in one launch; products write it on the branch of a
+//! recording, and work that adds to it on the main stream waits for the branch. Any other gradient is shared as long as
+//! it is only passed on, and gets its own memory before it is changed.
 
 use std::sync::Arc;
 
@@ -12,59 +12,59 @@ use super::device::Cuda;
 use crate::Tensor;
 use crate::gemm::Output;
 
-/// Where numbers are written, and what they are added to: nothing, the same place or another.
+/// Output of a gradient kernel, and the array that it adds to: none, the same or another.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) out: Array,
     pub(crate) before: Option<Array>,
 }
 
-/// What a gradient is like.
+/// Type and memory of a gradient.
 #[derive(Debug)]
 pub(crate) struct Slot {
     cuda: Arc<Cuda>,
     dtype: Dtype,
-    /// The place of a parameter's gradient.
+    /// Place of a parameter's gradient in the common buffer.
     home: Option<Array>,
-    /// Whether what stands there is gone on from.
+    /// True if the gradient accumulates onto the previous one.
     is_continuing: bool,
 }
 
 impl Slot {
-    /// The gradient of a value.
+    /// The gradient of a value that is not a parameter.
     pub(crate) fn new(value: &Array) -> Self {
         Self { cuda: Arc::clone(value.cuda()), dtype: value.dtype(), home: None, is_continuing: false }
     }
 
-    /// The gradient of a parameter, at a place of its own.
+    /// The gradient of a parameter, at its own place.
     pub(super) fn at(home: Array, is_continuing: bool) -> Self {
         Self { cuda: Arc::clone(home.cuda()), dtype: home.dtype(), home: Some(home), is_continuing }
     }
 
-    /// Whether it is the gradient of a parameter, at a place of its own.
+    /// True for the gradient of a parameter.
     pub(crate) fn has_home(&self) -> bool {
         self.home.is_some()
     }
 
-    /// What stands there already, if it is gone on from.
+    /// The previous gradient, if this one accumulates onto it.
     pub(crate) fn before(&self, shape: &[usize]) -> Option<Tensor> {
         let home = self.home.as_ref().filter(|_| self.is_continuing)?;
         Some(Tensor::on_card(shape, home.clone()))
     }
 
-    /// A place with whatever numbers.
+    /// An uninitialised gradient.
     pub(crate) fn fresh(&self, shape: &[usize]) -> Tensor {
         let len = shape.iter().product();
         let array = self.home.clone().unwrap_or_else(|| Array::new(&self.cuda, self.dtype, len));
         Tensor::on_card(shape, array)
     }
 
-    /// Whether `sum` may be changed in place.
+    /// True if `sum` may be changed in place.
     pub(crate) fn is_own(&self, sum: &Tensor) -> bool {
         self.home.is_some() || sum.is_alone()
     }
 
-    /// The sum so far, ready to be changed, or a fresh place.
+    /// The sum so far in memory that may be changed, or an uninitialised gradient.
     pub(crate) fn writable(&self, sum: Option<Tensor>, shape: &[usize]) -> (Tensor, Output) {
         match sum {
             None => (self.fresh(shape), Output::Overwrite),
@@ -80,14 +80,14 @@ impl Slot {
         }
     }
 
-    /// Waits for what the branch writes to the place of a parameter.
+    /// Waits for the branch if it writes to a parameter's gradient.
     pub(crate) fn meet(&self) {
         if self.home.is_some() {
             self.cuda.meet();
         }
     }
 
-    /// The sum so far with one more gradient.
+    /// Adds a gradient to the sum so far.
     pub(crate) fn sum(&self, sum: Option<Tensor>, gradient: &Tensor, shape: &[usize]) -> Tensor {
         match sum {
             None if self.home.is_none() && gradient.array().dtype() == self.dtype => gradient.reshaped(shape),

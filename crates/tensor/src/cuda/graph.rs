@@ -1,7 +1,7 @@
-//! Work recorded once and replayed as a whole: hundreds of launches become one.
+//! CUDA graphs: work that is recorded once and replayed as a whole, so that hundreds of launches become one.
 //!
-//! What a recording did on addresses of memory it will do again on the same addresses, so everything that changes from one
-//! replay to the next must stand in memory, and the memory must be there as long as the graph.
+//! A replay uses the addresses of the recording, so everything that changes from one replay to the next must be in
+//! memory, and the memory must live as long as the graph.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,31 +12,31 @@ use super::array::Array;
 use super::device::Cuda;
 use crate::Result;
 
-/// A recorded sequence of work.
+/// An executable CUDA graph.
 #[derive(Debug)]
 pub struct Graph {
     cuda: Arc<Cuda>,
     executable: sys::CUgraphExec,
     _recorded: Recorded,
-    /// What it reads and nobody else keeps.
+    /// Arrays that it reads and nobody else retains.
     _reads: Vec<Array>,
 }
 
-// SAFETY: a graph may be launched from any thread that has bound the context; it is not changed after its making.
+// SAFETY: a graph may be launched from any thread that has bound the context; it is not changed after its creation.
 unsafe impl Send for Graph {}
 
-/// What was recorded, before it can be launched.
+/// A captured graph, before it is made executable.
 #[derive(Debug)]
 struct Recorded(sys::CUgraph);
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        // SAFETY: nobody else has this handle.
+        // SAFETY: this is the only owner of the handle.
         let _ = unsafe { result::graph::destroy(self.0) };
     }
 }
 
-/// A recording that is going on; it ends also after a panic.
+/// A recording in progress; it ends also after a panic.
 struct Recording<'a> {
     cuda: &'a Cuda,
     is_over: bool,
@@ -44,16 +44,16 @@ struct Recording<'a> {
 
 impl<'a> Recording<'a> {
     fn begin(cuda: &'a Cuda) -> Result<Self> {
-        // Relaxed: memory may be asked for and kernels loaded meanwhile.
+        // Relaxed: memory may be allocated and kernels loaded meanwhile.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the stream lives as long as the card, and is not recording yet.
+        // SAFETY: the stream lives as long as the device, and is not recording yet.
         cuda.keep(unsafe { result::stream::begin_capture(cuda.main_stream(), mode) }, "beginning to record");
         cuda.check()?;
         cuda.recording.store(true, Ordering::Relaxed);
         Ok(Self { cuda, is_over: false })
     }
 
-    /// Ends it: what was recorded, and what that reads.
+    /// Ends the recording: returns the graph and the arrays that it reads.
     fn end(&mut self) -> (std::result::Result<Recorded, result::DriverError>, Vec<Array>) {
         self.is_over = true;
         self.cuda.meet();
@@ -73,11 +73,11 @@ impl Drop for Recording<'_> {
 }
 
 impl Graph {
-    /// Records what `work` queues, without running it. What `work` makes must not be kept, except in what it returns, and
-    /// there only as long as no other graph is replayed.
+    /// Records what `work` queues, without running it. What `work` allocates must not outlive it, except for its
+    /// result, which is valid until another graph is replayed.
     ///
     /// # Errors
-    /// If `work` failed or did what cannot be recorded.
+    /// If `work` failed or did something that cannot be recorded.
     pub fn record<T>(cuda: &Arc<Cuda>, work: impl FnOnce() -> Result<T>) -> Result<(T, Self)> {
         cuda.synchronize()?;
         let mut recording = Recording::begin(cuda)?;
@@ -86,17 +86,17 @@ impl Graph {
         let result = result?;
         cuda.check()?;
         let Some(recorded) = cuda.keep(recorded, "recording") else {
-            return Err(cuda.check().expect_err("kept"));
+            return Err(cuda.check().expect_err("an error was recorded"));
         };
         let mut executable = std::ptr::null_mut();
-        // SAFETY: the graph was just made.
+        // SAFETY: the graph was just created.
         let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, recorded.0, 0).result() };
         cuda.keep(made, "preparing a recording");
         cuda.check()?;
         Ok((result, Self { cuda: Arc::clone(cuda), executable, _recorded: recorded, _reads: reads }))
     }
 
-    /// Queues the whole work again.
+    /// Queues the recorded work again.
     pub fn replay(&self) {
         if !self.cuda.has_failed() {
             self.cuda.bind();
@@ -110,7 +110,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         self.cuda.bind();
-        // SAFETY: nobody else has this handle; the driver lets a launch that runs come to its end.
+        // SAFETY: this is the only owner of the handle; the driver lets a running launch finish.
         let _ = unsafe { result::graph::exec_destroy(self.executable) };
     }
 }

@@ -1,8 +1,8 @@
-//! Our own kernels: CUDA C++ in the program, compiled by NVRTC for the card at first use, kept on disk as machine code.
+//! The crate's kernels: CUDA C++ sources in the binary, compiled by NVRTC for the GPU at first use and cached on disk.
 //!
-//! A file is compiled as a whole, after `prelude.cuh`, the first time one of its kernels is launched: from a tenth of a second
-//! to some seconds for those of attention, which have many forms.
-//! The result goes to the user's cache folder under a name that hangs on the text, the compiler and the card.
+//! A file is compiled as a whole, after `prelude.cuh`, the first time one of its kernels is launched: this takes from a
+//! tenth of a second to some seconds for attention, which has many variants. The machine code goes to the user's cache
+//! folder under a name that depends on the source, the compiler and the GPU.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 const PRELUDE: &str = include_str!("kernels/prelude.cuh");
 
-/// Names of files and their text.
+/// Pairs of file name and text.
 macro_rules! sources {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("kernels/", $name, ".cu")))),*] };
 }
@@ -62,7 +62,7 @@ pub(super) struct Kernels {
 #[derive(Debug, Default)]
 struct Loaded {
     modules: HashMap<&'static str, Module>,
-    /// By file and name.
+    /// By file and kernel name.
     functions: HashMap<(&'static str, String), Function>,
 }
 
@@ -73,7 +73,7 @@ struct Module(sys::CUmodule);
 #[derive(Debug, Clone, Copy)]
 struct Function {
     handle: sys::CUfunction,
-    /// The most dynamic shared memory it may have so far.
+    /// Largest dynamic shared memory requested so far, in bytes.
     shared: usize,
 }
 
@@ -84,17 +84,17 @@ pub(crate) struct Launch<'a> {
     pub(crate) file: &'static str,
     /// The kernel.
     pub(crate) name: &'a str,
-    /// Blocks.
+    /// Number of blocks.
     pub(crate) grid: [usize; 3],
-    /// Threads of a block.
+    /// Threads per block.
     pub(crate) block: usize,
-    /// Bytes of dynamic shared memory of a block.
+    /// Dynamic shared memory per block, in bytes.
     pub(crate) shared: usize,
-    /// What its time is counted under.
+    /// Family under which its time is counted.
     pub(crate) family: Family,
 }
 
-/// What a kernel is given.
+/// An argument of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Argument {
     Pointer(u64),
@@ -129,7 +129,7 @@ impl From<Option<&Array>> for Argument {
 
 impl From<usize> for Argument {
     fn from(number: usize) -> Self {
-        Self::U32(u32::try_from(number).expect("sizes on a card are below 2³²"))
+        Self::U32(u32::try_from(number).expect("sizes on a GPU are below 2³²"))
     }
 }
 
@@ -163,14 +163,14 @@ impl From<Mask> for Argument {
     }
 }
 
-/// A list of arguments from whatever can be one.
+/// A list of kernel arguments.
 macro_rules! args {
     ($($argument:expr),* $(,)?) => { &[$($crate::cuda::Argument::from($argument)),*] };
 }
 pub(crate) use args;
 
 impl Cuda {
-    /// Queues a kernel. An error is kept for [`Cuda::check`].
+    /// Queues a kernel. An error is recorded for [`Cuda::check`].
     pub(crate) fn launch(&self, launch: Launch<'_>, arguments: &[Argument]) {
         if self.has_failed() || launch.grid.contains(&0) {
             return;
@@ -185,7 +185,7 @@ impl Cuda {
     fn queue(&self, function: sys::CUfunction, launch: &Launch<'_>, arguments: &[Argument]) {
         let mut pointers: Vec<*mut c_void> = arguments.iter().map(Argument::address).collect();
         let [x, y, z] = launch.grid.map(|blocks| blocks as u32);
-        // SAFETY: the arguments outlive the call, which copies them; their number and types are those of the kernel.
+        // SAFETY: the arguments outlive the call, which copies them; their number and types match the kernel's.
         let answer = unsafe {
             let block = (launch.block as u32, 1, 1);
             result::launch_kernel(
@@ -201,6 +201,7 @@ impl Cuda {
     }
 }
 
+/// Pointers to the values, as the driver takes them.
 impl Argument {
     fn address(&self) -> *mut c_void {
         match self {
@@ -212,7 +213,7 @@ impl Argument {
     }
 }
 
-/// Dynamic shared memory that every kernel may have without asking.
+/// Dynamic shared memory that every kernel may use without a request, in bytes.
 const FREE_SHARED: usize = 48 << 10;
 
 impl Kernels {
@@ -220,7 +221,7 @@ impl Kernels {
         Self { capability, loaded: Mutex::default() }
     }
 
-    /// The function of a launch, compiled and loaded if this is its first use.
+    /// The function of a launch, compiled and loaded at its first use.
     fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (launch.file, launch.name.to_owned());
@@ -229,8 +230,8 @@ impl Kernels {
                 Some(module) => *module,
                 None => *loaded.modules.entry(launch.file).or_insert(self.load(launch.file)?),
             };
-            let name = CString::new(launch.name).expect("names of kernels have no zero");
-            // SAFETY: the module stays loaded.
+            let name = CString::new(launch.name).expect("kernel names have no NUL");
+            // SAFETY: the module stays loaded until the program ends.
             let handle = unsafe { result::module::get_function(module.0, name) }.map_err(|error| {
                 failed(format!("kernel {} is not in {}.cu: {}", launch.name, launch.file, describe(error)))
             })?;
@@ -260,7 +261,7 @@ impl Kernels {
         Ok(function.handle)
     }
 
-    /// A file as machine code on the card: from the cache, or compiled.
+    /// Loads a file as machine code: from the cache, or compiled.
     fn load(&self, file: &'static str) -> Result<Module> {
         let text = source(file);
         let (major, minor) = self.capability;
@@ -282,23 +283,23 @@ impl Kernels {
 }
 
 fn module(image: &[u8]) -> std::result::Result<Module, result::DriverError> {
-    // SAFETY: the driver checks that the image is machine code for this card.
+    // SAFETY: the driver checks that the image is machine code for this GPU.
     unsafe { result::module::load_data(image.as_ptr().cast()) }.map(Module)
 }
 
-/// The text of a file, after what all begin with.
+/// The text of a file, after the prelude.
 fn source(file: &str) -> String {
     let (_, text) =
-        SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files that are there");
+        SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files of SOURCES");
     format!("{PRELUDE}\n#line 1 \"{file}.cu\"\n{text}")
 }
 
-/// Compiles for the card by NVRTC.
+/// Compiles for the GPU with NVRTC.
 fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
-    let text = CString::new(text).expect("kernels have no zero");
-    let name = CString::new(format!("{file}.cu")).expect("file names have no zero");
+    let text = CString::new(text).expect("sources have no NUL");
+    let name = CString::new(format!("{file}.cu")).expect("file names have no NUL");
     let options = [format!("--gpu-architecture=sm_{major}{minor}"), "--std=c++17".into()];
-    // SAFETY: the program is used between its making and its end only; buffers have the sizes that NVRTC says.
+    // SAFETY: the program is used only between its creation and destruction; buffers have the sizes that NVRTC reports.
     unsafe {
         let program = nvrtc::result::create_program(&text, Some(&name)).map_err(compiler_failed)?;
         if nvrtc::result::compile_program(program, &options).is_err() {
@@ -315,7 +316,7 @@ fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>
     }
 }
 
-const REPORT: &str = "report this with the names of the card and of the driver";
+const REPORT: &str = "report this with the GPU's and the driver's version";
 
 fn failed(what: String) -> Error {
     Error::Device { what, hint: REPORT }
@@ -326,7 +327,7 @@ fn compiler_failed(error: nvrtc::result::NvrtcError) -> Error {
     failed(format!("NVRTC fails: {error:?}"))
 }
 
-/// Where compiled kernels are kept: `$POLYHEAD_CACHE`, or `polyhead` in the user's cache folder.
+/// Folder of compiled kernels: `$POLYHEAD_CACHE`, or `polyhead` in the user's cache folder.
 fn cache_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("POLYHEAD_CACHE").or_else(|| {
@@ -335,7 +336,7 @@ fn cache_folder() -> Option<PathBuf> {
     })
 }
 
-/// Writes a file under another name and renames it. A cache that cannot be written costs time, nothing else.
+/// Writes a file under a temporary name and renames it. A cache that cannot be written only costs time.
 fn keep_file(path: &std::path::Path, image: &[u8]) {
     let Some(folder) = path.parent() else { return };
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -351,10 +352,10 @@ fn keep_file(path: &std::path::Path, image: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Needs the compiler, not a card: tells why where it is not found.
+    /// Needs the compiler, not a GPU; prints why it is skipped if there is none.
     #[test]
-    fn every_kernel_compiles_for_old_and_new_cards() {
-        // SAFETY: loads a library by its usual names and asks it nothing.
+    fn every_kernel_compiles_for_old_and_new_gpus() {
+        // SAFETY: loads the library by its usual names and calls nothing in it.
         if !unsafe { nvrtc::sys::is_culib_present() } {
             eprintln!("skipped: libnvrtc is not found");
             return;
@@ -363,14 +364,14 @@ mod tests {
             for capability in [(8, 0), (9, 0)] {
                 let image =
                     compile(file, &source(file), capability).unwrap_or_else(|error| panic!("{error}"));
-                assert!(image.starts_with(b"\x7fELF"), "{file}.cu is no machine code");
+                assert!(image.starts_with(b"\x7fELF"), "{file}.cu did not compile to machine code");
             }
         }
     }
 
     #[test]
     fn a_file_that_does_not_compile_says_where() {
-        // SAFETY: as above.
+        // SAFETY: loads the library by its usual names and calls nothing in it.
         if !unsafe { nvrtc::sys::is_culib_present() } {
             eprintln!("skipped: libnvrtc is not found");
             return;

@@ -1,9 +1,9 @@
-//! Products of matrices by cuBLASLt: out = factor · op(a)·op(b) (+ out) (+ bias), and max(0, ·) if asked.
+//! Matrix products with cuBLASLt: out = factor · op(a)·op(b) (+ out) (+ bias), optionally followed by ReLU.
 //!
-//! Everything here is row after row; cuBLASLt counts column after column, where the same memory is the transposed matrix:
-//! outᵀ = op(b)ᵀ·op(a)ᵀ, so the sides change places. Plans (descriptors and the algorithm) are made once for each shape. The
-//! algorithm is the first that cuBLASLt proposes: the same on every run. Sums split over k are added in a workspace in a fixed
-//! order, never in place.
+//! Everything here is row-major; cuBLASLt is column-major, where the same memory is the transposed matrix: outᵀ =
+//! op(b)ᵀ·op(a)ᵀ, so the operands are exchanged. Plans (descriptors and the algorithm) are created once per shape. The
+//! algorithm is the first that cuBLASLt proposes: the same on every run. Sums split over k are added in a workspace in
+//! a fixed order, never in place.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::device::Math;
 use crate::gemm::Output;
 
-/// A matrix in memory, row after row.
+/// A matrix in memory, row-major.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side<'a> {
     pub(crate) array: &'a Array,
@@ -26,7 +26,7 @@ pub(crate) struct Side<'a> {
     pub(crate) rows: usize,
     /// Columns in memory.
     pub(crate) columns: usize,
-    /// Whether its transposed is meant.
+    /// True if the operand is its transpose.
     pub(crate) transposed: bool,
 }
 
@@ -40,13 +40,13 @@ impl<'a> Side<'a> {
         Self { transposed: !self.transposed, ..self }
     }
 
-    /// Rows and columns as meant.
+    /// Rows and columns of the operand.
     fn shape(&self) -> [usize; 2] {
         if self.transposed { [self.columns, self.rows] } else { [self.rows, self.columns] }
     }
 }
 
-/// What is done to each number of a product at last.
+/// Function applied to each element of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Epilogue {
     #[default]
@@ -54,7 +54,7 @@ pub(crate) enum Epilogue {
     Relu,
 }
 
-/// A product to be computed.
+/// A product to compute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product<'a> {
     pub(crate) a: Side<'a>,
@@ -62,12 +62,12 @@ pub(crate) struct Product<'a> {
     /// rows of op(a) × columns of op(b).
     pub(crate) out: &'a Array,
     pub(crate) output: Output,
-    /// What stands in `out` with `Accumulate`, if it is somewhere else.
+    /// With `Accumulate`, the array to add to, if it is not `out`.
     pub(crate) before: Option<&'a Array>,
-    /// Added to every row; of the type of `out`.
+    /// Added to every row; has the type of `out`.
     pub(crate) bias: Option<&'a Array>,
     pub(crate) epilogue: Epilogue,
-    /// One f32 on the card that the product is multiplied with; 1.
+    /// A scalar on the GPU by which the product is multiplied. Default: 1.
     pub(crate) factor: Option<&'a Array>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// What a plan hangs on.
+/// Properties that a plan depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     sides: [[usize; 3]; 2],
@@ -109,7 +109,7 @@ struct Key {
     is_scaled: bool,
 }
 
-/// Descriptors and the algorithm of one shape. They are kept until the program ends.
+/// Descriptors and algorithm of one shape. They live until the program ends.
 #[derive(Clone, Copy)]
 struct Plan {
     operation: sys::cublasLtMatmulDesc_t,
@@ -119,7 +119,7 @@ struct Plan {
     algorithm: sys::cublasLtMatmulAlgo_t,
 }
 
-/// The library, its workspace and all plans of a card.
+/// The library handle, its workspace and all plans of a GPU.
 #[derive(Default)]
 pub(super) struct Products {
     state: Mutex<Option<State>>,
@@ -135,18 +135,18 @@ struct State {
     handle: sys::cublasLtHandle_t,
     /// One for the main stream, one for the branch.
     workspaces: [u64; 2],
-    /// 0 and 1 on the card, for products with a factor.
+    /// Address of 0 and 1 on the GPU, for products with a factor.
     constants: u64,
     plans: HashMap<Key, Plan>,
 }
 
-/// What the library recommends for Hopper.
+/// Size recommended by NVIDIA for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
 type Answer<T> = Result<T, result::CublasError>;
 
 impl Cuda {
-    /// Queues a product. An error is kept for [`Cuda::check`].
+    /// Queues a product. An error is recorded for [`Cuda::check`].
     ///
     /// # Panics
     /// If the shapes do not fit together.
@@ -192,7 +192,7 @@ fn product_error(error: result::CublasError, product: &Product<'_>) -> Error {
     let [[rows, inner], [_, columns]] = [product.a.shape(), product.b.shape()];
     Error::Device {
         what: format!("cuBLASLt cannot multiply {rows} × {inner} with {inner} × {columns}: {:?}", error.0),
-        hint: "report this with the names of the card and of the driver",
+        hint: "report this with the GPU's and the driver's version",
     }
 }
 
@@ -202,11 +202,11 @@ impl State {
             .map_err(|error| {
                 cuda.keep_error(Error::Device {
                     what: format!("cuBLASLt does not start: {:?}", error.0),
-                    hint: "does the library belong to the driver?",
+                    hint: "check that the library's version fits the driver",
                 });
             })
             .ok()?;
-        // Both stay until the program ends.
+        // Both live until the program ends.
         let workspaces = [(); 2]
             .map(|()| std::mem::ManuallyDrop::new(Array::new(cuda, Dtype::F32, WORKSPACE / 4)).pointer());
         let constants = std::mem::ManuallyDrop::new(Array::constant(cuda, &[0.0_f32, 1.0]));
@@ -217,12 +217,15 @@ impl State {
 }
 
 /// Sets an attribute of a descriptor to a plain value.
+///
+/// # Safety
+/// The attribute has the type `T`, and the descriptor is alive.
 unsafe fn set<T>(
     operation: sys::cublasLtMatmulDesc_t,
     attribute: sys::cublasLtMatmulDescAttributes_t,
     value: &T,
 ) -> Answer<()> {
-    // SAFETY: promised by the caller: the attribute has this type.
+    // SAFETY: the caller guarantees that the attribute has this type.
     unsafe {
         result::set_matmul_desc_attribute(
             operation,
@@ -241,7 +244,7 @@ fn cuda_type(dtype: Dtype) -> sys::cudaDataType {
     }
 }
 
-/// A side as cuBLASLt sees it: columns × rows, without gaps.
+/// The layout of an operand in cuBLASLt's column-major view: columns × rows, contiguous.
 fn layout(array: &Array, rows: usize, columns: usize) -> Answer<sys::cublasLtMatrixLayout_t> {
     result::create_matrix_layout(
         cuda_type(array.dtype()),
@@ -260,9 +263,9 @@ impl Plan {
         };
         let operation = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)?;
         let turn = |side: &Side<'_>| i32::from(side.transposed);
-        // SAFETY: each attribute is given the type that the library's reference names.
+        // SAFETY: the descriptor is alive, and each attribute gets the type that the library's reference names.
         unsafe {
-            // The sides change places: see the top of the file.
+            // The operands are exchanged: see the top of the file.
             set(operation, D::CUBLASLT_MATMUL_DESC_TRANSA, &turn(&product.b))?;
             set(operation, D::CUBLASLT_MATMUL_DESC_TRANSB, &turn(&product.a))?;
             set(operation, D::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(product))?;
@@ -333,7 +336,7 @@ fn epilogue(product: &Product<'_>) -> sys::cublasLtEpilogue_t {
     }
 }
 
-/// The algorithm that the library thinks best, among those that add in a fixed order.
+/// The algorithm that the library ranks first, among those that add in a fixed order.
 fn choose(
     handle: sys::cublasLtHandle_t,
     operation: sys::cublasLtMatmulDesc_t,

@@ -1,10 +1,10 @@
-//! Memory of a card that is used again: a piece goes back when its last user is gone.
+//! Reused memory of a GPU: a piece returns to its pool when its last owner is dropped.
 //!
-//! All work of a card goes through its main stream (what a recording does beside it is kept apart), so a piece may be given
-//! to the next operation while the last one that used it has yet to run: the stream keeps their order. Sizes are an eighth
-//! apart. There are two stores. What lives longer than a step comes from the general one. The inside of a step comes from
-//! the scratch store, whose addresses recorded graphs use again and again: nothing there may be kept from one step to the
-//! next.
+//! All work of a GPU goes through its main stream (a recording's branch retains its own memory), so a piece may be
+//! given to the next operation while the last one that used it has yet to run: the stream preserves their order. Sizes
+//! are an eighth apart. There are two pools. Memory that outlives a step comes from the general pool. Memory inside a
+//! step comes from the scratch pool, whose addresses recorded graphs use again and again: nothing there may be kept
+//! from one step to the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use cudarc::driver::{result, sys};
 
 use super::device::Cuda;
 
-/// Where a piece goes back to.
+/// Pool that a piece belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Home {
     General,
     Scratch,
 }
 
-/// Free pieces by home and size, and how much there is.
+/// Free pieces by pool and size, and totals in bytes.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     free: BTreeMap<(Home, usize), Vec<u64>>,
@@ -30,15 +30,15 @@ pub(super) struct Store {
     pub(super) peak: usize,
 }
 
-/// Bytes of a piece for `bytes`: at most an eighth more, a multiple of 512.
+/// Size of a piece for `bytes`: at most an eighth more, a multiple of 512.
 fn size(bytes: usize) -> usize {
     let bytes = bytes.max(512);
     bytes.next_multiple_of((1 << bytes.ilog2().saturating_sub(3)).max(512))
 }
 
 impl Store {
-    /// A free piece, counted as in use: of that size, or in the scratch store up to twice as large, so that batches of many
-    /// sizes share what the largest needs.
+    /// A free piece, counted as in use: of that size, or in the scratch pool up to twice as large, so that batches of
+    /// many sizes share the memory of the largest.
     fn find(&mut self, home: Home, size: usize) -> Option<Piece> {
         let most = if home == Home::Scratch { 2 * size } else { size };
         let (&(_, size), list) =
@@ -58,7 +58,7 @@ impl Store {
         self.free.entry((home, size)).or_default().push(pointer);
     }
 
-    /// Takes all free general pieces out, to be given back to the card.
+    /// Removes all free pieces of the general pool, to be freed.
     fn take_free(&mut self) -> Vec<u64> {
         let mut gone = Vec::new();
         for (&(home, size), list) in &mut self.free {
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-/// Where a piece of memory is and where it goes back to.
+/// Address, size and pool of a piece of memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     pointer: u64,
@@ -79,7 +79,7 @@ pub(super) struct Piece {
     home: Home,
 }
 
-/// A piece of memory of a card; it goes back when it is dropped.
+/// A piece of GPU memory; returns to its pool when dropped.
 #[derive(Debug)]
 pub(crate) struct Storage {
     pub(super) cuda: Arc<Cuda>,
@@ -87,7 +87,8 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// At least `bytes`, whatever stands there. Where the card has no more, the card keeps the error and the piece is null.
+    /// Allocates at least `bytes`, uninitialised. If there is no memory left, the error is recorded and the pointer is
+    /// null.
     pub(super) fn new(cuda: &Arc<Cuda>, bytes: usize) -> Self {
         let (home, size) = (cuda.home(), size(bytes));
         let nothing = Piece { pointer: 0, size, home };
@@ -100,15 +101,15 @@ impl Storage {
     }
 }
 
-/// A free piece, or a new one; none where the card has no more, which it keeps as its error.
+/// A free piece, or a new one; `None` if there is no memory left, which is recorded as an error.
 fn take(cuda: &Cuda, home: Home, size: usize) -> Option<Piece> {
     let found = cuda.store().find(home, size);
     if found.is_some() {
         return found;
     }
     cuda.bind();
-    // SAFETY: plain allocations of the bound context; free pieces are used by nobody once the stream has run dry. A stream
-    // that records cannot be waited for.
+    // SAFETY: plain allocations of the bound context; after the synchronisation nobody uses the free pieces. A stream
+    // that records cannot be synchronised.
     let made = unsafe { result::malloc_sync(size) }.or_else(|error| unsafe {
         if cuda.recording.load(Ordering::Relaxed) {
             return Err(error);
@@ -143,7 +144,7 @@ impl Drop for Storage {
     }
 }
 
-/// Pinned memory through which numbers go up: a ring of slots, each free again when its copy has run.
+/// Pinned memory for copies to the GPU: a ring of slots, each free again when its copy is done.
 #[derive(Debug)]
 pub(super) struct Staging {
     slots: Vec<Slot>,
@@ -157,7 +158,7 @@ struct Slot {
     done: sys::CUevent,
 }
 
-/// Slots of the ring.
+/// Number of slots in the ring.
 const SLOTS: usize = 32;
 
 impl Staging {
@@ -165,14 +166,14 @@ impl Staging {
         Self { slots: Vec::new(), next: 0 }
     }
 
-    /// Copies `bytes` to `target` in the order of the stream.
+    /// Copies `bytes` to `target` in stream order.
     pub(super) fn copy(
         &mut self,
         stream: sys::CUstream,
         target: u64,
         bytes: &[u8],
     ) -> Result<(), result::DriverError> {
-        // SAFETY: a slot is written only after its last copy has run; `target` has room, as the caller promises.
+        // SAFETY: a slot is overwritten only after its last copy is done; the caller guarantees that `target` has room.
         unsafe {
             if self.slots.len() < SLOTS {
                 let done = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn homes_do_not_mix() {
+    fn pools_do_not_mix() {
         let mut store = Store::default();
         store.count(512);
         store.give(Piece { pointer: 7, size: 512, home: Home::Scratch });

@@ -1,12 +1,14 @@
-//! NVIDIA cards: arrays in their memory, kernels, products, and whole steps recorded as graphs.
+//! NVIDIA GPUs: arrays in their memory, kernels, products, and whole steps recorded as CUDA graphs.
 //!
-//! 1. [`library`] finds what a card needs, [`cards`] which there are; [`device`] opens one: its stream, its memory ([`memory`]), its first error.
-//! 2. [`array`] is numbers on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
-//! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file an operation.
-//! 4. [`gradient`] says where gradients go; [`flat`] lays out parameters; [`optim`] changes them.
-//! 5. [`graph`] records a step once and replays it, with a [`branch`] for what can wait; [`profile`] says where its time goes.
+//! 1. [`library`] finds the required libraries, [`cards`] lists the GPUs; [`device`] opens one, with its streams, its
+//!    memory ([`memory`]) and its first error.
+//! 2. [`array`] are values on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
+//! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file per operation.
+//! 4. [`gradient`] manages the memory of gradients; [`flat`] lays out parameters; [`optim`] updates them.
+//! 5. [`graph`] records a step once and replays it, with a [`branch`] for work that can wait; [`profile`] measures
+//!    time.
 //!
-//! All work goes through one stream, but for a recording's branch, and every sum is taken in a fixed order: the same input
+//! All work goes through one stream, except for a recording's branch, and every sum has a fixed order: the same input
 //! gives the same bits.
 
 mod array;

@@ -1,4 +1,4 @@
-//! Adam over all parameters of a card: the norm of the gradient, clipping, update and moving average in two launches; see
+//! Adam over all parameters on a GPU: gradient norm, clipping, update and moving average in two launches; see
 //! [`crate::optim`].
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::optim::AdamOptions;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tensor::Tensor;
 
-/// Adam and its memory, in the layout of the parameters.
+/// Adam and its state, in the layout of the parameters.
 #[derive(Debug)]
 pub(crate) struct CardAdam {
     cuda: Arc<Cuda>,
@@ -24,24 +24,24 @@ pub(crate) struct CardAdam {
     m: Array,
     v: Array,
     average: Option<Array>,
-    /// What changes with each step; see `optim.cu`.
+    /// Values that change with each step; see `optim.cu`.
     numbers: Array,
-    /// Sums of squares, in f64.
+    /// Partial sums of squares, in f64.
     squares: Array,
     norm: Tensor,
-    /// The parameters that are trained: where they stand, and their shapes.
+    /// Trained parameters with their ranges and shapes.
     places: Vec<(ParameterId, Range<usize>, Vec<usize>)>,
 }
 
 impl CardAdam {
-    /// For parameters on a card, and a moving average that starts from `average`, on the processor.
+    /// Creates the optimiser for parameters on a GPU, with a moving average that starts from `average` (in CPU memory).
     pub(crate) fn new(
         parameters: &Parameters,
         options: AdamOptions,
         max_norm: f32,
         average: Option<&Parameters>,
     ) -> Result<Self> {
-        let flat = parameters.shared_flat().expect("the parameters are on a card");
+        let flat = parameters.shared_flat().expect("the parameters are on a GPU");
         let cuda = Arc::clone(flat.values.cuda());
         let trained = flat.spans.iter().filter(|(_, span)| span.end <= flat.trained);
         let places: Vec<_> =
@@ -70,16 +70,16 @@ impl CardAdam {
         Ok(adam)
     }
 
-    /// The numbers of step `step`, from 1 on: its learning rate, and the share of the average that stays.
-    pub(crate) fn set(&self, step: u64, rate: f32, stays: f32) {
+    /// Sets the values of step `step`, from 1: its learning rate, and the decay of the moving average.
+    pub(crate) fn set(&self, step: u64, learning_rate: f32, average_decay: f32) {
         let AdamOptions { beta1, beta2, weight_decay, .. } = self.options;
         let step = i32::try_from(step).unwrap_or(i32::MAX);
         let corrections = [beta1, beta2].map(|beta| 1.0 - beta.powi(step));
-        let decay = 1.0 - rate * weight_decay;
-        self.numbers.write(&[rate / corrections[0], decay, 1.0 / corrections[1].sqrt(), stays]);
+        let decay = 1.0 - learning_rate * weight_decay;
+        self.numbers.write(&[learning_rate / corrections[0], decay, 1.0 / corrections[1].sqrt(), average_decay]);
     }
 
-    /// Changes all parameters, unless the norm of their gradients is no number.
+    /// Updates all parameters, unless the norm of their gradients is NaN or infinite.
     pub(crate) fn step(&self) {
         let Self { cuda, flat, m, v, .. } = self;
         let fours = (flat.trained / 4) as u64;
@@ -116,12 +116,12 @@ impl CardAdam {
         );
     }
 
-    /// The norm of all gradients at the last step, before clipping.
+    /// Global norm of the gradients at the last step, before clipping.
     pub(crate) fn norm(&self) -> &Tensor {
         &self.norm
     }
 
-    /// Takes over moments; those of parameters that are not given are zero.
+    /// Restores moments; those of parameters that are not given become zero.
     pub(crate) fn restore(&self, moments: &[(ParameterId, [Tensor; 2])]) -> Result<()> {
         for (which, array) in [&self.m, &self.v].into_iter().enumerate() {
             let mut numbers = vec![0.0_f32; array.len()];
@@ -135,13 +135,13 @@ impl CardAdam {
         self.cuda.check()
     }
 
-    /// m and v of all parameters that are trained.
+    /// m and v of all trained parameters.
     pub(crate) fn moments(&self) -> Result<Vec<(ParameterId, [Tensor; 2])>> {
         let (m, v) = (self.tensors(&self.m)?, self.tensors(&self.v)?);
         Ok(m.into_iter().zip(v).map(|((id, m), (_, v))| (id, [m, v])).collect())
     }
 
-    /// The moving average of all parameters that are trained, if one is kept.
+    /// The moving average of all trained parameters, if there is one.
     pub(crate) fn average(&self) -> Result<Option<Vec<(ParameterId, Tensor)>>> {
         self.average.as_ref().map(|average| self.tensors(average)).transpose()
     }
@@ -155,7 +155,7 @@ impl CardAdam {
     }
 }
 
-/// Blocks among which the sum of squares is shared.
+/// Blocks among which the sum of squares is divided.
 fn shares(cuda: &Cuda) -> usize {
     4 * cuda.multiprocessors() as usize
 }

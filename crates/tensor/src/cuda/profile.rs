@@ -1,7 +1,7 @@
-//! Where the time of a step goes: events around every launch, added up by family.
+//! Time of a step by kernel family: events around every launch.
 //!
-//! Only what is launched one by one can be timed so; a replayed graph is one launch. The gaps are what its whole time has
-//! beyond the sum of its parts: less than nothing where a branch runs beside the main stream.
+//! Only single launches can be timed; a replayed graph is one launch. The gaps are the difference between the whole
+//! time of a step and the sum of its parts: negative if a branch runs beside the main stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,12 +12,12 @@ use super::device::Cuda;
 use super::kernel::{Launch, args};
 use crate::Result;
 
-/// What a launch is counted under.
+/// Family of kernels under which the time of a launch is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
-    /// Products of matrices.
+    /// Matrix products.
     Gemm,
-    /// Attention between its products.
+    /// Attention, without its projections.
     Attention,
     /// Norms with their residuals.
     Norm,
@@ -25,14 +25,14 @@ pub enum Family {
     Loss,
     /// Clipping and the update of parameters.
     Optimizer,
-    /// Looking up rows.
+    /// Embedding look-ups.
     Embedding,
-    /// All else: dropout, activations, sums of gradients.
+    /// Everything else: dropout, activations, sums of gradients.
     Elementwise,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 7] = [
         Self::Gemm,
         Self::Attention,
@@ -43,7 +43,7 @@ impl Family {
         Self::Elementwise,
     ];
 
-    /// Its name in reports.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gemm => "gemm",
@@ -71,14 +71,14 @@ struct Timed {
 }
 
 impl Cuda {
-    /// Does `work` with events before and after it, if somebody asked for the time.
+    /// Runs `work` with events before and after it, if profiling is on.
     pub(super) fn timed(&self, family: Family, work: impl FnOnce()) {
         if !self.profile.on.load(Ordering::Relaxed) {
             return work();
         }
         let event = || {
             let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
-            // SAFETY: the event was just made, the stream lives as long as the card.
+            // SAFETY: the event was just created, and the stream lives as long as the device.
             let recorded =
                 made.and_then(|event| unsafe { result::event::record(event, self.stream()).map(|()| event) });
             self.keep(recorded, "measuring time")
@@ -91,7 +91,7 @@ impl Cuda {
         }
     }
 
-    /// Lets the card wait while the first launches are queued, so that it never waits for the next one between two events.
+    /// Blocks the GPU while the first launches are queued, so that it is never idle between two events.
     fn hold_queue(&self) {
         let launch = Launch {
             file: "arrays",
@@ -104,7 +104,7 @@ impl Cuda {
         self.launch(launch, args![100_000_000_u64]);
     }
 
-    /// Does `work` and says how many milliseconds the launches of each family took.
+    /// Runs `work` and returns the milliseconds that the launches of each family took.
     ///
     /// # Errors
     /// If something failed on the card.
@@ -119,7 +119,7 @@ impl Cuda {
             std::mem::take(&mut *self.profile.launches.lock().unwrap_or_else(PoisonError::into_inner));
         let mut sums = Family::ALL.map(|family| (family, 0.0));
         for Timed { family, begin, end } in timed {
-            // SAFETY: both events have been recorded and waited for, and are used by nobody else.
+            // SAFETY: both events have been recorded and waited for, and have no other owner.
             let time = unsafe {
                 let time = result::event::elapsed(begin, end);
                 let _ = result::event::destroy(begin).and(result::event::destroy(end));

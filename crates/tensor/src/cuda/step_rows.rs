@@ -1,9 +1,9 @@
-//! The rows of decoding on a card: all that changes from step to step stands in its memory, so that one recorded step serves
-//! for all; see [`crate::ops::attention::StepRows`].
+//! Rows of decoding on a GPU: everything that changes from step to step is in its memory, so that one recorded step
+//! serves for all; see [`crate::ops::attention::StepRows`].
 //!
-//! Keys and values of position p of row r lie in slot ancestry[p][r]: reordering moves this table, never the cache. A step
-//! computes rows that are not there, so that few sizes of steps are ever made: they follow the first row and nobody reads
-//! them.
+//! Keys and values of position p of row r are in slot ancestry[p][r]: reordering changes this table, never the cache. A
+//! step computes some padding rows, so that there are few sizes of steps: they copy the first row, and their results
+//! are ignored.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,40 +12,40 @@ use super::{Array, Cuda, Dtype, Family, Launch, args};
 use crate::device::Math;
 use crate::tensor::Tensor;
 
-/// Positions that there is room for at first.
+/// Initial capacity in positions.
 const FIRST_CAPACITY: usize = 64;
-/// Numbers before the tokens, so that these are aligned.
+/// Index of the first token, so that tokens are aligned.
 const TOKENS_AT: usize = 8;
-/// The fewest rows of a step.
+/// Minimum number of rows of a step.
 const FEWEST_ROWS: usize = 8;
-/// So many rows take no longer than fewer: the weights are read in either case.
+/// Up to this many rows take no longer than fewer: reading the weights dominates.
 const CHEAP_ROWS: usize = 256;
 
-/// Rows that grow together on a card.
+/// Rows that are decoded together on a GPU.
 #[derive(Debug)]
 pub(crate) struct CardRows {
     cuda: Arc<Cuda>,
-    /// Rows that there is room for.
+    /// Allocated rows.
     pub(crate) n_slots: usize,
-    /// Positions that there is room for.
+    /// Allocated positions.
     pub(crate) capacity: usize,
-    /// Rows that a step computes.
+    /// Number of rows that a step computes.
     pub(crate) rows: usize,
-    /// Counts the times that the memory moved.
+    /// Number of times that the memory moved.
     pub(crate) moves: usize,
-    /// The place of the newest token, then the tokens, then the row that each row was before.
+    /// Position of the newest token, then the tokens, then the parent of each row.
     input: Array,
     /// capacity × n_slots: the slot of each position of each row.
     ancestry: Array,
-    /// The source sentence of each row, then its length.
+    /// Source sentence of each row, then its length.
     sources: Array,
-    /// What becomes of the rows at the coming step; as they are for `None`.
+    /// Parent of each row at the next step; `None` if the order is unchanged.
     parents: Option<Vec<u32>>,
-    /// Tables that last as long as the rows, by the address of what they were made from and their size.
+    /// Tables that live as long as the rows, keyed by the address of their source and the capacity.
     tables: Mutex<Vec<([usize; 2], Array)>>,
 }
 
-/// Where the caches of a step go on: in memory with other slots, or room for more positions.
+/// Move of the caches of a step to memory with other slots, or with room for more positions.
 #[derive(Debug)]
 pub(crate) struct Regroup {
     ancestry: Array,
@@ -56,7 +56,7 @@ pub(crate) struct Regroup {
     capacity: usize,
 }
 
-/// At most a quarter more than `count`, and few different numbers.
+/// At most a quarter more than `count`, with few distinct results.
 pub(crate) fn rounded(count: usize) -> usize {
     let count = count.max(FEWEST_ROWS);
     count.next_multiple_of((1 << count.ilog2().saturating_sub(2)).max(FEWEST_ROWS))
@@ -91,23 +91,23 @@ impl CardRows {
         &self.cuda
     }
 
-    /// What activations are.
+    /// Element type of activations.
     pub(crate) fn dtype(&self) -> Dtype {
         if self.cuda.math() == Math::Bf16 { Dtype::Bf16 } else { Dtype::F32 }
     }
 
-    /// Row i becomes what row `rows[i]` was.
+    /// Replaces row i by row `rows[i]`.
     pub(crate) fn reorder(&mut self, rows: &[usize]) {
         let before = self.parents.take();
         let parent = |&row: &usize| before.as_ref().map_or(row as u32, |before| before[row]);
         self.parents = Some(rows.iter().map(parent).collect());
     }
 
-    /// Begins the step of the tokens at place `len`. Caches must move if something is returned.
+    /// Begins the step of the tokens at position `len`. If a move is returned, caches must follow it.
     pub(crate) fn begin(&mut self, len: usize, tokens: &[u32]) -> Option<Regroup> {
         let wanted = rounded(tokens.len());
         let rows_before = self.rows;
-        // Fewer rows need a new recording, which half as many of many are worth.
+        // Fewer rows need a new recording, which pays off only if many rows are halved.
         if wanted > self.rows || (2 * wanted <= self.rows && self.rows > CHEAP_ROWS) {
             self.rows = wanted;
         }
@@ -125,12 +125,12 @@ impl CardRows {
         regroup
     }
 
-    /// Makes room for more positions and for the rows that there are.
+    /// Makes room for more positions and for the current rows.
     fn regroup(&mut self, len: usize, rows_before: usize) -> Regroup {
         let capacity = if len < self.capacity { self.capacity } else { 2 * self.capacity };
         let n_slots = rounded(self.rows.max(rows_before));
         let old_slots = self.n_slots;
-        // From now on every row lies in its own slot.
+        // From now on every row is in its own slot.
         let own: Vec<u32> = (0..capacity * n_slots).map(|index| (index % n_slots) as u32).collect();
         let ancestry = self.upload(&own);
         let sources = Array::new(&self.cuda, Dtype::U32, 2 * n_slots);
@@ -146,7 +146,7 @@ impl CardRows {
         Regroup { ancestry, rows: rows_before, len, old_slots, n_slots, capacity }
     }
 
-    /// The first work of a step: rows become what their parents were.
+    /// Queues the first work of a step: replaces rows by their parents.
     pub(crate) fn follow_parents(&self) {
         let launch = Launch {
             file: "reorder",
@@ -171,7 +171,7 @@ impl CardRows {
         );
     }
 
-    /// The place of the newest token, one number.
+    /// Position of the newest token, a scalar.
     pub(crate) fn place(&self) -> Array {
         self.input.part(0..1)
     }
@@ -185,17 +185,17 @@ impl CardRows {
         &self.ancestry
     }
 
-    /// The source sentence of each row, and its length.
+    /// Source sentence of each row, and its length.
     pub(crate) fn sources(&self) -> [Array; 2] {
         [0, self.n_slots].map(|start| self.sources.part(start..start + self.rows))
     }
 
-    /// A table of f32 that lasts as long as the rows, copied to the card the first time, which is never recorded.
+    /// A table of f32 that lives as long as the rows, copied to the GPU on first use, which is never recorded.
     pub(crate) fn table(&self, key: usize, make: impl FnOnce() -> Tensor) -> Array {
         self.kept(key, || self.upload(make().data()))
     }
 
-    /// The same for whole numbers.
+    /// As [`GpuRows::table`], for integers.
     pub(crate) fn whole_table(&self, key: usize, make: impl FnOnce() -> Vec<u32>) -> Array {
         self.kept(key, || self.upload(&make()))
     }
@@ -219,7 +219,7 @@ impl CardRows {
 }
 
 impl Regroup {
-    /// The same keys and values where they are from now on; `width` numbers for each position of a row.
+    /// The keys and values at their new places; `width` values per position of a row.
     pub(crate) fn moved(&self, cache: &Array, width: usize) -> Array {
         let cuda = cache.cuda();
         let moved = Array::new(cuda, cache.dtype(), self.capacity * self.n_slots * width);

@@ -1,6 +1,7 @@
-//! Operations that have no kernel: computed on the processor, both ways, with copies there and back.
+//! Fallback for operations without a GPU kernel: computed on the CPU, forward and backward, with copies in both
+//! directions.
 //!
-//! Right and slow. Nothing of it can be part of a recording.
+//! Correct but slow, and never part of a recording.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,19 +12,19 @@ use super::transfer::upload;
 use crate::tape::{Gradients, Tape, Var};
 use crate::{Result, Tensor};
 
-/// Lets `operation` work on copies of `inputs` on the processor.
+/// Runs `operation` on copies of `inputs` on the CPU.
 pub(crate) fn through_host(
     tape: &Tape,
     inputs: &[&Var],
     operation: impl FnOnce(&Tape, &[Var]) -> Result<Var>,
 ) -> Result<Var> {
     let Some(like) = inputs.iter().find_map(|input| input.value().card()).cloned() else {
-        unreachable!("one input is on a card")
+        unreachable!("one input is on a GPU")
     };
     if like.cuda().recording.load(Ordering::Relaxed) {
         return obstacle(
-            "an operation that is computed on the processor cannot be part of a recording",
-            "report this with the config of the model",
+            "an operation without a GPU kernel cannot be part of a CUDA graph",
+            "report this with the model's config",
         );
     }
     like.cuda().count_detour();

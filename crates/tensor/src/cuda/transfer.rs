@@ -1,4 +1,4 @@
-//! Tensors between the processor and a card.
+//! Copies of tensors between CPU and GPU.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::bf16::Bf16Tensor;
 use crate::device::Math;
 use crate::{Result, Tensor};
 
-/// The numbers of a tensor for the operations of a card.
+/// Copies a tensor to a GPU, in its compute dtype.
 pub(crate) fn upload(cuda: &Arc<Cuda>, tensor: &Tensor) -> Result<Tensor> {
     if tensor.card().is_some_and(|array| Arc::ptr_eq(array.cuda(), cuda)) {
         return Ok(tensor.clone());
@@ -22,7 +22,7 @@ pub(crate) fn upload(cuda: &Arc<Cuda>, tensor: &Tensor) -> Result<Tensor> {
     Ok(Tensor::on_card(tensor.shape(), array))
 }
 
-/// The numbers of an array as f32.
+/// Reads an array as f32.
 pub(crate) fn download(array: &Array) -> Result<Vec<f32>> {
     match array.dtype() {
         Dtype::F32 => array.read(),
@@ -33,13 +33,13 @@ pub(crate) fn download(array: &Array) -> Result<Vec<f32>> {
     }
 }
 
-/// The number 1 in the given shape, as a gradient of `array`.
+/// The value 1 in the given shape, as a gradient of `array`.
 pub(crate) fn one_like(shape: &[usize], array: &Array) -> Tensor {
     let one = Array::constant(array.cuda(), &[1.0_f32]);
     Tensor::on_card(shape, one.to_dtype(array.dtype()))
 }
 
-/// Room for the key of a step.
+/// Memory for the random key of a step.
 pub(crate) fn step_key(cuda: &Arc<Cuda>) -> Array {
     Array::zeros(cuda, Dtype::U32, 2)
 }

@@ -1,28 +1,28 @@
-//! How work is best given to a device. Code above this crate asks here instead of asking which device it has.
+//! Scheduling policy of a device. Code above this crate asks here instead of asking which device it has.
 
 use super::Device;
 
-/// How work is best given to a device.
+/// How work is best scheduled on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Steps of training that are queued before their results are read. 1 if each is done when it returns; else the device works
-    /// beside the threads of this process, which can prepare what comes next meanwhile.
+    /// Training steps queued before their results are read. 1 if each step is done when it returns; otherwise the
+    /// device works beside the threads of this process, which can prepare the next batches meanwhile.
     pub steps_ahead: usize,
-    /// True if every shape of a batch is recorded once and replayed, so that few shapes are worth some padding.
+    /// True if each batch shape is recorded once and replayed, so that few shapes are worth some padding.
     pub wants_few_shapes: bool,
-    /// True if weights that do not change are packed once, as f32 or int8; otherwise they are read as they are.
+    /// True if weights that do not change are packed once, as f32 or int8; otherwise they are used in place.
     pub packs_weights: bool,
-    /// True if one batch after the other has the whole device; otherwise each thread takes one.
+    /// True if batches run one after the other, each on the whole device; otherwise each thread takes one.
     pub takes_turns: bool,
-    /// Source tokens of a batch in decoding.
+    /// Source tokens per batch in decoding.
     pub batch_tokens: usize,
-    /// Most hypotheses followed at once in decoding.
+    /// Maximum number of hypotheses decoded at once.
     pub rows: usize,
-    /// Texts that fill batches of sentences of like length, where many are translated.
+    /// Texts collected to fill batches of sentences of similar length, when many are translated.
     pub texts: usize,
 }
 
-/// Products of 24 rows are as fast as they get, and more rows would drive each other's keys and values out of the cache.
+/// Products reach full speed at 24 rows; more rows would evict each other's keys and values from the cache.
 const CPU: Policy = Policy {
     steps_ahead: 1,
     wants_few_shapes: false,
@@ -33,7 +33,7 @@ const CPU: Policy = Policy {
     texts: 1024,
 };
 
-/// Products want many rows; each hypothesis needs memory for all that was written, and for its logits.
+/// Products need many rows; each hypothesis needs memory for its K/V cache and its logits.
 #[cfg(feature = "cuda")]
 const GPU: Policy = Policy {
     steps_ahead: 32,
@@ -46,7 +46,7 @@ const GPU: Policy = Policy {
 };
 
 impl Device {
-    /// How work is best given to it.
+    /// Scheduling policy of this device.
     pub fn policy(&self) -> Policy {
         match self {
             Self::Cpu => CPU,

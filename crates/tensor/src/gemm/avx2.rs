@@ -1,4 +1,4 @@
-//! Tiles of 6 × 16 in 12 of the 16 vector registers of AVX2.
+//! AVX2 kernel: tiles of 6 × 16 in 12 of the 16 vector registers.
 
 use std::arch::x86_64::{
     __m256, _mm256_broadcast_ss, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_setzero_ps, _mm256_storeu_ps,
@@ -13,9 +13,9 @@ const LANES: usize = 8;
 /// Multiplies one tile.
 ///
 /// # Safety
-/// The machine has AVX2 and FMA; `tile.c` points to rows × cols writable numbers that nobody else touches.
+/// The CPU has AVX2 and FMA; `tile.c` points to rows × cols writable values that nobody else accesses.
 pub(super) unsafe fn multiply(tile: &Tile<'_>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         match tile.rows {
             1 => rows::<1>(tile),
@@ -28,12 +28,14 @@ pub(super) unsafe fn multiply(tile: &Tile<'_>) {
     }
 }
 
+/// Multiplies a tile of `ROWS` rows.
+///
 /// # Safety
 /// As [`multiply`], with `ROWS` = `tile.rows`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
-    // SAFETY: partial rows of C go through a buffer; a holds ROWS numbers
-    // every a_stride for each depth, b depth × PANEL_COLS.
+    // SAFETY: partial rows of C go through a buffer; A holds ROWS values every a_stride for each depth, B depth ×
+    // PANEL_COLS.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
         if tile.continues {
@@ -59,24 +61,28 @@ unsafe fn rows<const ROWS: usize>(tile: &Tile<'_>) {
     }
 }
 
+/// Loads up to `PANEL_COLS` values of a row of C; zeros beyond.
+///
 /// # Safety
-/// `cols` numbers can be read at `c`.
+/// `cols` values can be read at `c`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn load(c: *const f32, cols: usize) -> [__m256; 2] {
     let mut row = [0.0; PANEL_COLS];
-    // SAFETY: promised by the caller; the buffer holds a whole row.
+    // SAFETY: the caller guarantees that `c` is readable; the buffer holds a whole row.
     unsafe {
         std::ptr::copy_nonoverlapping(c, row.as_mut_ptr(), cols.min(PANEL_COLS));
         [_mm256_loadu_ps(row.as_ptr()), _mm256_loadu_ps(row.as_ptr().add(LANES))]
     }
 }
 
+/// Stores up to `PANEL_COLS` values of a row of C.
+///
 /// # Safety
-/// `cols` numbers can be written at `c`.
+/// `cols` values can be written at `c`.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn store(c: *mut f32, cols: usize, sums: [__m256; 2]) {
     let mut row = [0.0; PANEL_COLS];
-    // SAFETY: promised by the caller; the buffer holds a whole row.
+    // SAFETY: the caller guarantees that `c` is writable; the buffer holds a whole row.
     unsafe {
         _mm256_storeu_ps(row.as_mut_ptr(), sums[0]);
         _mm256_storeu_ps(row.as_mut_ptr().add(LANES), sums[1]);

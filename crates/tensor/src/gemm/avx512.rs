@@ -1,4 +1,4 @@
-//! Tiles of 14 × 32 in 28 of the 32 vector registers of AVX-512.
+//! AVX-512 kernel: tiles of 14 × 32 in 28 of the 32 vector registers.
 
 use std::arch::x86_64::{
     __m512, __mmask16, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps,
@@ -15,16 +15,18 @@ const LANES: usize = 16;
 /// Multiplies one tile.
 ///
 /// # Safety
-/// The machine has AVX-512F; `tile.c` points to rows × cols writable numbers that nobody else touches.
+/// The CPU has AVX-512F; `tile.c` points to rows × cols writable values that nobody else accesses.
 pub(super) unsafe fn multiply(tile: &Tile<'_>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { if tile.cols > LANES { multiply_wide::<2>(tile) } else { multiply_wide::<1>(tile) } }
 }
 
+/// Multiplies a tile of up to `VECTORS` vectors per row.
+///
 /// # Safety
 /// As [`multiply`], with `VECTORS` · `LANES` ≥ `tile.cols`.
 unsafe fn multiply_wide<const VECTORS: usize>(tile: &Tile<'_>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         match tile.rows {
             1 => rows::<1, VECTORS>(tile),
@@ -45,13 +47,15 @@ unsafe fn multiply_wide<const VECTORS: usize>(tile: &Tile<'_>) {
     }
 }
 
+/// Multiplies a tile of `ROWS` rows.
+///
 /// # Safety
 /// As [`multiply_wide`], with `ROWS` = `tile.rows`.
 #[target_feature(enable = "avx512f")]
 unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     let masks = masks(tile.cols);
-    // SAFETY: the masks keep loads and stores inside the tile; a holds ROWS numbers
-    // every a_stride for each depth, b depth × PANEL_COLS.
+    // SAFETY: the masks keep loads and stores inside the tile; A holds ROWS values every a_stride for each depth, B
+    // depth × PANEL_COLS.
     unsafe {
         let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
         if tile.continues {
@@ -87,17 +91,16 @@ unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
     }
 }
 
-/// Which lanes of the two vectors of a row exist.
+/// Masks of the existing columns in the two vectors of a row.
 fn masks(cols: usize) -> [__mmask16; 2] {
     let mask = |cols: usize| if cols >= LANES { __mmask16::MAX } else { (1 << cols) - 1 };
     [mask(cols), mask(cols.saturating_sub(LANES))]
 }
 
-/// Packs a tile of A whose rows lie side by side: `rows[i][depth]` goes to `out[depth][i]`; zeros for rows that are not
-/// there.
+/// Packs a tile of contiguous rows of A: `rows[i][depth]` goes to `out[depth][i]`; missing rows become zeros.
 ///
 /// # Safety
-/// The machine has AVX-512F; every row is as long as `out`.
+/// The CPU has AVX-512F; every row is as long as `out`.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn transpose(rows: &[&[f32]], out: &mut [[f32; TILE_ROWS]]) {
     for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
@@ -114,11 +117,10 @@ pub(super) unsafe fn transpose(rows: &[&[f32]], out: &mut [[f32; TILE_ROWS]]) {
     }
 }
 
-/// Packs a panel of B whose columns lie side by side: `cols[j][depth]` goes to `out[depth][j]`; zeros for columns that
-/// are not there.
+/// Packs a panel of contiguous columns of B: `cols[j][depth]` goes to `out[depth][j]`; missing columns become zeros.
 ///
 /// # Safety
-/// The machine has AVX-512F; every column is as long as `out`.
+/// The CPU has AVX-512F; every column is as long as `out`.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn transpose_panel(cols: &[&[f32]], out: &mut [[f32; PANEL_COLS]]) {
     for (start, out) in (0..).step_by(LANES).zip(out.chunks_mut(LANES)) {
@@ -130,14 +132,14 @@ pub(super) unsafe fn transpose_panel(cols: &[&[f32]], out: &mut [[f32; PANEL_COL
                 *vector = unsafe { _mm512_maskz_loadu_ps(depths, col.as_ptr().add(start)) };
             }
             for (out, row) in out.iter_mut().zip(transposed(&block)) {
-                // SAFETY: half a row of the panel.
+                // SAFETY: `first` is 0 or LANES, and half a row of the panel has LANES values.
                 unsafe { _mm512_mask_storeu_ps(out[first..].as_mut_ptr(), __mmask16::MAX, row) };
             }
         }
     }
 }
 
-/// The transpose of sixteen vectors: pairs, then fours, then quarters of vectors change places.
+/// The transpose of sixteen vectors: swaps pairs, then fours, then quarters of vectors.
 #[target_feature(enable = "avx512f")]
 fn transposed(rows: &[__m512; LANES]) -> [__m512; LANES] {
     let mut pairs = *rows;

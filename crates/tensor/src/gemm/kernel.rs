@@ -4,25 +4,25 @@ use crate::isa::Isa;
 
 /// One tile: rows × cols of C, and the slices of A and B that it needs.
 pub(super) struct Tile<'a> {
-    /// For each depth, the numbers of the rows side by side.
+    /// For each depth, the values of the rows side by side.
     pub(super) a: &'a [f32],
     /// Distance between depths of A: `tile_rows` if it was packed.
     pub(super) a_stride: usize,
-    /// Packed: for each depth, `panel_cols` numbers.
+    /// Packed: for each depth, `panel_cols` values.
     pub(super) b: &'a [f32],
     /// First element of the tile in C.
     pub(super) c: *mut f32,
     /// Distance between rows of C.
     pub(super) row_stride: usize,
-    /// Rows that exist.
+    /// Rows in the matrix.
     pub(super) rows: usize,
-    /// Columns that exist.
+    /// Columns in the matrix.
     pub(super) cols: usize,
-    /// Whether the sums go on from what stands in C.
+    /// True if the sums start from the values in C.
     pub(super) continues: bool,
 }
 
-/// A way to multiply tiles.
+/// A tile kernel for an instruction set.
 pub(super) struct Kernel {
     isa: Isa,
     /// Rows of a full tile.
@@ -35,9 +35,9 @@ impl Kernel {
     /// The kernel for `isa`.
     ///
     /// # Panics
-    /// If the machine lacks the instructions: running them would be undefined.
+    /// If the CPU lacks the instructions: running them would be undefined behaviour.
     pub(super) fn of(isa: Isa) -> Self {
-        assert!(isa.is_usable(), "this machine has no {} instructions", isa.name());
+        assert!(isa.is_usable(), "this CPU has no {} instructions", isa.name());
         let (tile_rows, panel_cols) = match isa {
             Isa::Portable => (super::portable::TILE_ROWS, super::portable::PANEL_COLS),
             #[cfg(target_arch = "x86_64")]
@@ -53,9 +53,9 @@ impl Kernel {
     /// Multiplies one tile.
     ///
     /// # Safety
-    /// `tile.c` points to rows × cols writable numbers that nobody else touches.
+    /// `tile.c` points to rows × cols writable values that nobody else accesses.
     pub(super) unsafe fn multiply(&self, tile: &Tile<'_>) {
-        // SAFETY: the instructions were checked in `of`, the rest is promised by the caller.
+        // SAFETY: `of` has checked the instructions; the caller guarantees the rest.
         unsafe {
             match self.isa {
                 Isa::Portable => super::portable::multiply(tile),

@@ -1,8 +1,8 @@
-//! Views of matrices: a slice, a shape and two strides, so that a transpose is free.
+//! Matrix views: a slice, a shape and two strides, so that a transpose is free.
 
 use std::marker::PhantomData;
 
-/// A matrix to read.
+/// A read-only matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     data: &'a [f32],
@@ -15,7 +15,7 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `rows × cols`, row after row.
+    /// `rows × cols`, row-major.
     ///
     /// # Panics
     /// If `data` is shorter.
@@ -23,7 +23,7 @@ impl<'a> Matrix<'a> {
         Self::strided(data, [rows, cols], [cols, 1])
     }
 
-    /// `shape` = [rows, cols] with the distances between neighbours in each direction.
+    /// `shape` = [rows, cols] with the strides between neighbouring rows and columns.
     ///
     /// # Panics
     /// If an element lies outside `data`.
@@ -55,20 +55,20 @@ impl<'a> Matrix<'a> {
         self.data[row * self.row_stride + col * self.col_stride]
     }
 
-    /// The elements from (`row`, `col`) on and the distance between columns, if rows lie side by side in each column.
+    /// The elements from (`row`, `col`) and the stride between columns, if each column is contiguous.
     pub(super) fn columns_from(self, row: usize, col: usize) -> Option<(&'a [f32], usize)> {
         let start = row + col * self.col_stride;
         (self.row_stride == 1 && self.col_stride > 0).then(|| (&self.data[start..], self.col_stride))
     }
 
-    /// `len` elements of `row` from `col` on, if they lie side by side.
+    /// `len` elements of `row` from `col`, if rows are contiguous.
     pub(super) fn row_slice(self, row: usize, col: usize, len: usize) -> Option<&'a [f32]> {
         let start = row * self.row_stride + col;
         (self.col_stride == 1).then(|| &self.data[start..start + len])
     }
 }
 
-/// A matrix to write, row after row.
+/// A writable matrix, row-major.
 #[derive(Debug)]
 pub struct MatrixMut<'a> {
     data: *mut f32,
@@ -81,7 +81,7 @@ pub struct MatrixMut<'a> {
 }
 
 impl<'a> MatrixMut<'a> {
-    /// `rows × cols`, row after row.
+    /// `rows × cols`, row-major.
     ///
     /// # Panics
     /// If `data` is shorter.
@@ -95,10 +95,10 @@ impl<'a> MatrixMut<'a> {
         Self { data: data.as_mut_ptr(), rows, cols, row_stride: cols, borrow: PhantomData }
     }
 
-    /// `shape` = [rows, cols] at an address, with the distance between neighbouring rows.
+    /// `shape` = [rows, cols] at an address, with the stride between rows.
     ///
     /// # Safety
-    /// Every element can be written, rows do not overlap, and nobody else touches them for as long as this lives.
+    /// Every element is writable, rows do not overlap, and nobody else accesses them for the lifetime of the view.
     pub(crate) unsafe fn from_raw(data: *mut f32, [rows, cols]: [usize; 2], row_stride: usize) -> Self {
         Self { data, rows, cols, row_stride, borrow: PhantomData }
     }
@@ -106,37 +106,37 @@ impl<'a> MatrixMut<'a> {
     /// Sets every element.
     pub fn fill(&mut self, value: f32) {
         for row in 0..self.rows {
-            // SAFETY: the row lies inside the matrix.
+            // SAFETY: the row lies inside the matrix, which is borrowed exclusively.
             unsafe { std::slice::from_raw_parts_mut(self.data.add(row * self.row_stride), self.cols) }
                 .fill(value);
         }
     }
 
-    /// A handle that several threads may write through, each its own elements.
+    /// A handle through which several threads may write, each its own elements.
     pub(super) fn shared(&mut self) -> Shared {
         Shared { data: self.data, row_stride: self.row_stride }
     }
 }
 
-/// The address of C for tasks that write disjoint parts of it.
+/// Address of C for tasks that write disjoint parts of it.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     data: *mut f32,
     pub(super) row_stride: usize,
 }
 
-// SAFETY: tasks write disjoint elements, and the exclusive borrow of C lasts until all have ended.
+// SAFETY: tasks write disjoint elements, and the exclusive borrow of C outlives them.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for Send: shared use only hands out addresses of disjoint elements.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// The address of an element.
+    /// Address of an element.
     ///
     /// # Safety
     /// The element lies inside the matrix.
     pub(super) unsafe fn at(self, row: usize, col: usize) -> *mut f32 {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the element lies inside the matrix.
         unsafe { self.data.add(row * self.row_stride + col) }
     }
 }

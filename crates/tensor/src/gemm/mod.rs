@@ -4,13 +4,13 @@
 //!
 //! c ← fma(a₀, b₀, c), c ← fma(a₁, b₁, c), …
 //!
-//! Vectors run across columns, never along k, and blocks along k hand the running sum on through C. So the bits do not
-//! depend on M, N, block sizes, threads or instruction set, and a row alone gives what it gives inside a batch.
+//! Vectors run across columns, never along k, and blocks along k pass the running sum on through C. So the bits do not
+//! depend on M, N, block sizes, threads or instruction set, and a row alone gives the same result as in a batch.
 //!
-//! The blocking follows Goto & van de Geijn 2008 (*Anatomy of high-performance matrix multiplication*): B is packed once
-//! into panels of 16 or 32 columns; each task takes a block of rows of A, packs a slice of it as deep as
-//! 256 numbers so that it stays in the second-level cache, and multiplies tile by tile in registers. A transposed A that
-//! meets few panels is read where it stands.
+//! The blocking follows Goto & van de Geijn 2008 (*Anatomy of high-performance matrix multiplication*): B is packed
+//! once into panels of 16 or 32 columns; each task takes a block of rows of A, packs a slice of it 256 values deep so
+//! that it stays in the second-level cache, and multiplies tile by tile in registers. A transposed A that meets few
+//! panels is read in place.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -33,16 +33,16 @@ use crate::isa::Isa;
 
 /// Depth of a block along k.
 const DEPTH: usize = 256;
-/// Most rows of A that a task packs at once.
+/// Maximum number of rows of A that a task packs at once.
 const MAX_BLOCK_ROWS: usize = 168;
-/// A whose columns lie side by side is packed only for more panels of B than these.
+/// An A with contiguous columns is packed only if there are more panels of B than this.
 const MAX_UNPACKED_PANELS: usize = 8;
-/// Fewest multiply-adds worth a task of their own.
+/// Minimum multiply-adds of a task.
 const MIN_TASK_WORK: usize = 1 << 18;
-/// Tasks for each thread, so that a late thread does not hold up the rest.
+/// Tasks per thread, so that a late thread does not delay the rest.
 const TASKS_PER_THREAD: usize = 3;
 
-/// What happens to the old content of C.
+/// Treatment of the old content of C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// C = A·B.
@@ -51,7 +51,7 @@ pub enum Output {
     Accumulate,
 }
 
-/// C = A·B or C += A·B with the best instructions of the machine, on the threads of the current pool.
+/// C = A·B or C += A·B with the best instructions of the CPU, on the threads of the current pool.
 ///
 /// # Panics
 /// If the shapes do not fit together.
@@ -66,10 +66,10 @@ pub fn gemm(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output)
     gemm_on(Isa::best(), c, a, b, output);
 }
 
-/// As [`gemm`] with chosen instructions.
+/// As [`gemm`] with the given instruction set.
 ///
 /// # Panics
-/// If the shapes do not fit together or the machine lacks the instructions.
+/// If the shapes do not fit together or the CPU lacks the instructions.
 pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, output: Output) {
     let threads = rayon::current_num_threads();
     let packed = Packed::into_buffer(isa, b, PACKED_PANELS.take(), threads);
@@ -77,7 +77,7 @@ pub fn gemm_on(isa: Isa, c: &mut MatrixMut<'_>, a: Matrix<'_>, b: Matrix<'_>, ou
     PACKED_PANELS.set(packed.into_data());
 }
 
-/// As [`gemm`] on the calling thread alone, for small products inside a task of many.
+/// As [`gemm`] on the calling thread only, for small products inside a parallel task.
 ///
 /// # Panics
 /// If the shapes do not fit together.
@@ -118,8 +118,8 @@ fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output, th
     let target = c.shared();
     let run = |index: usize| {
         let (rows, panels) = grid.task(index);
-        // SAFETY: tasks cover disjoint rows × columns of C.
         let task = Task { a, b, kernel: &kernel, target, output };
+        // SAFETY: tasks cover disjoint rows × columns of C.
         PACKED_ROWS.with_borrow_mut(|scratch| unsafe { task.run(rows, panels, scratch) });
     };
     if threads == 1 || grid.n_tasks() == 1 {
@@ -130,13 +130,13 @@ fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output, th
 }
 
 thread_local! {
-    /// Each thread's last packed B, kept between calls.
+    /// Each thread's last packed B, reused between calls.
     static PACKED_PANELS: std::cell::Cell<Vec<f32>> = const { std::cell::Cell::new(Vec::new()) };
-    /// Each thread's packed slice of A, kept between calls.
+    /// Each thread's packed slice of A, reused between calls.
     static PACKED_ROWS: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// How C is divided among tasks.
+/// Division of C among tasks.
 struct Grid {
     rows: usize,
     panels: usize,
@@ -153,7 +153,7 @@ impl Grid {
         let worth = (m * n * k / MIN_TASK_WORK).max(1);
         let wanted = if threads == 1 { 1 } else { (threads * TASKS_PER_THREAD).min(worth) };
         let least_row_blocks = m.div_ceil(MAX_BLOCK_ROWS);
-        // Rows first: a block of rows is packed once and meets all of B. Columns only when rows do not suffice.
+        // Rows first: a block of rows is packed once and used with all of B. Columns only if there are too few rows.
         let row_blocks = wanted.max(least_row_blocks).min(tiles);
         let block_tiles = tiles.div_ceil(row_blocks);
         let row_blocks = tiles.div_ceil(block_tiles);
@@ -210,7 +210,7 @@ impl Task<'_> {
             let continues = start > 0 || self.output == Output::Accumulate;
             let columns = self.a.columns_from(rows.start, start);
             let few = panels.len() <= MAX_UNPACKED_PANELS;
-            // (numbers, from tile to tile, from depth to depth)
+            // (values, step between tiles, step between depths)
             let (a, step, a_stride) = if let Some((numbers, stride)) = columns.filter(|_| few) {
                 (numbers, tile_rows, stride)
             } else {
@@ -235,7 +235,7 @@ impl Task<'_> {
                         cols,
                         continues,
                     };
-                    // SAFETY: the tile lies inside this task's share of C; the kernel's instructions were checked.
+                    // SAFETY: the tile lies inside this task's part of C; the kernel's instructions were checked.
                     unsafe { self.kernel.multiply(&tile) };
                 }
             }

@@ -1,4 +1,4 @@
-//! Copies of A and B in the order in which the kernels read them.
+//! Packed copies of A and B in the order in which the kernels read them.
 
 use rayon::prelude::*;
 
@@ -8,10 +8,10 @@ use super::matrix::Matrix;
 use crate::isa::Isa;
 use crate::pool;
 
-/// A slab with fewer numbers is packed by one thread.
+/// Smaller slabs are packed by one thread.
 const PARALLEL_NUMBERS: usize = 1 << 15;
 
-/// B in panels: for each block along k and each panel of columns, depth × panel_cols numbers; zeros beyond the edge.
+/// B in panels: for each block along k and each panel of columns, depth × panel_cols values; zeros beyond the edge.
 #[derive(Debug, Clone)]
 pub struct Packed {
     pub(super) isa: Isa,
@@ -22,20 +22,20 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs `b` for the best instructions of this machine.
+    /// Packs `b` for the best instructions of this CPU.
     pub fn new(b: Matrix<'_>) -> Self {
         Self::on(Isa::best(), b)
     }
 
-    /// Packs `b` for chosen instructions.
+    /// Packs `b` for the given instruction set.
     ///
     /// # Panics
-    /// If the machine lacks them.
+    /// If the CPU lacks it.
     pub fn on(isa: Isa, b: Matrix<'_>) -> Self {
         Self::into_buffer(isa, b, Vec::new(), rayon::current_num_threads())
     }
 
-    /// As [`Packed::new`] with memory of the pool; [`Packed::recycle`] gives it back.
+    /// As [`Packed::new`] with memory from the pool; [`Packed::recycle`] returns it.
     pub(crate) fn pooled(b: Matrix<'_>) -> Self {
         let isa = Isa::best();
         let panel_cols = Kernel::of(isa).panel_cols;
@@ -43,19 +43,19 @@ impl Packed {
         Self::into_buffer(isa, b, data, rayon::current_num_threads())
     }
 
-    /// Gives the memory to the pool.
+    /// Returns the memory to the pool.
     pub(crate) fn recycle(self) {
         pool::give(self.data);
     }
 
-    /// As [`Packed::on`], into a buffer that was used before, on so many threads. On one thread nothing else can run in
-    /// between, which callers that hold a scratch buffer rely on.
+    /// As [`Packed::on`], into a used buffer, on `threads` threads. On one thread no other task can run in between,
+    /// which callers that hold a scratch buffer rely on.
     pub(super) fn into_buffer(isa: Isa, b: Matrix<'_>, mut data: Vec<f32>, threads: usize) -> Self {
         let panel_cols = Kernel::of(isa).panel_cols;
         let (depth, cols) = (b.rows, b.cols);
         let panels = cols.div_ceil(panel_cols);
         let len = depth * panels * panel_cols;
-        // A buffer that is too long stays so: cutting it would mean clearing it when it is needed again.
+        // A buffer that is too long stays so: shortening it would mean clearing it when it grows again.
         if data.len() < len {
             data.resize(len, 0.0);
         }
@@ -80,15 +80,15 @@ impl Packed {
         [self.depth, self.cols]
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.depth * self.cols.next_multiple_of(self.panel_cols) * size_of::<f32>()
     }
 
-    /// One column of B.
+    /// Writes one column of B to `out`.
     ///
     /// # Panics
-    /// If there is no such column or `out` has not as many numbers as B has rows.
+    /// If there is no such column or `out` does not have as many values as B has rows.
     pub fn column(&self, col: usize, out: &mut [f32]) {
         assert!(col < self.cols && out.len() == self.depth, "column {col} of {} × {}", self.depth, self.cols);
         for (block, out) in out.chunks_mut(DEPTH).enumerate() {
@@ -98,7 +98,7 @@ impl Packed {
         }
     }
 
-    /// The buffer, to be used again.
+    /// The buffer, for reuse.
     pub(super) fn into_data(self) -> Vec<f32> {
         self.data
     }
@@ -116,14 +116,14 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     for (depth, row) in out.chunks_exact_mut(panel_cols).enumerate() {
         match b.row_slice(start + depth, col, cols) {
             Some(slice) => match (row.first_chunk_mut::<32>(), slice.first_chunk::<32>()) {
-                // A whole panel is copied in registers; a call for so few numbers would cost more than the copy.
+                // A whole panel is copied in registers; a call to memcpy would cost more than the copy.
                 (Some(row), Some(slice)) => *row = *slice,
                 _ => copy_and_clear(row, slice),
             },
             None => break,
         }
     }
-    // Columns of B that lie side by side are rows of its transpose.
+    // Contiguous columns of B are rows of its transpose.
     let transposed = b.t();
     if b.row_slice(start, col, 1).is_none() {
         #[cfg(target_arch = "x86_64")]
@@ -133,7 +133,7 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
                 *column = transposed.row_slice(col + j, start, deep).expect("as the first column");
             }
             let (out, _) = out.as_chunks_mut();
-            // SAFETY: only the kernel for AVX-512 has panels of this width, and it is used only where the machine has it.
+            // SAFETY: only the AVX-512 kernel has panels of this width, and `Kernel::of` has checked the instructions.
             return unsafe { super::avx512::transpose_panel(&columns[..cols], out) };
         }
         if cols < panel_cols {
@@ -156,15 +156,15 @@ fn pack_panel(b: Matrix<'_>, start: usize, [col, cols]: [usize; 2], out: &mut [f
     }
 }
 
-/// `to` begins with `from` and goes on with zeros.
+/// Copies `from` to the beginning of `to` and fills the rest with zeros.
 fn copy_and_clear(to: &mut [f32], from: &[f32]) {
     let (head, tail) = to.split_at_mut(from.len());
     head.copy_from_slice(from);
     tail.fill(0.0);
 }
 
-/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row. The tiles stand
-/// at the beginning of `buffer`, which grows if it must.
+/// Packs `rows` × `depths` of A into tiles of `tile_rows` rows, depth by depth; zeros beyond the last row. The tiles
+/// are at the beginning of `buffer`, which grows if needed.
 pub(super) fn pack_rows<'a>(
     a: Matrix<'_>,
     rows: std::ops::Range<usize>,
@@ -180,7 +180,7 @@ pub(super) fn pack_rows<'a>(
     for (tile, out) in out.chunks_exact_mut(tile_rows * depths.len()).enumerate() {
         let first = rows.start + tile * tile_rows;
         let place = [first, tile_rows.min(rows.end - first)];
-        // The size of a tile is known when compiling, so that its rows stay in registers.
+        // The size of a tile is a compile-time constant, so that its rows stay in registers.
         match tile_rows {
             14 => pack_tile::<14>(a, place, depths.clone(), out),
             6 => pack_tile::<6>(a, place, depths.clone(), out),
@@ -190,7 +190,7 @@ pub(super) fn pack_rows<'a>(
     out
 }
 
-/// A tile number by number: the plain way, for every layout.
+/// Packs a tile element by element: the reference, for any layout.
 fn pack_numbers(
     a: Matrix<'_>,
     [first, count]: [usize; 2],
@@ -205,7 +205,7 @@ fn pack_numbers(
     }
 }
 
-/// A tile of `count` rows from `first` on: rows side by side become columns, or columns are copied as they are.
+/// Packs a tile of `count` rows from `first`: contiguous rows are transposed, contiguous columns copied.
 fn pack_tile<const ROWS: usize>(
     a: Matrix<'_>,
     [first, count]: [usize; 2],
@@ -234,7 +234,7 @@ fn pack_tile<const ROWS: usize>(
     #[cfg(target_arch = "x86_64")]
     if ROWS == super::avx512::TILE_ROWS {
         let (out, _) = out.as_chunks_mut();
-        // SAFETY: only the kernel for AVX-512 has tiles of this height, and it is used only where the machine has it.
+        // SAFETY: only the AVX-512 kernel has tiles of this height, and `Kernel::of` has checked the instructions.
         return unsafe { super::avx512::transpose(&rows[..count], out) };
     }
     for (depth, out) in out.chunks_exact_mut(ROWS).enumerate() {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_of_any_layout_and_height_are_those_packed_number_by_number() {
+    fn tiles_of_any_layout_and_height_equal_those_packed_element_by_element() {
         let data: Vec<f32> = (0..40 * 40).map(|number| number as f32).collect();
         let layouts = [[40, 1], [1, 40], [40, 2]].map(|strides| Matrix::strided(&data, [20, 19], strides));
         for a in layouts {

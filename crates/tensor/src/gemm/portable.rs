@@ -1,4 +1,4 @@
-//! Tiles in plain Rust, for machines without the vector instructions we know.
+//! Portable kernel in plain Rust, for machines without supported vector instructions.
 
 use super::kernel::Tile;
 
@@ -8,10 +8,10 @@ pub(super) const PANEL_COLS: usize = 16;
 /// Multiplies one tile.
 ///
 /// # Safety
-/// `tile.c` points to rows × cols writable numbers that nobody else touches.
+/// `tile.c` points to rows × cols writable values that nobody else accesses.
 pub(super) unsafe fn multiply(tile: &Tile<'_>) {
     for row in 0..tile.rows {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the row is writable and not shared.
         let c = unsafe { std::slice::from_raw_parts_mut(tile.c.add(row * tile.row_stride), tile.cols) };
         let mut sums = [0.0_f32; PANEL_COLS];
         if tile.continues {

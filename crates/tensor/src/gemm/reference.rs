@@ -1,9 +1,9 @@
-//! The plain twin: the sum as it is written in the law, one element after the other.
+//! Reference implementation: the sum as defined, one element after the other.
 
 use super::Output;
 use super::matrix::Matrix;
 
-/// What `gemm` must give to the bit. `c` is rows × cols, row after row.
+/// The result that [`gemm`](super::gemm) must equal to the bit. `c` is rows × cols, row-major.
 pub fn gemm(c: &mut [f32], a: Matrix<'_>, b: Matrix<'_>, output: Output) {
     for row in 0..a.rows {
         for col in 0..b.cols {

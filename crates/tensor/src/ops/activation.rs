@@ -1,13 +1,13 @@
-//! Activations and their derivatives, one number at a time; `linear` fuses them, `elementwise` applies them alone.
+//! Activations and their derivatives, for one value; `linear` fuses them, `elementwise` applies them alone.
 //!
-//! Everything is made of [`exp`] and exact operations, so the bits are the same on every machine.
+//! Everything is computed from [`exp`] and exact operations, so the bits are the same on every machine.
 
 use crate::lanes::exp;
 
-/// What is applied to each output.
+/// Activation function, applied to each output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Activation {
-    /// Nothing.
+    /// Identity.
     #[default]
     None,
     /// max(0, x).
@@ -27,7 +27,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// All of them with their names; the first name of each is the one to write.
+    /// All activations with their names; the first name of each is the one that is written.
     const NAMES: &[(&str, Self)] = &[
         ("linear", Self::None),
         ("relu", Self::Relu),
@@ -44,24 +44,24 @@ impl Activation {
         ("sigmoid", Self::Sigmoid),
     ];
 
-    /// Its name, as in Hugging Face's configs.
+    /// Name, as in Hugging Face's configs.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, activation)| *activation == self);
         named.map(|(name, _)| *name).expect("every activation is in the list")
     }
 
-    /// The activation of that name.
+    /// Returns the activation of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation)
     }
 
-    /// The names that are understood.
+    /// All accepted names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::NAMES.iter().map(|(name, _)| *name)
     }
 }
 
-/// Runs a loop with `$f` standing for an activation: x ↦ its value and derivative. The choice is made outside the loop,
+/// Runs a loop with `$f` bound to an activation: x ↦ its value and derivative. The choice is made outside the loop,
 /// which is compiled once for each.
 macro_rules! with_function {
     ($activation:expr, $f:ident => $body:expr) => {{
@@ -150,10 +150,10 @@ fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// Φ(x) = ½(1 + erf(x/√2)), the part of a normal distribution that lies below x.
+/// Φ(x) = ½(1 + erf(x/√2)), the cumulative distribution function of the normal distribution.
 ///
-/// Near 0 a polynomial for erf. Further out 1 − erf z = e^p(z) with a polynomial p, so that what is left far below 0 is
-/// small instead of a difference of large numbers.
+/// Near 0 a polynomial for erf. Further out 1 − erf z = e^p(z) with a polynomial p, so that the lower tail is a small
+/// number instead of a difference of large ones.
 #[inline(always)]
 fn normal_below(x: f32) -> f32 {
     let z = x * std::f32::consts::FRAC_1_SQRT_2;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_back() {
+    fn names_round_trip() {
         for (name, activation) in Activation::NAMES {
             assert_eq!(Activation::from_name(name), Some(*activation));
             assert_eq!(Activation::from_name(activation.name()), Some(*activation));

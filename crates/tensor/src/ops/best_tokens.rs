@@ -1,4 +1,5 @@
-//! The best tokens of each row of logits, by log-probability x − ln Σ eˣ: all that most searches need of a vocabulary.
+//! The k best tokens of each row of logits, by log-probability x − ln Σ eˣ: all that most searches need of a
+//! vocabulary.
 
 use rayon::prelude::*;
 
@@ -11,12 +12,12 @@ use crate::tensor::Tensor;
 pub struct Candidate {
     /// The token.
     pub id: u32,
-    /// What it is ranked by.
+    /// The score it is ranked by.
     pub score: f32,
 }
 
-/// The `k` best tokens of each row of `logits`, … × vocabulary, with their log-probabilities; best first, of equals the
-/// smaller id. Tokens at −∞ are never chosen, so there may be fewer.
+/// Returns the `k` best tokens of each row of `logits`, … × vocabulary, with their log-probabilities; best first, the
+/// smaller id first among equals. Tokens at −∞ are never chosen, so there may be fewer.
 ///
 /// # Errors
 /// If the device fails.
@@ -39,7 +40,7 @@ pub fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
     Ok(logits.data().par_chunks_exact(width.max(1)).map(best).collect())
 }
 
-/// The `k` highest scores, best first, of equals the smaller id. Tokens at −∞ are forbidden and never chosen.
+/// Returns the `k` highest scores, best first, the smaller id first among equals. Tokens at −∞ are never chosen.
 pub fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
     let mut best: Vec<Candidate> = Vec::with_capacity(k.min(scores.len()) + 1);
     let mut bar = f32::NEG_INFINITY;
@@ -47,7 +48,7 @@ pub fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
         return best;
     }
     for (block, first) in scores.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
-        // Most blocks have nothing to offer, which is seen at once.
+        // Most blocks have no candidate, which one comparison of the block shows.
         if !any_above(block, bar) {
             continue;
         }
@@ -65,10 +66,10 @@ pub fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
     best
 }
 
-/// Scores that are looked at together.
+/// Scores that are compared together.
 const BLOCK: usize = 64;
 
-/// Whether a score is above `bar`; a loop without a way out, so that it becomes vector code.
+/// True if a score is above `bar`; the loop has no early exit, so that it compiles to vector code.
 fn any_above(scores: &[f32], bar: f32) -> bool {
     scores.iter().filter(|&&score| score > bar).count() > 0
 }

@@ -1,23 +1,23 @@
 //! NumPy's broadcasting: shapes are aligned at their last axes, and an axis of size 1 is repeated to fit the other.
 //!
 //! Neighbouring axes that both sides walk in the same way are merged first, so that most pairs become a few long rows.
-//! Back: a side that was repeated gets the sum over the repeated axes, in the one order of `reduce`.
+//! Backward: a side that was repeated gets the sum over the repeated axes, in the fixed order of `reduce`.
 
 use super::reduce::sum_axis;
 use crate::error::shape;
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// How two tensors meet.
+/// How two tensors broadcast.
 #[derive(Debug, Clone)]
 pub(super) struct Broadcast {
-    /// The shape of the result.
+    /// Shape of the result.
     pub(super) shape: Vec<usize>,
-    /// Merged axes: size, and each side's stride, 0 where it is repeated.
+    /// Merged axes: size, and the stride of each side, 0 where it is repeated.
     axes: Vec<(usize, [usize; 2])>,
 }
 
-/// How each side walks along a row: by how many numbers a step.
+/// Stride of each side along a row.
 pub(super) type Steps = [usize; 2];
 
 impl Broadcast {
@@ -56,7 +56,7 @@ impl Broadcast {
         Ok(Self { shape: out, axes })
     }
 
-    /// The tensor that `work(out, a, b, steps)` writes, called for pieces of rows; a and b begin at the piece.
+    /// Returns the tensor that `work(out, a, b, steps)` writes, called for parts of rows; a and b begin at the part.
     pub(super) fn apply(
         &self,
         [a, b]: [&Tensor; 2],
@@ -77,7 +77,7 @@ impl Broadcast {
         out
     }
 
-    /// Where both sides' row begins.
+    /// Index of the first value of a row, for both sides.
     fn row_start(&self, mut row: usize) -> [usize; 2] {
         let mut at = [0, 0];
         for (size, steps) in &self.axes[1..] {
@@ -89,7 +89,7 @@ impl Broadcast {
     }
 }
 
-/// The sums of `gradient` over the axes along which a tensor of `target` shape was repeated.
+/// Sums `gradient` over the axes along which a tensor of shape `target` was repeated.
 pub(super) fn sum_to(gradient: &Tensor, target: &[usize]) -> Tensor {
     if gradient.shape() == target {
         return gradient.clone();

@@ -1,8 +1,8 @@
-//! The loss of a classifier over a vocabulary: cross-entropy of softmax(logits) with smoothed targets.
+//! Cross-entropy loss over a vocabulary, of softmax(logits) with label smoothing.
 //!
-//! Szegedy et al. 2016: the target distribution is 1 − ε on the right id plus ε/V everywhere. For a row with logits z and
-//! right id t: loss = logsumexp(z) − (1 − ε) z_t − ε·mean(z). The result is the mean over rows that count; rows whose id
-//! is ignored count nothing. No one-hot matrix is made. Back: dz = (softmax(z) − target) / count.
+//! Szegedy et al. 2016: the target distribution is 1 − ε on the target id plus ε/V everywhere. For a row with logits z
+//! and target id t: loss = logsumexp(z) − (1 − ε) z_t − ε·mean(z). The result is the mean over all rows but those whose
+//! target is ignored. No one-hot matrix is built. Backward: dz = (softmax(z) − target) / count.
 
 use rayon::prelude::*;
 
@@ -13,22 +13,22 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// How the loss is taken.
+/// Options of the cross-entropy.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CrossEntropyOptions {
-    /// ε: what the right id gives to all; 0.
+    /// Label smoothing ε: probability mass spread over all ids. Default: 0.
     pub label_smoothing: f32,
-    /// Rows with this id do not count; none.
+    /// Rows with this target id are ignored. Default: none.
     pub ignored_id: Option<u32>,
 }
 
 impl CrossEntropyOptions {
-    /// Whether a row with this right id counts.
+    /// True if a row with this target id is not ignored.
     pub(super) fn counts(&self, id: u32) -> bool {
         Some(id) != self.ignored_id
     }
 
-    /// How many rows count, if every id that does is in the vocabulary and ε is a share.
+    /// Number of rows that are not ignored; checks that their ids are in the vocabulary and ε is between 0 and 1.
     pub(super) fn rows_that_count(
         &self,
         operation: &'static str,
@@ -43,7 +43,7 @@ impl CrossEntropyOptions {
         Ok(targets.iter().filter(|&&id| self.counts(id)).count())
     }
 
-    /// Whether ε is a share.
+    /// Checks that ε is between 0 and 1.
     pub(super) fn check_smoothing(&self, operation: &'static str) -> Result<()> {
         if (0.0..=1.0).contains(&self.label_smoothing) {
             return Ok(());
@@ -53,10 +53,10 @@ impl CrossEntropyOptions {
     }
 }
 
-/// The mean loss of `logits` (… × vocab_size) against one id a row; 0 if no row counts.
+/// Mean loss of `logits` (… × vocab_size) against one target id per row; 0 if all rows are ignored.
 ///
 /// # Errors
-/// If there are not as many ids as rows, or an id is outside the vocabulary.
+/// If the number of ids is not the number of rows, or an id is outside the vocabulary.
 pub fn cross_entropy(
     tape: &Tape,
     logits: &Var,
@@ -108,7 +108,7 @@ pub fn cross_entropy(
 }
 
 vectorised! {
-    /// The loss of one row and the logarithm of its Σ eᶻ.
+    /// Loss of one row and its logsumexp.
     pub(super) fn row_loss(logits: &[f32], target: usize, smoothing: f32) -> (f32, f32) {
         let largest = max(logits);
         let total = sum(logits, |logit| exp(logit - largest));
@@ -118,7 +118,7 @@ vectorised! {
     }
 }
 
-/// Turns a row of logits into its gradient; `weights` = [1 / count, ε].
+/// Overwrites a row of logits with its gradient; `weights` = [1 / count, ε].
 pub(super) fn go_back(row: &mut [f32], target: u32, logsumexp: f32, weights: [f32; 2]) {
     row_gradient(row, logsumexp, weights);
     if logsumexp.is_finite() {
@@ -127,7 +127,7 @@ pub(super) fn go_back(row: &mut [f32], target: u32, logsumexp: f32, weights: [f3
 }
 
 vectorised! {
-    /// Logits become softmax(z) − ε/V, times `weights` = [1 / count, ε]; zeros for an ignored row.
+    /// Overwrites logits with softmax(z) − ε/V, times `weights` = [1 / count, ε]; zeros for an ignored row.
     fn row_gradient(row: &mut [f32], logsumexp: f32, weights: [f32; 2]) {
         let [weight, smoothing] = weights;
         let floor = weight * smoothing / row.len() as f32;

@@ -1,4 +1,4 @@
-//! Both ends of a step of decoding on a device: what goes into the first layer, and logits in f32.
+//! Both ends of a decoding step: the input of the first layer, and logits in f32.
 
 use super::attention::StepRows;
 use super::embedding::{EmbeddingOptions, embedding};
@@ -8,19 +8,19 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// The vectors of places that are added to those of tokens.
+/// Position vectors that are added to token embeddings.
 #[derive(Clone, Copy)]
 pub enum StepPlaces<'a> {
-    /// None are.
+    /// No positions are added.
     None,
-    /// Rows of a table that was learned.
+    /// Rows of a learned table.
     Learned(&'a Tensor),
-    /// Those from a place on, so many, are computed.
+    /// Computed: `(first, count)` gives the vectors of `count` positions from `first`.
     Computed(&'a dyn Fn(usize, usize) -> Tensor),
 }
 
 impl StepPlaces<'_> {
-    /// The vector of one place, 1 × d_model, in the memory of the CPU.
+    /// The vector of one position, 1 × d_model, in CPU memory.
     pub fn row(self, place: usize, d_model: usize) -> Option<Tensor> {
         match self {
             Self::None => None,
@@ -42,10 +42,10 @@ impl std::fmt::Debug for StepPlaces<'_> {
     }
 }
 
-/// scale · E(token) + the vector of its place, for the newest token of each row: rows × d_model.
+/// Returns scale · E(token) + position vector for the newest token of each row: rows × d_model.
 ///
 /// # Errors
-/// If a token is outside the table, or its place is outside that of places.
+/// If a token is outside the table, or its position outside the table of positions.
 pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Tensor> {
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
@@ -58,8 +58,8 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
     if let StepPlaces::Learned(places) = places
         && (places.shape().len() != 2 || places.shape()[0] <= rows.len() || places.shape()[1] != d_model)
     {
-        let expected = format!("more than {} places of {d_model} numbers", rows.len());
-        return shape("embedding", "places", places.shape(), expected);
+        let expected = format!("more than {} positions of {d_model} values", rows.len());
+        return shape("embedding", "positions", places.shape(), expected);
     }
     on_gpu!(table => Ok(crate::cuda::ops::step::step_input(table, rows, scale, places)));
     let positions = places.row(rows.len(), d_model);
@@ -68,7 +68,7 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
     Ok(y.into_value().reshaped(&[rows.count(), d_model]))
 }
 
-/// x·Wᵀ + b in f32, whatever a device computes with: what log-probabilities are made of. It outlives a recorded step.
+/// x·Wᵀ + b in f32, whatever the compute dtype, for log-probabilities. The result outlives a recorded step.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -77,7 +77,7 @@ pub fn step_logits(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result
         return shape("logits", "weight", weight.shape(), "two axes");
     };
     if weight.shape() != [d_out, d_in] || bias.is_some_and(|bias| bias.shape() != [d_out]) {
-        return shape("logits", "weight", weight.shape(), format!("[{d_out}, {d_in}] and as many biases"));
+        return shape("logits", "weight", weight.shape(), format!("[{d_out}, {d_in}] and {d_out} biases"));
     }
     on_gpu!(x => Ok(crate::cuda::ops::step::step_logits(x, weight, bias)));
     let [weight, x] = [weight, x].map(|tensor| Var::constant(tensor.clone()));

@@ -1,8 +1,8 @@
-//! Dropout: each number is set to 0 with probability p, the others are divided by 1 − p.
+//! Dropout: each value is set to 0 with probability p, the others are divided by 1 − p.
 //!
-//! Srivastava et al. 2014. Which numbers go is a pure function of (seed, step, place in the model, index): sixteen
-//! random bits a number, sixteen Philox counters side by side so that they fill vectors. Nothing is stored for the way
-//! back; the mask is drawn again.
+//! Srivastava et al. 2014. Which values are dropped is a pure function of (seed, step, call site, index): sixteen
+//! random bits a value, from sixteen Philox counters side by side so that they fill vectors. Nothing is stored for the
+//! backward pass; the mask is drawn again.
 
 use polyhead_random::{KEY_STEP, MULTIPLIERS, ROUNDS, Random};
 
@@ -11,24 +11,24 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// Numbers drawn at once: sixteen counters of eight 16-bit numbers.
+/// Values drawn at once: sixteen counters of eight 16-bit numbers.
 const BLOCK: usize = 128;
 const COUNTERS: usize = 16;
 
-/// A drawn dropout: which numbers stay, and what they are multiplied with.
+/// A dropout mask: which values are kept, and their factor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask {
     random: Random,
-    /// A number goes if its sixteen bits are below this.
+    /// A value is dropped if its sixteen bits are below this.
     threshold: u32,
     scale: f32,
-    /// Where the step's key stands on a card; 0 if it is in `random`.
+    /// Address of the step's key on a GPU; 0 if it is in `random`.
     #[cfg(feature = "cuda")]
     key_at: u64,
 }
 
 impl Mask {
-    /// The mask of the next place on the tape; `None` where nothing is dropped.
+    /// The mask of the next call site on the tape; `None` if nothing is dropped.
     pub(crate) fn draw(tape: &Tape, probability: f32) -> Result<Option<Self>> {
         if !(0.0..1.0).contains(&probability) {
             let found = f64::from(probability);
@@ -53,7 +53,7 @@ impl Mask {
         }))
     }
 
-    /// As kernels of a card take it.
+    /// The mask as an argument of GPU kernels.
     #[cfg(feature = "cuda")]
     pub(crate) fn argument(self) -> crate::cuda::DropoutArgument {
         let (key, site) = self.random.parts();
@@ -61,7 +61,7 @@ impl Mask {
         crate::cuda::DropoutArgument { key_at, key, site, threshold, scale }
     }
 
-    /// Multiplies `data`, whose first number has `index`, with the mask.
+    /// Multiplies `data`, whose first value has index `index`, by the mask.
     pub(crate) fn apply(self, index: usize, data: &mut [f32]) {
         let mut at = 0;
         while at < data.len() {
@@ -72,8 +72,8 @@ impl Mask {
         }
     }
 
-    /// The same for rows of `width` numbers that follow each other in `data`; the first number of the first row has
-    /// `index`, that of the next row `index + stride`.
+    /// As [`DropoutMask::apply`] for rows of `width` values that follow each other in `data`; the first value of the
+    /// first row has index `index`, that of the next row `index + stride`.
     pub(crate) fn apply_rows(self, index: usize, stride: usize, data: &mut [f32], width: usize) {
         if width == stride || width >= BLOCK {
             let rows = data.chunks_mut(if width == stride { data.len() } else { width }.max(1));
@@ -84,7 +84,7 @@ impl Mask {
 }
 
 vectorised! {
-    /// Rows shorter than a block, of which several fall into the same: it is drawn once.
+    /// Applies the mask to rows shorter than a block; a block that several rows share is drawn once.
     fn apply_short_rows(mask: Mask, place: [usize; 2], data: &mut [f32], width: usize) {
         let [index, stride] = place;
         let (mut drawn, mut factors_drawn) = (usize::MAX, [0.0; BLOCK]);
@@ -121,12 +121,12 @@ vectorised! {
     }
 }
 
-/// What the numbers of a block are multiplied with. Number i takes half a word of counter i mod 16.
+/// Factors of the values of a block. Value i takes half a word of counter i mod 16.
 #[inline(always)]
 fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
     let (key, stream) = mask.random.parts();
     let words = philox_lanes(block * COUNTERS as u64, stream, key);
-    // Written out: as a loop it would be vectorised across words, with a scatter for every number.
+    // Unrolled: as a loop it would be vectorised across words, with a scatter for every value.
     let [a, b, c, d] = &words;
     let factors = [
         keep(mask, a, 0),
@@ -141,11 +141,11 @@ fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
     *factors.as_flattened().first_chunk().expect("eight times sixteen numbers")
 }
 
-/// The factors of sixteen numbers, from sixteen bits of each word.
+/// Factors of sixteen values, from sixteen bits of each word.
 #[inline(always)]
 fn keep(mask: Mask, words: &[u64; COUNTERS], shift: u32) -> [f32; COUNTERS] {
     let mut factors = [0.0; COUNTERS];
-    // A loop: the closure of `map` would be compiled apart, without the vector instructions of the caller.
+    // A loop: the closure of `map` would be compiled separately, without the vector instructions of the caller.
     for lane in 0..COUNTERS {
         let bits = (words[lane] as u32 >> shift) & 0xffff;
         factors[lane] = if bits < mask.threshold { 0.0 } else { mask.scale };
@@ -153,7 +153,7 @@ fn keep(mask: Mask, words: &[u64; COUNTERS], shift: u32) -> [f32; COUNTERS] {
     factors
 }
 
-/// Philox for sixteen counters in a row. Words are kept in 64-bit lanes, where vectors multiply 32-bit numbers.
+/// Philox for sixteen consecutive counters. Words are held in 64-bit lanes, where vectors multiply 32-bit numbers.
 #[inline(always)]
 fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]; 4] {
     const LOW: u64 = 0xffff_ffff;
@@ -177,10 +177,10 @@ fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]
     [a, b, c, d]
 }
 
-/// Drops numbers of `x` with `probability` in training.
+/// Sets values of `x` to 0 with `probability` in training, and scales the others.
 ///
 /// # Errors
-/// If `probability` is not from 0 to below 1.
+/// If `probability` is outside [0, 1).
 pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
     let Some(mask) = Mask::draw(tape, probability)? else { return Ok(x.clone()) };
     on_gpu!(x.value() => Ok(crate::cuda::ops::dropout::dropout(tape, x, mask)));
@@ -198,10 +198,10 @@ pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
         .record(masked(x.value()), &[x], move |gradient, gradients| gradients.add(&input, &masked(gradient))))
 }
 
-/// x + dropout(inner), of one shape: the residual around a layer that normalises its input.
+/// x + dropout(inner), of one shape: the residual connection around a layer that normalises its input.
 ///
 /// # Errors
-/// If the shapes do not broadcast or `probability` is not from 0 to below 1.
+/// If the shapes do not broadcast or `probability` is outside [0, 1).
 pub fn add_dropped(tape: &Tape, x: &Var, inner: &Var, probability: f32) -> Result<Var> {
     on_gpu!(if inner.value().card().is_some() && x.shape() == inner.shape() => {
         let mask = Mask::draw(tape, probability)?;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn any_cut_of_the_data_gives_the_same_mask() {
+    fn the_mask_does_not_depend_on_how_the_data_is_split() {
         let mask = Mask {
             random: Random::new(1),
             threshold: 6554,

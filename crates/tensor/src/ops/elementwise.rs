@@ -1,7 +1,7 @@
-//! Operations on single numbers: sums, differences, products and quotients of two tensors, functions of one.
+//! Elementwise operations: sums, differences, products and quotients of two tensors, functions of one.
 //!
-//! Two tensors meet by NumPy's broadcasting. Back, summed over repeated axes: a + b hands g to both, a − b hands g and
-//! −g, a·b hands g·b and g·a, a/b hands g/b and −g·(a/b)/b. A function f hands g·f′(x).
+//! Two tensors broadcast as in NumPy. Backward, summed over repeated axes: a + b has gradients g and g, a − b has g and
+//! −g, a·b has g·b and g·a, a/b has g/b and −g·(a/b)/b. A function f has g·f′(x).
 
 use super::activation::{self, Activation, with_function};
 use super::broadcast::{Broadcast, Steps, sum_to};
@@ -67,7 +67,7 @@ pub fn exp(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Exp)
 }
 
-/// The natural logarithm; −∞ for 0, not a number below.
+/// The natural logarithm; −∞ for 0, NaN below.
 pub fn ln(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Ln)
 }
@@ -87,7 +87,7 @@ pub fn relu(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Relu)
 }
 
-/// x·Φ(x), Φ being the normal distribution.
+/// x·Φ(x), Φ being the normal distribution function.
 pub fn gelu(tape: &Tape, x: &Var) -> Var {
     unary(tape, x, Unary::Activation(Activation::Gelu))
 }
@@ -125,7 +125,7 @@ impl Binary {
         }
     }
 
-    /// Applied to tensors whose shapes are known to broadcast.
+    /// Applies the operation to tensors whose shapes broadcast.
     fn apply(self, plan: &Broadcast, sides: [&Tensor; 2]) -> Tensor {
         plan.apply(sides, |out, a, b, steps| combine(self, out, [a, b], steps))
     }
@@ -152,7 +152,7 @@ struct Saved {
     operation: Binary,
     left: Var,
     right: Var,
-    /// left / right, of a quotient.
+    /// left / right, for a quotient.
     ratio: Option<Tensor>,
 }
 
@@ -161,7 +161,7 @@ impl Saved {
         let Self { operation, left, right, ratio } = self;
         let combined = |operation: Binary, a: &Tensor, b: &Tensor| {
             let plan = Broadcast::new(operation.name(), a.shape(), b.shape());
-            operation.apply(&plan.expect("the sides met on the way forward"), [a, b])
+            operation.apply(&plan.expect("the sides broadcast in the forward pass"), [a, b])
         };
         if left.needs_gradient() {
             let full = match operation {
@@ -177,7 +177,7 @@ impl Saved {
                 Binary::Sub => map(Unary::Scale(-1.0), g),
                 Binary::Mul => combined(Binary::Mul, g, left.value()),
                 Binary::Div => {
-                    let ratio = ratio.as_ref().expect("kept for quotients");
+                    let ratio = ratio.as_ref().expect("saved for quotients");
                     let slope = combined(Binary::Div, ratio, right.value());
                     map(Unary::Scale(-1.0), &combined(Binary::Mul, g, &slope))
                 }
@@ -198,7 +198,7 @@ vectorised! {
     }
 }
 
-/// out[i] = f(a[i·step], b[i·step]); written out for each pair of steps so that the loops become vectors.
+/// out[i] = f(a[i·step], b[i·step]); one loop per pair of steps so that each vectorises.
 #[inline(always)]
 fn walk(out: &mut [f32], [a, b]: [&[f32]; 2], steps: Steps, f: impl Fn(f32, f32) -> f32) {
     match steps {
@@ -222,7 +222,7 @@ pub(crate) enum Unary {
 }
 
 impl Unary {
-    /// What the way back reads: y = f(x) where f′ is told in it, or x, or nothing.
+    /// The tensor that the backward pass reads: y = f(x) if f′ is a function of y, x, or nothing.
     pub(crate) fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
         match self {
             Self::Scale(_) => None,
@@ -257,7 +257,7 @@ fn map(operation: Unary, x: &Tensor) -> Tensor {
 /// eˣ that grows to infinity instead of stopping at e⁸⁸.
 #[inline(always)]
 fn exp_to_infinity(x: f32) -> f32 {
-    // Between 88 and 128 taking 1 away is exact.
+    // Between 88 and 128 subtracting 1 is exact.
     let (less, factor) = if x > 88.0 { (x - 1.0, std::f32::consts::E) } else { (x, 1.0) };
     lanes::exp(less) * factor
 }
@@ -278,7 +278,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// g·f′(x), told in what was kept: x or y = f(x), whichever is nearer.
+    /// g·f′(x), in terms of the saved tensor: x or y = f(x).
     fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], kept: &[f32]) {
         match operation {
             Unary::Scale(factor) => each(out, g, |g| factor * g),
@@ -303,7 +303,7 @@ fn pairs(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32, f32) -> f32) {
     out.iter_mut().zip(g).zip(x).for_each(|((out, &g), &x)| *out = f(g, x));
 }
 
-/// The values of an activation. The function is handed over as it is: a closure around it may be compiled apart, without
+/// Values of an activation. The function is passed directly: a closure around it might be compiled separately, without
 /// the vector instructions of the caller.
 #[inline(always)]
 fn values(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
@@ -312,7 +312,7 @@ fn values(out: &mut [f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
     }
 }
 
-/// The derivatives of an activation times g.
+/// Derivatives of an activation times g.
 #[inline(always)]
 fn slopes(out: &mut [f32], g: &[f32], x: &[f32], f: impl Fn(f32) -> (f32, f32)) {
     for ((out, &g), &x) in out.iter_mut().zip(g).zip(x) {

@@ -1,6 +1,7 @@
-//! Looking up rows of a table by id: y_t = scale · E(id_t) + position_t.
+//! Embedding: rows of a table looked up by id, y_t = scale · E(id_t) + position_t.
 //!
-//! Back: dE(id) += scale · dy_t for every t with that id, in the order of t, so that the sum does not depend on threads.
+//! Backward: dE(id) += scale · dy_t for every t with that id, in the order of t, so that the sum does not depend on
+//! threads.
 
 use rayon::prelude::*;
 
@@ -12,12 +13,12 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// What is done to the rows that were looked up.
+/// Scale and positions of an embedding.
 #[derive(Debug, Clone)]
 pub struct EmbeddingOptions {
-    /// Each row is multiplied with this; 1. Transformers take √d_model.
+    /// Factor of each row. Default: 1; Transformers use √d_model.
     pub scale: f32,
-    /// Added to each row: max_len × d_model, row t mod the length of a sequence; none.
+    /// Added to each row: max_len × d_model, row t mod length. Default: none.
     pub positions: Option<Tensor>,
 }
 
@@ -30,7 +31,7 @@ impl Default for EmbeddingOptions {
 /// Rows of `table` (vocab_size × d_model) for `ids` of n_rows × length: n_rows × length × d_model.
 ///
 /// # Errors
-/// If an id is outside the table or the positions do not suffice.
+/// If an id is outside the table or there are too few positions.
 pub fn embedding(
     tape: &Tape,
     ids: &Indices,
@@ -54,10 +55,10 @@ pub fn embedding(
     }))
 }
 
-/// The same from a table that was prepared, without gradients.
+/// As [`embedding`] with a prepared table, without gradients.
 ///
 /// # Errors
-/// If an id is outside the table or the positions do not suffice.
+/// If an id is outside the table or there are too few positions.
 pub fn embedding_prepared(
     ids: &Indices,
     length: usize,
@@ -89,7 +90,7 @@ fn check_ids(ids: &[u32], vocab_size: usize) -> Result<()> {
     }
 }
 
-/// Rows that `read` gives, scaled and with their positions.
+/// Rows that `read` writes, scaled and with their positions added.
 fn look_up(
     ids: &[u32],
     length: usize,
@@ -111,7 +112,7 @@ fn look_up(
     y
 }
 
-/// out[id] += scale · gradient[t]. Threads share the ids among them, so each row has one writer.
+/// out[id] += scale · gradient[t]. Threads divide the ids, so each row has one writer.
 fn scatter(out: &mut [f32], gradient: &[f32], ids: &[u32], scale: f32, output: Output) {
     let width = gradient.len() / ids.len().max(1);
     if output == Output::Overwrite {

@@ -1,8 +1,8 @@
-//! Linear layers: y = act(x·Wᵀ + b), dropped out if asked.
+//! Linear layers: y = act(x·Wᵀ + b), optionally with dropout.
 //!
-//! x is … × d_in, W is d_out × d_in as everywhere else, y is … × d_out. Back: with g the gradient before the activation,
-//! dx = g·W, dW = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself says where g is zero; the other
-//! activations keep what went into them.
+//! x is … × d_in, W is d_out × d_in, y is … × d_out. Backward: with g the gradient before the activation, dx = g·W, dW
+//! = gᵀ·x, db = Σ rows of g. After ReLU and dropout the output itself shows where g is zero; for the other activations
+//! their input is saved.
 
 pub use super::activation::Activation;
 use super::activation::with_function;
@@ -15,12 +15,12 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// What comes after the product.
+/// Activation and dropout after the product.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinearOptions {
-    /// The activation; none.
+    /// Activation. Default: none.
     pub activation: Activation,
-    /// Probability of dropping an output in training; 0.
+    /// Probability of dropping an output in training. Default: 0.
     pub dropout: f32,
 }
 
@@ -69,7 +69,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
     Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
-/// Rows of x, and how wide x and y are.
+/// Checks the shapes; returns [rows, d_in, d_out].
 pub(super) fn check(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<[usize; 3]> {
     if x.shape().is_empty() {
         return shape("linear", "x", x.shape(), "at least one axis");
@@ -92,7 +92,7 @@ pub(super) fn check(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<[usize;
     Ok([rows, d_in, d_out])
 }
 
-/// The same with weights that were prepared, without gradients and dropout.
+/// As [`linear`] with prepared weights, without gradients and dropout.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -124,9 +124,9 @@ struct Saved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
-    /// The output, which after ReLU says where gradients go.
+    /// The output; after ReLU it shows where the gradient is zero.
     y: Option<Tensor>,
-    /// What went into the other activations.
+    /// Input of the other activations, without the bias.
     before: Option<Tensor>,
     mask: Option<Mask>,
     activation: Activation,
@@ -151,7 +151,7 @@ impl Saved {
         }
     }
 
-    /// The gradient of x·Wᵀ + b.
+    /// Gradient of x·Wᵀ + b.
     fn before_activation(&self, gradient: &Tensor) -> Tensor {
         if self.activation == Activation::None && self.mask.is_none() {
             return gradient.clone();

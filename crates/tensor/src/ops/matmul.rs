@@ -1,7 +1,7 @@
-//! Matrix products of batches: C = A·B for … × M × K and … × K × N, each side read as it stands or transposed.
+//! Batched matrix products: C = A·B for … × M × K and … × K × N, each side as stored or transposed.
 //!
-//! Both sides have the same leading axes, or B has two axes and meets every A. Each number of C is one chain over k as
-//! in [`crate::gemm`]. Back: dA = dC·Bᵀ, dB = Aᵀ·dC, summed over the batch in its order where B is shared.
+//! Both sides have the same leading axes, or B has two axes and is shared by every A. Each element of C is one chain
+//! over k as in [`crate::gemm`]. Backward: dA = dC·Bᵀ, dB = Aᵀ·dC, summed in batch order if B is shared.
 
 use rayon::prelude::*;
 
@@ -11,22 +11,22 @@ use crate::gemm::{Matrix, MatrixMut, Output, gemm, gemm_serial};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// How the last two axes of a side are read.
+/// Layout of the last two axes of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// As they stand.
+    /// As stored.
     #[default]
     Plain,
-    /// The last two axes change places.
+    /// Transposed.
     Transposed,
 }
 
-/// How the sides of a product are read.
+/// Layouts of the two sides of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatmulOptions {
-    /// The left side, … × M × K; plain. Transposed it is stored as … × K × M.
+    /// Left side, … × M × K; transposed it is stored as … × K × M. Default: plain.
     pub left: Layout,
-    /// The right side, … × K × N; plain. Transposed it is stored as … × N × K.
+    /// Right side, … × K × N; transposed it is stored as … × N × K. Default: plain.
     pub right: Layout,
 }
 
@@ -61,7 +61,7 @@ struct Plan {
     k: usize,
     n: usize,
     options: MatmulOptions,
-    /// Numbers from one right side to the next, 0 if one is shared by all.
+    /// Values from one right side to the next, 0 if all share one.
     right_stride: usize,
 }
 
@@ -90,7 +90,7 @@ impl Plan {
         Ok((Self { batch: leading.iter().product(), m, k, n, options, right_stride }, out_shape))
     }
 
-    /// Whether all left sides stand one below the other and meet the same right side.
+    /// True if all left sides form one tall matrix that meets a single right side.
     fn is_one_product(&self) -> bool {
         self.right_stride == 0 && self.options.left == Layout::Plain
     }
@@ -106,7 +106,7 @@ impl Plan {
     }
 }
 
-/// `rows × cols` that is stored in `layout`.
+/// View of `rows × cols` stored in `layout`.
 fn view(data: &[f32], [rows, cols]: [usize; 2], layout: Layout) -> Matrix<'_> {
     match layout {
         Layout::Plain => Matrix::new(data, rows, cols),
@@ -114,7 +114,7 @@ fn view(data: &[f32], [rows, cols]: [usize; 2], layout: Layout) -> Matrix<'_> {
     }
 }
 
-/// One product for each place of the batch, side by side if there are as many as threads.
+/// One product per batch entry, in parallel if there are at least as many as threads.
 fn products<'a>(
     out: &mut [f32],
     [batch, rows, cols]: [usize; 3],
@@ -137,7 +137,7 @@ fn products<'a>(
     }
 }
 
-/// The factors of a product that is stored in `layout`: (A·B)ᵀ = Bᵀ·Aᵀ.
+/// Factors of a product that is stored in `layout`: (A·B)ᵀ = Bᵀ·Aᵀ.
 fn stored(sides: [Matrix<'_>; 2], layout: Layout) -> [Matrix<'_>; 2] {
     match layout {
         Layout::Plain => sides,
@@ -145,7 +145,7 @@ fn stored(sides: [Matrix<'_>; 2], layout: Layout) -> [Matrix<'_>; 2] {
     }
 }
 
-/// The shape in which `rows × cols` is stored in `layout`.
+/// Shape in which `rows × cols` is stored in `layout`.
 fn stored_shape([rows, cols]: [usize; 2], layout: Layout) -> [usize; 2] {
     if layout == Layout::Plain { [rows, cols] } else { [cols, rows] }
 }

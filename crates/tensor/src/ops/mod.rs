@@ -1,10 +1,10 @@
-//! The operations, each in a file of its own: what it computes, how it goes forward, how gradients go back.
+//! The operations, one file each: equation, forward pass, backward pass.
 //!
-//! The body of an operation is the CPU's. Where the GPU has one of its own (`cuda/ops`, a file for each operation), the first
-//! line after the checks goes there: `on_gpu!(input => body)`.
+//! The body of an operation is the CPU's. If the GPU has its own (`cuda/ops`, a file for each operation), the first
+//! line after the checks dispatches to it: `on_gpu!(input => body)`.
 
-/// Goes to the GPU's body of an operation where `input`, or a condition, says that the numbers are on one. In a build without
-/// CUDA there is nothing to go to.
+/// Returns the GPU's body of an operation if `input` is on a GPU, or a condition holds. Expands to nothing in a build
+/// without CUDA.
 macro_rules! on_gpu {
     (if $condition:expr => $body:expr) => {
         #[cfg(feature = "cuda")]

@@ -1,8 +1,8 @@
-//! Layer normalisation, with the residual connection and dropout that stand before it in a Transformer.
+//! Layer normalisation, with the residual connection and dropout that precede it in a Transformer.
 //!
-//! Ba, Kiros & Hinton 2016: y = γ (h − μ)/√(σ² + ε) + β over the last axis, here with h = residual + dropout(x). Kept
-//! for the way back: h and 1/√(σ² + ε). With n the normalised row and g = γ·dy:
-//! dh = (g − mean(g) − n·mean(g·n)) / √(σ² + ε), dγ = Σ dy·n, dβ = Σ dy.
+//! Ba, Kiros & Hinton 2016: y = γ (h − μ)/√(σ² + ε) + β over the last axis, here with h = residual + dropout(x). Saved
+//! for the backward pass: h. With n the normalised row and g = γ·dy: dh = (g − mean(g) − n·mean(g·n)) / √(σ² + ε), dγ =
+//! Σ dy·n, dβ = Σ dy.
 
 use super::dropout::Mask;
 use crate::error::shape;
@@ -12,12 +12,12 @@ use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// How a row is normalised.
+/// Options of a normalisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NormOptions {
-    /// Added to the variance; 1e-5.
+    /// Added to the variance. Default: 1e-5.
     pub epsilon: f32,
-    /// Probability of dropping a number of x before it meets the residual, in training; 0.
+    /// Probability of dropping a value of x before the residual is added, in training. Default: 0.
     pub dropout: f32,
 }
 
@@ -104,7 +104,7 @@ impl Saved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let [_, width] = gradient.rows();
         let (dy, h, gamma) = (gradient.data(), self.h.data(), self.gamma.value().data());
-        // dy·n, whose column sums are dγ, is written where dh will stand.
+        // dy·n, whose column sums are dγ.
         let mut dh = Tensor::uninit(gradient.shape());
         let mut products = Tensor::uninit(gradient.shape());
         parallel::rows(products.data_mut(), width, |first, block| {

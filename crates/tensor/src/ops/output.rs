@@ -1,10 +1,10 @@
-//! The output layer of a model over a vocabulary together with its loss, so that all logits never stand in memory.
+//! Output layer over a vocabulary fused with its loss, so that the logits of all rows are never in memory at once.
 //!
-//! Some rows at a time: logits = x·Wᵀ + b, the loss of each row, and in training at once the way back, which overwrites
-//! the logits with their gradient g: dx = g·W, dW += gᵀ·x, db += Σ rows of g. A chunk stays in the cache between the four,
-//! and rows that do not count are left out. What is kept for the tape are gradients as large as x, W and b. After Hsu et al.
-//! 2024 (Liger Kernel). Sums go on from chunk to chunk where they stopped, so that the bits are those of `linear` followed
-//! by the loss, whatever the size of a chunk.
+//! Chunk by chunk: logits = x·Wᵀ + b, the loss of each row, and in training also the backward pass, which overwrites
+//! the logits with their gradient g: dx = g·W, dW += gᵀ·x, db += Σ rows of g. A chunk stays in the cache between the
+//! four, and ignored rows are left out. Saved for the tape: gradients of the sizes of x, W and b. After Hsu et al. 2024
+//! (Liger Kernel). Sums continue from chunk to chunk, so that the bits are those of `linear` followed by the loss, for
+//! any chunk size.
 
 use rayon::prelude::*;
 
@@ -19,24 +19,24 @@ use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// Rows of a chunk for each thread: three blocks of six tiles.
+/// Rows per chunk and thread: three blocks of six tiles.
 const ROWS_A_THREAD: usize = 252;
 
 /// The last layer: logits = x·Wᵀ + b.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputLayer<'a> {
-    /// What goes in, … × d_in.
+    /// Input, … × d_in.
     pub x: &'a Var,
-    /// One row for each id, vocab_size × d_in.
+    /// One row per id, vocab_size × d_in.
     pub weight: &'a Var,
-    /// Added to the logits, one number for each id; none.
+    /// Added to the logits, one value per id. Default: none.
     pub bias: Option<&'a Var>,
 }
 
-/// `linear` and after it `cross_entropy`, with their bits as long as the loss itself is differentiated.
+/// `linear` followed by `cross_entropy`, with the same bits as long as the gradient of the loss is 1.
 ///
 /// # Errors
-/// If the shapes do not fit together, there are not as many ids as rows, or an id is outside the vocabulary.
+/// If the shapes do not fit together, the number of ids is not the number of rows, or an id is outside the vocabulary.
 pub fn output_cross_entropy(
     tape: &Tape,
     layer: OutputLayer<'_>,
@@ -68,10 +68,10 @@ pub fn output_cross_entropy(
     Ok(parts.record(tape, layer, (total / count.max(1) as f64) as f32))
 }
 
-/// `linear` and after it `r_drop`: the rows of x are those of the first pass and after them those of the second.
+/// `linear` followed by `r_drop`: the rows of x are those of the first pass, then those of the second.
 ///
 /// # Errors
-/// If the shapes do not fit together, there are not two rows an id, or an id is outside the vocabulary.
+/// If the shapes do not fit together, there are not two rows per id, or an id is outside the vocabulary.
 pub fn output_r_drop(
     tape: &Tape,
     layer: OutputLayer<'_>,
@@ -87,7 +87,7 @@ pub fn output_r_drop(
     let count = options.check([rows, vocab_size], targets)?;
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
     let positions: Vec<usize> = (0..targets.len()).filter(|&at| options.counts(targets[at])).collect();
-    // Both rows of a position stand side by side in a chunk.
+    // Both rows of a position are neighbours in a chunk.
     let order: Vec<usize> = positions.iter().flat_map(|&at| [at, at + targets.len()]).collect();
     let (share, smoothing) = (1.0 / (2 * count).max(1) as f32, options.label_smoothing);
     let weights = Weights { cross_entropy: share, divergence: alpha * share, smoothing };
@@ -106,7 +106,7 @@ pub fn output_r_drop(
     Ok(RDrop { loss: parts.record(tape, layer, loss), cross_entropy, divergence })
 }
 
-/// Which gradients somebody asks for.
+/// Which gradients are needed.
 struct Wanted {
     x: bool,
     weight: bool,
@@ -124,15 +124,15 @@ impl Wanted {
     }
 }
 
-/// Gradients of x, W and b if the loss itself has gradient 1.
+/// Gradients of x, W and b for a loss of gradient 1.
 struct Parts {
     x: Option<Tensor>,
     weight: Option<Tensor>,
     bias: Option<Tensor>,
 }
 
-/// Takes the rows of `order` through the layer, some at a time, and lets `work` turn the logits of each `unit` of rows into
-/// a result and, if any are wanted, into gradients.
+/// Passes the rows of `order` through the layer chunk by chunk; `work` turns the logits of each `unit` rows into a
+/// result and, if needed, overwrites them with gradients.
 fn by_chunks<T: Send>(
     layer: OutputLayer<'_>,
     order: &[usize],
@@ -185,7 +185,7 @@ fn by_chunks<T: Send>(
 }
 
 impl Parts {
-    /// Writes the loss down; the way back hands out what is known already.
+    /// Records the loss; its backward pass scales the gradients computed already.
     fn record(self, tape: &Tape, layer: OutputLayer<'_>, loss: f32) -> Var {
         let OutputLayer { x, weight, bias } = layer;
         let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
@@ -213,7 +213,7 @@ fn add_scaled(gradients: &mut Gradients, place: &Var, mut part: Tensor, factor: 
     gradients.add(place, &part);
 }
 
-/// Chosen rows one after the other.
+/// Copies the chosen rows.
 fn gather(from: &Tensor, rows: &[usize]) -> Tensor {
     let [_, width] = from.rows();
     let mut out = Tensor::uninit(&[rows.len(), width]);
@@ -223,7 +223,7 @@ fn gather(from: &Tensor, rows: &[usize]) -> Tensor {
     out
 }
 
-/// The way back of `gather`: each row to its place.
+/// Inverse of `gather`: copies each row to its place.
 fn scatter(to: &mut Tensor, rows: &[usize], from: &Tensor) {
     let [_, width] = from.rows();
     let data = to.data_mut();

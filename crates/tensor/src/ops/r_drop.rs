@@ -1,10 +1,11 @@
-//! The loss of two passes over the same batch whose dropout differs: both shall be right, and both shall agree.
+//! R-Drop loss: cross-entropy of two passes over the same batch with different dropout, plus the divergence between
+//! them.
 //!
 //! Liang et al. 2021 (R-Drop). With p and q the softmax of a position's logits in the first and in the second pass:
 //! loss = mean cross-entropy of both passes + α · mean over positions of ½ (KL(p‖q) + KL(q‖p)). With d = ln p − ln q =
-//! (y − z) − (logsumexp(y) − logsumexp(z)), KL(p‖q) = Σ p d. Back, for the first pass: ½ (p (d − KL(p‖q)) + p − q) beside
-//! the gradient of the cross-entropy; for the second with p and q in each other's place. No distribution is kept: a
-//! position has four numbers for the way back.
+//! (y − z) − (logsumexp(y) − logsumexp(z)), KL(p‖q) = Σ p d. Backward, for the first pass: ½ (p (d − KL(p‖q)) + p − q)
+//! plus the gradient of the cross-entropy; for the second with p and q exchanged. No distribution is saved: the
+//! backward pass needs four values per position.
 
 use rayon::prelude::*;
 
@@ -16,13 +17,13 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// How the loss is taken.
+/// Options of the R-Drop loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RDropOptions {
-    /// α: what disagreement weighs; 2.5, which is the paper's 5 for translation: it adds the cross-entropies of the two
-    /// passes, here is their mean.
+    /// Weight α of the divergence. Default: 2.5, which is the paper's 5 for translation: the paper adds the
+    /// cross-entropies of the two passes, this is their mean.
     pub weight: f32,
-    /// Label smoothing and the ids that do not count, for both parts; none.
+    /// Label smoothing and ignored ids, for both terms. Default: none.
     pub cross_entropy: CrossEntropyOptions,
 }
 
@@ -32,29 +33,29 @@ impl Default for RDropOptions {
     }
 }
 
-/// The loss and its parts.
+/// The loss and its terms.
 #[derive(Debug, Clone)]
 pub struct RDrop {
-    /// Cross-entropy + α · divergence: one number to go back from.
+    /// Cross-entropy + α · divergence: the scalar to differentiate.
     pub loss: Var,
-    /// The mean cross-entropy of both passes, smoothed as the options say; one number.
+    /// Mean cross-entropy of both passes, with label smoothing; a scalar.
     pub cross_entropy: Tensor,
-    /// The mean of ½ (KL(p‖q) + KL(q‖p)), without α; one number.
+    /// Mean of ½ (KL(p‖q) + KL(q‖p)), without α; a scalar.
     pub divergence: Tensor,
 }
 
-/// What is known of one position after the way forward.
+/// Results of one position in the forward pass.
 #[derive(Clone, Copy)]
 pub(super) struct Position {
-    /// The cross-entropy of each pass.
+    /// Cross-entropy of each pass.
     losses: [f32; 2],
-    /// Logarithm of Σ eᶻ in each pass; infinite where nothing counts.
+    /// logsumexp of each pass; infinite for an ignored position.
     logsumexp: [f32; 2],
     /// KL(p‖q) and KL(q‖p).
     divergence: [f32; 2],
 }
 
-/// What a position's gradient is made of: dloss/d(cross-entropy) of one pass, dloss/d(KL) and ε.
+/// Factors of a position's gradient: dloss/d(cross-entropy) of one pass, dloss/d(KL) and ε.
 #[derive(Clone, Copy)]
 pub(super) struct Weights {
     pub(super) cross_entropy: f32,
@@ -62,11 +63,11 @@ pub(super) struct Weights {
     pub(super) smoothing: f32,
 }
 
-/// The loss of `logits` (… × vocab_size), the rows of the first pass and after them those of the second, against one id a
-/// position; 0 if no position counts. With α = 0 it has the bits of `cross_entropy` with the ids written twice.
+/// Loss of `logits` (… × vocab_size), the rows of the first pass followed by those of the second, against one id per
+/// position; 0 if all positions are ignored. With α = 0 it has the bits of `cross_entropy` with the ids repeated.
 ///
 /// # Errors
-/// If there are not two rows an id, an id is outside the vocabulary, or α is negative.
+/// If there are not two rows per id, an id is outside the vocabulary, or α is negative.
 pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> Result<RDrop> {
     on_gpu!(logits.value() => {
         options.check_shapes(logits.value().rows()[0], targets.len())?;
@@ -105,13 +106,13 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
 }
 
 impl RDropOptions {
-    /// How many positions count, if there are two of `rows` an id and every option makes sense.
+    /// Number of positions that are not ignored; checks that there are two rows per id and that the options are valid.
     pub(super) fn check(&self, [rows, vocab_size]: [usize; 2], targets: &[u32]) -> Result<usize> {
         self.check_shapes(rows, targets.len())?;
         self.cross_entropy.rows_that_count("r_drop", targets, vocab_size)
     }
 
-    /// Whether there are two of `rows` an id and every option makes sense.
+    /// Checks that there are two rows per id and that the options are valid.
     pub(super) fn check_shapes(&self, rows: usize, n_targets: usize) -> Result<()> {
         if rows != 2 * n_targets {
             return shape("r_drop", "targets", &[n_targets], format!("[{}], one for two rows", rows / 2));
@@ -124,21 +125,21 @@ impl RDropOptions {
     }
 }
 
-/// The loss, its cross-entropy and its divergence.
+/// Loss, cross-entropy and divergence.
 pub(super) fn means(each: &[Position], alpha: f32, count: usize) -> [f32; 3] {
-    // In f64 and in the order of the rows, as the cross-entropy of all of them is taken.
+    // In f64 and in the order of the rows, as in the cross-entropy.
     let losses = [0, 1].map(|pass| each.iter().map(move |position| f64::from(position.losses[pass])));
     let cross_entropy =
         losses.into_iter().flatten().fold(0.0, |sum, loss| sum + loss) / (2 * count).max(1) as f64;
     let halves = each.iter().map(|Position { divergence: [p, q], .. }| f64::from(0.5 * (p + q)));
     let divergence = halves.fold(0.0, |sum, half| sum + half) / count.max(1) as f64;
-    // An infinite disagreement that weighs nothing is nothing.
+    // An infinite divergence of weight 0 adds nothing.
     let penalty = if alpha == 0.0 { 0.0 } else { f64::from(alpha) * divergence };
     [cross_entropy + penalty, cross_entropy, divergence].map(|number| number as f32)
 }
 
 impl Position {
-    /// From the logits of both passes; zeros without a right id.
+    /// Computes the forward results from the logits of both passes; zeros without a target id.
     pub(super) fn new([y, z]: [&[f32]; 2], id: Option<usize>, smoothing: f32) -> Self {
         let Some(id) = id else {
             return Self { losses: [0.0; 2], logsumexp: [f32::INFINITY; 2], divergence: [0.0; 2] };
@@ -147,7 +148,7 @@ impl Position {
         Self { losses: [first, second], logsumexp: [a, b], divergence: divergences(y, z, [a, b]) }
     }
 
-    /// Turns the logits of both passes into their gradients.
+    /// Overwrites the logits of both passes with their gradients.
     pub(super) fn go_back(self, [y, z]: [&mut [f32]; 2], target: u32, weights: Weights) {
         if self.logsumexp == [f32::INFINITY; 2] {
             y.fill(0.0);
@@ -162,7 +163,7 @@ impl Position {
     }
 }
 
-/// Lets `work` write over the logits of each position in both passes; they stand in `out`, or are read from `source`.
+/// Calls `work` to overwrite the logits of each position in both passes; they are in `out`, or read from `source`.
 fn go_back(out: &mut Tensor, source: Option<&Tensor>, work: impl Fn(usize, [&mut [f32]; 2]) + Sync) {
     let [rows, vocab_size] = out.rows();
     if out.is_empty() {
@@ -181,7 +182,7 @@ fn go_back(out: &mut Tensor, source: Option<&Tensor>, work: impl Fn(usize, [&mut
     });
 }
 
-/// p · d, where what cannot happen (p = 0, d perhaps infinite) weighs nothing.
+/// p · d, which is 0 where p = 0, even if d is infinite.
 #[inline(always)]
 fn weighed(p: f32, d: f32) -> f32 {
     if p == 0.0 { 0.0 } else { p * d }
@@ -200,7 +201,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Logits of both passes become their gradients, but for the right id.
+    /// Overwrites the logits of both passes with their gradients, except for the term of the target id.
     fn position_gradient(y: &mut [f32], z: &mut [f32], position: Position, weights: Weights) {
         let Position { logsumexp: [a, b], divergence: [forth, back], .. } = position;
         let shift = a - b;

@@ -1,8 +1,8 @@
-//! Sum, mean and largest number, over one axis or over all numbers.
+//! Sum, mean and maximum, over one axis or over all values.
 //!
-//! One order for every sum, whichever axis it runs along: blocks of 4096 numbers, in each block sixteen lanes as in
-//! `lanes.rs`, the blocks' totals added one after the other. Back: a sum hands its gradient to every number, a mean the
-//! n-th part of it, a maximum to the first of the largest numbers.
+//! One order for every sum, along any axis: blocks of 4096 values, in each block sixteen lanes as in `lanes.rs`, the
+//! totals of the blocks added one after the other. Backward: a sum passes its gradient to every value, a mean 1/n of
+//! it, a maximum passes it to the first of the largest values.
 
 use rayon::prelude::*;
 
@@ -12,23 +12,23 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// Numbers of a sum that go through the lanes before their total is added to the rest.
+/// Values of a sum that go through the lanes before their total is added.
 const BLOCK: usize = 4096;
-/// Columns whose lanes are kept at once.
+/// Columns whose lanes are held at once.
 const COLUMNS: usize = 64;
-/// Numbers worth several threads.
+/// Values from which several threads are used.
 const PARALLEL: usize = 1 << 16;
 
-/// What a reduction runs over.
+/// Axes of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// All numbers; the result has no axes.
+    /// All values; the result has no axes.
     All,
-    /// One axis, counted from the first; the result lacks it.
+    /// One axis, counted from 0; the result lacks it.
     Axis(usize),
 }
 
-/// The sum; 0 over no numbers.
+/// The sum; 0 over no values.
 ///
 /// # Errors
 /// If x has no such axis.
@@ -45,7 +45,7 @@ pub fn sum(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
 /// The mean.
 ///
 /// # Errors
-/// If x has no such axis or the axis no numbers.
+/// If x has no such axis or the axis has no values.
 pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes, out_shape) = sizes("mean", x.shape(), over)?;
     not_empty("mean", x.shape(), sizes)?;
@@ -61,10 +61,10 @@ pub fn mean(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     }))
 }
 
-/// The largest number; not a number if any is not.
+/// The maximum; NaN if any value is NaN.
 ///
 /// # Errors
-/// If x has no such axis or the axis no numbers.
+/// If x has no such axis or the axis has no values.
 pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes @ [_, n, inner], out_shape) = sizes("max", x.shape(), over)?;
     not_empty("max", x.shape(), sizes)?;
@@ -81,7 +81,7 @@ pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     }))
 }
 
-/// x seen as outer × n × inner with n the reduced axis, and the shape of the result.
+/// x as outer × n × inner with n the reduced axis, and the shape of the result.
 fn sizes(operation: &'static str, x: &[usize], over: Over) -> Result<([usize; 3], Vec<usize>)> {
     match over {
         Over::All => Ok(([1, x.iter().product(), 1], Vec::new())),
@@ -93,7 +93,7 @@ fn sizes(operation: &'static str, x: &[usize], over: Over) -> Result<([usize; 3]
     }
 }
 
-/// Numbers before, along and after an axis.
+/// Number of values before, along and after an axis: [outer, n, inner].
 pub(super) fn around(operation: &'static str, x: &[usize], axis: usize) -> Result<[usize; 3]> {
     if axis >= x.len() {
         return shape(operation, "x", x, format!("an axis {axis}, counted from 0"));
@@ -102,7 +102,7 @@ pub(super) fn around(operation: &'static str, x: &[usize], axis: usize) -> Resul
 }
 
 fn not_empty(operation: &'static str, x: &[usize], [_, n, _]: [usize; 3]) -> Result<()> {
-    if n == 0 { shape(operation, "x", x, "at least one number along the axis") } else { Ok(()) }
+    if n == 0 { shape(operation, "x", x, "at least one value along the axis") } else { Ok(()) }
 }
 
 /// Sums of outer × n × inner along n: outer × inner.
@@ -152,7 +152,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Sums of up to [`COLUMNS`] columns from `start` on, each as [`row_sum`] would add it.
+    /// Sums of up to [`COLUMNS`] columns from `start`, each as [`row_sum`] would add it.
     fn sum_columns(out: &mut [f32], data: &[f32], width: usize, start: usize) {
         let count = out.len();
         for block in data.chunks(BLOCK * width) {
@@ -193,7 +193,7 @@ fn spread(gradient: &Tensor, [outer, n, inner]: [usize; 3], divisor: f32) -> Ten
     out
 }
 
-/// The largest numbers along n and where they stand first.
+/// The largest values along n and the first index of each.
 fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Tensor, Vec<usize>) {
     let mut values = Tensor::uninit(&[outer, inner]);
     values.data_mut().fill(f32::NEG_INFINITY);

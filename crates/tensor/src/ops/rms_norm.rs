@@ -1,4 +1,4 @@
-//! Root-mean-square normalisation, with the residual connection and dropout that stand before it.
+//! Root-mean-square normalisation, with the residual connection and dropout that precede it.
 //!
 //! Zhang & Sennrich 2019: y = γ h/√(mean(h²) + ε) over the last axis, here with h = residual + dropout(x). With n the
 //! normalised row and g = γ·dy: dh = (g − n·mean(g·n))/√(mean(h²) + ε), dγ = Σ dy·n.

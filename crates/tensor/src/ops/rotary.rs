@@ -1,8 +1,8 @@
-//! Rotary positions: pairs of numbers of a head are turned by an angle that grows with the position.
+//! Rotary positions: pairs of values of a head are rotated by an angle that grows with the position.
 //!
-//! Su et al. 2021. Pair i of a head at position p turns by p·base^(−2i/d_head):
-//! (a, b) ← (a cos − b sin, a sin + b cos). Queries and keys turned so, their product depends on their distance alone.
-//! Back: the same turn the other way round.
+//! Su et al. 2021. Pair i of a head at position p is rotated by p·base^(−2i/d_head): (a, b) ← (a cos − b sin, a sin + b
+//! cos). The product of a query and a key rotated like this depends on their distance only. Backward: the rotation by
+//! the opposite angle.
 
 use crate::elementary::{power, sin_cos};
 use crate::error::shape;
@@ -11,7 +11,7 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// Which numbers of a head form pair i.
+/// Which values of a head form pair i.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pairing {
     /// 2i and 2i + 1, as in the paper.
@@ -21,12 +21,12 @@ pub enum Pairing {
     Halves,
 }
 
-/// How positions become angles.
+/// Options of rotary positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RotaryOptions {
-    /// The slowest pair turns about base times slower than the fastest; 10 000.
+    /// Base of the angles: the slowest pair rotates about `base` times slower than the fastest. Default: 10 000.
     pub base: f32,
-    /// Which numbers form a pair; neighbours.
+    /// Which values form a pair. Default: neighbours.
     pub pairing: Pairing,
 }
 
@@ -36,7 +36,7 @@ impl Default for RotaryOptions {
     }
 }
 
-/// The turns of every position, made once for all layers; cloning shares them.
+/// Rotations of every position, computed once for all layers; clones share them.
 #[derive(Debug, Clone)]
 pub struct RotaryTable {
     /// max_len × d_head: d_head/2 cosines, then d_head/2 sines.
@@ -45,10 +45,10 @@ pub struct RotaryTable {
 }
 
 impl RotaryTable {
-    /// Turns of heads of `d_head` numbers at positions 0 to below `max_len`.
+    /// Rotations of heads of `d_head` values at positions 0 to `max_len` − 1.
     ///
     /// # Errors
-    /// If `d_head` is odd or 0, or the base is not above 0.
+    /// If `d_head` is odd or 0, or the base is not positive.
     pub fn new(d_head: usize, max_len: usize, options: RotaryOptions) -> Result<Self> {
         if d_head == 0 || !d_head.is_multiple_of(2) {
             let (found, expected) = (d_head as f64, "an even number above 0");
@@ -71,17 +71,17 @@ impl RotaryTable {
         Ok(Self { turns, pairing: options.pairing })
     }
 
-    /// The turns, max_len × d_head, and whether a pair is half a head apart.
+    /// The rotations, max_len × d_head, and true if a pair is half a head apart.
     #[cfg(feature = "cuda")]
     pub(crate) fn parts(&self) -> (&Tensor, bool) {
         (&self.turns, self.pairing == Pairing::Halves)
     }
 }
 
-/// x, batch × length × n_heads × d_head, turned; the first of each sequence stands at position `offset`.
+/// Rotates x, batch × length × n_heads × d_head; the first position of each sequence is `offset`.
 ///
 /// # Errors
-/// If x has another shape or the table too few positions.
+/// If x has another shape or the table has too few positions.
 pub fn rotary(tape: &Tape, x: &Var, table: &RotaryTable, offset: usize) -> Result<Var> {
     let &[max_len, table_width] = table.turns.shape() else {
         return shape("rotary", "table", table.turns.shape(), "two axes");
@@ -104,10 +104,10 @@ pub fn rotary(tape: &Tape, x: &Var, table: &RotaryTable, offset: usize) -> Resul
     }))
 }
 
-/// x turned by `sign` times the angles.
+/// x rotated by `sign` times the angles.
 fn turned(x: &Tensor, table: &RotaryTable, offset: usize, sign: f32) -> Tensor {
     let mut out = Tensor::uninit(x.shape());
-    let &[_, length, n_heads, d_head] = x.shape() else { unreachable!("checked on the way forward") };
+    let &[_, length, n_heads, d_head] = x.shape() else { unreachable!("checked in the forward pass") };
     let (from, turns, width) = (x.data(), table.turns.data(), n_heads * d_head);
     parallel::rows(out.data_mut(), width, |first, block| {
         for (index, out) in block.chunks_exact_mut(width).enumerate() {

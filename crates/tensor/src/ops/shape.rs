@@ -1,7 +1,7 @@
-//! Moving numbers without changing them: joining, cutting, turning, reshaping and picking rows.
+//! Operations that move values without changing them: concat, split, slice, transpose, reshape and index_select.
 //!
-//! Every result is a copy in its own order, except of [`reshape`]. Back: each number's gradient goes where the number
-//! came from; a row that was picked several times gets the sum in the order of its picks.
+//! Every result is a contiguous copy, except of [`reshape`]. Backward: each value's gradient goes where the value came
+//! from; a row that was selected several times gets the sum in the order of selection.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// The tensors one after the other along `axis`; their other axes are equal.
+/// Concatenates the tensors along `axis`; their other axes are equal.
 ///
 /// # Errors
 /// If there are none, they have no such axis or the other axes differ.
@@ -61,7 +61,7 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
     }))
 }
 
-/// Pieces of the given sizes along `axis`.
+/// Splits x into pieces of the given sizes along `axis`.
 ///
 /// # Errors
 /// If x has no such axis or the sizes do not add up to it.
@@ -79,10 +79,10 @@ pub fn split(tape: &Tape, x: &Var, axis: usize, sizes: &[usize]) -> Result<Vec<V
     sizes.iter().map(&mut next).collect()
 }
 
-/// The part of x that stands in `range` of `axis`.
+/// The part of x in `range` of `axis`.
 ///
 /// # Errors
-/// If x has no such axis or the range leaves it.
+/// If x has no such axis or the range exceeds it.
 pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<Var> {
     let sizes @ [_, n, _] = around("slice", x.shape(), axis)?;
     if range.start > range.end || range.end > n {
@@ -103,7 +103,7 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
     }))
 }
 
-/// x with two axes in each other's place.
+/// x with two axes exchanged.
 ///
 /// # Errors
 /// If x lacks one of the axes.
@@ -118,14 +118,14 @@ pub fn transpose(tape: &Tape, x: &Var, axes: [usize; 2]) -> Result<Var> {
     }))
 }
 
-/// The same numbers in another shape, shared.
+/// The same values in another shape, shared.
 ///
 /// # Errors
-/// If the shape holds more or fewer numbers.
+/// If the shape holds another number of values.
 pub fn reshape(x: &Var, to: &[usize]) -> Result<Var> {
     let count = to.iter().try_fold(1_usize, |count, size| count.checked_mul(*size));
     if count != Some(x.value().len()) {
-        return shape("reshape", "x", x.shape(), format!("as many numbers as {to:?}"));
+        return shape("reshape", "x", x.shape(), format!("as many values as {to:?}"));
     }
     Ok(x.reshaped(to))
 }
@@ -168,7 +168,7 @@ fn cut(x: &Tensor, [_, n, inner]: [usize; 3], range: Range<usize>, out_shape: &[
     out
 }
 
-/// Writes `part` to `range` of the middle axis of outer × n × inner, or adds it there.
+/// Writes `part` to `range` of the middle axis of outer × n × inner, or adds it.
 fn put(out: &mut [f32], part: &[f32], [_, n, inner]: [usize; 3], range: Range<usize>, output: Output) {
     let width = range.len() * inner;
     if width == 0 {
@@ -187,7 +187,7 @@ fn put(out: &mut [f32], part: &[f32], [_, n, inner]: [usize; 3], range: Range<us
     });
 }
 
-/// x seen as outer × a × middle × b × inner, written as outer × b × middle × a × inner.
+/// x as outer × a × middle × b × inner, written as outer × b × middle × a × inner.
 fn transposed(x: &Tensor, axes: [usize; 2]) -> Tensor {
     let [low, high] = [axes[0].min(axes[1]), axes[0].max(axes[1])];
     let sizes = x.shape();
@@ -208,7 +208,7 @@ fn transposed(x: &Tensor, axes: [usize; 2]) -> Tensor {
             let start = ((outer * a * middle + at_middle) * b + at_b) * inner;
             let places = (start..).step_by(middle * b * inner);
             if inner == 1 {
-                // A copy of one number at a time costs more than the number.
+                // Copying single values with `copy_from_slice` costs more than the value.
                 row.iter_mut().zip(places).for_each(|(out, at)| *out = from[at]);
             } else {
                 let rows = row.chunks_exact_mut(inner).zip(places);
@@ -219,7 +219,7 @@ fn transposed(x: &Tensor, axes: [usize; 2]) -> Tensor {
     out
 }
 
-/// out[id] += gradient[t] for every t, in the order of t. Threads share the rows of `out`, so each has one writer.
+/// out[id] += gradient[t] for every t, in the order of t. Threads divide the rows of `out`, so each has one writer.
 fn scatter(out: &mut [f32], gradient: &[f32], [n, width]: [usize; 2], ids: &[u32], output: Output) {
     if output == Output::Overwrite {
         out.fill(0.0);

@@ -1,7 +1,7 @@
 //! Softmax over the last axis: y = eˣ / Σ eˣ, and its logarithm x − ln Σ eˣ, both shifted by the largest x first.
 //!
-//! Bridle 1990. Back: dx = y ∘ (dy − Σ y ∘ dy) for softmax, dx = dy − eʸ · Σ dy for the logarithm. A row that is −∞
-//! throughout weighs nothing: zeros, and −∞ as the logarithm.
+//! Bridle 1990. Backward: dx = y ∘ (dy − Σ y ∘ dy) for softmax, dx = dy − eʸ · Σ dy for the logarithm. A row of only −∞
+//! gives zeros, and −∞ as the logarithm.
 
 use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
 use crate::parallel;
@@ -34,7 +34,7 @@ pub fn log_softmax(tape: &Tape, x: &Var) -> Var {
     })
 }
 
-/// A tensor whose blocks of rows `work` writes from those of `a` and `b`, of the same shape.
+/// Returns the tensor whose blocks of rows `work` writes from those of `a` and `b`, of the same shape.
 fn by_rows(a: &Tensor, b: &Tensor, work: impl Fn(&mut [f32], &[f32], &[f32], usize) + Sync) -> Tensor {
     let [_, width] = a.rows();
     let mut out = Tensor::uninit(a.shape());
@@ -46,7 +46,7 @@ fn by_rows(a: &Tensor, b: &Tensor, work: impl Fn(&mut [f32], &[f32], &[f32], usi
     out
 }
 
-/// What is taken off before exponentials: the largest number, or nothing if all are −∞.
+/// Subtracted before exponentiation: the largest value, or 0 if all are −∞.
 #[inline(always)]
 fn shift(x: &[f32]) -> f32 {
     let largest = max(x);

@@ -12,18 +12,18 @@ use crate::parameters::{ParameterId, Parameters};
 use crate::tape::Gradients;
 use crate::tensor::Tensor;
 
-/// Settings of Adam.
+/// Options of Adam.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamOptions {
-    /// η; the caller may change it before every step. 1e-3.
+    /// Learning rate η; the caller may change it before every step. Default: 1e-3.
     pub learning_rate: f32,
-    /// β₁; 0.9.
+    /// β₁. Default: 0.9.
     pub beta1: f32,
-    /// β₂; 0.999. The Transformer paper takes 0.98.
+    /// β₂. Default: 0.999; the Transformer paper uses 0.98.
     pub beta2: f32,
-    /// ε; 1e-8.
+    /// ε. Default: 1e-8.
     pub epsilon: f32,
-    /// λ; 0.
+    /// Weight decay λ. Default: 0.
     pub weight_decay: f32,
 }
 
@@ -33,35 +33,35 @@ impl Default for AdamOptions {
     }
 }
 
-/// Adam and its memory: two numbers for each parameter.
+/// Adam and its state: two values per parameter.
 #[derive(Debug, Default)]
 pub struct Adam {
-    /// Settings, free to change between steps.
+    /// Options; may change between steps.
     pub options: AdamOptions,
     step: i32,
     moments: HashMap<ParameterId, [Tensor; 2]>,
 }
 
-/// Numbers of one task.
+/// Values per task.
 const TASK: usize = 1 << 15;
 
 impl Adam {
-    /// An optimiser that has seen nothing yet.
+    /// An optimiser before its first step.
     pub fn new(options: AdamOptions) -> Self {
         Self { options, ..Self::default() }
     }
 
-    /// How many steps it has made.
+    /// Number of steps taken.
     pub fn steps(&self) -> u64 {
         self.step as u64
     }
 
-    /// m and v of a parameter; none before its first gradient.
+    /// m and v of a parameter; `None` before its first gradient.
     pub fn moments(&self, id: ParameterId) -> Option<&[Tensor; 2]> {
         self.moments.get(&id)
     }
 
-    /// m and v of all parameters that had a gradient.
+    /// m and v of all parameters that have had a gradient.
     #[cfg(feature = "cuda")]
     pub(super) fn all_moments(&self) -> Vec<(ParameterId, [Tensor; 2])> {
         let mut all: Vec<_> = self.moments.iter().map(|(id, moments)| (*id, moments.clone())).collect();
@@ -69,13 +69,13 @@ impl Adam {
         all
     }
 
-    /// Goes on from where another stopped: so many steps, and m and v of each parameter that had a gradient.
+    /// Resumes from saved state: the number of steps, and m and v of each parameter that has had a gradient.
     pub fn restore(&mut self, steps: u64, moments: impl IntoIterator<Item = (ParameterId, [Tensor; 2])>) {
         self.step = i32::try_from(steps).unwrap_or(i32::MAX);
         self.moments = moments.into_iter().collect();
     }
 
-    /// Changes every parameter that has a gradient.
+    /// Updates every parameter that has a gradient.
     pub fn step(&mut self, parameters: &mut Parameters, gradients: &Gradients) {
         self.step += 1;
         let AdamOptions { learning_rate, beta1, beta2, epsilon, weight_decay } = self.options;

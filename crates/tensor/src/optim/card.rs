@@ -1,19 +1,19 @@
-//! Adam on a card: clipping, update and moving average of all parameters in two launches.
+//! Adam on a GPU: clipping, update and moving average of all parameters in two launches.
 //!
 //! The equations are those of [`Adam`], [`clip_global_norm`](super::clip_global_norm) and
-//! [`moving_average`](super::moving_average). Where the norm of the gradients is no number, a step changes nothing.
+//! [`moving_average`](super::moving_average). If the norm of the gradients is NaN or infinite, a step changes nothing.
 
 use super::{Adam, AdamOptions};
 use crate::parameters::Parameters;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// Settings of a step.
+/// Options of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CardAdamOptions {
-    /// Settings of Adam; the learning rate is given with each step.
+    /// Options of Adam; the learning rate is given with each step.
     pub adam: AdamOptions,
-    /// Gradients longer than this are scaled down to it; infinite for no limit.
+    /// Largest global norm: longer gradients are scaled down to it. Default: infinite, no clipping.
     pub max_norm: f32,
 }
 
@@ -23,22 +23,22 @@ impl Default for CardAdamOptions {
     }
 }
 
-/// Adam and its memory on a card.
+/// Adam and its state on a GPU.
 #[derive(Debug)]
 pub struct CardAdam {
     #[cfg(feature = "cuda")]
     inner: crate::cuda::CardAdam,
-    /// No card, no value.
+    /// Without CUDA there is no value of this type.
     #[cfg(not(feature = "cuda"))]
     never: std::convert::Infallible,
 }
 
 #[cfg(feature = "cuda")]
 impl CardAdam {
-    /// For parameters that are on a card, and a moving average that starts from `average`, in the processor's memory.
+    /// Creates the optimiser for parameters on a GPU, with a moving average that starts from `average` (in CPU memory).
     ///
     /// # Errors
-    /// If the parameters are not on a card, or the card fails.
+    /// If the parameters are not on a GPU, or the GPU fails.
     pub fn new(
         parameters: &Parameters,
         options: CardAdamOptions,
@@ -51,22 +51,23 @@ impl CardAdam {
         Ok(Self { inner: crate::cuda::CardAdam::new(parameters, adam, max_norm, average)? })
     }
 
-    /// What changes with each step: its number, from 1 on, its learning rate, and the share of the average that stays.
-    pub fn set(&self, step: u64, rate: f32, stays: f32) {
-        self.inner.set(step, rate, stays);
+    /// Sets the values that change with each step: its number, from 1, its learning rate, and the decay of the moving
+    /// average.
+    pub fn set(&self, step: u64, learning_rate: f32, decay: f32) {
+        self.inner.set(step, learning_rate, decay);
     }
 
-    /// Changes all parameters by the gradients that the last tape left.
+    /// Updates all parameters with the gradients of the last tape.
     pub fn step(&self) {
         self.inner.step();
     }
 
-    /// The norm of all gradients at the last step, before they were scaled down.
+    /// Global norm of the gradients at the last step, before clipping.
     pub fn norm(&self) -> &Tensor {
         self.inner.norm()
     }
 
-    /// Goes on with the moments of another.
+    /// Resumes from the moments of `from`.
     ///
     /// # Errors
     /// If the card fails.
@@ -74,7 +75,7 @@ impl CardAdam {
         self.inner.restore(&from.all_moments())
     }
 
-    /// Gives its moments after `steps` steps to another.
+    /// Copies its moments after `steps` steps to `to`.
     ///
     /// # Errors
     /// If the card failed.
@@ -85,7 +86,7 @@ impl CardAdam {
         Ok(())
     }
 
-    /// Gives its moving average, if it keeps one, to `average`.
+    /// Copies its moving average, if there is one, to `average`.
     ///
     /// # Errors
     /// If the card failed.
@@ -98,7 +99,7 @@ impl CardAdam {
 }
 
 #[cfg(not(feature = "cuda"))]
-#[allow(clippy::missing_errors_doc, missing_docs, reason = "they are never called: see the others")]
+#[allow(clippy::missing_errors_doc, missing_docs, reason = "never called: no value of the type exists")]
 impl CardAdam {
     pub fn new(_: &Parameters, _: CardAdamOptions, _: Option<&Parameters>) -> Result<Self> {
         Err(not_on_a_card())
@@ -131,7 +132,7 @@ impl CardAdam {
 
 fn not_on_a_card() -> Error {
     Error::Device {
-        what: "parameters in the processor's memory, expected them on a card".into(),
+        what: "the parameters are in CPU memory, expected them on a GPU".into(),
         hint: "report this",
     }
 }

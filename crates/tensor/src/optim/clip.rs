@@ -1,4 +1,4 @@
-//! Clipping by the global norm: all gradients together are scaled down to a largest length.
+//! Gradient clipping by the global norm: all gradients together are scaled down to a largest norm.
 //!
 //! Pascanu, Mikolov & Bengio 2013.
 
@@ -6,7 +6,7 @@ use crate::lanes::{sum, vectorised};
 use crate::parallel;
 use crate::tape::Gradients;
 
-/// Scales all gradients so that their common norm is at most `max_norm`; returns the norm before.
+/// Scales all gradients so that their global norm is at most `max_norm`; returns the norm before clipping.
 pub fn clip_global_norm(gradients: &mut Gradients, max_norm: f32) -> f32 {
     // Blocks of fixed size, added in order and in f64: the same for any number of threads.
     let squares = |data: &[f32]| data.chunks(4096).map(|block| f64::from(square_sum(block))).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Optimisers and what goes with them.
+//! Optimisers, gradient clipping and moving averages.
 
 mod adam;
 mod card;

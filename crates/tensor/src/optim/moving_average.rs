@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use crate::lanes::vectorised;
 use crate::parameters::Parameters;
 
-/// Numbers of one task.
+/// Values per task.
 const TASK: usize = 1 << 15;
 
-/// Moves `average` towards `parameters`, which must be the parameters of the same model. What is frozen keeps its bits.
+/// Moves `average` towards `parameters`, which must belong to the same model. Frozen parameters keep their bits.
 pub fn moving_average(average: &mut Parameters, parameters: &Parameters, decay: f32) {
     for (id, _, value) in parameters.iter().filter(|(id, _, _)| !parameters.is_frozen(*id)) {
         let average = average.value_mut(id).data_mut().par_chunks_mut(TASK);
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_keeps_its_bits() {
+    fn frozen_parameters_keep_their_bits() {
         let mut parameters = Parameters::default();
         let values: Vec<f32> = (1..100).map(|number| 1.0 / number as f32).collect();
         let id = parameters.add("x", Tensor::new(&[99], values.clone()));

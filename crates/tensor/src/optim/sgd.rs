@@ -1,4 +1,4 @@
-//! Stochastic gradient descent, with momentum if asked.
+//! Stochastic gradient descent, optionally with momentum.
 //!
 //! Robbins & Monro 1951; Polyak 1964; Nesterov 1983 as written by Sutskever et al. 2013. With g the gradient plus λθ:
 //! θ ← θ − ηg without momentum; v ← μv + g and θ ← θ − ηv with it; θ ← θ − η(g + μv) after Nesterov.
@@ -12,26 +12,26 @@ use crate::parameters::{ParameterId, Parameters};
 use crate::tape::Gradients;
 use crate::tensor::Tensor;
 
-/// How past gradients go on.
+/// Momentum: how past gradients contribute.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Momentum {
-    /// Not at all.
+    /// No momentum.
     #[default]
     None,
-    /// A velocity that keeps this share of itself, μ; often 0.9.
+    /// A velocity that decays by the factor μ; often 0.9.
     Classical(f32),
-    /// The same, looking one step ahead.
+    /// Nesterov momentum with factor μ: looks one step ahead.
     Nesterov(f32),
 }
 
-/// Settings of stochastic gradient descent.
+/// Options of stochastic gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SgdOptions {
-    /// η; the caller may change it before every step. 1e-2.
+    /// Learning rate η; the caller may change it before every step. Default: 1e-2.
     pub learning_rate: f32,
-    /// How past gradients go on; not at all.
+    /// Momentum. Default: none.
     pub momentum: Momentum,
-    /// λ; added to the gradient as λθ. 0.
+    /// Weight decay λ, added to the gradient as λθ. Default: 0.
     pub weight_decay: f32,
 }
 
@@ -41,24 +41,24 @@ impl Default for SgdOptions {
     }
 }
 
-/// Stochastic gradient descent and, with momentum, its memory: one number for each parameter.
+/// Stochastic gradient descent and, with momentum, its state: one value per parameter.
 #[derive(Debug, Default)]
 pub struct Sgd {
-    /// Settings, free to change between steps.
+    /// Options; may change between steps.
     pub options: SgdOptions,
     velocities: HashMap<ParameterId, Tensor>,
 }
 
-/// Numbers of one task.
+/// Values per task.
 const TASK: usize = 1 << 15;
 
 impl Sgd {
-    /// An optimiser that has seen nothing yet.
+    /// An optimiser before its first step.
     pub fn new(options: SgdOptions) -> Self {
         Self { options, ..Self::default() }
     }
 
-    /// Changes every parameter that has a gradient.
+    /// Updates every parameter that has a gradient.
     pub fn step(&mut self, parameters: &mut Parameters, gradients: &Gradients) {
         let options = self.options;
         for (id, gradient) in gradients.parameters() {

@@ -1,4 +1,4 @@
-//! Gradients of the inputs of a tape: one sum for each, wherever it stands.
+//! Gradients of the inputs of a tape, on any device: one sum per input.
 
 use super::Var;
 use crate::gemm::Output;
@@ -7,7 +7,7 @@ use crate::parallel;
 use crate::parameters::ParameterId;
 use crate::tensor::Tensor;
 
-/// What a gradient is like: the shape of the value, of which views may have others, and where it stands on a card.
+/// Layout of a gradient: the shape of the value (views of it may have others), and on a GPU its memory.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) shape: Vec<usize>,
@@ -25,7 +25,7 @@ impl Slot {
     }
 }
 
-/// Gradients of the inputs, growing while the tape runs backwards.
+/// Gradients of the inputs, accumulated while the tape runs backwards.
 #[derive(Debug)]
 pub struct Gradients {
     pub(super) by_node: Vec<Option<Tensor>>,
@@ -44,7 +44,7 @@ impl Gradients {
         self.leaves.iter().filter_map(|&(id, node)| Some((id, self.by_node[node].as_ref()?)))
     }
 
-    /// Adds the parameters' gradients of another tape, for steps that are taken over several batches.
+    /// Adds the parameters' gradients of another tape, for steps that span several batches.
     pub fn accumulate(&mut self, more: &Self) {
         for (id, gradient) in more.parameters() {
             let known = self.leaves.iter().find(|(known, _)| *known == id).map(|&(_, node)| node);
@@ -58,7 +58,7 @@ impl Gradients {
         }
     }
 
-    /// The same, to be changed (clipped, scaled).
+    /// The gradients of the parameters, mutable (for clipping and scaling).
     pub(crate) fn parameters_mut(&mut self) -> Vec<(ParameterId, &mut Tensor)> {
         let leaves: std::collections::HashMap<usize, ParameterId> =
             self.leaves.iter().map(|&(id, node)| (node, id)).collect();
@@ -66,15 +66,15 @@ impl Gradients {
         nodes.filter_map(|(node, tensor)| Some((*leaves.get(&node)?, tensor.as_mut()?))).collect()
     }
 
-    /// Adds `gradient` to what `input` has so far.
+    /// Adds `gradient` to that of `input`.
     pub(crate) fn add(&mut self, input: &Var, gradient: &Tensor) {
         if let Some(node) = input.node {
             self.add_to_node(node, gradient);
         }
     }
 
-    /// Puts the gradients that are gone on from where they belong.
-    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
+    /// Starts from the gradients of the previous tape, where they accumulate.
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "the GPU build uses it"))]
     pub(super) fn begin(&mut self) {
         #[cfg(feature = "cuda")]
         for (gradient, slot) in self.by_node.iter_mut().zip(&self.slots) {
@@ -82,7 +82,7 @@ impl Gradients {
         }
     }
 
-    /// As [`Gradients::update`], for a gradient on a card.
+    /// As [`Gradients::update`], for a gradient on a GPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn update_array(&mut self, input: &Var, work: impl FnOnce(&crate::cuda::Array, Output)) {
         let Some(node) = input.node else { return };
@@ -93,15 +93,15 @@ impl Gradients {
         self.by_node[node] = Some(tensor);
     }
 
-    /// Whether the gradient of an input is that of a parameter, which nobody but the optimiser waits for.
+    /// True for the gradient of a parameter, which only the optimiser waits for.
     #[cfg(feature = "cuda")]
     pub(crate) fn can_wait(&self, input: &Var) -> bool {
         let card = input.node.and_then(|node| self.slots[node].card.as_ref());
         card.is_some_and(crate::cuda::Slot::has_home)
     }
 
-    /// Where work of the main stream writes the gradient of `input`, and what it adds to; for work that writes several at
-    /// once. Nothing if nobody asks.
+    /// Where work on the main stream writes the gradient of `input`, and what it adds to; for kernels that write
+    /// several gradients at once. `None` if the gradient is not needed.
     #[cfg(feature = "cuda")]
     pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::Place> {
         let mut found = None;
@@ -115,8 +115,8 @@ impl Gradients {
         found
     }
 
-    /// The same for work that can read what is there so far in another place than it writes: it is given where to write
-    /// and what to add to.
+    /// As [`Gradients::update_array`], for work that can read the sum so far from another place than it writes: it gets
+    /// the output and the array to add to.
     #[cfg(feature = "cuda")]
     pub(crate) fn update_from(
         &mut self,
@@ -155,7 +155,7 @@ impl Gradients {
         }
     }
 
-    /// Lets `work` write the gradient of `input`, or add to what is there; skipped if nobody asks.
+    /// Lets `work` overwrite or add to the gradient of `input`; skipped if the gradient is not needed.
     pub(crate) fn update(&mut self, input: &Var, work: impl FnOnce(&mut [f32], Output)) {
         let Some(node) = input.node else { return };
         let (mut tensor, output) = match self.by_node[node].take() {

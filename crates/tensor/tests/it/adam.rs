@@ -1,11 +1,11 @@
-//! Adam and clipping: the equations in f64, and what is the same for any threads.
+//! Adam and clipping: the equations in f64, and independence of the number of threads.
 
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm};
 use polyhead_tensor::{Gradients, ParameterId, Parameters, Tape, Tensor, Var};
 
 use crate::finite_difference::{assert_close, assert_same_for_any_threads, bits, numbers, tensor, wide};
 
-/// Gradients that are given: the loss is Σ w·p for each parameter p, its gradient w.
+/// Gradients with given values: the loss is Σ w·p for each parameter p, its gradient w.
 pub(crate) fn given(parameters: &Parameters, wanted: &[(ParameterId, Vec<f32>)]) -> Gradients {
     use polyhead_tensor::ops::linear::{LinearOptions, linear};
     let tape = Tape::training(0, 0);
@@ -33,7 +33,7 @@ fn two_parameters() -> (Parameters, [ParameterId; 2]) {
 }
 
 #[test]
-fn seven_steps_are_those_of_the_equation() {
+fn seven_steps_equal_the_equation() {
     for weight_decay in [0.0, 0.1] {
         for (beta1, beta2, epsilon) in [(0.9, 0.999, 1e-8), (0.9, 0.98, 1e-9), (0.5, 0.7, 0.1)] {
             #[allow(clippy::needless_update, reason = "the options may grow")]
@@ -80,7 +80,7 @@ fn seven_steps_are_those_of_the_equation() {
 }
 
 #[test]
-fn a_parameter_without_gradient_stays() {
+fn a_parameter_without_gradient_is_unchanged() {
     let (mut parameters, [a, b]) = two_parameters();
     let before = bits(parameters.value(b).data());
     #[allow(clippy::needless_update, reason = "the options may grow")]
@@ -123,7 +123,7 @@ fn clipping_is_by_the_norm_of_all_together() {
 }
 
 #[test]
-fn a_norm_of_zero_is_left_alone() {
+fn a_norm_of_zero_is_not_scaled() {
     let (parameters, [a, _]) = two_parameters();
     let mut gradients = given(&parameters, &[(a, vec![0.0; 15])]);
     assert_eq!(clip_global_norm(&mut gradients, 1.0), 0.0);
@@ -131,7 +131,7 @@ fn a_norm_of_zero_is_left_alone() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     assert_same_for_any_threads(|| {
         let mut parameters = Parameters::default();
         let id = parameters.add("large", tensor(&[301, 333], 1));

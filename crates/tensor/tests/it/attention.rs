@@ -1,4 +1,4 @@
-//! Attention: the equation, its gradients, and what is the same for any threads, batch and padding.
+//! Attention: the equation, its gradients, and independence of threads, batch and padding.
 
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention, attention_weights};
 use polyhead_tensor::{Error, Indices, Result, Tape, Tensor, Var};
@@ -27,7 +27,7 @@ impl Sizes {
         tensors(&[&[self.batch, self.q_len, d_model], &keys, &keys])
     }
 
-    /// softmax(scale · Q·Kᵀ over the keys that are seen)·V, weights multiplied with `mask` (batch × head × query × key).
+    /// softmax(scale · Q·Kᵀ over the visible keys)·V, weights multiplied by `mask` (batch × head × query × key).
     fn equation(self, inputs: &[Vec<f64>], options: &AttentionOptions, mask: Option<&[f64]>) -> Vec<f64> {
         let Self { batch, q_len, k_len, n_heads, d_head } = self;
         let d_model = n_heads * d_head;
@@ -75,8 +75,8 @@ fn fused(options: &AttentionOptions) -> impl Fn(&Tape, &[Var]) -> Result<Var> + 
 const DIRECTIONS: [Direction; 2] = [Direction::Both, Direction::Causal];
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
-    // As many queries as keys, fewer (the last of a longer sequence), and more (the first see nothing).
+fn values_and_gradients_equal_the_equation() {
+    // As many queries as keys, fewer (the last of a longer sequence), and more (the first attend to nothing).
     for (q_len, k_len) in [(4, 5), (5, 5), (5, 3)] {
         let sizes = Sizes { q_len, k_len, ..SMALL };
         for direction in DIRECTIONS {
@@ -110,9 +110,9 @@ fn a_bias_is_added_to_the_scores() {
     assert_eq!(error.to_string(), "attention: bias has shape [3, 4, 4], expected [3, 4, 5]");
 }
 
-/// The weights that are shown are those that mix: mixing the values with them gives the fused result.
+/// `attention_weights` are the weights that mix: mixing the values with them gives the fused result.
 #[test]
-fn the_weights_that_are_shown_are_those_that_mix() {
+fn attention_weights_are_those_of_the_fused_operation() {
     let Sizes { batch, q_len, k_len, n_heads, d_head } = SMALL;
     let d_model = n_heads * d_head;
     for direction in DIRECTIONS {
@@ -159,7 +159,7 @@ fn longer_than_a_block_of_queries() {
     });
 }
 
-/// Many heads of long sequences on few threads: a thread that waits must not begin another head inside the first.
+/// Many heads of long sequences on few threads: a waiting thread must not begin another head inside the first.
 #[test]
 fn many_long_heads_share_threads() {
     let sizes = Sizes { batch: 3, q_len: 60, k_len: 700, n_heads: 4, d_head: 64 };
@@ -185,7 +185,7 @@ fn large_scores_do_not_overflow() {
 }
 
 #[test]
-fn dropout_goes_the_same_way_back() {
+fn dropout_is_the_same_in_the_backward_pass() {
     // With the unit vectors as values of each head, the result is the weights themselves.
     let sizes = Sizes { d_head: 5, ..SMALL };
     let mut inputs = sizes.inputs();
@@ -245,7 +245,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let sizes = Sizes { batch: 5, q_len: 65, k_len: 71, n_heads: 3, d_head: 33 };
     for direction in DIRECTIONS {
         let options =
@@ -272,7 +272,7 @@ fn forward(inputs: [Tensor; 3], options: &AttentionOptions) -> Tensor {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch_whatever_the_padding() {
+fn a_row_alone_equals_the_row_in_a_batch_for_any_padding() {
     let sizes = Sizes { batch: 17, q_len: 60, k_len: 60, n_heads: 2, d_head: 20 };
     let inputs = sizes.inputs();
     let lengths: Vec<u32> = (0..17).map(|row| 1 + row * 7 % 60).collect();
@@ -301,7 +301,7 @@ fn a_row_alone_is_the_row_in_a_batch_whatever_the_padding() {
 }
 
 #[test]
-fn padding_gets_no_gradient_and_what_stands_there_does_not_matter() {
+fn padding_gets_no_gradient_and_its_values_do_not_matter() {
     let sizes = SMALL;
     let options = options(3, Direction::Both, Some(vec![3, 5]));
     let inputs = sizes.inputs();
@@ -320,13 +320,13 @@ fn padding_gets_no_gradient_and_what_stands_there_does_not_matter() {
 }
 
 #[test]
-fn a_later_key_does_not_reach_an_earlier_query() {
+fn a_later_key_does_not_affect_an_earlier_query() {
     let sizes = Sizes { q_len: 5, ..SMALL };
     let options = options(3, Direction::Causal, None);
     let inputs = sizes.inputs();
     let mut other = inputs.clone();
     for input in &mut other {
-        input.data_mut()[4 * 21..5 * 21].fill(3.0); // the last place of the first row
+        input.data_mut()[4 * 21..5 * 21].fill(3.0); // the last position of the first row
     }
     let [first, second] = [inputs, other].map(|inputs| run(&inputs, fused(&options)).0);
     assert_eq!(bits(&first.data()[..4 * 21]), bits(&second.data()[..4 * 21]));
@@ -372,7 +372,7 @@ fn shapes_that_do_not_fit_are_errors_that_name_the_input() {
 }
 
 #[test]
-fn not_a_number_is_not_hidden() {
+fn nan_is_not_hidden() {
     let mut inputs = SMALL.inputs();
     inputs[0] = Tensor::new(&[2, 4, 21], vec![f32::NAN; 168]);
     let (y, _) = run(&inputs, fused(&options(3, Direction::Both, None)));

@@ -1,4 +1,4 @@
-//! The loss: the equation, its gradient, ignored rows, and what is the same for any threads and batch.
+//! Cross-entropy: the equation, its gradient, ignored rows, and independence of threads and batch.
 
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -9,7 +9,7 @@ use crate::finite_difference::{
     all_zero, assert_same_for_any_threads, assert_values_and_gradients, bits, run, tensor,
 };
 
-/// −Σ q log softmax(z), q = (1 − ε) on the right id + ε/V everywhere; the mean over rows that count.
+/// −Σ q log softmax(z), q = (1 − ε) on the target id + ε/V everywhere; the mean over rows that are not ignored.
 fn equation(logits: &[f64], targets: &[u32], options: CrossEntropyOptions) -> Vec<f64> {
     let vocab_size = logits.len() / targets.len();
     let smoothing = f64::from(options.label_smoothing);
@@ -51,7 +51,7 @@ fn random_ids(count: usize, vocab_size: usize) -> Vec<u32> {
 }
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
+fn values_and_gradients_equal_the_equation() {
     let targets = [3, 0, 6, 6, 2, 0];
     for smoothing in [0.0, 0.1, 1.0] {
         for ignored in [None, Some(0), Some(6), Some(99)] {
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let (input, targets) = (logits(&[300, 211]), random_ids(300, 211));
     assert_same_for_any_threads(|| {
         let (loss, gradients) = run(std::slice::from_ref(&input), fused(&targets, options(0.1, Some(7))));
@@ -103,7 +103,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let (input, targets) = (logits(&[17, 211]), random_ids(17, 211));
     let loss = |input: Tensor, targets: &[u32]| {
         let input = Var::constant(input);
@@ -122,7 +122,7 @@ fn a_row_alone_is_the_row_in_a_batch() {
 }
 
 #[test]
-fn no_row_that_counts_is_no_loss() {
+fn the_loss_of_ignored_rows_only_is_zero() {
     for smoothing in [0.0, 0.1] {
         let (loss, gradients) = run(&[logits(&[3, 7])], fused(&[2, 2, 2], options(smoothing, Some(2))));
         assert_eq!(loss.data(), [0.0]);
@@ -146,7 +146,7 @@ fn an_ignored_row_may_hold_anything() {
 }
 
 #[test]
-fn not_a_number_is_not_hidden() {
+fn nan_is_not_hidden() {
     for place in [0, 3, 6] {
         let mut input = logits(&[2, 7]);
         input.data_mut()[place] = f32::NAN;
@@ -159,7 +159,7 @@ fn not_a_number_is_not_hidden() {
 }
 
 #[test]
-fn an_impossible_right_answer_is_an_infinite_loss() {
+fn a_target_of_probability_zero_has_infinite_loss() {
     let (loss, _) =
         run(&[Tensor::new(&[1, 2], vec![f32::NEG_INFINITY, 0.0])], fused(&[0], options(0.0, None)));
     assert_eq!(loss.data()[0], f32::INFINITY);

@@ -1,8 +1,7 @@
-//! Every operation on a card against the processor: values and gradients, in f32, tf32 and bf16.
+//! Every operation on a GPU against the CPU: values and gradients, in f32, tf32 and bf16.
 //!
-//! Both sides are given the same numbers, rounded to bf16, so that what differs is the arithmetic. The error is
-//! ‖card − processor‖ / ‖processor‖ over all numbers of an output or a gradient. Where no card can be used, the tests say
-//! why and pass.
+//! Both devices get the same inputs, rounded to bf16, so that only the arithmetic differs. The error is ‖GPU − CPU‖ /
+//! ‖CPU‖ over all values of an output or a gradient. If no GPU can be used, the tests print why and pass.
 
 use polyhead_tensor::ops::attention::{AttentionOptions, Columns, Direction, attention};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -23,7 +22,7 @@ use polyhead_tensor::{Device, Indices, Math, Parameters, Result, StepKey, Tape, 
 
 use crate::gradient::numbers;
 
-/// The card in the given mode; tells why where there is none.
+/// The GPU in the given mode; prints why if there is none.
 pub(crate) fn card(math: Math) -> Option<Device> {
     match Device::open("cuda", math) {
         Ok(device) => Some(device),
@@ -34,7 +33,7 @@ pub(crate) fn card(math: Math) -> Option<Device> {
     }
 }
 
-/// What counts as equal.
+/// Largest relative error that counts as equal.
 fn tolerance(math: Math) -> f64 {
     match math {
         Math::F32 => 1e-5,
@@ -43,7 +42,7 @@ fn tolerance(math: Math) -> f64 {
     }
 }
 
-/// An input of an operation: what layers hand on, or a parameter.
+/// An input of an operation: an activation, or a parameter.
 enum Input {
     Activation(Tensor),
     Parameter(Tensor),
@@ -64,7 +63,7 @@ fn parameter(shape: &[usize], stream: u64) -> Input {
 
 type Operation<'a> = &'a dyn Fn(&Tape, &[Var], &Device) -> Result<Var>;
 
-/// The output of an operation and the gradients of Σ weights·output, all on the processor.
+/// The output of an operation and the gradients of Σ weights·output, all in CPU memory.
 fn run(device: &Device, inputs: &[Input], operation: Operation<'_>) -> Result<(Tensor, Vec<Tensor>)> {
     let mut parameters = Parameters::default();
     for (index, input) in inputs.iter().enumerate() {
@@ -107,7 +106,7 @@ fn error(found: &Tensor, expected: &Tensor) -> f64 {
     if size == 0.0 { off.sqrt() } else { (off / size).sqrt() }
 }
 
-/// All comparisons of one mode; each is told, and those that are off make the test fail at its end.
+/// All comparisons of one mode; each is printed, and failures are collected until the end.
 struct Table {
     device: Device,
     math: Math,
@@ -394,7 +393,7 @@ fn shapes(table: &mut Table) {
 }
 
 #[test]
-fn every_operation_on_a_card_is_that_of_the_processor() {
+fn every_operation_on_a_gpu_equals_that_of_the_cpu() {
     let mut failed = Vec::new();
     for math in [Math::F32, Math::Tf32, Math::Bf16] {
         let Some(device) = card(math) else { return };
@@ -406,9 +405,10 @@ fn every_operation_on_a_card_is_that_of_the_processor() {
     assert!(failed.is_empty(), "{} are off:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// A layer's way there and back, recorded and replayed on other numbers, has the bits of the same work done directly.
+/// Forward and backward pass of a layer, recorded and replayed on other inputs, have the bits of the same work run
+/// directly.
 #[test]
-fn a_replayed_graph_has_the_bits_of_the_work_it_recorded() {
+fn a_replayed_graph_has_the_bits_of_the_recorded_work() {
     for math in [Math::F32, Math::Bf16] {
         let Some(device) = card(math) else { return };
         let mut parameters = Parameters::default();

@@ -1,4 +1,4 @@
-//! Parts of a step of decoding: rows, what goes into the first layer, logits.
+//! Parts of a decoding step: rows, the input of the first layer, logits.
 
 use polyhead_tensor::ops::attention::StepRows;
 use polyhead_tensor::ops::decoding::{StepPlaces, step_input, step_logits};
@@ -20,7 +20,7 @@ fn rows(tokens: &[u32], len: usize) -> StepRows {
 }
 
 #[test]
-fn the_input_of_a_step_is_that_of_all_tokens_at_once() {
+fn the_input_of_a_step_equals_that_of_all_tokens_at_once() {
     let [table, places] = [numbers(&[9, 6], 1, [-1.0, 1.0]), numbers(&[4, 6], 2, [-1.0, 1.0])];
     let options = EmbeddingOptions { scale: 2.5, positions: Some(places.clone()) };
     let tokens = [3, 8, 0, 5];
@@ -54,7 +54,7 @@ fn logits_of_a_step_are_a_linear_layer() {
 }
 
 #[test]
-fn the_first_rows_are_the_first_numbers() {
+fn the_first_rows_are_the_first_values() {
     let x = numbers(&[4, 3], 1, [-1.0, 1.0]);
     let first = x.first_rows(2);
     assert_eq!((first.shape(), first.data()), (&[2, 3][..], &x.data()[..6]));

@@ -1,4 +1,4 @@
-//! Dropout: a pure function of (seed, step, place), the same forward and back, and of the right frequency.
+//! Dropout: a pure function of (seed, step, call site), the same forward and backward, and with the right frequency.
 
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::{Error, Tape, Tensor, Var};
@@ -8,7 +8,7 @@ use crate::finite_difference::{
     assert_threads_change_nothing, assert_values_and_gradients, bits, numbers, run, tensor,
 };
 
-/// The masks of the first two places of a step: what becomes of ones.
+/// Masks of the first two call sites of a step: dropout of ones.
 fn masks([seed, step]: [u64; 2], len: usize, probability: f32) -> [Vec<f32>; 2] {
     let tape = Tape::training(seed, step);
     let ones = Var::constant(Tensor::new(&[len], vec![1.0; len]));
@@ -16,14 +16,14 @@ fn masks([seed, step]: [u64; 2], len: usize, probability: f32) -> [Vec<f32>; 2] 
 }
 
 #[test]
-fn the_same_seed_and_step_drop_the_same_numbers_and_others_do_not() {
+fn the_mask_is_a_function_of_seed_and_step() {
     let [first, second] = masks([1, 2], 500, 0.3);
     assert_eq!([first.clone(), second.clone()], masks([1, 2], 500, 0.3));
     let others = [masks([1, 3], 500, 0.3), masks([2, 2], 500, 0.3), masks([2, 1], 500, 0.3)];
     let all: Vec<&Vec<f32>> = [&first, &second].into_iter().chain(others.iter().flatten()).collect();
     for (index, a) in all.iter().enumerate() {
         for b in &all[index + 1..] {
-            // Independent masks agree at 0.7² + 0.3² = 58 % of the places.
+            // Independent masks agree at 0.7² + 0.3² = 58 % of the indices.
             let agree = a.iter().zip(b.iter()).filter(|(a, b)| a == b).count();
             assert!((230..350).contains(&agree), "{agree} of 500");
         }
@@ -31,7 +31,7 @@ fn the_same_seed_and_step_drop_the_same_numbers_and_others_do_not() {
 }
 
 #[test]
-fn the_right_share_is_dropped_and_the_mean_stays() {
+fn the_right_share_is_dropped_and_the_mean_is_preserved() {
     let len = 200_000;
     for probability in [0.01_f32, 0.1, 0.3, 0.5, 0.9] {
         let p = f64::from(probability);
@@ -63,12 +63,12 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     assert_threads_change_nothing(&[tensor(&[301, 211], 1)], |tape, inputs| dropout(tape, &inputs[0], 0.1));
 }
 
 #[test]
-fn the_front_of_a_longer_array_is_dropped_alike() {
+fn the_mask_of_a_prefix_is_the_prefix_of_the_mask() {
     let [long, _] = masks([1, 1], 1000, 0.4);
     for len in [1, 127, 128, 129, 777] {
         assert_eq!(masks([1, 1], len, 0.4)[0], long[..len]);

@@ -1,4 +1,4 @@
-//! Operations on single numbers: values, gradients, broadcasting laws, bad shapes.
+//! Elementwise operations: values, gradients, broadcasting, bad shapes.
 
 use polyhead_tensor::ops::elementwise::{
     add, div, exp, gelu, gelu_tanh, ln, mul, neg, quick_gelu, relu, scale, sigmoid, silu, sqrt, square, sub,
@@ -57,7 +57,7 @@ const UNARY: [(&str, Unary, Exact1, [f64; 2]); 13] = [
     ("silu", silu, |x| x * sigma(x), [-8.0, 8.0]),
 ];
 
-/// The index in a tensor of `shape` that broadcasting gives `index` of a tensor of `out`.
+/// The index in a tensor of `shape` that broadcasts to `index` of a tensor of `out`.
 fn source(shape: &[usize], out: &[usize], mut index: usize) -> usize {
     let (mut at, mut stride) = (0, 1);
     for (axis, &size) in out.iter().enumerate().rev() {
@@ -114,7 +114,7 @@ fn equal_to_pytorch() {
     });
 }
 
-/// A shape, and for each axis which sides keep it; sides may drop leading axes.
+/// A shape, and for each axis which sides have it; sides may lack leading axes.
 fn shapes() -> impl Strategy<Value = [Vec<usize>; 3]> {
     let axes = prop::collection::vec((1_usize..4, 0_usize..3), 0..5);
     (axes, 0_usize..3).prop_map(|(axes, dropped)| {
@@ -139,7 +139,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     for (name, operation, _) in BINARY {
         for [left, right] in [
             [&[70, 1000][..], &[1000][..]],
@@ -157,7 +157,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let (x, y) = (numbers(&[9, 37], 1, [-2.0, 2.0]), numbers(&[37], 2, [0.5, 2.0]));
     let tape = Tape::inference();
     let whole = div(&tape, &Var::constant(x.clone()), &Var::constant(y.clone())).unwrap();

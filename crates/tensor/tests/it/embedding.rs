@@ -1,4 +1,4 @@
-//! Looking up rows: the equation, its gradient, and what is the same for any threads.
+//! Embedding: the equation, its gradient, and independence of threads.
 
 use polyhead_random::Random;
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
@@ -47,7 +47,7 @@ fn random_ids(count: usize, vocab_size: usize) -> Vec<u32> {
 }
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
+fn values_and_gradients_equal_the_equation() {
     let ids = [3, 0, 3, 3, 4, 0]; // 1 and 2 never, 3 three times
     for options in [options(1.0, None), options(2.5, None), options(2.5, Some(tensor(&[9, 7], 8)))] {
         for length in [6, 3, 1] {
@@ -62,7 +62,7 @@ fn values_and_gradients_are_those_of_the_equation() {
 }
 
 #[test]
-fn a_table_used_twice_has_the_sum_of_both() {
+fn a_table_used_twice_gets_the_sum_of_both() {
     let (ids, other) = ([3, 0, 3], [1, 3, 2]);
     let options = options(0.5, None);
     assert_values_and_gradients(
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let ids = random_ids(40 * 25, 101);
     let options = options(1.3, Some(tensor(&[25, 67], 8)));
     assert_threads_change_nothing(&[tensor(&[101, 67], 1)], fused(&ids, 25, &options));
@@ -136,6 +136,6 @@ fn shapes_that_do_not_fit_are_errors_that_name_the_input() {
     named(&[5, 7], 3, None, "ids");
     named(&[5, 7], 0, None, "ids");
     named(&[5, 7], 4, Some(&[3, 7]), "positions");
-    named(&[5, 7], 4, Some(&[9, 6]), "positions"); // enough numbers, another width
+    named(&[5, 7], 4, Some(&[9, 6]), "positions"); // enough positions, another width
     named(&[5, 7], 4, Some(&[28]), "positions");
 }

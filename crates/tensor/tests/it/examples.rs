@@ -1,10 +1,10 @@
-//! The lectures' worked examples of attention, number by number.
+//! Worked examples of attention from lectures, number by number.
 
 use polyhead_tensor::ops::attention::{AttentionOptions, attention};
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
 use polyhead_tensor::{Tape, Tensor, Var};
 
-/// Attention of one head, without a batch, to the string's rows; `scale` 1/√d for `None`.
+/// Attention of one head, without a batch, to the rows of `keys` and `values`; `scale` defaults to 1/√d.
 fn attend(queries: &[&[f32]], keys: &[&[f32]], values: &[&[f32]], scale: Option<f32>) -> Vec<f32> {
     let [query, key, value] = [queries, keys, values]
         .map(|rows| Var::constant(Tensor::new(&[1, rows.len(), rows[0].len()], rows.concat())));
@@ -19,15 +19,15 @@ fn assert_near(found: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-/// Scores 112 and 96 with d_k = 64: divided by √64 they are 14 and 12, softmax makes 0.88 and 0.12 of them, and the
-/// result is 0.88 v₁ + 0.12 v₂.
+/// Scores 112 and 96 with d_k = 64: divided by √64 they are 14 and 12, softmax gives 0.88 and 0.12, and the result is
+/// 0.88 v₁ + 0.12 v₂.
 #[test]
-fn the_scores_112_and_96_with_64_numbers_a_key() {
+fn scores_112_and_96_with_64_values_per_key() {
     let mut query = [0.0; 64];
     query[0] = 16.0;
     let [mut first, mut second] = [[0.0; 64]; 2];
     (first[0], second[0]) = (7.0, 6.0); // 16·7 = 112, 16·6 = 96
-    // Values whose first two numbers are [1, 0] and [0, 1] show the weights; the third is any mixture.
+    // Values whose first two elements are [1, 0] and [0, 1] show the weights; the third is any mixture.
     let [mut v1, mut v2] = [[0.0; 64]; 2];
     (v1[0], v2[1]) = (1.0, 1.0);
     (v1[2], v2[2]) = (5.0, -3.0);
@@ -42,7 +42,7 @@ const A: &[f32] = &[1.0, 0.0];
 const B: &[f32] = &[0.0, 1.0];
 const STRING: [&[f32]; 4] = [A, A, B, A];
 
-/// The weights of each place of A A B A: attention to the four unit vectors. Keys are padded to their width.
+/// The weights of each position of A A B A: attention to the four unit vectors. Keys are padded to their width.
 fn weights(query: &[f32], scale: f32) -> Vec<f32> {
     let pad = |row: &[f32]| [row, &[0.0, 0.0]].concat();
     let keys = STRING.map(pad);
@@ -56,7 +56,7 @@ fn weights(query: &[f32], scale: f32) -> Vec<f32> {
     )
 }
 
-/// Query B finds scores 0 0 1 0. With 3 in place of e, which is a scale of ln 3, the weights are 3⁰ 3⁰ 3¹ 3⁰ over their
+/// Query B has scores 0 0 1 0. With 3 in place of e, which is a scale of ln 3, the weights are 3⁰ 3⁰ 3¹ 3⁰ over their
 /// sum 6, and the result is half A, half B.
 #[test]
 fn a_lookup_of_b_in_a_a_b_a_with_base_three() {
@@ -65,7 +65,7 @@ fn a_lookup_of_b_in_a_a_b_a_with_base_three() {
     assert_near(&attend(&[B], &STRING, &STRING, Some(scale)), &[0.5, 0.5], 1e-6);
 }
 
-/// A query ten times as long looks at B alone.
+/// A query ten times as long attends to B alone.
 #[test]
 fn a_sharp_lookup() {
     let query = [0.0, 10.0];
@@ -75,7 +75,8 @@ fn a_sharp_lookup() {
     }
 }
 
-/// Self-attention with W_Q = I and W_K = 10·I: S = E·(10·E)ᵀ = 10·E·Eᵀ, so each place mixes the places of its own letter.
+/// Self-attention with W_Q = I and W_K = 10·I: S = E·(10·E)ᵀ = 10·E·Eᵀ, so each position mixes the positions of its own
+/// letter.
 #[test]
 fn self_attention_with_keys_ten_times_as_long() {
     let tape = Tape::inference();

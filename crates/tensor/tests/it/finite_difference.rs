@@ -1,31 +1,31 @@
-//! The two proofs that every operation gives: its values are those of the equation in f64, its gradients are the central
-//! differences of the equation, (f(x + h) − f(x − h)) / 2h, an error of h² and so far below f32. Then the law of this
-//! crate: the same bits for any number of threads.
+//! Two checks of every operation: its values equal the equation in f64, and its gradients equal the central differences
+//! of the equation, (f(x + h) − f(x − h)) / 2h, whose error of h² is far below f32. Then the law of this crate: the
+//! same bits for any number of threads.
 
 use polyhead_random::Random;
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
 use polyhead_tensor::{Result, Tape, Tensor, Var};
 
-/// What values may differ by, relative to the largest: some roundings of f32.
+/// Tolerance of values, relative to the largest: some roundings of f32.
 pub(crate) const VALUE: f64 = 1e-5;
-/// What gradients may differ by, relative to the largest.
+/// Tolerance of gradients, relative to the largest.
 pub(crate) const GRADIENT: f64 = 1e-4;
-/// Arrays smaller than this are compared as if they were this large: zero has no relative error.
+/// Smallest scale of a relative error: zero has none.
 const SMALLEST: f64 = 1e-2;
 const H: f64 = 1e-5;
 
-/// Numbers from −1 to 1, different for each stream.
+/// Values from −1 to 1, different for each stream.
 pub(crate) fn numbers(len: usize, stream: u64) -> Vec<f32> {
     let random = Random::new(11).stream(stream);
     (0..len as u64).map(|index| (random.uniform(index) * 2.0 - 1.0) as f32).collect()
 }
 
-/// The same as an array.
+/// The same as a tensor.
 pub(crate) fn tensor(shape: &[usize], stream: u64) -> Tensor {
     Tensor::new(shape, numbers(shape.iter().product(), stream))
 }
 
-/// Each as an array, the streams counting up.
+/// A tensor for each shape, with consecutive streams.
 pub(crate) fn tensors(shapes: &[&[usize]]) -> Vec<Tensor> {
     shapes.iter().zip(1..).map(|(shape, stream)| tensor(shape, stream)).collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn bits(data: &[f32]) -> Vec<u32> {
     data.iter().map(|number| number.to_bits()).collect()
 }
 
-/// Fails unless all numbers differ by at most `tolerance` of the largest.
+/// Fails unless all values differ by at most `tolerance` of the largest.
 pub(crate) fn assert_close(name: &str, found: &[f32], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len(), "{name}");
     let scale = expected.iter().fold(SMALLEST, |largest, number| largest.max(number.abs()));
@@ -48,7 +48,7 @@ pub(crate) fn assert_close(name: &str, found: &[f32], expected: &[f64], toleranc
     }
 }
 
-/// Σ w·y with fixed w: one number whose gradient reaches y with different weights.
+/// Σ w·y with fixed w: a scalar whose gradient with respect to y has different entries.
 pub(crate) fn weigh(tape: &Tape, y: &Var) -> Var {
     let len = y.value().len();
     let weights = Var::constant(tensor(&[1, len], 99));
@@ -59,7 +59,7 @@ fn weigh_wide(y: &[f64]) -> f64 {
     y.iter().zip(numbers(y.len(), 99)).map(|(y, weight)| y * f64::from(weight)).sum()
 }
 
-/// Central differences of `loss` by every number of every input.
+/// Central differences of `loss` by every value of every input.
 pub(crate) fn differences(inputs: &[Vec<f64>], loss: impl Fn(&[Vec<f64>]) -> f64) -> Vec<Vec<f64>> {
     let mut inputs = inputs.to_vec();
     let mut result: Vec<Vec<f64>> = inputs.iter().map(|input| vec![0.0; input.len()]).collect();
@@ -77,7 +77,7 @@ pub(crate) fn differences(inputs: &[Vec<f64>], loss: impl Fn(&[Vec<f64>]) -> f64
     result
 }
 
-/// The values of the operation and the gradients of its weighed sum, by input.
+/// The values of the operation and the gradients of its weighted sum, by input.
 pub(crate) fn run(
     inputs: &[Tensor],
     fused: impl Fn(&Tape, &[Var]) -> Result<Var>,
@@ -120,14 +120,14 @@ pub(crate) fn assert_values_and_gradients(
     }
 }
 
-/// What `work` returns in pools of 1, 2 and 3 threads, which must be the same.
+/// Asserts that `work` returns the same in pools of 1, 2 and 3 threads.
 pub(crate) fn assert_same_for_any_threads<T: PartialEq + Send>(work: impl Fn() -> T + Sync) {
     let [one, two, three] = [1, 2, 3]
         .map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&work));
     assert!(one == two && one == three, "bits depend on the number of threads");
 }
 
-/// Bits of values and all gradients in pools of 1, 2 and 3 threads.
+/// Asserts that values and all gradients have the same bits in pools of 1, 2 and 3 threads.
 pub(crate) fn assert_threads_change_nothing(
     inputs: &[Tensor],
     fused: impl Fn(&Tape, &[Var]) -> Result<Var> + Sync,
@@ -140,7 +140,7 @@ pub(crate) fn assert_threads_change_nothing(
     });
 }
 
-/// True if every input has a gradient and all its numbers are zero.
+/// True if every input has a gradient and all its values are zero.
 pub(crate) fn all_zero(gradients: &[Option<Tensor>]) -> bool {
     gradients.iter().all(|gradient| gradient.as_ref().is_some_and(|g| g.data().iter().all(|&x| x == 0.0)))
 }

@@ -1,4 +1,4 @@
-//! Laws of matrix products: equal to the plain twin to the bit, whatever the shape, threads, instructions and batch.
+//! Matrix products: equal to the reference to the bit, for any shape, threads, instructions and batch.
 
 use polyhead_random::Random;
 use polyhead_tensor::gemm::{Matrix, MatrixMut, Output, Packed, gemm, gemm_on, gemm_packed, reference};
@@ -14,7 +14,7 @@ fn usable() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_usable())
 }
 
-/// Both sides in all four layouts, over- and accumulated, against the twin.
+/// Compares both sides in all four layouts, overwritten and accumulated, with the reference.
 fn check([m, n, k]: [usize; 3]) {
     let (a, b, old) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
     for output in [Output::Overwrite, Output::Accumulate] {
@@ -37,7 +37,7 @@ fn check([m, n, k]: [usize; 3]) {
 }
 
 #[test]
-fn equals_the_plain_twin() {
+fn equals_the_reference() {
     for shape in
         [[1, 1, 1], [1, 33, 257], [14, 32, 256], [15, 31, 600], [29, 65, 3], [3, 200, 513], [170, 40, 20]]
     {
@@ -48,13 +48,13 @@ fn equals_the_plain_twin() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn equals_the_plain_twin_for_any_shape(m in 1_usize..60, n in 1_usize..90, k in 1_usize..600) {
+    fn equals_the_reference_for_any_shape(m in 1_usize..60, n in 1_usize..90, k in 1_usize..600) {
         check([m, n, k]);
     }
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let [m, n, k] = [333, 257, 515];
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
     let product = |threads| {
@@ -75,7 +75,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let [m, n, k] = [17, 100, 300];
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
     let packed = Packed::new(Matrix::new(&b, k, n));

@@ -1,4 +1,4 @@
-//! Checks of operations: against an f64 reference and its central differences, against PyTorch's answers, and for the
+//! Checks of operations: against an f64 reference and its central differences, against PyTorch's results, and for the
 //! same bits on any number of threads.
 
 use polyhead_random::Random;
@@ -30,7 +30,8 @@ pub(crate) fn run(
     (output.value().clone(), vars.iter().map(of).collect())
 }
 
-/// Every number within `tolerance` of the expected one, relative to it or to the mean size of all, if that is larger.
+/// Asserts that every value is within `tolerance` of the expected one, relative to it or to the mean magnitude,
+/// whichever is larger.
 pub(crate) fn close(what: &str, found: &[f32], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len(), "{what}: count");
     let mean = expected.iter().map(|number| number.abs()).sum::<f64>() / expected.len().max(1) as f64;
@@ -42,8 +43,8 @@ pub(crate) fn close(what: &str, found: &[f32], expected: &[f64], tolerance: f64)
 
 /// Compares values with an f64 reference to 1e-5, and gradients with the central differences of the reference to 1e-4.
 ///
-/// The differences are taken in f64 with a step of 1e-5: they are right to about 1e-9, so what is left of the tolerance
-/// is the rounding of the f32 operation.
+/// The differences are taken in f64 with a step of 1e-5: they are accurate to about 1e-9, so the tolerance is for the
+/// rounding of the f32 operation.
 pub(crate) fn check(
     what: &str,
     inputs: &[Tensor],
@@ -73,7 +74,7 @@ pub(crate) fn check(
     }
 }
 
-/// Values and gradients have the same bits on 1, 2 and 3 threads.
+/// Asserts that values and gradients have the same bits on 1, 2 and 3 threads.
 pub(crate) fn same_bits(what: &str, inputs: &[Tensor], operation: impl Fn(&Tape, &[Var]) -> Var + Sync) {
     let bits = |threads: usize| -> Vec<Vec<u32>> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -81,7 +81,7 @@ fn bits_of_this_process() {
 }
 
 #[test]
-fn the_same_bits_for_any_instructions() {
+fn bits_do_not_depend_on_the_instruction_set() {
     let lines = |isa: Isa| -> Vec<String> {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "instructions::bits_of_this_process", "--nocapture", "--test-threads=1"])

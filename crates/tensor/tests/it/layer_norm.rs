@@ -1,4 +1,4 @@
-//! Layer normalisation with residual: the equation, its gradients, and what is the same for any threads and batch.
+//! Layer normalisation with residual: the equation, its gradients, and independence of threads and batch.
 
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
 use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
@@ -33,7 +33,7 @@ fn fused(epsilon: f32, dropout: f32) -> impl Fn(&Tape, &[Var]) -> Result<Var> + 
 }
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
+fn values_and_gradients_equal_the_equation() {
     let inputs = tensors(&[&[2, 3, 7], &[7], &[7], &[2, 3, 7]]);
     for (count, epsilon) in [(3, EPSILON), (4, EPSILON), (4, 0.3)] {
         assert_values_and_gradients(
@@ -56,9 +56,9 @@ fn a_value_that_is_its_own_residual_gets_both_gradients() {
 }
 
 #[test]
-fn dropout_goes_the_same_way_back() {
+fn dropout_is_the_same_in_the_backward_pass() {
     let inputs = tensors(&[&[6, 7], &[7], &[7], &[6, 7]]);
-    // h = mask·x + residual, so the gradients of x and residual differ by the mask alone.
+    // h = mask·x + residual, so the gradients of x and residual differ only by the mask.
     let (_, gradients) = run(&inputs, fused(EPSILON, 0.25));
     let [x, residual] = [0, 3].map(|side: usize| wide(gradients[side].as_ref().unwrap().data()));
     let mask: Vec<f64> = x.iter().zip(&residual).map(|(x, residual)| x / residual).collect();
@@ -69,7 +69,7 @@ fn dropout_goes_the_same_way_back() {
     assert_values_and_gradients("layer_norm with dropout", &inputs, fused(EPSILON, 0.25), |inputs| {
         equation(inputs, Some(&mask), f64::from(EPSILON))
     });
-    // The same value on both sides: its gradient is added to.
+    // The same value on both sides: its gradient accumulates.
     assert_values_and_gradients(
         "LayerNorm(dropout(x) + x)",
         &inputs[..3],
@@ -87,7 +87,7 @@ fn a_constant_row_gives_beta() {
 }
 
 #[test]
-fn a_large_mean_costs_no_more_than_the_inputs_have_lost() {
+fn a_large_mean_costs_no_precision_beyond_that_of_the_inputs() {
     // 1000 + x in f32 keeps x to 3e-5; two passes over the row lose nothing further.
     let x: Vec<f32> = tensor(&[64], 1).data().iter().map(|x| x + 1000.0).collect();
     let inputs = [Tensor::new(&[1, 64], x), tensor(&[64], 2), tensor(&[64], 3)];
@@ -107,7 +107,7 @@ proptest! {
         });
     }
 
-    // From three numbers a row on: with two, equal ones make the equation too steep for differences.
+    // From three values per row: with two, equal ones make the equation too steep for differences.
     #[test]
     fn gradients_are_right_for_any_shape(rows in 1_usize..6, width in 3_usize..40, count in 3_usize..5) {
         let inputs = tensors(&[&[rows, width], &[width], &[width], &[rows, width]]);
@@ -118,14 +118,14 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let inputs = tensors(&[&[3, 301, 131], &[131], &[131], &[3, 301, 131]]);
     assert_threads_change_nothing(&inputs, fused(EPSILON, 0.0));
     assert_threads_change_nothing(&inputs, fused(EPSILON, 0.1));
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let inputs = tensors(&[&[17, 300], &[300], &[300], &[17, 300]]);
     let forward = |inputs: &[Tensor]| {
         let vars: Vec<Var> = inputs.iter().cloned().map(Var::constant).collect();
@@ -140,7 +140,7 @@ fn a_row_alone_is_the_row_in_a_batch() {
 }
 
 #[test]
-fn nothing_in_is_nothing_out() {
+fn an_empty_input_gives_an_empty_output() {
     for shape in [[0, 5, 7], [2, 0, 7]] {
         let (y, gradients) = run(&tensors(&[&shape, &[7], &[7], &shape]), fused(EPSILON, 0.5));
         assert_eq!(y.shape(), shape);

@@ -1,4 +1,4 @@
-//! Linear layers: the equation, its gradients, and what is the same for any threads and batch.
+//! Linear layers: the equation, its gradients, and independence of threads and batch.
 
 use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::{Error, Result, Tape, Tensor, Var};
@@ -60,7 +60,7 @@ fn fused(activation: Activation, dropout: f32) -> impl Fn(&Tape, &[Var]) -> Resu
 }
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
+fn values_and_gradients_equal_the_equation() {
     for activation in ACTIVATIONS {
         let inputs = tensors(&[&[2, 3, 5], &[7, 5], &[7]]);
         for count in [2, 3] {
@@ -75,7 +75,7 @@ fn values_and_gradients_are_those_of_the_equation() {
 }
 
 #[test]
-fn activations_are_right_far_from_zero() {
+fn activations_are_accurate_far_from_zero() {
     let x = Tensor::new(&[8, 1], vec![-90.0, -30.0, -6.0, -2.5, 2.5, 6.0, 30.0, 90.0]);
     for activation in ACTIVATIONS {
         assert_values_and_gradients(
@@ -88,7 +88,7 @@ fn activations_are_right_far_from_zero() {
 }
 
 #[test]
-fn dropout_goes_the_same_way_back() {
+fn dropout_is_the_same_in_the_backward_pass() {
     let inputs = tensors(&[&[6, 5], &[7, 5], &[7]]);
     let (whole, _) = run(&inputs, fused(Activation::None, 0.0));
     let (dropped, _) = run(&inputs, fused(Activation::None, 0.25));
@@ -124,7 +124,7 @@ proptest! {
         });
     }
 
-    // Without ReLU: beside its kink differences are no derivative, and a random shape may hit it.
+    // Without ReLU: at its kink differences are not derivatives, and a random shape may hit it.
     #[test]
     fn gradients_are_right_for_any_shape(
         rows in 1_usize..6, d_in in 1_usize..20, d_out in 1_usize..20, which in 1_usize..8, count in 2_usize..4,
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let inputs = tensors(&[&[3, 101, 130], &[257, 130], &[257]]);
     for activation in ACTIVATIONS {
         assert_threads_change_nothing(&inputs, fused(activation, 0.1));
@@ -146,7 +146,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let [x, weight, bias] = [tensor(&[17, 300], 1), tensor(&[100, 300], 2), tensor(&[100], 3)];
     for activation in ACTIVATIONS {
         let forward = |x: Tensor| {
@@ -166,9 +166,9 @@ fn a_row_alone_is_the_row_in_a_batch() {
 }
 
 #[test]
-fn nothing_in_is_zero_out() {
+fn empty_inputs_give_zeros() {
     for activation in ACTIVATIONS {
-        // No rows: nothing comes out, and the weights get zeros.
+        // No rows: the output is empty, and the weights get zeros.
         let (y, gradients) = run(&tensors(&[&[0, 5], &[7, 5], &[7]]), fused(activation, 0.0));
         assert_eq!(y.shape(), [0, 7]);
         assert!(all_zero(&gradients));
@@ -179,7 +179,7 @@ fn nothing_in_is_zero_out() {
         let (y, gradients) = run(&tensors(&[&[3, 5], &[0, 5], &[0]]), fused(activation, 0.0));
         assert_eq!(y.shape(), [3, 0]);
         assert!(all_zero(&gradients));
-        // No inputs: what is left is the bias.
+        // No inputs: only the bias remains.
         let inputs = tensors(&[&[3, 0], &[7, 0], &[7]]);
         let (y, _) = run(&inputs, fused(activation, 0.0));
         let expected: Vec<f64> = wide(inputs[2].data()).iter().map(|&b| activate(activation, b)).collect();
@@ -205,7 +205,7 @@ fn shapes_that_do_not_fit_are_errors_that_name_the_input() {
 }
 
 #[test]
-fn dropout_of_everything_is_an_error() {
+fn a_dropout_probability_of_one_is_an_error() {
     let vars: Vec<Var> = tensors(&[&[2, 5], &[7, 5]]).into_iter().map(Var::constant).collect();
     for probability in [1.0, -0.1, f32::NAN] {
         let result = fused(Activation::None, probability)(&Tape::inference(), &vars);

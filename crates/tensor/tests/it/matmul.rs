@@ -1,4 +1,4 @@
-//! Products of batches: values, gradients, layouts, bits, bad shapes.
+//! Batched products: values, gradients, layouts, bits, bad shapes.
 
 use polyhead_tensor::ops::matmul::{Layout, MatmulOptions, matmul};
 use polyhead_tensor::{Tape, Tensor, Var};
@@ -76,7 +76,7 @@ fn equal_to_pytorch() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     for options in options() {
         for (leading, right) in [(&[2][..], &[2][..]), (&[9], &[9]), (&[5], &[]), (&[], &[])] {
             let inputs = [
@@ -89,7 +89,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let tape = Tape::inference();
     let [a, b] = [numbers(&[3, 4, 50], 1, [-1.0, 1.0]), numbers(&[3, 50, 20], 2, [-1.0, 1.0])];
     let product = |a: Tensor, b: Tensor| {

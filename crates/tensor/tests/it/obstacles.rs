@@ -1,13 +1,13 @@
-//! What keeps a card from being used is told: with a stand-in for the driver that has a version and one card.
+//! Errors when a GPU cannot be used, tested with a stub driver that has a version and one GPU.
 //!
-//! Libraries are looked for when a program starts, so each case is this program again, with the stand-in on its path.
+//! Libraries are looked up when a program starts, so each case runs this program again, with the stub on its path.
 
 use std::path::Path;
 use std::process::Command;
 
 use polyhead_tensor::{Device, Math};
 
-/// libcuda as far as it is asked before a card is opened.
+/// The functions of libcuda that are called before a GPU is opened.
 const STAND_IN: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 int cuGetErrorString(int error, const char **text) { *text = "it is broken"; return 0; }
 "#;
 
-/// The stand-in in a folder; none without a C compiler.
+/// Builds the stub in a folder; returns false without a C compiler.
 fn stand_in(folder: &Path) -> bool {
     let source = folder.join("cuda.c");
     std::fs::write(&source, STAND_IN).unwrap();
@@ -35,7 +35,7 @@ fn stand_in(folder: &Path) -> bool {
     is_built && std::fs::copy(&library, folder.join("libcuda.so")).is_ok()
 }
 
-/// What the program says in the given surroundings.
+/// Output of the program with the given environment.
 fn said(folder: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["obstacles::tells_what_opening_says", "--exact", "--ignored", "--nocapture"]);
@@ -43,11 +43,11 @@ fn said(folder: &Path, variables: &[(&str, &str)]) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// Variables of the stand-in, and what is said then.
+/// Environment of the stub, and the expected texts.
 type Case<'a> = (&'a [(&'a str, &'a str)], [&'a str; 2]);
 
 #[test]
-fn every_obstacle_is_told_with_a_hint() {
+fn every_error_has_a_hint() {
     let folder = std::env::temp_dir().join(format!("polyhead-stand-in-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     if !stand_in(&folder) {
@@ -57,12 +57,12 @@ fn every_obstacle_is_told_with_a_hint() {
     let cases: [Case<'_>; 5] = [
         (
             &[("STAND_IN_VERSION", "12040")],
-            ["the driver knows CUDA 12.4, expected 13.0", "newer NVIDIA driver"],
+            ["the NVIDIA driver supports CUDA 12.4, expected 13.0", "newer NVIDIA driver"],
         ),
-        (&[("STAND_IN_INIT", "3")], ["the driver does not start: it is broken", "nvidia-smi"]),
-        (&[("STAND_IN_INIT", "100")], ["the driver finds no card", "nvidia-smi"]),
+        (&[("STAND_IN_INIT", "3")], ["the NVIDIA driver does not start: it is broken", "nvidia-smi"]),
+        (&[("STAND_IN_INIT", "100")], ["the NVIDIA driver finds no GPU", "nvidia-smi"]),
         (&[("STAND_IN_MAJOR", "7")], ["Old 10 has compute capability 7.0, expected 8.0", "Ampere"]),
-        (&[("STAND_IN_CARD", "cuda:5")], ["there is no card 5, expected 0 to 0", "polyhead devices"]),
+        (&[("STAND_IN_CARD", "cuda:5")], ["there is no GPU 5, expected 0 to 0", "polyhead devices"]),
     ];
     for (variables, expected) in cases {
         let text = said(&folder, variables);
@@ -74,10 +74,10 @@ fn every_obstacle_is_told_with_a_hint() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Not a test of its own: what the one above reads.
+/// Not a test of its own: its output is read by the test above.
 #[test]
-#[ignore = "asked for by every_obstacle_is_told_with_a_hint"]
-fn tells_what_opening_says() {
+#[ignore = "run by every_error_has_a_hint"]
+fn prints_the_error_of_opening() {
     let name = std::env::var("STAND_IN_CARD").unwrap_or_else(|_| "cuda".into());
     let error = Device::open(&name, Math::Bf16).unwrap_err();
     println!("{error}\nhint: {}", error.hint());

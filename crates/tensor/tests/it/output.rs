@@ -1,4 +1,4 @@
-//! The output layer with its loss: the bits of `linear` and the loss after it, and the laws of every operation.
+//! Output layer with its loss: the bits of `linear` followed by the loss, and the laws of every operation.
 
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -29,7 +29,7 @@ fn logits(tape: &Tape, inputs: &[Var]) -> Result<Var> {
     linear(tape, &inputs[0], &inputs[1], inputs.get(2), LinearOptions::default())
 }
 
-/// The loss and the gradients of all inputs, when the loss itself is differentiated.
+/// The loss and the gradients of all inputs, for a gradient of the loss of 1.
 fn differentiated(inputs: &[Tensor], loss: impl Fn(&Tape, &[Var]) -> Result<Var>) -> (Vec<u32>, Vec<Tensor>) {
     let tape = Tape::training(5, 1);
     let vars: Vec<Var> = inputs.iter().map(|input| tape.input(input.clone())).collect();
@@ -43,7 +43,7 @@ fn all_bits((loss, gradients): &(Vec<u32>, Vec<Tensor>)) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn the_bits_are_those_of_a_layer_and_a_loss() {
+fn the_bits_equal_a_linear_layer_followed_by_a_loss() {
     // More rows than a chunk of one thread has, and fewer.
     for (rows, vocab_size) in [(1, 1), (40, 33), (700, 61)] {
         let (inputs, targets) = (inputs(rows, 19, vocab_size), ids(rows, vocab_size));
@@ -63,7 +63,7 @@ fn the_bits_are_those_of_a_layer_and_a_loss() {
 }
 
 #[test]
-fn two_passes_are_those_of_a_layer_and_a_loss() {
+fn two_passes_equal_a_linear_layer_followed_by_a_loss() {
     let (inputs, targets) = (inputs(700, 19, 61), ids(350, 61));
     let cross_entropy = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(targets.host()[3]) };
     let options = RDropOptions { cross_entropy, ..RDropOptions::default() };
@@ -88,7 +88,7 @@ fn two_passes_are_those_of_a_layer_and_a_loss() {
 }
 
 #[test]
-fn a_gradient_that_comes_from_further_on_scales_all() {
+fn the_gradient_of_the_loss_scales_all_gradients() {
     let (inputs, targets) = (inputs(9, 5, 13), ids(9, 13));
     let options = CrossEntropyOptions::default();
     let (loss, found) = run(&inputs, |tape, vars| output_cross_entropy(tape, layer(vars), &targets, options));
@@ -102,7 +102,7 @@ fn a_gradient_that_comes_from_further_on_scales_all() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let (inputs, targets) = (inputs(1100, 19, 61), ids(1100, 61));
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(7) };
     assert_same_for_any_threads(|| {
@@ -117,7 +117,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_not_computed() {
+fn gradients_that_are_not_needed_are_not_computed() {
     let (inputs, targets) = (inputs(9, 5, 13), ids(9, 13));
     let tape = Tape::training(5, 1);
     let [x, weight] = [tape.input(inputs[0].clone()), Var::constant(inputs[1].clone())];
@@ -134,7 +134,7 @@ fn what_nobody_asks_for_is_not_computed() {
 }
 
 #[test]
-fn no_row_that_counts_is_no_loss_and_wrong_sizes_are_errors() {
+fn the_loss_of_ignored_rows_only_is_zero_and_wrong_sizes_are_errors() {
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(2) };
     let (loss, gradients) = differentiated(&inputs(3, 5, 7), |tape, vars| {
         output_cross_entropy(tape, layer(vars), &[2; 3].into(), options)

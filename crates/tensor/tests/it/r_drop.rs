@@ -1,4 +1,4 @@
-//! R-Drop: the equation, its gradient, what it has in common with the cross-entropy, and the laws of every operation.
+//! R-Drop: the equation, its gradient, its relation to the cross-entropy, and the laws of every operation.
 
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -11,7 +11,7 @@ use crate::finite_difference::{
     all_zero, assert_close, assert_same_for_any_threads, assert_values_and_gradients, bits, run, tensor, wide,
 };
 
-/// The cross-entropy and the divergence, each a mean, as the paper writes them.
+/// Cross-entropy and divergence, each a mean, as in the paper.
 fn parts(logits: &[f64], targets: &[u32], options: RDropOptions) -> [f64; 2] {
     let vocab_size = logits.len() / (2 * targets.len()).max(1);
     let smoothing = f64::from(options.cross_entropy.label_smoothing);
@@ -68,7 +68,7 @@ fn random_ids(count: usize, vocab_size: usize) -> Vec<u32> {
 }
 
 #[test]
-fn values_and_gradients_are_those_of_the_equation() {
+fn values_and_gradients_equal_the_equation() {
     let targets = [3, 0, 6];
     for weight in [0.0, 1.0, 2.5] {
         for smoothing in [0.0, 0.1, 1.0] {
@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn the_parts_are_those_of_the_equation() {
+fn the_terms_equal_the_equation() {
     let (input, targets) = (logits(&[12, 23]), random_ids(6, 23));
     let options = options(2.0, 0.1, Some(targets[2]));
     let found = whole(&input, &targets, options);
@@ -133,7 +133,7 @@ fn without_weight_it_is_the_cross_entropy_of_both_passes() {
 }
 
 #[test]
-fn passes_that_agree_diverge_by_nothing() {
+fn equal_passes_have_no_divergence() {
     let half = logits(&[5, 33]);
     let input = Tensor::new(&[10, 33], [half.data(), half.data()].concat());
     let targets = random_ids(5, 33);
@@ -154,7 +154,7 @@ fn the_order_of_the_passes_does_not_matter() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let (input, targets) = (logits(&[300, 211]), random_ids(150, 211));
     assert_same_for_any_threads(|| {
         let options = options(2.5, 0.1, Some(7));
@@ -164,9 +164,9 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn logits_that_are_kept_are_not_written_over() {
+fn logits_in_use_are_not_overwritten() {
     let targets = random_ids(3, 17);
-    // Logits that nobody else holds become their gradient in place; the way back must not notice.
+    // Logits that nobody else holds become their gradient in place; the backward pass must not notice.
     let gradient = |keep: bool| {
         let tape = Tape::training(0, 0);
         let [x, weight] = [tape.input(tensor(&[6, 5], 1)), Var::constant(tensor(&[17, 5], 2))];
@@ -182,7 +182,7 @@ fn logits_that_are_kept_are_not_written_over() {
 }
 
 #[test]
-fn what_cannot_happen_in_both_passes_does_no_harm() {
+fn probabilities_of_zero_in_both_passes_do_no_harm() {
     let inf = f32::NEG_INFINITY;
     let input = Tensor::new(&[2, 3], vec![1.0, inf, 0.5, 0.2, inf, 0.9]);
     let (loss, gradients) = run(std::slice::from_ref(&input), fused(&[0], options(1.0, 0.0, None)));
@@ -194,7 +194,7 @@ fn what_cannot_happen_in_both_passes_does_no_harm() {
 }
 
 #[test]
-fn no_position_that_counts_is_no_loss() {
+fn the_loss_of_ignored_positions_only_is_zero() {
     let (loss, gradients) = run(&[logits(&[6, 7])], fused(&[2, 2, 2], options(1.0, 0.1, Some(2))));
     assert_eq!(loss.data(), [0.0]);
     assert!(all_zero(&gradients));

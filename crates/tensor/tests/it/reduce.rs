@@ -1,4 +1,4 @@
-//! Sums, means and largest numbers: values, gradients, one order of summation, bad axes.
+//! Sums, means and maxima: values, gradients, one order of summation, bad axes.
 
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::shape::transpose;
@@ -70,7 +70,7 @@ fn every_axis_is_summed_in_the_same_order() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     for shape in [&[200, 1000][..], &[3, 50_000], &[70_000, 2], &[20, 100, 70]] {
         let inputs = [numbers(shape, 1, [-2.0, 2.0])];
         for (name, operation, _) in ALL {
@@ -98,7 +98,7 @@ fn the_gradient_of_a_maximum_goes_to_the_first() {
 }
 
 #[test]
-fn nothing_sums_to_zero_and_has_no_mean() {
+fn an_empty_sum_is_zero_and_has_no_mean() {
     let tape = Tape::inference();
     let x = Var::constant(Tensor::zeros(&[2, 0]));
     assert_eq!(sum(&tape, &x, Over::Axis(1)).unwrap().value().data(), [0.0, 0.0]);

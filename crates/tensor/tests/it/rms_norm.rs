@@ -72,7 +72,7 @@ fn dropout_comes_before_the_residual() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let inputs = [
         numbers(&[300, 333], 1, [-2.0, 2.0]),
         numbers(&[300, 333], 2, [-2.0, 2.0]),
@@ -85,7 +85,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let (x, gamma) = (numbers(&[7, 45], 1, [-5.0, 5.0]), Var::constant(numbers(&[45], 2, [0.5, 2.0])));
     let tape = Tape::inference();
     let norm = |x: Tensor| rms_norm(&tape, &Var::constant(x), None, &gamma, NormOptions::default()).unwrap();

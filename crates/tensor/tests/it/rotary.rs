@@ -1,4 +1,4 @@
-//! Rotary positions: values, gradients, the law of distances, bad shapes.
+//! Rotary positions: values, gradients, dependence on distances only, bad shapes.
 
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
 use polyhead_tensor::ops::shape::slice;
@@ -69,7 +69,7 @@ fn products_depend_on_the_distance_alone() {
 }
 
 #[test]
-fn a_sequence_step_by_step_is_the_sequence_at_once() {
+fn a_sequence_step_by_step_equals_the_sequence_at_once() {
     let tape = Tape::inference();
     let x = Var::constant(numbers(&[2, 6, 3, 8], 1, [-1.0, 1.0]));
     for pairing in PAIRINGS {
@@ -85,7 +85,7 @@ fn a_sequence_step_by_step_is_the_sequence_at_once() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     for pairing in PAIRINGS {
         let table = table(32, 100, pairing);
         let inputs = [numbers(&[5, 100, 4, 32], 1, [-1.0, 1.0])];

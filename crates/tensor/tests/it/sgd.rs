@@ -1,4 +1,4 @@
-//! Stochastic gradient descent: PyTorch's steps, numbers by hand, bits.
+//! Stochastic gradient descent: PyTorch's steps, hand-computed values, bits.
 
 use polyhead_tensor::ops::elementwise::{mul, scale, square};
 use polyhead_tensor::ops::reduce::{Over, sum};
@@ -54,7 +54,7 @@ fn one_step_by_hand() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let (start, weights) = (numbers(&[100_000], 1, [-1.0, 1.0]), numbers(&[100_000], 2, [-1.0, 1.0]));
     for momentum in [Momentum::None, Momentum::Classical(0.9), Momentum::Nesterov(0.9)] {
         let options = SgdOptions { learning_rate: 0.05, momentum, weight_decay: 0.01 };

@@ -1,4 +1,4 @@
-//! Moving numbers: round trips, gradients, bad shapes.
+//! Operations that move values: round trips, gradients, bad shapes.
 
 use polyhead_tensor::ops::shape::{concat, index_select, reshape, slice, split, transpose};
 use polyhead_tensor::{Tape, Tensor, Var};
@@ -36,7 +36,7 @@ fn cuts() -> impl Strategy<Value = (Vec<usize>, usize, Vec<usize>)> {
         })
 }
 
-/// The number at an index of several axes.
+/// Index of a multi-dimensional index in a row-major array.
 fn at(shape: &[usize], index: &[usize]) -> usize {
     shape.iter().zip(index).fold(0, |at, (size, index)| at * size + index)
 }
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn transposing_moves_every_number_and_twice_is_nothing(
+    fn transposing_moves_every_value_and_twice_is_the_identity(
         shape in prop::collection::vec(1_usize..5, 1..6),
         axes in any::<[prop::sample::Index; 2]>(),
     ) {
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn a_row_picked_twice_gets_both_gradients() {
+fn a_row_selected_twice_gets_both_gradients() {
     let x = Tensor::new(&[3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let weights = Tensor::new(&[3, 2], vec![1.0, 10.0, 2.0, 20.0, 4.0, 40.0]);
     let (y, gradients) =
@@ -124,7 +124,7 @@ fn a_row_picked_twice_gets_both_gradients() {
 }
 
 #[test]
-fn gradients_of_a_row_are_added_in_the_order_of_its_picks() {
+fn gradients_of_a_row_are_added_in_the_order_of_selection() {
     let weights = numbers(&[40, 1], 1, [-1.0, 1.0]);
     let (_, gradients) = run(&[Tensor::zeros(&[2, 1])], Some(&weights), |tape, vars| {
         index_select(tape, &vars[0], &[1; 40]).unwrap()
@@ -149,7 +149,7 @@ fn pieces_used_apart_share_one_gradient() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let big = [numbers(&[300, 7, 60], 1, [-1.0, 1.0])];
     let ids: Vec<u32> = (0..5000).map(|index| index * 7919 % 300).collect();
     same_bits("index_select", &big, |tape, vars| index_select(tape, &vars[0], &ids).unwrap());

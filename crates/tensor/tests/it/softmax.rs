@@ -36,14 +36,14 @@ fn equal_to_pytorch() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let inputs = [numbers(&[300, 333], 1, [-5.0, 5.0])];
     same_bits("softmax", &inputs, |tape, vars| softmax(tape, &vars[0]));
     same_bits("log_softmax", &inputs, |tape, vars| log_softmax(tape, &vars[0]));
 }
 
 #[test]
-fn a_row_alone_is_the_row_in_a_batch() {
+fn a_row_alone_equals_the_row_in_a_batch() {
     let x = numbers(&[7, 45], 1, [-5.0, 5.0]);
     let tape = Tape::inference();
     for operation in [softmax, log_softmax] {

@@ -1,4 +1,4 @@
-//! The tape: one gradient for each input, the sum over its uses; nothing kept where nothing is asked.
+//! The tape: one gradient per input, the sum over its uses; nothing is stored if no gradient is needed.
 
 use polyhead_tensor::ops::attention::{AttentionOptions, attention};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -65,7 +65,7 @@ fn constants_and_unused_inputs_have_no_gradient() {
 }
 
 #[test]
-fn operations_on_constants_are_not_written_down() {
+fn operations_on_constants_are_not_recorded() {
     let tape = Tape::training(0, 0);
     let [x, weight] = [tensor(&[4, 3], 2), tensor(&[2, 3], 3)].map(Var::constant);
     assert!(!linear(&tape, &x, &weight, None, LinearOptions::default()).unwrap().needs_gradient());
@@ -73,7 +73,7 @@ fn operations_on_constants_are_not_written_down() {
 }
 
 #[test]
-fn an_inference_tape_keeps_nothing() {
+fn an_inference_tape_records_nothing() {
     let tape = Tape::inference();
     let [x, weight] = [tensor(&[4, 3], 2), tensor(&[2, 3], 3)].map(|value| tape.input(value));
     let y = linear(&tape, &x, &weight, None, LinearOptions::default()).unwrap();
@@ -140,8 +140,8 @@ fn training_step(parameters: &mut Parameters, adam: &mut Adam, step: u64) {
     adam.step(parameters, &gradients);
 }
 
-/// Runs `work` alone: other tests of this binary share the pool and its counter, so the test called `name` starts itself
-/// again in a process of its own.
+/// Runs `work` alone: other tests of this binary share the pool and its counter, so the test called `name` starts
+/// itself again in a process of its own.
 fn alone(name: &str, work: impl FnOnce()) {
     const ALONE: &str = "POLYHEAD_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -155,7 +155,7 @@ fn alone(name: &str, work: impl FnOnce()) {
 }
 
 #[test]
-fn after_two_steps_no_buffer_is_made() {
+fn after_two_steps_no_buffer_is_allocated() {
     alone("tape::after_two_steps_no_buffer_is_made", || {
         let mut parameters = Parameters::default();
         let shapes: [(&str, &[usize]); 5] =
@@ -172,9 +172,10 @@ fn after_two_steps_no_buffer_is_made() {
     });
 }
 
-/// What a step puts into the pool it also takes out, single numbers too; else the pool grows with every step.
+/// A step takes from the pool as many buffers as it returns, scalars too; otherwise the pool would grow with every
+/// step.
 #[test]
-fn a_single_number_is_used_again() {
+fn the_buffer_of_a_scalar_is_reused() {
     alone("tape::a_single_number_is_used_again", || {
         let places: Vec<*const f32> = (0..3).map(|_| Tensor::scalar(1.0).data().as_ptr()).collect();
         assert!(places[0] == places[1] && places[1] == places[2]);

@@ -1,4 +1,4 @@
-//! Outside answers: values, gradients and optimiser steps of PyTorch (`tests/golden/torch/make.py`).
+//! Golden results of PyTorch: values, gradients and optimiser steps (`tests/golden/torch/make.py`).
 
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::adam::given;
 use crate::finite_difference::assert_close;
 
-/// Relative to the largest number of an array.
+/// Tolerance relative to the largest value of an array.
 const TOLERANCE: f64 = 1e-5;
 
 fn cases(name: &str) -> Vec<Value> {
@@ -45,7 +45,7 @@ fn number(value: &Value) -> f32 {
     value.as_f64().unwrap() as f32
 }
 
-/// Runs a case: `operation` asks for its inputs by name. The gradients are those of Σ upstream · output.
+/// Runs a case: `operation` looks up its inputs by name. The gradients are those of Σ upstream · output.
 fn check(case: &Value, operation: impl Fn(&Tape, &dyn Fn(&str) -> Option<Var>) -> Var) {
     let tape = Tape::training(0, 0);
     let inputs: Vec<(&String, Var)> = case["inputs"]

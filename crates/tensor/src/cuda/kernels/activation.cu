@@ -1,15 +1,15 @@
-// What follows the product of a linear layer: y = dropout(act(x + bias)), and its way back, which on its way adds up the
+// After the product of a linear layer: y = dropout(act(x + bias)), and its backward pass, which also sums up the
 // gradient of the bias.
 //
-// After ReLU the output itself says where gradients go; the other activations are told from x, kept without its bias.
+// After ReLU the output itself shows where the gradient is zero; the other activations read x, saved without its bias.
 
 enum { NONE, RELU, GELU, GELU_TANH, QUICK_GELU, SILU, TANH, SIGMOID };
 
 __device__ __forceinline__ float exponential(float x) { return power_of_two(x * LOG2_E); }
 __device__ __forceinline__ float logistic(float x) { return __fdividef(1.0f, 1.0f + exponential(-x)); }
 
-// The part of a normal distribution that lies below x, as on the processor: a polynomial for erf near 0, e to the power of
-// another further out.
+// Cumulative distribution function of the normal distribution, as on the CPU: a polynomial for erf near 0, e to the
+// power of another further out.
 __device__ __forceinline__ float normal_below(float x) {
     const float z = 0.70710678f * x, size = fabsf(z), square = z * z;
     float p = -5.967617e-4f;
@@ -62,7 +62,7 @@ template <int KIND> __device__ __forceinline__ float2 activate(float x) {
     return make_float2(x, 1.0f);
 }
 
-// x becomes act(x), or v becomes v·act′(x); the choice is made once for eight numbers.
+// Sets x to act(x), or v to v·act′(x); the choice is made once for eight values.
 template <int KIND> __device__ __forceinline__ void activate8(Eight &x) {
 #pragma unroll
     for (int i = 0; i < 8; i++) x.x[i] = activate<KIND>(x.x[i]).x;
@@ -82,7 +82,8 @@ template <int KIND> __device__ __forceinline__ void slope8(Eight &v, const Eight
     case SIGMOID: CALL(SIGMOID); break;                                                                                \
     }
 
-// y = dropout(act(x + bias)), rows × columns; y may be x, bias may be null. A warp takes 256 numbers of a row at a time.
+// y = dropout(act(x + bias)), rows × columns; y may be x, bias may be null. A warp processes 256 values of a row at a
+// time.
 template <typename T>
 __device__ __forceinline__ void forward(const T *x, T *y, const T *bias, u32 rows, u32 columns, u32 kind,
                                         const Dropout &dropout) {
@@ -113,8 +114,8 @@ __device__ __forceinline__ void forward(const T *x, T *y, const T *bias, u32 row
     }
 }
 
-// dx = mask∘dy·act′; `kept` is y after ReLU, else x (bias added here), null without an activation. Block (x, y) walks rows
-// of 256 columns as `column_sum` does; `partials` (null if nobody asks) gets the sums of its share of dx.
+// dx = mask∘dy·act′; `kept` is y after ReLU, else x (the bias is added here), null without an activation. Block (x, y)
+// processes rows of 256 columns as `column_sum` does; `partials` (null if not needed) gets the sums of its part of dx.
 template <typename T>
 __device__ __forceinline__ void backward(const T *dy, const T *kept, const T *bias, T *dx, float *partials,
                                          u32 rows, u32 columns, u32 kind, const Dropout &dropout) {
@@ -130,7 +131,7 @@ __device__ __forceinline__ void backward(const T *dy, const T *kept, const T *bi
         Eight v = load_some(dy + start + column, count), k = Eight{{0}};
         if (kept) k = load_some(kept + start + column, count);
         if (kind == RELU) {
-            // What was dropped is 0 too.
+            // Dropped values are 0 too.
             const float scale = dropout.threshold ? dropout.scale : 1.0f;
 #pragma unroll
             for (int i = 0; i < 8; i++) v.x[i] = k.x[i] == 0.0f ? 0.0f : v.x[i] * scale;
@@ -163,7 +164,8 @@ __device__ __forceinline__ void backward(const T *dy, const T *kept, const T *bi
     }
 }
 
-// A ReLU and dropout after it on the way back, the most frequent of them by far: numbers in packs of eight, four at once.
+// Backward pass of ReLU followed by dropout, by far the most frequent case: eight values per load, four loads in
+// flight.
 template <typename T>
 __device__ __forceinline__ void backward_relu(const T *dy, const T *y, T *dx, float *partials, u32 rows, u32 columns,
                                               float scale) {

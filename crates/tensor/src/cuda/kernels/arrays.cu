@@ -1,4 +1,4 @@
-// Whole arrays: out += x between types, and changing the type; and waiting, so that a queue fills behind it.
+// Whole arrays: out += x between types, type conversion; and a delay, so that a queue fills behind it.
 
 template <typename To, typename From> __device__ void add_to(To *out, const From *x, u64 len) {
     const u64 step = u64(gridDim.x) * blockDim.x;
@@ -11,7 +11,7 @@ template <typename To, typename From> __device__ void convert(To *out, const Fro
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < len; i += step) out[i] = from_float<To>(to_float(x[i]));
 }
 
-// out = a + b, eight numbers at a time; `len` is a multiple of eight and the addresses are aligned.
+// out = a + b, eight values at a time; `len` is a multiple of eight and the addresses are aligned.
 template <typename T> __device__ void sum_of(T *out, const T *a, const T *b, u64 eights) {
     const u64 step = u64(gridDim.x) * blockDim.x;
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < eights; i += step) {
@@ -23,7 +23,7 @@ template <typename T> __device__ void sum_of(T *out, const T *a, const T *b, u64
     }
 }
 
-// Lets the queue stand still for some nanoseconds.
+// Blocks the queue for some nanoseconds.
 extern "C" __global__ void wait(u64 nanoseconds) {
     u64 begin, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));

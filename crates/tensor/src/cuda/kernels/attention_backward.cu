@@ -1,12 +1,12 @@
-// Attention backward in bf16 for short sequences (up to 64 queries and 64 keys): all three gradients in one go.
+// Attention backward in bf16 for short sequences (up to 64 queries and 64 keys): all three gradients in one kernel.
 //
-// With P the weights and P' the weights after dropout: dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = scale · P ∘ (dP − rowsum(P ∘
-// dP)), dQ = dS·K, dK = dSᵀ·Q. A block has one head of keys of one row of the batch and goes through the query heads that
-// share it, in order. First each warp has 16 queries: it computes P' and dS, leaves them in shared memory, and dQ. Then
-// each warp has 16 keys, for dK and dV, which stay in registers from head to head. Where every query head has keys of its
-// own (not GROUPED) these registers are free for the first half, and more blocks find room.
+// With P the weights and P' the weights after dropout: dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = scale · P ∘ (dP −
+// rowsum(P ∘ dP)), dQ = dS·K, dK = dSᵀ·Q. A block has one key head of one row of the batch and loops over the query
+// heads that share it, in order. First each warp has 16 queries: it computes P' and dS, writes them to shared memory,
+// and dQ. Then each warp has 16 keys, for dK and dV, which stay in registers from head to head. If every query head has
+// its own key head (not GROUPED), these registers are free for the first half, and more blocks fit.
 //
-// Grid: batch · n_key_heads. Block: 32 threads for each 16 of the longer of both lengths. Shared memory: as `Shared` says.
+// Grid: batch · n_key_heads. Block: 32 threads per 16 of the larger of both lengths. Shared memory: as in `Shared`.
 
 template <int D, int KEYS> struct Shared {
     bf16 *keys, *values, *queries, *d_out, *weights, *d_scores;
@@ -24,23 +24,23 @@ template <int D, int KEYS> struct Shared {
     }
 };
 
-// What a thread knows of one of its queries.
+// State of one of the thread's queries.
 struct Query {
     int visible;
-    // To the base 2.
+    // Base 2.
     float logsumexp;
-    // A bit for each key, from the thread's first column on.
+    // A bit per key, from the thread's first column.
     u64 keep;
 };
 
-// The logsumexp of this thread's two queries, to the base 2.
+// logsumexp of this thread's two queries, base 2.
 __device__ __forceinline__ float2 own_logsumexp(const Attention &a, const float *logsumexp, u64 head) {
     const int query = threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
     const float *own = logsumexp + head * a.q_len + query;
     return make_float2(query < a.q_len ? own[0] * LOG2_E : 0.0f, query + 8 < a.q_len ? own[8] * LOG2_E : 0.0f);
 }
 
-// For one query of the thread, scores to P' and dP to dS, in place.
+// For one query of the thread, overwrites scores with P' and dP with dS.
 template <int KEYS>
 __device__ __forceinline__ void differentiate(float (&scores)[KEYS / 8][4], float (&gradient)[KEYS / 8][4], int half,
                                               const Query &q, float scale, float keep_scale) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void differentiate(float (&scores)[KEYS / 8][4], floa
     }
 }
 
-// The sixteen rows of a warp, as they stand in registers, into a tile.
+// Copies the sixteen rows of a warp from registers to a tile.
 template <int KEYS> __device__ __forceinline__ void keep_rows(bf16 *tile, const u32 (&rows)[KEYS / 16][4]) {
     const int lane = threadIdx.x % WARP;
     u32 *at = reinterpret_cast<u32 *>(tile + lane / 4 * (KEYS + TILE_PADDING) + lane % 4 * 2);
@@ -74,7 +74,7 @@ template <int KEYS> __device__ __forceinline__ void keep_rows(bf16 *tile, const 
     }
 }
 
-// P' and dS of the warp's sixteen queries into shared memory, and dQ.
+// Computes P' and dS of the warp's sixteen queries into shared memory, and dQ.
 template <int D, int KEYS>
 __device__ __forceinline__ void query_side(const Attention &a, const Shared<D, KEYS> &shared, float2 logsumexp,
                                            Rows<bf16> d_query, int exists, u64 head) {
@@ -141,7 +141,7 @@ __device__ __forceinline__ void differentiate_short(const Attention &a, Rows<con
             query_side<D, KEYS>(a, shared, sums, target, exists, index);
         }
         __syncthreads();
-        // Keys that do not exist have sums of 0.
+        // Keys beyond the length have sums of 0.
         const int n = own < exists ? q_tiles : 0;
         if (!GROUPED) clear(value_sums);
         columns_by_tile<WEIGHTS, STRIDE, D>(value_sums, shared.weights + own, shared.d_out, n);

@@ -1,13 +1,13 @@
-// Attention backward in bf16 for any lengths: one kernel for dQ, which goes through the keys, and one for dK and dV, which
-// goes through the queries. The weights are computed again in both, so nothing is added from several blocks.
+// Attention backward in bf16 for any lengths: one kernel for dQ, which loops over the keys, and one for dK and dV,
+// which loops over the queries. Both recompute the weights, so no sum is shared by several blocks.
 //
-// Equations as in attention_backward.cu; rowsum(P ∘ dP) = rowsum(dO ∘ O), of which the kernel for dQ makes `delta` and the
-// one for dK and dV reads it, so that one must run first (Dao et al. 2022).
+// Equations as in attention_backward.cu; rowsum(P ∘ dP) = rowsum(dO ∘ O) = `delta`, which the kernel for dQ writes and
+// the kernel for dK and dV reads, so dQ must run first (Dao et al. 2022).
 
-// ---- dQ. Grid: batch · n_heads, tiles of queries (16 a warp). Shared memory: tiles of queries and dO, of KEYS keys and
-// values, and bits of dropout. ----
+// ---- dQ. Grid: batch · n_heads, tiles of queries (16 per warp). Shared memory: tiles of queries and dO, of KEYS keys
+// and values, and dropout bits. ----
 
-// delta of the warp's sixteen queries into memory; each lane is told those of its two.
+// Writes delta of the warp's sixteen queries to memory; each lane returns those of its two.
 __device__ __forceinline__ void row_deltas(const Attention &a, Rows<const bf16> d_out, Rows<const bf16> out, float *delta,
                                            int n_rows, float (&own)[2]) {
     const int lane = threadIdx.x % WARP;
@@ -24,7 +24,7 @@ __device__ __forceinline__ void row_deltas(const Attention &a, Rows<const bf16> 
     }
 }
 
-// dP to dS for the thread's two queries, in place, by their scores.
+// Overwrites dP with dS for the thread's two queries, given their scores.
 template <int KEYS>
 __device__ __forceinline__ void differentiate(const float (&scores)[KEYS / 8][4], float (&gradient)[KEYS / 8][4],
                                               const Attention &a, const int (&visible)[2], const float (&logsumexp)[2],
@@ -105,17 +105,17 @@ __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<c
     store_sums<D>(a.head(d_query, start, head, a.d_key), sums, a.q_len - first, a.d_key, a.wide);
 }
 
-// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys (16 a warp, 64 at most), parts of PART columns of the gradients
-// (so that their sums fit into registers). Shared memory: tiles of keys and values, of 32 queries and dO, what is known of
-// these queries, and bits of dropout. Here scores stand transposed, a row a key. ----
+// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys (16 per warp, at most 64), parts of PART columns of the
+// gradients (so that their sums fit into registers). Shared memory: tiles of keys and values, of 32 queries and dO, the
+// state of these queries, and dropout bits. Here scores are transposed, one row per key. ----
 
 #define QUERIES 32
 
-// What is known of the queries of a tile.
+// State of the queries of a tile.
 struct Known {
     int visible[QUERIES];
     float logsumexp[QUERIES], delta[QUERIES];
-    // The number of the bit of the block's first key.
+    // Index of the bit of the block's first key.
     u32 bit[QUERIES];
 };
 
@@ -131,7 +131,8 @@ __device__ __forceinline__ void know(Known &known, const Attention &a, const flo
     }
 }
 
-// Scores to P' and dP to dS, in place; rows are keys, `own_key` that of this thread, and the block begins at first_key.
+// Overwrites scores with P' and dP with dS; rows are keys, `own_key` that of this thread, and the block begins at
+// first_key.
 __device__ __forceinline__ void differentiate_transposed(float (&scores)[QUERIES / 8][4], float (&gradient)[QUERIES / 8][4],
                                                          const Attention &a, const Known &known, const u32 *bits, int own_key,
                                                          int first_key) {
@@ -177,7 +178,7 @@ __device__ __forceinline__ void differentiate_keys(const Attention &a, Rows<cons
     float key_sums[PART / 8][4], value_sums[PART / 8][4];
     clear(key_sums);
     clear(value_sums);
-    // Queries before this one see none of the block's keys; nobody sees keys that do not exist.
+    // Earlier queries attend to none of the block's keys; keys beyond the length are visible to none.
     const int first_seeing = a.causal ? max(first_key + a.q_len - a.k_len, 0) : 0;
     const int end = first_key < exists ? a.q_len : 0;
     for (int head = key_head * group; head < (key_head + 1) * group; head++) {

@@ -1,23 +1,23 @@
 // Attention forward and backward in f32, sums and products in f32 throughout, for any lengths.
 //
-// Equations as in attention_forward.cu and attention_backward.cu. A warp has a few rows of one side (queries; keys for dK and
-// dV) and goes through the other side in tiles of 32 in shared memory, a lane for each: `dots` gives each lane the
-// products of the warp's rows with its own, `mix` adds up the tile's rows by the lanes' weights, each lane its own columns.
-// Heads are filled up with zeros to D columns.
+// Equations as in attention_forward.cu and attention_backward.cu. A warp has a few rows of one side (queries; keys for
+// dK and dV) and loops over the other side in tiles of 32 in shared memory, one row per lane: `dots` computes the
+// products of the warp's rows with the lane's row, `mix` sums the tile's rows weighted by the lanes' weights, each lane
+// its own columns. Heads are padded with zeros to D columns.
 
 #define TILE 32
 
-// What follows from the columns of a head.
+// Sizes that follow from the columns of a head.
 template <int D> struct Of {
     // Columns of a lane: lane, lane + 32, …
     static constexpr int C = D / WARP;
-    // Rows of a warp; fewer where shared memory is short.
+    // Rows per warp; fewer if shared memory is short.
     static constexpr int OWN = D == 256 ? 4 : 8;
-    // Rows are padded so that lanes which read different rows at the same column use different banks.
+    // Rows are padded so that lanes that read different rows at the same column use different banks.
     static constexpr int STRIDE = D + 4;
 };
 
-// `rows` rows of a head into a tile by the whole block, with wait_copies to follow; what is not there becomes 0.
+// Copies `rows` rows of a head to a tile by the whole block, followed by wait_copies; missing values become 0.
 template <int D>
 __device__ __forceinline__ void load_tile(float *tile, Rows<const float> from, int rows, int n_rows, int n_columns,
                                           bool wide) {
@@ -50,8 +50,8 @@ template <int D> __device__ __forceinline__ void dots(float (&out)[Of<D>::OWN], 
     }
 }
 
-// sums += weights · tile; lane j has the weights of row j, 0 where there is no such row. `spread` is the warp's room for
-// them: from there four are read at once.
+// sums += weights · tile; lane j has the weights of row j, 0 if there is no such row. `spread` is the warp's buffer for
+// them, from which four are read at once.
 template <int D>
 __device__ __forceinline__ void mix(float (&sums)[Of<D>::OWN][Of<D>::C], const float (&weights)[Of<D>::OWN], float *spread,
                                     const float *tile, int n_rows) {
@@ -89,12 +89,12 @@ __device__ __forceinline__ void store(Rows<float> to, const float (&sums)[Of<D>:
     }
 }
 
-// What a weight is multiplied with by dropout.
+// Dropout factor of a weight.
 __device__ __forceinline__ float kept(const Attention &a, const u32 *bits, u32 bit) {
     return !a.dropout.threshold ? 1.0f : bits[bit / 32] >> bit % 32 & 1 ? a.dropout.scale : 0.0f;
 }
 
-// Grid: batch · n_heads, tiles of queries (OWN a warp). Shared memory: tiles of keys, values and queries.
+// Grid: batch · n_heads, tiles of queries (OWN per warp). Shared memory: tiles of keys, values and queries.
 template <int D>
 __device__ __forceinline__ void attend(const Attention &a, Rows<const float> query, Rows<const float> key,
                                        Rows<const float> value, float *out, float *logsumexp) {
@@ -153,7 +153,7 @@ __device__ __forceinline__ void attend(const Attention &a, Rows<const float> que
     store<D>(a.head(all, u64(row) * a.q_len + first, head, a.d_value), mixed, a.q_len - first, a.d_value);
 }
 
-// rowsum(dO ∘ O) of the warp's queries, for every lane and into memory.
+// rowsum(dO ∘ O) of the warp's queries, in every lane and in memory.
 template <int D>
 __device__ __forceinline__ void row_deltas(float (&own)[Of<D>::OWN], const float *d_out, Rows<const float> out, float *delta,
                                            int n_rows, int n_columns) {
@@ -169,7 +169,7 @@ __device__ __forceinline__ void row_deltas(float (&own)[Of<D>::OWN], const float
     }
 }
 
-// Grid: batch · n_heads, tiles of queries (OWN a warp). Shared memory: tiles of keys, values, queries and dO.
+// Grid: batch · n_heads, tiles of queries (OWN per warp). Shared memory: tiles of keys, values, queries and dO.
 template <int D>
 __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<const float> query, Rows<const float> key,
                                                       Rows<const float> value, const float *out, const float *d_out,
@@ -221,8 +221,8 @@ __device__ __forceinline__ void differentiate_queries(const Attention &a, Rows<c
     store<D>(a.head(d_query, block_start + own, head, a.d_key), sums, a.q_len - first, a.d_key);
 }
 
-// Grid: batch · n_key_heads, tiles of keys (OWN a warp). Shared memory: tiles of queries, dO, keys and values. Runs after
-// the kernel above, which makes delta. A lane has a query.
+// Grid: batch · n_key_heads, tiles of keys (OWN per warp). Shared memory: tiles of queries, dO, keys and values. Runs
+// after the kernel above, which writes delta. A lane has a query.
 template <int D>
 __device__ __forceinline__ void differentiate_keys(const Attention &a, Rows<const float> query, Rows<const float> key,
                                                    Rows<const float> value, const float *d_out, const float *logsumexp,
@@ -241,7 +241,7 @@ __device__ __forceinline__ void differentiate_keys(const Attention &a, Rows<cons
     float key_sums[OWN][C], value_sums[OWN][C];
     clear(key_sums);
     clear(value_sums);
-    // Queries before this one see none of the block's keys; nobody sees keys that do not exist.
+    // Earlier queries attend to none of the block's keys; keys beyond the length are visible to none.
     const int first_seeing = a.causal ? max(first_key + a.q_len - a.k_len, 0) : 0;
     const int end = first_key < exists ? a.q_len : 0;
     for (int head = key_head * group; head < (key_head + 1) * group; head++) {

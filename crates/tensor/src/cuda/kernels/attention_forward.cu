@@ -1,13 +1,13 @@
 // Attention forward in bf16: softmax(scale · Q·Kᵀ, masked)·V for each head, and the logsumexp of each query's scores.
 //
-// Vaswani et al. 2017; keys in tiles with a running maximum and sum, so the weights are never kept (Dao et al. 2022). A
-// block has 16 queries a warp, all of one head. Keys that no query of the block sees are neither read nor multiplied.
-// With few keys there is one tile and the loop runs once.
+// Vaswani et al. 2017; keys in tiles with a running maximum and sum, so the weights are never stored (Dao et al. 2022).
+// A block has 16 queries per warp, all of one head. Keys that no query of the block attends to are neither read nor
+// multiplied. With few keys there is one tile and the loop runs once.
 //
-// Grid: batch · n_heads, tiles of queries. Block: 32 to 128 threads. Shared memory: tiles of queries, keys and values, and
-// bits of dropout, as `Shared` says.
+// Grid: batch · n_heads, tiles of queries. Block: 32 to 128 threads. Shared memory: tiles of queries, keys and values,
+// and dropout bits, as in `Shared`.
 
-// Where things stand in shared memory; the host computes the same size.
+// Layout of shared memory; the host computes the same size.
 template <int D, int KEYS> struct Shared {
     bf16 *queries, *keys, *values;
     u32 *bits;
@@ -21,13 +21,13 @@ template <int D, int KEYS> struct Shared {
     }
 };
 
-// What a thread knows of its two queries, lane / 4 and lane / 4 + 8 of the warp's sixteen.
+// State of a thread's two queries, lane / 4 and lane / 4 + 8 of the warp's sixteen.
 struct Queries {
     int visible[2];
     float maximum[2], sum[2];
 };
 
-// Scores to weights relative to the running maximum; sums that came before are brought to the new maximum.
+// Turns scores into weights relative to the running maximum; earlier sums are rescaled to the new maximum.
 template <int D, int KEYS>
 __device__ __forceinline__ void softmax_step(float (&scores)[KEYS / 8][4], float (&mixed)[D / 8][4], Queries &q, float scale,
                                              int first_key) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void softmax_step(float (&scores)[KEYS / 8][4], float
         }
         maximum = fmaxf(maximum, __shfl_xor_sync(ALL_LANES, maximum, 1));
         maximum = fmaxf(maximum, __shfl_xor_sync(ALL_LANES, maximum, 2));
-        // Nothing seen so far: all scores are −∞, and any finite number in place of the maximum gives weights of 0.
+        // Nothing visible so far: all scores are −∞, and any finite maximum gives weights of 0.
         const float base = maximum == -INFINITY_F ? 0.0f : maximum;
         const float correction = power_of_two(q.maximum[half] - base);
         float sum = 0.0f;
@@ -60,7 +60,7 @@ __device__ __forceinline__ void softmax_step(float (&scores)[KEYS / 8][4], float
     }
 }
 
-// Weights whose bit is 0 go.
+// Drops weights whose bit is 0.
 template <int KEYS>
 __device__ __forceinline__ void drop(float (&weights)[KEYS / 8][4], const u32 *bits, const Attention &a, int first_query,
                                      int first_key) {

@@ -1,10 +1,10 @@
-// The k best of each row of logits by log-probability x − max − ln Σ e^(x − max), of equals the smaller id.
+// The k best of each row of logits by log-probability x − max − ln Σ e^(x − max), the smaller id first among equals.
 //
-// A block does one row. The k-th best of its threads' own maxima is a bar that k numbers at least reach, and few others do:
-// what reaches it is gathered and ranked by counting. Where too much is gathered (rows of equal numbers), the k best are
-// found one after the other. Tokens at −∞ and rows that are not numbers give no candidate: id 0 at −∞.
+// A block does one row. The k-th best of its threads' maxima is a threshold that at least k values reach, and few
+// others: those values are gathered and ranked by counting. If too many are gathered (rows of equal values), the k best
+// are found one after the other. Tokens at −∞ and rows with NaN give no candidate: id 0 at −∞.
 //
-// out, a row: k ids, k log-probabilities (as bits), the logarithm of the sum. k ≤ 64.
+// out, per row: k ids, k log-probabilities (as bits), the logarithm of the sum. k ≤ 64.
 
 #define THREADS 512
 #define GATHERED 1024
@@ -52,7 +52,7 @@ __device__ __forceinline__ void best_tokens(const T *logits, u32 *out, u32 width
         bar = -INFINITY_F;
     }
 
-    // One reading: each thread's largest number and the sum of exponentials below it.
+    // One pass: each thread's largest value and the sum of exponentials relative to it.
     float largest = -INFINITY_F, sum = 0.0f;
     for (u32 start = threadIdx.x; start < width; start += UNROLL * THREADS) {
         float x[UNROLL], above = largest;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void best_tokens(const T *logits, u32 *out, u32 width
             x[j] = at < width ? to_float(row[at]) : -INFINITY_F;
             above = fmaxf(above, x[j]);
         }
-        // Nothing but −∞ so far: nothing to add.
+        // Only −∞ so far: nothing to add.
         if (above == -INFINITY_F) continue;
         sum *= __expf(largest - above);
 #pragma unroll
@@ -76,7 +76,7 @@ __device__ __forceinline__ void best_tokens(const T *logits, u32 *out, u32 width
     const float logarithm = total == 0.0f ? 0.0f : logf(total);
     if (threadIdx.x == 0) scores[k] = __float_as_uint(shift + logarithm);
 
-    // The bar: the k-th best of the maxima.
+    // The threshold: the k-th best of the maxima.
     u32 rank = 0;
     for (u32 other = 0; other < THREADS; other++) {
         rank += maxima[other] > largest || (maxima[other] == largest && other < threadIdx.x);

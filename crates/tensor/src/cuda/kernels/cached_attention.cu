@@ -1,19 +1,20 @@
-// Attention of one new query in each row to keys and values that were kept, as decoding does it token by token.
+// Attention of one new query per row to the K/V cache, for decoding token by token.
 //
-// out = softmax(scale · q·(k_p + a_{p−n}) over the positions p)·(v_p + b_{p−n}); a and b are vectors of distances, if there
-// are any. A warp does one head of one row. Groups of its lanes take positions in turn, a lane eight numbers of a head, each
-// group with a running maximum and sum (Milakov & Gimelshein 2018); the groups are joined at the end in a fixed order.
+// out = softmax(scale · q·(k_p + a_{p−n}) over the positions p)·(v_p + b_{p−n}); a and b are optional vectors of
+// distances. A warp does one head of one row. Groups of its lanes take positions in turn, a lane eight values of a
+// head, each group with a running maximum and sum (Milakov & Gimelshein 2018); the groups are joined at the end in a
+// fixed order.
 //
-// cached_self_*: keys and values of position p of row r lie in slot ancestry[p][r], so that reordering hypotheses moves a
-// small table, not the cache. The row's own key and value are turned (rotary) and written to slot r of the newest position,
-// which is read from memory: one recorded graph serves all steps.
+// cached_self_*: keys and values of position p of row r are in slot ancestry[p][r], so that reordering hypotheses
+// changes a small table, not the cache. The row's own key and value are rotated (rotary) and written to slot r of the
+// newest position, which is read from memory: one recorded graph serves all steps.
 // cached_cross_*: row r reads slot slots[r], which has lengths[r] positions.
 //
-// Where `weights` is given, the weights are written too: rows × n_heads × n_weights, 0 beyond the length.
+// If `weights` is not null, the weights are written too: rows × n_heads × n_weights, 0 beyond the length.
 
 #define UNROLL 4
 
-// Eight numbers of a head from `first` on; what lies beyond `width` is 0. `aligned` where 16-byte loads are possible.
+// Eight values of a head from `first`; 0 beyond `width`. `aligned` if 16-byte loads are possible.
 template <typename T, bool aligned> __device__ __forceinline__ Eight head_part(const T *head, u32 first, u32 width) {
     if constexpr (aligned) {
         return first < width ? load8(head + first) : Eight{{0, 0, 0, 0, 0, 0, 0, 0}};
@@ -37,8 +38,8 @@ __device__ __forceinline__ void keep_part(T *head, u32 first, u32 width, const E
     }
 }
 
-// The same part turned by the angles of a position: `turn` has width/2 cosines, then width/2 sines. Neighbours form a pair,
-// or numbers half a head apart.
+// The same part rotated by the angles of a position: `turn` has width/2 cosines, then width/2 sines. A pair are
+// neighbours, or values half a head apart.
 template <typename T>
 __device__ __forceinline__ Eight turned_part(const T *head, u32 first, u32 width, const float *turn, u32 halves) {
     const u32 half = width / 2;
@@ -72,12 +73,12 @@ template <u32 lanes> __device__ __forceinline__ float group_sum(float x) {
     return x;
 }
 
-// e^(x − largest), where nothing was seen as long as `largest` is −∞.
+// e^(x − largest), or 0 while nothing is visible and `largest` is −∞.
 __device__ __forceinline__ float shifted_exp(float x, float largest) {
     return x == -INFINITY_F ? 0.0f : __expf(x - largest);
 }
 
-// What has been mixed so far.
+// Running sums of attention.
 struct Mixed {
     float largest, sum;
     Eight context;
@@ -93,13 +94,13 @@ __device__ __forceinline__ void add_position(Mixed &mixed, float score, const Ei
     mixed.largest = largest;
 }
 
-// Where the kept heads lie, in numbers: key and value of a position stand in one row.
+// Layout of the cached heads, in values: key and value of a position are in one row.
 struct Kept {
     u64 slot_stride, position_stride;
     u32 d_key, d_value;
 };
 
-// Vectors of distances: row max_distance stands for the query's own place. Null without.
+// Vectors of distances: row max_distance is distance 0. Null if there are none.
 template <typename T> struct Distances {
     const T *keys, *values;
     u32 max_distance;
@@ -113,8 +114,8 @@ __device__ __forceinline__ void add_distance(Eight &part, const T *table, u32 ma
     for (u32 i = 0; i < 8; i++) part.x[i] += more.x[i];
 }
 
-// Positions 0 … len − 1 of one head. `slot_of(p)` says where position p lies, `sees(p)` whether it is seen. `newest` is the
-// query's own place, for distances.
+// Processes positions 0 … len − 1 of one head. `slot_of(p)` is the slot of position p, `sees(p)` is true if it is
+// visible. `newest` is the query's position, for distances.
 template <typename T, u32 lanes, bool aligned, typename SlotOf, typename Sees>
 __device__ __forceinline__ void attend(Mixed &mixed, const Eight &query, const T *keys, const T *values, const Kept &kept,
                                        u32 len, u32 newest, const Distances<T> &distances, float scale, float *weights,
@@ -125,7 +126,7 @@ __device__ __forceinline__ void attend(Mixed &mixed, const Eight &query, const T
         Eight key[UNROLL], value[UNROLL];
 #pragma unroll
         for (u32 j = 0; j < UNROLL; j++) {
-            // Beyond the end the last position is read again, and not used.
+            // Beyond the end the last position is read again, and ignored.
             const u32 position = min(start + j * groups + group, len - 1);
             const u64 at = slot_of(position) * kept.slot_stride + position * kept.position_stride;
             key[j] = head_part<T, aligned>(keys + at, first, kept.d_key);
@@ -149,7 +150,7 @@ __device__ __forceinline__ void attend(Mixed &mixed, const Eight &query, const T
     }
 }
 
-// Joins the groups of a warp: afterwards all lanes of the same place in a group hold the same.
+// Joins the groups of a warp: afterwards all lanes at the same place of a group hold the same values.
 template <u32 lanes> __device__ __forceinline__ void join(Mixed &mixed) {
 #pragma unroll
     for (u32 step = lanes; step < WARP; step *= 2) {
@@ -184,7 +185,7 @@ __device__ __forceinline__ void finish(Mixed &mixed, T *out, u32 d_value, float 
 
 __device__ __forceinline__ Mixed nothing() { return Mixed{-INFINITY_F, 0.0f, Eight{{0, 0, 0, 0, 0, 0, 0, 0}}}; }
 
-// What the kernels are given, besides their own arrays.
+// Arguments of the kernels, besides their own arrays.
 struct Sizes {
     u32 rows, n_heads, n_key_heads, d_key, d_value;
 };
@@ -227,7 +228,7 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
     attend<T, lanes, aligned>(
         mixed, query, kept_keys, kept_values, kept, position, position, distances, scale, own_weights,
         [=](u32 p) { return u64(ancestry[u64(p) * n_slots + row]); }, sees);
-    // The newest key comes from registers: what this launch writes to memory, it does not read.
+    // The newest key comes from registers: this launch does not read what it writes to memory.
     if (distances.keys) add_distance<T, aligned>(key, distances.keys, distances.max_distance, 0, first, sizes.d_key);
     if (distances.values) {
         add_distance<T, aligned>(value, distances.values, distances.max_distance, 0, first, sizes.d_value);
@@ -260,7 +261,7 @@ __device__ __forceinline__ void cached_cross(const T *query_rows, const T *memor
     finish<T, lanes, aligned>(mixed, out + u64(index) * sizes.d_value, sizes.d_value, own_weights, len, max_len);
 }
 
-// `lanes` of a group: the power of two that covers the wider of key and value, eight numbers each.
+// `lanes` per group: the power of two that covers the wider of key and value, eight values each.
 #define BY_LANES(call)                                                                                                       \
     if (!is_aligned) { call(32, false); return; }                                                                            \
     switch (lanes) {                                                                                                         \

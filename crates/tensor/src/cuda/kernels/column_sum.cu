@@ -1,5 +1,5 @@
-// Column sums of a matrix, rows × columns, in two stages: blocks add up their share of the rows, then the shares are added
-// in order. For gradients of biases, and the second stage also for those of γ and β of norms.
+// Column sums of a matrix, rows × columns, in two stages: blocks sum their part of the rows, then the partial sums are
+// added in order. For gradients of biases; norms use the second stage for dγ and dβ.
 
 // partials (gridDim.y × columns): warp w of block (x, y) adds rows 8y + w, 8y + w + 8·gridDim.y, … of 256 columns.
 template <typename T> __device__ __forceinline__ void add_rows(const T *from, float *partials, u32 rows, u32 columns) {
@@ -45,8 +45,8 @@ extern "C" __global__ void __launch_bounds__(256)
     add_rows(from, partials, rows, columns);
 }
 
-// Column c of `partials` (parts × columns) is summed into first[c], or from `split` on into second[c − split], times
-// `factor` (null: 1), plus what stands in `before_…` if not null. 32 columns a block, 32 threads a column.
+// Sums column c of `partials` (parts × columns) into first[c], or from `split` into second[c − split], times `factor`
+// (null: 1), plus the values of `before_…` if not null. 32 columns per block, 32 threads per column.
 extern "C" __global__ void __launch_bounds__(1024)
     column_sum_finish(const float *partials, u32 parts, u32 columns, u32 split, float *first, float *second,
                       const float *before_first, const float *before_second, const float *factor) {
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         for (u32 part = warp; part < parts; part += WARP) sum += partials[u64(part) * columns + column];
     sums[warp][lane] = sum;
     __syncthreads();
-    // Now a warp has a column.
+    // Now each warp has a column.
     const float total = warp_sum(sums[lane][warp]) * (factor ? *factor : 1.0f);
     const u32 mine = blockIdx.x * WARP + warp;
     if (lane != 0 || mine >= columns) return;

@@ -1,10 +1,11 @@
-// Cross-entropy of softmax(logits) with smoothed targets, and its gradient in the same visit of a row.
+// Cross-entropy of softmax(logits) with label smoothing, and its gradient in the same pass over a row.
 //
-// For a row with logits z and right id t: loss = logsumexp(z) − (1 − ε) z_t − ε·mean(z), dz = (softmax(z) − target)/count.
-// A block has a row: it is read once into shared memory where it fits (else again from the cache), its largest number and
-// Σ eᶻ grow together (Milakov & Gimelshein 2018), and the gradient is written, over the logits if so wanted.
+// For a row with logits z and target id t: loss = logsumexp(z) − (1 − ε) z_t − ε·mean(z), dz = (softmax(z) −
+// target)/count. A block has a row: it is read once into shared memory if it fits (otherwise again from the cache), its
+// maximum and Σ eᶻ are computed together (Milakov & Gimelshein 2018), and the gradient is written, over the logits if
+// requested.
 
-// How many targets count, for the weights below; one block.
+// Number of targets that are not ignored, for the weights below; one block.
 extern "C" __global__ void __launch_bounds__(1024)
     cross_entropy_count(const u32 *targets, u32 len, u32 has_ignored, u32 ignored, u32 *count) {
     __shared__ u32 sums[WARP];
@@ -19,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
 }
 
-// The mean of the losses, 0 without any; one block, in f64.
+// Mean of the losses, 0 if there are none; one block, in f64.
 extern "C" __global__ void __launch_bounds__(1024)
     cross_entropy_mean(const float *losses, u32 len, const u32 *count, float *mean) {
     __shared__ double sums[1024];
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (threadIdx.x == 0) *mean = float(sums[0] / (*count ? *count : 1));
 }
 
-// Sixteen bytes of numbers, or a single one where rows are not aligned.
+// Sixteen bytes of values, or a single one if rows are not aligned.
 template <typename T, bool FAST> struct Pack;
 template <> struct Pack<float, true> {
     typedef float4 Raw;
@@ -59,7 +60,7 @@ template <typename T> struct Pack<T, false> {
     static __device__ __forceinline__ Raw close(const float *v) { return from_float<T>(v[0]); }
 };
 
-// m = largest number so far, s = Σ 2^((z − m) log₂ e), total = Σ z.
+// m = largest value so far, s = Σ 2^((z − m) log₂ e), total = Σ z.
 struct Online {
     float m, s, total;
     template <int N> __device__ __forceinline__ void take(const float *v) {
@@ -77,7 +78,7 @@ struct Online {
             total += v[i];
         }
     }
-    // logsumexp over the block, for every thread; `total` becomes the block's too.
+    // logsumexp over the block, in every thread; `total` becomes the block's too.
     __device__ __forceinline__ float finish(float *scratch) {
         const float largest = block_max(m, scratch);
         const float shift = largest == -INFINITY_F ? 0.0f : largest;
@@ -89,7 +90,7 @@ struct Online {
 
 extern __shared__ uint4 kept_memory[];
 
-// gradient: null if nobody asks; may be `logits`. keep: the row fits into dynamic shared memory.
+// gradient: null if not needed; may be `logits`. keep: the row fits into dynamic shared memory.
 template <typename T, bool FAST>
 __device__ __forceinline__ void visit(const T *logits, T *gradient, const u32 *targets, const u32 *count, float *losses,
                                       u32 width, u32 has_ignored, u32 ignored, float smoothing, u32 keep) {
@@ -101,7 +102,7 @@ __device__ __forceinline__ void visit(const T *logits, T *gradient, const u32 *t
     const u32 packs = width / P::N, target = targets[blockIdx.x], stride = blockDim.x;
     const Raw *from = reinterpret_cast<const Raw *>(logits + start);
     Raw *to = reinterpret_cast<Raw *>(gradient + start), *kept = reinterpret_cast<Raw *>(kept_memory);
-    // An id outside the vocabulary has no loss: not a number shows it.
+    // An id outside the vocabulary has no loss: NaN shows it.
     const bool inside = target < width;
     if (has_ignored && target == ignored) {
         const float zeros[8] = {0};

@@ -1,5 +1,5 @@
-// Dropout: y = residual + mask∘x, the residual being optional; a number's place in the mask is its index in x. And its way
-// back, dx = mask∘dy, which is the same without a residual, added to what is there if asked.
+// Dropout: y = residual + mask∘x, the residual being optional; a value's index in the mask is its index in x. The
+// backward pass, dx = mask∘dy, is the same without a residual, or with dx so far as the residual.
 
 template <typename T>
 __device__ __forceinline__ void drop(const T *x, const T *residual, T *y, u64 len, const Dropout &dropout) {
@@ -8,7 +8,7 @@ __device__ __forceinline__ void drop(const T *x, const T *residual, T *y, u64 le
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
     const float scale = dropout.threshold ? dropout.scale : 1.0f;
     for (u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x - lane) * 8; first < len; first += 2 * step) {
-        // Two pieces under way at once.
+        // Two loads in flight.
         Eight v[2], r[2];
 #pragma unroll
         for (int k = 0; k < 2; k++) {

@@ -1,8 +1,8 @@
-// Operations on single numbers: two tensors of one shape, functions of one and their ways back.
+// Elementwise operations: two tensors of one shape, functions of one and their backward passes.
 
 enum { ADD, SUB, MUL, DIV };
 
-// out = a ∘ b; b has `period` numbers, which are repeated.
+// out = a ∘ b; b has `period` values, which are repeated.
 template <typename T>
 __device__ __forceinline__ void combine(const T *a, const T *b, T *out, u64 len, u64 period, u32 kind) {
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
@@ -50,7 +50,7 @@ __device__ __forceinline__ float value(u32 kind, float factor, float x) {
     }
 }
 
-// f′, told in what was kept: y of a root, an exponential, tanh and ReLU, else x.
+// f′ in terms of the saved tensor: y for sqrt, exp, tanh and ReLU, else x.
 __device__ __forceinline__ float slope(u32 kind, float factor, float kept) {
     switch (kind) {
     case SCALE: return factor;
@@ -90,7 +90,7 @@ template <typename T> __device__ __forceinline__ void map(const T *x, T *y, u64 
     }
 }
 
-// dx = dy·f′, added to what is there if asked; `kept` is null where f′ is constant.
+// dx = dy·f′, accumulated if requested; `kept` is null if f′ is constant.
 template <typename T>
 __device__ __forceinline__ void map_back(const T *dy, const T *kept, T *dx, u64 len, u32 kind, float factor, u32 add) {
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
@@ -101,7 +101,7 @@ __device__ __forceinline__ void map_back(const T *dy, const T *kept, T *dx, u64 
         if (add) before = load_some(static_cast<const T *>(dx) + at, count);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            // No 0·∞ where a gradient stops.
+            // Avoids 0·∞ where the gradient is 0.
             const float s = slope(kind, factor, k.x[i]);
             v.x[i] = (kind == RELU && s == 0.0f ? 0.0f : v.x[i] * s) + before.x[i];
         }
@@ -109,7 +109,7 @@ __device__ __forceinline__ void map_back(const T *dy, const T *kept, T *dx, u64 
     }
 }
 
-// to = or += factor·from; `factor` stands in memory.
+// to = or += factor·from; `factor` is read from memory.
 template <typename T> __device__ __forceinline__ void scaled(const T *from, T *to, u64 len, u32 add, const float *factor) {
     const u64 step = u64(gridDim.x) * blockDim.x * 8;
     const float by = *factor;

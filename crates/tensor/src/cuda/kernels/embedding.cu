@@ -1,11 +1,11 @@
-// Looking up rows of a table: y_t = scale · E(id_t) + position_(t mod length), and the way back, dE(id) += scale · Σ dy_t.
+// Embedding: y_t = scale · E(id_t) + position_(t mod length), and the backward pass, dE(id) += scale · Σ dy_t.
 //
-// Back without atomics: positions are sorted by id (a stable radix sort by one block), the sorted list is cut into chunks of
-// equal length, and a warp adds up the runs of equal ids in its chunk. A run inside a chunk goes straight to the table; a
-// run that crosses a border leaves a part in each chunk, and the parts are added in order. An id that stands in half of the
-// batch costs no more than others.
+// The backward pass uses no atomics: positions are sorted by id (a stable radix sort by one block), the sorted list is
+// cut into chunks of equal length, and a warp sums the runs of equal ids in its chunk. A run inside a chunk goes
+// straight to the table; a run that crosses chunks leaves a part in each chunk, and the parts are added in order. An id
+// that fills half of the batch costs no more than others.
 
-// T: the table, O: y. An id outside the table gives not-a-numbers.
+// T: the table, O: y. An id outside the table gives NaN.
 template <typename T, typename O>
 __device__ __forceinline__ void look_up(const u32 *ids, const T *table, const float *positions, O *y, u32 tokens,
                                         u32 length, u32 vocab_size, u32 width, float scale) {
@@ -39,8 +39,8 @@ LOOK_UP(embedding_bf16, bf16, bf16)
 #define TOGETHER 8
 #define BATCH 4
 
-// order: 0 … tokens − 1 sorted by id, equal ids in their own order; sorted: their ids; `other` is as long, for the steps
-// between. Ids from vocab_size on count as vocab_size. One block of 1024 threads; `passes` of eight bits each.
+// order: 0 … tokens − 1 sorted by id, equal ids in their original order; sorted: their ids; `other` is a buffer of the
+// same length. Ids ≥ vocab_size are sorted as vocab_size. One block of 1024 threads; `passes` of eight bits each.
 extern "C" __global__ void __launch_bounds__(1024)
     embedding_sort(const u32 *ids, u32 *order, u32 *sorted, u32 *other, u32 tokens, u32 vocab_size, u32 passes) {
     __shared__ u32 places[SORT_WARPS][DIGITS];
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         for (u32 i = threadIdx.x; i < SORT_WARPS * DIGITS; i += blockDim.x) places[i / DIGITS][i % DIGITS] = 0;
         __syncthreads();
         u32 positions[TOGETHER], keys[TOGETHER];
-        // Several rounds are read at once; past the end the key is all ones.
+        // Several rounds are loaded at once; past the end the key is all ones.
         auto fetch = [&](u32 round) {
 #pragma unroll
             for (u32 i = 0; i < TOGETHER; i++) {
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(1024)
             for (u32 i = 0; i < TOGETHER; i++) keys[i] = ~positions[i] ? min(ids[positions[i]], vocab_size) : ~0u;
         };
         auto digit_of = [&](u32 i) { return ~positions[i] ? keys[i] >> (8 * pass) & 0xff : u32(DIGITS); };
-        // Counting: each warp its own stretch; the first lane of equal digits counts for all of them.
+        // Counting: each warp its own range; the first lane of equal digits counts for all of them.
         for (u32 round = 0; round < rounds; round += TOGETHER) {
             fetch(round);
 #pragma unroll
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(1024)
             }
         }
         __syncthreads();
-        // Where each warp's numbers of a digit begin: all smaller digits, then earlier warps. Four threads a digit.
+        // Offset of each warp's entries of a digit: all smaller digits, then earlier warps. Four threads per digit.
         const u32 digit = threadIdx.x / 4, quarter = threadIdx.x % 4 * 8;
         u32 sum = 0;
 #pragma unroll
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         }
         __syncthreads();
         for (u32 round = 0; round < rounds; round += TOGETHER) {
-            // A single batch of rounds is still there from counting.
+            // If there is a single batch of rounds, its keys are still in registers.
             if (rounds > TOGETHER) fetch(round);
 #pragma unroll
             for (u32 i = 0; i < TOGETHER; i++) {
@@ -123,8 +123,9 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
 }
 
-// A warp adds up 256 columns (blockIdx.y) of one chunk of the sorted list. `parts` (chunks × 2 × width): the run that goes
-// on from the chunk before, and the one that goes on into the next; a run that does both is in the first place.
+// A warp sums 256 columns (blockIdx.y) of one chunk of the sorted list. `parts` (chunks × 2 × width): the run that
+// continues from the previous chunk, and the one that continues into the next; a run that does both is in the first
+// place.
 template <typename T>
 __device__ __forceinline__ void add_chunk(const T *dy, const u32 *order, const u32 *sorted, float *table, float *parts,
                                           u32 tokens, u32 chunk, u32 vocab_size, u32 width, float scale) {
@@ -135,12 +136,12 @@ __device__ __forceinline__ void add_chunk(const T *dy, const u32 *order, const u
     const u32 before = begin ? sorted[begin - 1] : ~0u, after = end < tokens ? sorted[end] : ~0u;
     Eight sum = Eight{{0}};
     for (u32 base = begin; base < end; base += WARP) {
-        // A lane knows one position and its id.
+        // A lane holds one position and its id.
         const u32 at = min(base + lane, end - 1), position = order[at], id = sorted[at];
         const u32 next_id = at + 1 < end ? sorted[at + 1] : ~0u;
         const u32 len = min(end - base, WARP);
         for (u32 start = 0; start < len; start += BATCH) {
-            // All that a batch reads is asked for at once: rows, and what the table holds where a run ends.
+            // All loads of a batch are issued at once: rows, and the table's values where a run ends.
             Eight rows[BATCH], held[BATCH];
             u32 now[BATCH];
             bool ends[BATCH], goes_on[BATCH];
@@ -173,7 +174,8 @@ __device__ __forceinline__ void add_chunk(const T *dy, const u32 *order, const u
     }
 }
 
-// Adds up the parts of the run that begins in chunk blockIdx.x and leaves it; 256 columns a block, four threads a column.
+// Adds the parts of the run that begins in chunk blockIdx.x and continues; 256 columns per block, four threads per
+// column.
 extern "C" __global__ void __launch_bounds__(1024)
     embedding_join(const u32 *sorted, float *table, const float *parts, u32 tokens, u32 chunk, u32 vocab_size, u32 width,
                    float scale) {
@@ -182,9 +184,9 @@ extern "C" __global__ void __launch_bounds__(1024)
     if (end >= tokens) return;
     const u32 id = sorted[end - 1];
     if (id >= vocab_size || sorted[end] != id) return;
-    // It began earlier if the last of the chunk before has this id too.
+    // It began earlier if the last entry of the previous chunk has this id too.
     if (begin && sorted[begin - 1] == id) return;
-    // The chunks behind that begin inside the run.
+    // Number of following chunks that begin inside the run.
     u32 last = index + 1, inside = blockDim.x;
     while (inside == blockDim.x) {
         const u64 at = u64(last + threadIdx.x) * chunk;

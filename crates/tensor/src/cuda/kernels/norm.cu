@@ -1,13 +1,13 @@
-// Layer and root-mean-square normalisation of h = residual + dropout(x) over rows, and their ways back.
+// Layer and root-mean-square normalisation of h = residual + dropout(x) over rows, and their backward passes.
 //
 // layer: y = γ (h − μ)/√(σ² + ε) + β; rms: y = γ h/√(mean(h²) + ε). With n the normalised row and g = γ·dy:
 // dh = (g − mean(g) − n·mean(g·n))·inverse (rms: without mean(g)), dγ = Σ dy·n, dβ = Σ dy.
-// Rows of up to 1024 numbers in multiples of 8 stand in the registers of one warp; all others are walked by a block. Each
-// block of the way back keeps its own sums of dγ and dβ, which `column_sum_finish` adds up in order.
+// Rows of up to 1024 values in multiples of 8 are held in the registers of one warp; all others are processed by a
+// block. Each block of the backward pass has its own sums of dγ and dβ, which `column_sum_finish` adds in order.
 
 #define CHUNK 256
 
-// Eight numbers as they stand in memory: they wait in few registers.
+// Eight values as stored in memory, which takes few registers while loads are in flight.
 template <typename T> struct Raw;
 template <> struct Raw<bf16> { uint4 words; };
 template <> struct Raw<float> { Eight numbers; };
@@ -42,7 +42,7 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void forw
             if (p.residual) other[c] = load_raw(residual + column);
         }
     }
-    // Drawn while the numbers are on their way.
+    // Drawn while the loads are in flight.
     u32 bits[CHUNKS];
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) bits[c] = 0xffu;
@@ -63,7 +63,7 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void forw
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const float kept = bits[c] >> i & 1 ? v[c].x[i] * scale : 0.0f;
-            // As it is kept, so that the way back sees the same numbers.
+            // Rounded as stored, so that the backward pass sees the same values.
             v[c].x[i] = to_float(from_float<T>(kept + r.x[i]));
             sum += RMS ? v[c].x[i] * v[c].x[i] : v[c].x[i];
         }
@@ -143,9 +143,9 @@ template <typename T, bool RMS> __device__ __forceinline__ void forward_by_block
     }
 }
 
-// `to_residual` gets dh, `to_x` gets mask∘dh; either may be null. What `before_…` points to, null or the place that is written
-// or another, is added.
-// `partials` (null if nobody asks): for each block dγ and, of layer norms, dβ behind it.
+// `to_residual` gets dh, `to_x` gets mask∘dh; either may be null. `before_…` (null, the array that is written, or
+// another) is added.
+// `partials` (null if not needed): for each block dγ, followed by dβ for layer norms.
 struct NormBackward {
     const void *dy, *h;
     const float *gamma, *mean, *inverse;
@@ -173,7 +173,7 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void back
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) to_gamma[c] = to_beta[c] = Eight{{0}};
     const uint2 key = dropout_key(p.dropout);
-    // The next row is asked for before the present one is worked on.
+    // The next row is loaded before the current one is processed.
     Raw<T> next_dy[CHUNKS] = {}, next_h[CHUNKS] = {};
     float next_mean = 0, next_inverse = 0;
     auto fetch = [&](u32 row) {
@@ -238,7 +238,7 @@ template <typename T, int CHUNKS, bool RMS> __device__ __forceinline__ void back
         }
     }
     if (!p.partials) return;
-    // Warps one after the other, so that the order is fixed.
+    // One warp after the other, so that the order is fixed.
     float *all = reinterpret_cast<float *>(sums);
     for (u32 turn = 0; turn < warps; turn++) {
         if (warp == turn) {
@@ -293,7 +293,7 @@ template <typename T, bool RMS> __device__ __forceinline__ void backward_by_bloc
     }
 }
 
-// `BLOCKS`: how many shall fit on a multiprocessor, so that enough rows are under way.
+// `BLOCKS`: blocks that must fit on a multiprocessor, so that enough rows are in flight.
 #define FORWARD(NAME, BLOCKS, BODY)                                                                                    \
     extern "C" __global__ void __launch_bounds__(128, BLOCKS)                                                          \
         NAME(const void *x, const void *residual, const float *gamma, const float *beta, void *h, void *y,             \

@@ -1,15 +1,15 @@
-// One step of training over all parameters, which lie in one buffer: the norm of the gradient, clipping, Adam with
-// decoupled weight decay, and a moving average.
+// One optimiser step over all parameters, which are in one buffer: gradient norm, clipping, Adam with decoupled weight
+// decay, and a moving average.
 //
-// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ·decay − rate·m/(√v·root + ε); g is scaled to at most the largest norm
-// first. What changes from step to step stands in memory. If the norm is not finite, nothing changes.
+// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ·decay − rate·m/(√v·root + ε); g is clipped to the largest norm
+// first. Values that change from step to step are in memory. If the norm is not finite, nothing changes.
 
-// numbers of a step: [rate = η/(1 − β₁ᵗ), decay = 1 − ηλ, root = 1/√(1 − β₂ᵗ), share of the average that stays].
+// Values of a step: [rate = η/(1 − β₁ᵗ), decay = 1 − ηλ, root = 1/√(1 − β₂ᵗ), decay of the moving average].
 enum { RATE, DECAY, ROOT, AVERAGE };
 
 #define PARTS_BLOCK 512
 
-// partials[blockIdx.x]: the sum of squares of a share, in f64.
+// partials[blockIdx.x]: the sum of squares of a part, in f64.
 extern "C" __global__ void __launch_bounds__(PARTS_BLOCK)
     squares(const float4 *gradients, u64 fours, double *partials) {
     __shared__ double sums[PARTS_BLOCK];
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(PARTS_BLOCK)
     if (threadIdx.x == 0) partials[blockIdx.x] = sums[0];
 }
 
-// The norm from its parts, in every block the same.
+// The norm from its partial sums, the same in every block.
 __device__ __forceinline__ float norm_of(const double *partials, u32 parts) {
     __shared__ double sums[256];
     double sum = 0;
@@ -48,7 +48,7 @@ __device__ __forceinline__ float adam_one(float value, float g, float &m, float 
     return value * numbers[DECAY] - numbers[RATE] * m / (sqrtf(v) * numbers[ROOT] + fixed.z);
 }
 
-// `fours` numbers / 4 of everything; twin and average may be null. Blocks of 256.
+// `fours`: number of values / 4 of everything; twin (the bf16 copy) and average may be null. Blocks of 256.
 extern "C" __global__ void __launch_bounds__(256)
     adam(float4 *values, uint2 *twin, const float4 *gradients, float4 *ms, float4 *vs, float4 *average, u64 fours,
          const double *partials, u32 parts, float *norm, const float *step_numbers, float beta1, float beta2,

@@ -1,7 +1,8 @@
-// What every kernel file begins with: types, conversions, loads of eight numbers, sums over a warp or a block, Philox.
+// Common beginning of every kernel file: types, conversions, loads of eight values, sums over a warp or a block,
+// Philox.
 //
-// No header of the toolkit is used, so a machine with a driver and NVRTC alone compiles it. Sums are taken in a fixed
-// order, never by atomics: the same input gives the same bits.
+// No header of the toolkit is used, so a machine with only a driver and NVRTC compiles it. Sums have a fixed order and
+// never use atomics: the same input gives the same bits.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -26,7 +27,7 @@ template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) {
     return y;
 }
 
-// Two numbers to a word, the first in the low half.
+// Packs two values into a word, the first in the low half.
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
     u32 word;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
@@ -35,7 +36,7 @@ __device__ __forceinline__ u32 pack_bf16(float low, float high) {
 __device__ __forceinline__ float low_bf16(u32 word) { return __uint_as_float(word << 16); }
 __device__ __forceinline__ float high_bf16(u32 word) { return __uint_as_float(word & 0xffff0000u); }
 
-// Eight numbers in a row, aligned to their size (16 bytes of bf16, 32 bytes of f32).
+// Eight consecutive values, aligned to their size (16 bytes of bf16, 32 bytes of f32).
 struct Eight { float x[8]; };
 
 __device__ __forceinline__ Eight load8(const bf16 *from) {
@@ -56,7 +57,7 @@ __device__ __forceinline__ void store8(float *to, const Eight &v) {
     reinterpret_cast<float4 *>(to)[1] = make_float4(v.x[4], v.x[5], v.x[6], v.x[7]);
 }
 
-// Sum and maximum over a warp, for every lane; the tree is always the same.
+// Sum and maximum over a warp, in every lane; the tree is always the same.
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(ALL_LANES, x, step);
@@ -68,7 +69,7 @@ __device__ __forceinline__ float warp_max(float x) {
     return x;
 }
 
-// The same over a block of at most 1024 threads, a multiple of 32; `scratch` has 32 floats that nobody else uses.
+// The same over a block of at most 1024 threads, a multiple of 32; `scratch` has 32 floats of its own.
 __device__ __forceinline__ float block_sum(float x, float *scratch) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     x = warp_sum(x);
@@ -99,8 +100,8 @@ __device__ __forceinline__ uint4 philox(uint4 counter, uint2 key) {
     return counter;
 }
 
-// A drawn dropout. The key of a step stands in memory, so that a recorded graph can be replayed for another step; or it is
-// in `key` where `key_at` is null. A number goes if its sixteen bits are below `threshold`; 0 drops nothing.
+// A dropout mask. The key of a step is in memory, so that a recorded graph can be replayed for another step; or it is
+// in `key` if `key_at` is null. A value is dropped if its sixteen bits are below `threshold`; 0 drops nothing.
 struct Dropout {
     const u32 *key_at;
     u32 key[2];
@@ -113,8 +114,8 @@ __device__ __forceinline__ uint2 dropout_key(const Dropout &d) {
     return d.key_at ? make_uint2(d.key_at[0], d.key_at[1]) : make_uint2(d.key[0], d.key[1]);
 }
 
-// Which of eight numbers stay, one bit each: those with indices 128·block + lane + 16·j, j = 0 … 7, for counter
-// 16·block + lane. Number i of a block of 128 takes half a word of counter i mod 16, as on the CPU.
+// Which of eight values are kept, one bit each: those with indices 128·block + lane + 16·j, j = 0 … 7, for counter
+// 16·block + lane. Value i of a block of 128 takes half a word of counter i mod 16, as on the CPU.
 __device__ __forceinline__ u32 keep_bits(const Dropout &d, uint2 key, u64 counter) {
     const uint4 words = philox(make_uint4(u32(counter), u32(counter >> 32), d.site[0], d.site[1]), key);
     const u32 all[4] = {words.x, words.y, words.z, words.w};
@@ -127,18 +128,18 @@ __device__ __forceinline__ u32 keep_bits(const Dropout &d, uint2 key, u64 counte
     return bits;
 }
 
-// Whether the number at `index` stays: the slow way, one Philox for one number.
+// True if the value at `index` is kept: slow, one Philox per value.
 __device__ __forceinline__ bool keeps(const Dropout &d, uint2 key, u64 index) {
     const u32 within = u32(index % 128);
     return keep_bits(d, key, index / 128 * 16 + within % 16) >> (within / 16) & 1;
 }
 
-// The fast way for a whole warp whose thread t holds the numbers first + 8t … first + 8t + 7, `first` a multiple of 256:
-// one Philox a thread, exchanged by ballots. Bit i of the result: number first + 8t + i stays. All lanes take part.
+// Fast variant for a whole warp whose thread t holds the values first + 8t … first + 8t + 7, `first` a multiple of 256:
+// one Philox per thread, exchanged by ballots. Bit i of the result: value first + 8t + i is kept. All lanes take part.
 __device__ __forceinline__ u32 warp_keep_bits(const Dropout &d, uint2 key, u64 first) {
     const u32 lane = threadIdx.x % WARP;
     const u32 own = keep_bits(d, key, first / 128 * 16 + lane);
-    // Thread t of a half-warp wants j = t / 2, lanes 8·(t mod 2) … + 7 of its own half.
+    // Thread t of a half-warp needs j = t / 2, lanes 8·(t mod 2) … + 7 of its own half.
     const u32 wanted = lane % 16 / 2;
     u32 chosen = 0;
 #pragma unroll
@@ -149,7 +150,7 @@ __device__ __forceinline__ u32 warp_keep_bits(const Dropout &d, uint2 key, u64 f
     return chosen >> (lane / 16 * 16 + lane % 2 * 8) & 0xffu;
 }
 
-// The same where `first` is a multiple of 8 only: the 256 numbers may touch a third block of 128, drawn by a second Philox.
+// The same if `first` is only a multiple of 8: the 256 values may touch a third block of 128, drawn by a second Philox.
 __device__ __forceinline__ u32 warp_keep_bits_from(const Dropout &d, uint2 key, u64 first) {
     if (first % 128 == 0) return warp_keep_bits(d, key, first);
     const u32 lane = threadIdx.x % WARP, at = u32(first % 128) + 8 * lane;
@@ -165,7 +166,7 @@ __device__ __forceinline__ u32 warp_keep_bits_from(const Dropout &d, uint2 key, 
     return chosen >> (at / 128 % 2 * 16 + at % 16) & 0xffu;
 }
 
-// Eight numbers of which `count` may be touched (0 … 8), the others read as 0; fast where they are all there and aligned.
+// Eight values of which `count` (0 … 8) may be accessed, the others read as 0; fast if all exist and are aligned.
 template <typename T> __device__ __forceinline__ Eight load_some(const T *from, u32 count) {
     if (count >= 8 && reinterpret_cast<u64>(from) % 16 == 0) return load8(from);
     Eight v;
@@ -180,25 +181,25 @@ template <typename T> __device__ __forceinline__ void store_some(T *to, const Ei
         if (i < count) to[i] = from_float<T>(v.x[i]);
 }
 
-// How many of eight numbers from `at` on lie before `end`.
+// Number of the eight values from `at` that lie before `end`.
 __device__ __forceinline__ u32 some(u64 at, u64 end) { return at >= end ? 0u : end - at < 8 ? u32(end - at) : 8u; }
 
 // ---- Tiles for tensor cores: bf16 in shared memory, products of 16 × 8 × 16 with sums in f32 (sm_80 and later). ----
 //
-// A tile is a matrix in shared memory whose rows have 8 numbers of padding: then the eight rows that one ldmatrix reads
-// stand in different banks. In a product a thread holds of 16 × 8 sums those of rows lane / 4 and lane / 4 + 8, columns
+// A tile is a matrix in shared memory whose rows are padded by 8 values: then the eight rows that one ldmatrix reads
+// are in different banks. In a product a thread holds, of 16 × 8 sums, those of rows lane / 4 and lane / 4 + 8, columns
 // 2·(lane mod 4) and the next.
 
 #define TILE_PADDING 8
 
 __device__ __forceinline__ u32 shared_address(const void *at) { return u32(__cvta_generic_to_shared(at)); }
 
-// 16 bytes from global to shared memory, without waiting; zeros where `real` is false.
+// Copies 16 bytes from global to shared memory, asynchronously; zeros if `real` is false.
 __device__ __forceinline__ void copy_async(void *to, const void *from, bool real) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(real ? 16 : 0)
                  : "memory");
 }
-// What this thread copied so far is there; others still need a barrier.
+// Waits for this thread's copies; other threads still need a barrier.
 __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 __device__ __forceinline__ void load_matrices(u32 (&out)[4], const bf16 *at) {
@@ -215,7 +216,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const u32 (&a)[4],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Where this lane's row of four 8 × 8 matrices begins: the two upper ones first (`down`: the one below comes second), or
+// Address of this lane's row of four 8 × 8 matrices: the two upper ones first (`down`: the one below comes second), or
 // the two left ones first (`across`).
 template <int STRIDE> __device__ __forceinline__ const bf16 *down(const bf16 *tile) {
     const int lane = threadIdx.x % WARP;
@@ -252,7 +253,7 @@ __device__ __forceinline__ void rows_by_rows(float (&sums)[COLUMNS / 8][4], cons
     }
 }
 
-// sums += A·B for 16 × INNER numbers of A in registers and the first COLUMNS columns of tile B, whose rows are STRIDE
+// sums += A·B for 16 × INNER values of A in registers and the first COLUMNS columns of tile B, whose rows are STRIDE
 // apart; only the first 16·n rows of B count.
 template <int STRIDE, int INNER, int COLUMNS>
 __device__ __forceinline__ void registers_by_tile(float (&sums)[COLUMNS / 8][4], const u32 (&a)[INNER / 16][4],
@@ -288,7 +289,7 @@ __device__ __forceinline__ void columns_by_tile(float (&sums)[COLUMNS / 8][4], c
     }
 }
 
-// Sums of 16 × COLUMNS as the left side of the next product.
+// Sums of 16 × COLUMNS as the left operand of the next product.
 template <int COLUMNS>
 __device__ __forceinline__ void as_left(u32 (&out)[COLUMNS / 16][4], const float (&sums)[COLUMNS / 8][4]) {
 #pragma unroll
@@ -300,13 +301,13 @@ __device__ __forceinline__ void as_left(u32 (&out)[COLUMNS / 16][4], const float
     }
 }
 
-// A matrix in global memory: its first number, and numbers from one row to the next.
+// A matrix in global memory: address of its first value, and stride between rows.
 template <typename T> struct Rows {
     T *at;
     u64 stride;
 };
 
-// The first `rows` rows of `from` into a tile, by the whole block. Rows from n_rows on and columns from n_columns on
+// Copies the first `rows` rows of `from` to a tile, by the whole block. Rows from n_rows and columns from n_columns
 // become 0. `wide`: rows begin at multiples of 16 bytes and n_columns is a multiple of 8.
 template <int D>
 __device__ __forceinline__ void load_tile(bf16 *tile, Rows<const bf16> from, int rows, int n_rows, int n_columns,
@@ -324,8 +325,8 @@ __device__ __forceinline__ void load_tile(bf16 *tile, Rows<const bf16> from, int
     }
 }
 
-// 16 × COLUMNS sums to the first n_rows rows and n_columns columns of `to`. With `wide` neighbours swap halves, so that
-// four threads fill the 32 bytes that memory is written in.
+// Writes 16 × COLUMNS sums to the first n_rows rows and n_columns columns of `to`. With `wide` neighbours swap halves,
+// so that four threads fill the 32 bytes of a memory transaction.
 template <int COLUMNS>
 __device__ __forceinline__ void store_sums(Rows<bf16> to, const float (&sums)[COLUMNS / 8][4], int n_rows, int n_columns,
                                            bool wide) {
@@ -355,41 +356,41 @@ __device__ __forceinline__ void store_sums(Rows<bf16> to, const float (&sums)[CO
     }
 }
 
-// 2ˣ, near enough for bf16.
+// 2ˣ, accurate enough for bf16.
 __device__ __forceinline__ float power_of_two(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
-// ---- What the kernels of attention share. ----
+// ---- Shared by the attention kernels. ----
 
 #define LOG2_E 1.44269504088896f
 
-// Sizes and settings of one attention, the same for every head; what a kernel gets from the host.
+// Sizes and options of one attention, the same for every head; passed by the host.
 struct Attention {
     int q_len, k_len, n_heads, n_key_heads, d_key, d_value;
-    // The last query stands at the last key and sees no later one.
+    // The last query is at the last key; a query attends to no later key.
     bool causal;
     // All matrices may be read 16 bytes at a time.
     bool wide;
     float scale;
-    // Keys that exist in each row of the batch; all where null.
+    // Number of keys in each row of the batch that are not padding; all if null.
     const u32 *key_lengths;
     Dropout dropout;
 
     __device__ __forceinline__ int exists(int row) const {
         return key_lengths ? min(int(key_lengths[row]), k_len) : k_len;
     }
-    // Keys that a query sees, the first so many; none past the last query.
+    // Number of leading keys that a query attends to; 0 past the last query.
     __device__ __forceinline__ int visible(int exists, int query) const {
         if (query >= q_len) return 0;
         return causal ? max(min(exists, query + 1 + k_len - q_len), 0) : exists;
     }
     __device__ __forceinline__ float keep_scale() const { return dropout.threshold ? dropout.scale : 1.0f; }
-    // The index, for dropout, of a query's weight for key 0; `head` counts through rows of the batch and heads.
+    // Dropout index of a query's weight for key 0; `head` counts through rows of the batch and heads.
     __device__ __forceinline__ u64 weight(u64 head, int query) const { return (head * q_len + query) * k_len; }
-    // The first number of a head at a position of a row of the batch.
+    // Address of the first value of a head at a position of a row of the batch.
     template <typename T>
     __device__ __forceinline__ Rows<T> head(Rows<T> all, u64 position, int head, int d_head) const {
         return Rows<T>{all.at + position * all.stride + u64(head) * d_head, all.stride};
@@ -405,7 +406,7 @@ struct Attention {
             scale, key_lengths, dropout                                                                                    \
     }
 
-// Draws the 256 numbers from 128·block on by one warp, a bit each in the order of their index: one Philox a lane.
+// Draws the 256 values from 128·block by one warp, a bit each in the order of their index: one Philox per lane.
 __device__ __forceinline__ void draw_bits(u32 *bits, const Dropout &d, uint2 key, u64 block) {
     const u32 lane = threadIdx.x % WARP;
     const u32 own = keep_bits(d, key, block * 16 + lane);
@@ -419,10 +420,10 @@ __device__ __forceinline__ void draw_bits(u32 *bits, const Dropout &d, uint2 key
     if (lane < 16) reinterpret_cast<u16 *>(bits)[lane] = u16(chosen >> (lane / 8 * 16));
 }
 
-// Words of 256 bits. A reader of 64 bits may touch words past the last: the host gives four more.
+// Words of 256 bits. A reader of 64 bits may access words past the last: the host allocates four more.
 #define DRAWN_WORDS 8
 
-// Draws `count` numbers from `first` on by the whole block; the bit of `first` is number first mod 128.
+// Draws `count` values from `first` by the whole block; the bit of `first` is number first mod 128.
 __device__ __forceinline__ void draw_range(u32 *bits, const Dropout &d, u64 first, int count) {
     const uint2 key = dropout_key(d);
     const int drawn = (int(first % 128) + count + 255) / 256;
@@ -431,9 +432,9 @@ __device__ __forceinline__ void draw_range(u32 *bits, const Dropout &d, u64 firs
     }
 }
 
-// Draws, for each of `rows` queries from first_query on, the weights from key `from` on by the whole block. Where all keys
-// are among the `keys` that the block looks at, weights follow each other without gaps and are drawn as one range;
-// otherwise each query has 256 bits of its own, which last for 128 keys.
+// Draws, for each of `rows` queries from first_query, the weights from key `from` by the whole block. If all keys are
+// among the `keys` of the block, weights follow each other without gaps and are drawn as one range; otherwise each
+// query has 256 bits of its own, enough for 128 keys.
 __device__ __forceinline__ void draw_tile(u32 *bits, const Attention &a, u64 head, int first_query, int rows, int from,
                                           int keys) {
     if (a.k_len <= keys) {
@@ -446,7 +447,7 @@ __device__ __forceinline__ void draw_tile(u32 *bits, const Attention &a, u64 hea
     }
 }
 
-// The number of the bit of key `from` and query first_query + row. A query that is not there has that of another.
+// Index of the bit of key `from` and query first_query + row. A query past the last has that of another.
 __device__ __forceinline__ u32 first_bit(const Attention &a, u64 head, int first_query, int row, int from, int keys) {
     if (a.k_len <= keys) {
         return u32(a.weight(head, first_query) % 128) + min(row, a.q_len - first_query - 1) * a.k_len;
@@ -454,7 +455,7 @@ __device__ __forceinline__ u32 first_bit(const Attention &a, u64 head, int first
     return row * 32 * DRAWN_WORDS + u32((a.weight(head, first_query + row) + from) % 128);
 }
 
-// 64 bits from number `offset` on.
+// 64 bits from bit `offset`.
 __device__ __forceinline__ u64 window(const u32 *bits, u32 offset) {
     const u32 *at = bits + offset / 32;
     const u32 low = __funnelshift_r(at[0], at[1], offset), high = __funnelshift_r(at[1], at[2], offset);

@@ -1,8 +1,9 @@
-// R-Drop: cross-entropy of two passes over the same positions and how much they disagree, with the gradient of both.
+// R-Drop: cross-entropy of two passes over the same positions and the divergence between them, with the gradients of
+// both.
 //
 // With p and q the softmax of a position's logits y and z, and d = ln p − ln q: loss = mean cross-entropy of both passes +
 // α · mean ½ (KL(p‖q) + KL(q‖p)), KL(p‖q) = Σ p d. dy = (p − target)/2n + α/2n (p (d − KL(p‖q)) + p − q), dz likewise.
-// A block has a position, whose second row stands `positions` rows below; both are kept in shared memory where they fit.
+// A block has a position, whose second row is `positions` rows below; both are held in shared memory if they fit.
 
 struct Online {
     float m, s, total;
@@ -32,7 +33,7 @@ struct Online {
     }
 };
 
-// p · d, where what cannot happen weighs nothing.
+// p · d, which is 0 where p = 0.
 __device__ __forceinline__ float weighed(float p, float d) { return p == 0.0f ? 0.0f : p * d; }
 
 extern __shared__ uint4 kept_memory[];
@@ -45,7 +46,7 @@ struct RDrop {
     u32 keep;
 };
 
-// FAST: rows are multiples of eight numbers, so that every eight are all there and aligned.
+// FAST: rows are multiples of eight values, so that every group of eight is complete and aligned.
 template <typename T, bool FAST> __device__ __forceinline__ void visit(const T *logits, T *gradient, const RDrop &p) {
     auto counted = [&](u32 at) { return FAST ? 8u : some(at, p.width); };
     auto load = [](const T *from, u32 count) { return FAST ? load8(from) : load_some(from, count); };
@@ -152,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(512)
     if (threadIdx.x != 0) return;
     const double counted = *count ? *count : 1, cross_entropy = sums[0][0] / (2 * counted);
     const double divergence = sums[1][0] / counted;
-    // An infinite disagreement that weighs nothing is nothing.
+    // An infinite divergence of weight 0 adds nothing.
     means[0] = float(cross_entropy + (alpha == 0.0f ? 0.0 : alpha * divergence));
     means[1] = float(cross_entropy);
     means[2] = float(divergence);

@@ -1,9 +1,9 @@
-// Row r of decoding becomes what row parents[r] was: its ancestry, its source sentence and how long that is.
+// Replaces row r of decoding by row parents[r]: its ancestry, its source sentence and the length of that.
 //
-// ancestry[p][r] is the slot that holds position p of row r. Keys and values of the newest position before this step,
-// n − 1, were written to the slot of their own row, so ancestry[n − 1][r] = parents[r]; for p < n − 1 a line is gathered from
-// itself. A block does one line: n lines of ancestry, then `sources`, two lines of n_slots numbers. Dynamic shared memory:
-// `rows` numbers.
+// ancestry[p][r] is the slot that holds position p of row r. Keys and values of the newest position before this step, n
+// − 1, were written to the slot of their own row, so ancestry[n − 1][r] = parents[r]; for p < n − 1 a line is gathered
+// from itself. A block does one line: n lines of ancestry, then `sources`, two lines of n_slots values. Dynamic shared
+// memory: `rows` values.
 
 extern "C" __global__ void reorder(u32 *ancestry, u32 *sources, const u32 *place, const u32 *parents, u32 n_slots, u32 rows,
                                    u32 capacity) {
@@ -17,8 +17,9 @@ extern "C" __global__ void reorder(u32 *ancestry, u32 *sources, const u32 *place
     for (u32 row = threadIdx.x; row < rows; row += blockDim.x) at[row] = line[row];
 }
 
-// The cache in other slots: to[p][r] = from[p][ancestry[p][r]] for every row, so that position p of row r lies in slot r. It has
-// room for more positions or other slots; `width` numbers lie in a slot. A block does one position of one row.
+// Copies the cache to other slots: to[p][r] = from[p][ancestry[p][r]] for every row, so that position p of row r is in
+// slot r. `to` has room for more positions or other slots; a slot has `width` values. A block does one position of one
+// row.
 template <typename T>
 __device__ __forceinline__ void regroup(const T *from, T *to, const u32 *ancestry, u32 old_slots, u32 new_slots, u32 width) {
     const u32 row = blockIdx.x, position = blockIdx.y;

@@ -1,5 +1,6 @@
-// Rotary positions: pair i of a head at position p turns by the angle of a table, (a, b) ← (a cos − b sin, a sin + b cos);
-// back by the opposite angle. The table has d_head/2 cosines and then d_head/2 sines a position.
+// Rotary positions: pair i of a head at position p is rotated by the angle of a table, (a, b) ← (a cos − b sin, a sin +
+// b cos); the backward pass uses the opposite angle. The table has d_head/2 cosines and then d_head/2 sines per
+// position.
 
 template <typename T>
 __device__ __forceinline__ void turn(const T *x, T *y, const float *table, u64 pairs, u32 length, u32 n_heads, u32 half,

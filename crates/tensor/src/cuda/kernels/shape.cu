@@ -1,6 +1,6 @@
-// Moving numbers: rows of one matrix into a stretch of the rows of another, to cut tensors along an axis and to join them.
+// Copies rows of one matrix into a range of the rows of another, to slice and concatenate tensors along an axis.
 
-// to[r·to_stride + c] = or += from[r·from_stride + c] for r < rows, c < width; eight numbers a thread.
+// to[r·to_stride + c] = or += from[r·from_stride + c] for r < rows, c < width; eight values per thread.
 template <typename T>
 __device__ __forceinline__ void copy_rows(const T *from, T *to, u64 rows, u64 width, u64 from_stride, u64 to_stride,
                                           u32 add) {

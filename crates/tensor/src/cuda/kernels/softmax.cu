@@ -1,5 +1,5 @@
-// Softmax over the last axis, its logarithm, and the ways back: dx = y ∘ (dy − Σ y∘dy), dx = dy − eʸ·Σ dy for the
-// logarithm. A row of −∞ throughout weighs nothing: zeros, and −∞ as the logarithm. A block has a row.
+// Softmax over the last axis, its logarithm, and the backward passes: dx = y ∘ (dy − Σ y∘dy), dx = dy − eʸ·Σ dy for the
+// logarithm. A row of only −∞ gives zeros, and −∞ as the logarithm. A block has a row.
 
 template <typename T, bool LOG> __device__ __forceinline__ void forward(const T *x, T *y, u32 width) {
     __shared__ float scratch[WARP];

@@ -1,4 +1,4 @@
-// What enters a step of decoding: y[r] = scale · E(token[r]) + P(n), with P(n) the vector of the newest position, which is
+// Input of a decoding step: y[r] = scale · E(token[r]) + P(n), with P(n) the vector of the newest position, which is
 // read from memory: one recorded graph serves all steps. A block does one row.
 
 template <typename T>

@@ -1,14 +1,14 @@
-//! What follows the product of a linear layer on a card: bias, activation, dropout, and the way back.
+//! Bias, activation and dropout after the product of a linear layer on a GPU, and their backward pass.
 
 use super::column_sum::{self, Partials};
 use crate::cuda::{Array, Family, Launch, args};
 use crate::ops::dropout::Mask;
 use crate::ops::linear::Activation;
 
-/// Numbers of a warp at a time.
+/// Values that a warp processes at a time.
 const SPAN: usize = 256;
 
-/// As the kernels count them.
+/// Code of the activation in the kernels.
 fn code(activation: Activation) -> u32 {
     match activation {
         Activation::None => 0,
@@ -22,9 +22,9 @@ fn code(activation: Activation) -> u32 {
     }
 }
 
-/// y, rows of the width of the bias, becomes dropout(act(y + bias)).
+/// Sets y, rows of the width of the bias, to dropout(act(y + bias)).
 pub(crate) fn apply(y: &Array, bias: Option<&Array>, activation: Activation, mask: Option<Mask>) {
-    // Without a bias the rows do not matter.
+    // Without a bias the division into rows does not matter.
     let columns = bias.map_or(y.len().min(SPAN * 8), Array::len).max(1);
     if bias.is_none() && !y.len().is_multiple_of(columns) {
         return launch(y, None, [1, y.len()], activation, mask);
@@ -52,16 +52,16 @@ fn launch(
     cuda.launch(launch, args![y, y, bias, rows, columns, code(activation), mask]);
 }
 
-/// What a way back reads.
+/// Arrays saved for the backward pass.
 pub(crate) struct Kept<'a> {
-    /// The output, of ReLU.
+    /// The output, for ReLU.
     pub(crate) y: Option<&'a Array>,
-    /// What went into the other activations, without the bias.
+    /// Input of the other activations, without the bias.
     pub(crate) before: Option<&'a Array>,
     pub(crate) bias: Option<&'a Array>,
 }
 
-/// The gradient before dropout and activation, rows × columns, and the shares of its column sums, for the bias.
+/// Returns the gradient before dropout and activation, rows × columns, and partial column sums of it, for the bias.
 pub(crate) fn go_back(
     gradient: &Array,
     kept: &Kept<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn go_back(
         cuda.launch(Launch { file: "activation", name, grid, block: 256, shared: 0, family }, arguments);
     };
     match kept.y {
-        // What was dropped is 0 in y too: no need to draw again.
+        // Dropped values are 0 in y too: the mask need not be drawn again.
         Some(y) if activation == Activation::Relu && columns.is_multiple_of(8) => {
             let scale = mask.map_or(1.0, |mask| mask.argument().scale);
             launch("relu_backward", args![gradient, y, &out, partials.array(), rows, columns, scale]);

@@ -1,8 +1,8 @@
 //! Attention on a card; see [`crate::ops::attention`] and the kernels `attention_*.cu`.
 //!
-//! bf16 goes through tensor cores, f32 does not. The way back of short sequences is one kernel, that of others two: one
-//! for queries, which also makes rowsum(dO ∘ O), and one for keys and values. Patterns, a bias, relative positions and
-//! heads of more than 256 go through the processor.
+//! bf16 uses tensor cores, f32 does not. The backward pass of short sequences is one kernel, that of others two: one
+//! for queries, which also computes rowsum(dO ∘ O), and one for keys and values. Patterns, a bias, relative positions
+//! and heads of more than 256 values fall back to the CPU.
 
 use super::attention_shape::{Kernel, MAX_HEAD, Shape};
 use crate::Result;
@@ -39,7 +39,7 @@ pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &Attentio
     Ok(tape.record(value, &recorded, move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
-/// The weights, computed on the processor.
+/// The attention weights, computed on the CPU.
 pub(crate) fn weights(sides: [Columns<'_>; 2], options: &AttentionOptions) -> Result<Tensor> {
     let tables = options.relative.as_ref().map_or_else(Vec::new, Relative::tables);
     let to_host = |var: &Var| Ok(Var::constant(var.value().to_host()?));
@@ -64,7 +64,7 @@ fn by_host(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> 
     })
 }
 
-/// The same options with everything in the memory of the processor; `tables` are those of relative positions.
+/// The same options with everything in CPU memory; `tables` are those of relative positions.
 fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<AttentionOptions> {
     let relative = options.relative.as_ref().map(|relative| Relative {
         max_distance: relative.max_distance,
@@ -76,7 +76,7 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
     Ok(AttentionOptions { key_lengths, bias, relative, ..options.clone() })
 }
 
-/// What all launches of one attention are given.
+/// Arguments of all launches of one attention.
 struct Call {
     plan: Plan,
     shape: Shape,
@@ -91,12 +91,12 @@ impl Call {
         self.launch(&self.shape.forward(), arguments, &[out]);
     }
 
-    /// Pointer to the first column and stride, for each side.
+    /// Address of the first column and stride, for each side.
     fn sides(&self, arrays: &[&Array]) -> Vec<Argument> {
         arrays.iter().zip(self.plan.sides).flat_map(|(array, side)| arguments_of(array, side)).collect()
     }
 
-    /// `whole` are the arrays beside the inputs that are read or written like them.
+    /// `whole` are further arrays that are read or written in the same way.
     fn launch(&self, kernel: &Kernel, mut arguments: Vec<Argument>, whole: &[&Array]) {
         let Plan { q_len, k_len, n_heads, n_key_heads, ref sides, scale, mask, .. } = self.plan;
         arguments.extend(args![q_len, k_len, n_heads, n_key_heads, sides[1].d_head, sides[2].d_head]);
@@ -114,7 +114,7 @@ impl Call {
         self.inputs[0].cuda().launch(launch, &arguments);
     }
 
-    /// Whether all rows of all heads begin at multiples of 16 bytes and end there.
+    /// True if all rows of all heads begin and end at multiples of 16 bytes.
     fn is_wide(&self, whole: &[&Array]) -> bool {
         let heads = self.plan.sides.iter().all(|side| side.d_head.is_multiple_of(8));
         let aligned = |array: &Array, side: Side| {
@@ -135,11 +135,11 @@ fn arguments_of(array: &Array, side: Side) -> [Argument; 2] {
     [Argument::Pointer(first_column(array, side)), Argument::from(side.stride)]
 }
 
-/// What the way back needs to know.
+/// State saved for the backward pass.
 struct Saved {
     vars: [Var; 3],
     call: Call,
-    /// The result, where the way back reads it.
+    /// The result, if the backward pass reads it.
     out: Option<Array>,
     logsumexp: Array,
 }
@@ -163,7 +163,7 @@ impl Saved {
         }
     }
 
-    /// All three gradients by one kernel.
+    /// Computes all three gradients with one kernel.
     fn backward_short(&self, d_out: &Array, targets: [&Array; 3]) {
         let call = &self.call;
         let mut arguments = call.sides(&call.inputs.each_ref());
@@ -172,7 +172,7 @@ impl Saved {
         call.launch(&call.shape.backward(), arguments, &[d_out, targets[0], targets[1], targets[2]]);
     }
 
-    /// dQ, then dK and dV.
+    /// Computes dQ, then dK and dV.
     fn backward_long(&self, out: &Array, d_out: &Array, targets: [&Array; 3]) {
         let call = &self.call;
         let delta = Array::new(d_out.cuda(), Dtype::F32, self.logsumexp.len());

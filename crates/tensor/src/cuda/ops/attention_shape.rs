@@ -1,7 +1,7 @@
-//! Which kernel an attention goes through, on how many blocks, with how much shared memory.
+//! Choice of the attention kernel, its grid and its shared memory.
 //!
-//! The numbers are those of `attention_*.cu`: a warp has 16 queries or keys in bf16, 8 or 4 in f32; tiles of heads are
-//! filled up to 32, 64, 128 or 256 columns, and their rows padded.
+//! The sizes are those of `attention_*.cu`: a warp has 16 queries or keys in bf16, 8 or 4 in f32; tiles of heads are
+//! padded to 32, 64, 128 or 256 columns, and their rows to avoid bank conflicts.
 
 use crate::cuda::Dtype;
 use crate::ops::attention::Plan;
@@ -9,21 +9,21 @@ use crate::ops::attention::Plan;
 /// Columns of the widest head.
 pub(super) const MAX_HEAD: usize = 256;
 
-/// Queries, and keys, up to which the way back is one kernel.
+/// Maximum number of queries and keys for which the backward pass is one kernel.
 const SHORT: usize = 64;
 
-/// Queries of a tile of the kernel for dK and dV, and what it knows of each: four words.
+/// Queries per tile of the kernel for dK and dV, and bytes of its state per tile: four words per query.
 const TILE_QUERIES: usize = 32;
 const KNOWN: usize = 16 * TILE_QUERIES;
 
-/// Keys, or queries, of a tile in f32.
+/// Keys, or queries, per tile in f32.
 const TILE_F32: usize = 32;
 
-/// Bytes of the bits that a warp draws at once, and those that may be read past the last.
+/// Bytes of the bits that a warp draws at once, and padding that may be read past the last.
 const DRAWN: usize = 32;
 const SPARE: usize = 16;
 
-/// A kernel and how it is launched.
+/// A kernel and its launch configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) file: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Kernel {
     pub(super) shared: usize,
 }
 
-/// The sizes that matter.
+/// The sizes that determine the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     batch: usize,
@@ -60,7 +60,7 @@ impl Shape {
         }
     }
 
-    /// Whether the way back is one kernel.
+    /// True if the backward pass is one kernel.
     pub(super) fn is_short(self) -> bool {
         self.is_bf16 && self.q_len.max(self.k_len) <= SHORT && self.columns <= 128
     }
@@ -77,7 +77,7 @@ impl Shape {
         Kernel { file: "attention_forward", name, grid, block: rows * 2, shared }
     }
 
-    /// Of short sequences.
+    /// Backward pass of short sequences.
     pub(super) fn backward(self) -> Kernel {
         let is_grouped = self.n_heads != self.n_key_heads;
         let keys = if self.k_len <= 32 && self.columns < 128 && !is_grouped { 32 } else { 64 };
@@ -94,7 +94,7 @@ impl Shape {
         }
     }
 
-    /// dQ and rowsum(dO ∘ O).
+    /// Backward pass of long sequences: dQ and rowsum(dO ∘ O).
     pub(super) fn queries_backward(self) -> Kernel {
         let rows = self.rows(self.q_len);
         let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
@@ -111,7 +111,7 @@ impl Shape {
         }
     }
 
-    /// dK and dV; after the queries.
+    /// Backward pass of long sequences: dK and dV, after the queries.
     pub(super) fn keys_backward(self) -> Kernel {
         let rows = self.rows(self.k_len);
         let grid = [self.batch * self.n_key_heads, self.k_len.div_ceil(rows), 1];
@@ -128,7 +128,7 @@ impl Shape {
         }
     }
 
-    /// Queries or keys of a warp.
+    /// Queries or keys per warp.
     fn of_warp(self) -> usize {
         match (self.is_bf16, self.columns) {
             (true, _) => 16,
@@ -137,7 +137,7 @@ impl Shape {
         }
     }
 
-    /// Queries or keys of a block, of `len`: four warps' if there are as many, less where tiles are wide.
+    /// Queries or keys per block out of `len`: up to four warps, fewer if tiles are wide.
     fn rows(self, len: usize) -> usize {
         let warps = if self.columns == 256 { 2 } else { 4 };
         self.of_warp() * len.div_ceil(self.of_warp()).clamp(1, warps)
@@ -148,7 +148,7 @@ impl Shape {
         rows * (self.columns + 8) * 2
     }
 
-    /// Bytes of the bits of dropout of `rows` queries. If a block sees all keys, they follow each other without gaps.
+    /// Bytes of the dropout bits of `rows` queries. If a block covers all keys, they follow each other without gaps.
     fn bits(self, rows: usize, keys: usize) -> usize {
         let draws = if self.k_len <= keys { (127 + rows * self.k_len).div_ceil(256) } else { rows };
         draws * DRAWN + SPARE
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_fits_into_the_shared_memory_of_small_cards() {
+    fn every_kernel_fits_into_the_shared_memory_of_small_gpus() {
         for columns in [32, 64, 128, 256] {
             for is_bf16 in [true, false] {
                 for len in [1, 17, 32, 64, 65, 5000] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_shape_too() {
+    fn empty_shapes_are_valid() {
         assert_eq!(shape(0, 5, 64).forward().grid, [2048, 0, 1]);
         assert_eq!(shape(0, 5, 64).backward().block, 32);
         assert_eq!(shape(0, 0, 64).keys_backward().grid, [2048, 0, 1]);

@@ -1,4 +1,4 @@
-//! The best tokens of each row, chosen on the card: a few numbers are copied, not the vocabulary; see
+//! The k best tokens of each row, selected on the GPU: only these are copied, not the vocabulary; see
 //! [`crate::ops::best_tokens`].
 
 use rayon::prelude::*;
@@ -8,9 +8,9 @@ use crate::cuda::{Array, Dtype, Family, Launch, args};
 use crate::ops::best_tokens::Candidate;
 use crate::tensor::Tensor;
 
-/// The most that the kernel finds.
+/// Largest k of the kernel.
 pub(crate) const MOST: usize = 64;
-/// As in the kernel.
+/// Threads per block, as in the kernel.
 const THREADS: usize = 512;
 
 /// The `k` best of each row, k ≤ [`MOST`].

@@ -1,24 +1,25 @@
-//! Column sums on a card, in two stages of fixed order: blocks add up their share of the rows, then the shares are added.
+//! Column sums on a GPU, in two stages of fixed order: blocks sum their part of the rows, then the partial sums are
+//! added.
 
 use std::sync::Arc;
 
 use crate::cuda::{Array, Cuda, Dtype, Family, Launch, Place, args};
 
-/// Columns that one block walks.
+/// Columns per block.
 const COLUMNS: usize = 256;
 
-/// Shares of the rows of a matrix whose columns are summed: as many as fill the card, of sixteen rows or more.
+/// Number of parts of the rows of a matrix whose columns are summed: enough to fill the GPU, of at least sixteen rows.
 pub(crate) fn shares(cuda: &Cuda, rows: usize, columns: usize) -> usize {
     let side_by_side = columns.div_ceil(COLUMNS);
     (4 * cuda.multiprocessors() as usize).div_ceil(side_by_side).min(rows.div_ceil(16)).max(1)
 }
 
-/// Blocks that walk `shares` of the rows of a matrix.
+/// Grid of blocks that sum `shares` parts of the rows of a matrix.
 pub(crate) fn grid(columns: usize, shares: usize) -> [usize; 3] {
     [columns.div_ceil(COLUMNS), shares, 1]
 }
 
-/// Sums of shares, shares × columns, waiting to be added up.
+/// Partial sums, shares × columns, to be added.
 pub(crate) struct Partials {
     sums: Array,
     shares: usize,
@@ -34,8 +35,8 @@ impl Partials {
         &self.sums
     }
 
-    /// Adds the shares up: the first columns go to the first place, as many as it has numbers, the others to the second.
-    /// All are multiplied with `factor`, a number on the card.
+    /// Adds the partial sums: the first columns go to the first target, as many as it has values, the others to the
+    /// second. All are multiplied by `factor`, a scalar on the GPU.
     pub(crate) fn finish(&self, [first, second]: [Option<&Place>; 2], factor: Option<&Array>) {
         let split = match (first, second) {
             (Some(first), _) => first.out.len(),
@@ -71,11 +72,11 @@ impl Partials {
     }
 }
 
-/// A place as the kernel sees it: f32 throughout.
+/// A target as the kernel sees it: f32 throughout.
 struct Target {
     sums: Array,
     before: Option<Array>,
-    /// The place itself, if it is of another type.
+    /// The target itself, if it has another type.
     place: Option<Place>,
 }
 
@@ -97,7 +98,7 @@ impl Target {
     }
 }
 
-/// `place` gets factor times the sums of the columns of `x`, rows × columns.
+/// Sets `place` to factor times the column sums of `x`, rows × columns.
 pub(crate) fn column_sum(place: &Place, x: &Array, rows: usize, factor: Option<&Array>) {
     let (cuda, columns) = (x.cuda(), place.out.len());
     let shares = shares(cuda, rows, columns);

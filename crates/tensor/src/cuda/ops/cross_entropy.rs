@@ -1,4 +1,4 @@
-//! Cross-entropy on a card: loss and gradient in one visit of the logits; see [`crate::ops::cross_entropy`].
+//! Cross-entropy on a GPU: loss and gradient in one pass over the logits; see [`crate::ops::cross_entropy`].
 
 use super::elementwise::scale_into;
 use crate::cuda::{Array, Dtype, Family, Launch, args};
@@ -7,22 +7,22 @@ use crate::ops::cross_entropy::CrossEntropyOptions;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// Bytes of shared memory up to which three blocks fit on a multiprocessor of a Hopper card, two on others: rows that are
-/// larger are better read again from the cache.
+/// Bytes of shared memory up to which three blocks fit on a multiprocessor of Hopper, two on others: larger rows are
+/// faster read again from the cache.
 const KEPT_BYTES: usize = 74 << 10;
 
-/// Whether `numbers` of the type of `logits` are kept in shared memory, and how many bytes that takes.
+/// Whether `numbers` values of the type of `logits` are held in shared memory (1 or 0), and their size in bytes.
 pub(super) fn kept(logits: &Array, numbers: usize) -> (u32, usize) {
     let bytes = (numbers * logits.dtype().bytes()).next_multiple_of(16);
     if bytes <= KEPT_BYTES.min(logits.cuda().shared_limit()) { (1, bytes) } else { (0, 0) }
 }
 
-/// Whether there is an ignored id, and which.
+/// Whether there is an ignored id (1 or 0), and its value.
 pub(super) fn ignored(options: CrossEntropyOptions) -> (u32, u32) {
     options.ignored_id.map_or((0, 0), |id| (1, id))
 }
 
-/// How many of `targets` count, one number.
+/// Number of `targets` that are not ignored, a scalar.
 pub(super) fn count(targets: &Array, options: CrossEntropyOptions) -> Array {
     let count = Array::new(targets.cuda(), Dtype::U32, 1);
     let (has_ignored, ignored) = ignored(options);
@@ -48,8 +48,8 @@ pub(super) fn one_block(
     of.cuda().launch(launch, arguments);
 }
 
-/// The mean loss of `logits`, a row for each target. Their gradient, as far as the mean itself has 1, goes to `gradient`,
-/// which may be the logits.
+/// Mean loss of `logits`, a row per target. Their gradient, for a gradient of the mean of 1, goes to `gradient`, which
+/// may be the logits.
 pub(super) fn mean_loss(
     logits: &Array,
     gradient: Option<&Array>,
@@ -80,7 +80,7 @@ pub(super) fn mean_loss(
     mean
 }
 
-/// The mean loss of given logits.
+/// Mean loss of given logits.
 pub(crate) fn cross_entropy(
     tape: &Tape,
     logits: &Var,
@@ -93,12 +93,12 @@ pub(crate) fn cross_entropy(
     record_scaled(tape, logits, mean, gradient)
 }
 
-/// Whether a gradient will be asked for.
+/// True if the gradient of `var` is needed.
 pub(super) fn is_wanted(tape: &Tape, var: &Var) -> bool {
     tape.is_training() && var.needs_gradient()
 }
 
-/// Writes down a loss whose gradient is known up to a factor.
+/// Records a loss whose gradient is known up to a factor.
 pub(super) fn record_scaled(tape: &Tape, logits: &Var, loss: Array, known: Option<Array>) -> Var {
     let place = logits.place();
     tape.record(Tensor::on_card(&[], loss), &[logits], move |gradient, gradients| {

@@ -41,7 +41,7 @@ fn go_back(out: &Array, gradient: &Array, output: Output, mask: Option<Mask>) {
 }
 
 fn drop_into(y: &Array, x: &Array, residual: Option<&Array>, mask: Option<Mask>) {
-    // A thread has eight numbers, twice.
+    // A thread processes eight values, twice.
     let tasks = y.len().div_ceil(16);
     walk(("dropout", "dropout"), tasks, Family::Elementwise, y, args![x, residual, y, y.len() as u64, mask]);
 }

@@ -1,4 +1,4 @@
-//! Operations on single numbers on a card; see [`crate::ops::elementwise`].
+//! Elementwise operations on a GPU; see [`crate::ops::elementwise`].
 
 use super::column_sum::column_sum;
 use super::walk;
@@ -17,7 +17,7 @@ pub(crate) fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) ->
     tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients))
 }
 
-/// Both as one type, f32 if one is.
+/// Both converted to one type, f32 if one is.
 fn alike(sides: [&Array; 2]) -> [Array; 2] {
     let is_f32 = sides.iter().any(|side| side.dtype() == Dtype::F32);
     sides.map(|side| if is_f32 { side.to_dtype(Dtype::F32) } else { side.clone() })
@@ -98,7 +98,7 @@ pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     })
 }
 
-/// out = or += g·f′, told in what was kept.
+/// out = or += g·f′, in terms of the saved tensor.
 fn go_back(operation: Unary, out: &Array, output: Output, [g, kept]: [Option<&Array>; 2]) {
     let (code, factor) = code(operation);
     let adds = u32::from(output == Output::Accumulate);
@@ -114,7 +114,7 @@ fn mapped(operation: Unary, x: &Array) -> Array {
     y
 }
 
-/// As the kernels count functions, and the factor of the first.
+/// Code of the function in the kernels, and the factor of a scaling.
 fn code(operation: Unary) -> (u32, f32) {
     let code = match operation {
         Unary::Scale(factor) => return (0, factor),
@@ -134,7 +134,7 @@ fn code(operation: Unary) -> (u32, f32) {
     (code, 1.0)
 }
 
-/// to = or += factor·from, the factor being one number on the card.
+/// to = or += factor·from; the factor is a scalar on the GPU.
 pub(super) fn scale_into(to: &Array, output: Output, from: &Array, factor: &Array) {
     let adds = u32::from(output == Output::Accumulate);
     let (from, factor) = (from.to_dtype(to.dtype()), factor.to_dtype(Dtype::F32));

@@ -1,4 +1,4 @@
-//! Looking up rows of a table on a card; see [`crate::ops::embedding`].
+//! Embedding on a GPU; see [`crate::ops::embedding`].
 
 use super::walk;
 use crate::cuda::{Array, Dtype, Family, Launch, args};
@@ -8,7 +8,7 @@ use crate::ops::embedding::EmbeddingOptions;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// Rows of `table` for ids of n_rows × length. An id outside the table gives rows that are no numbers.
+/// Rows of `table` for ids of n_rows × length. An id outside the table gives a row of NaN.
 pub(crate) fn embedding(
     tape: &Tape,
     ids: &Indices,
@@ -38,7 +38,7 @@ pub(crate) fn embedding(
     })
 }
 
-/// What is added to a table: scale · gradient, each row to that of its id.
+/// Backward pass of the table: scale · gradient, each row added to that of its id.
 struct Scatter<'a> {
     gradient: &'a Array,
     ids: &'a Array,
@@ -60,7 +60,7 @@ impl Scatter<'_> {
         out.add(&sums);
     }
 
-    /// Sorts positions by id, adds up the runs of equal ids chunk by chunk, and joins what crosses borders.
+    /// Sorts positions by id, sums runs of equal ids chunk by chunk, and joins the runs that cross chunks.
     fn scatter(&self, table: &Array) {
         let Self { gradient, ids, vocab_size, width, scale } = *self;
         let (cuda, tokens) = (gradient.cuda(), ids.len());
@@ -75,7 +75,7 @@ impl Scatter<'_> {
         if tokens == 0 {
             return;
         }
-        // Ids outside the table count as the first number that is.
+        // Ids outside the table are sorted as vocab_size.
         let bits = usize::BITS - vocab_size.leading_zeros();
         let arguments = args![ids, &order, &sorted, &other, tokens, vocab_size, bits.div_ceil(8)];
         launch("embedding_sort", [1, 1], 1024, arguments);

@@ -1,4 +1,4 @@
-//! Linear layers on a card: one product with bias and ReLU in it; see [`crate::ops::linear`].
+//! Linear layers on a GPU: one product with fused bias and ReLU; see [`crate::ops::linear`].
 
 use super::activation;
 use super::column_sum::{Partials, column_sum};
@@ -10,7 +10,7 @@ use crate::ops::linear::{Activation, LinearOptions};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// y = act(x·Wᵀ + b), dropped out if asked.
+/// y = dropout(act(x·Wᵀ + b)).
 pub(crate) fn linear(
     tape: &Tape,
     x: &Var,
@@ -60,9 +60,9 @@ struct Saved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
-    /// The output, which after ReLU says where gradients go.
+    /// The output; after ReLU it shows where the gradient is zero.
     y: Option<Array>,
-    /// What went into the other activations, without the bias.
+    /// Input of the other activations, without the bias.
     before: Option<Array>,
     mask: Option<Mask>,
     activation: Activation,
@@ -77,7 +77,7 @@ impl Saved {
         layer.add(&g, sums.as_ref(), shape, gradients);
     }
 
-    /// The gradient of x·Wᵀ + b, and shares of its column sums where they came along.
+    /// Gradient of x·Wᵀ + b, and partial column sums of it if they were computed along the way.
     fn before_activation(&self, gradient: &Array, shape: [usize; 2]) -> (Array, Option<Partials>) {
         if self.activation == Activation::None && self.mask.is_none() {
             return (gradient.clone(), None);
@@ -89,17 +89,17 @@ impl Saved {
     }
 }
 
-/// The way back of a layer from the gradient of its product.
+/// Backward pass of a layer from the gradient of its product.
 pub(crate) struct LinearGradient<'a> {
     pub(crate) x: &'a Var,
     pub(crate) weight: &'a Var,
     pub(crate) bias: Option<&'a Var>,
-    /// One number on the card that everything is multiplied with; 1.
+    /// Scalar on the GPU by which everything is multiplied. Default: 1.
     pub(crate) factor: Option<&'a Array>,
 }
 
 impl LinearGradient<'_> {
-    /// dx = g·W, dW = gᵀ·x, db = Σ rows of g, with g of rows × d_out; `sums` are shares of the latter, if they are known.
+    /// dx = g·W, dW = gᵀ·x, db = Σ rows of g, with g of rows × d_out; `sums` are partial sums of the latter, if known.
     pub(crate) fn add(
         &self,
         g: &Array,

@@ -1,4 +1,4 @@
-//! The operations on a card, each beside its file for the processor.
+//! GPU bodies of the operations, with the file names of the CPU's.
 
 pub(crate) mod activation;
 pub(crate) mod attention;
@@ -20,7 +20,7 @@ pub(crate) mod step;
 
 use super::{Argument, Array, Family, Launch};
 
-/// Launches a kernel that walks `tasks` pieces of work, one a thread, with as many threads as the card likes.
+/// Launches a kernel over `tasks` pieces of work, one per thread, with as many threads as suit the GPU.
 fn walk(
     (file, name): (&'static str, &str),
     tasks: usize,

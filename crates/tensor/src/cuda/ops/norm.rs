@@ -1,4 +1,4 @@
-//! Norms of rows on a card, with the residual and the dropout before them; see [`crate::ops::norm`] and
+//! Norms of rows on a GPU, with the residual and dropout before them; see [`crate::ops::norm`] and
 //! [`crate::ops::rms_norm`].
 
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use crate::ops::dropout::Mask;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// What is normalised, and how.
+/// Inputs and options of a norm.
 pub(crate) struct Norm<'a> {
     pub(crate) x: &'a Var,
     pub(crate) residual: Option<&'a Var>,
     pub(crate) gamma: &'a Var,
-    /// β of a layer norm; without it the norm is by the root of the mean square.
+    /// β of a layer norm; `None` for RMS norm.
     pub(crate) beta: Option<&'a Var>,
     pub(crate) mask: Option<Mask>,
     pub(crate) epsilon: f32,
 }
 
-/// Threads of a block on the way forward, and on the way back, where more rows share one sum.
+/// Threads per block of the forward pass, and of the backward pass, where more rows share one sum.
 const THREADS: [usize; 2] = [128, 256];
 
-/// Which kernel rows of `width` numbers take, how many rows `threads` have at once, and how many blocks of the way back
-/// fit on a multiprocessor.
+/// Kernel variant for rows of `width` values, rows that `threads` process at once, and blocks of the backward pass per
+/// multiprocessor.
 fn variant(width: usize, threads: usize) -> (&'static str, usize, usize) {
     match width {
         _ if !width.is_multiple_of(8) || width > 1024 => ("any", 1, 2),
@@ -38,7 +38,7 @@ impl Norm<'_> {
         if self.beta.is_some() { "layer_norm" } else { "rms_norm" }
     }
 
-    /// The norm of residual + dropout(x).
+    /// Norm of residual + dropout(x).
     pub(crate) fn forward(self, tape: &Tape) -> Var {
         let [rows, width] = self.x.value().rows();
         let x = self.x.value().array();
@@ -104,7 +104,8 @@ struct Saved {
 }
 
 impl Saved {
-    /// One kernel for the gradients of x and the residual, each added to what it has so far, and for the sums of γ and β.
+    /// Computes with one kernel the gradients of x and the residual, each added to the sum so far, and the partial sums
+    /// of dγ and dβ.
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let [rows, width] = gradient.rows();
         let dy = gradient.array().to_dtype(self.h.dtype());
@@ -116,7 +117,7 @@ impl Saved {
         let fits = |place: &Place| place.out.dtype() == self.h.dtype();
         assert!(
             [&x, &residual].into_iter().flatten().all(fits),
-            "x, the residual and their gradients have one type"
+            "x, the residual and their gradients have the same type"
         );
         let (gamma, beta) = (place(gamma), place(beta));
         let blocks = rows.div_ceil(at_once).min(side_by_side * cuda.multiprocessors() as usize);

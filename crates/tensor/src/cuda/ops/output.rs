@@ -1,4 +1,4 @@
-//! The output layer with its loss on a card: logits by one product, over which the loss writes their gradient; see
+//! Output layer with its loss on a GPU: logits by one product, which the loss overwrites with their gradient; see
 //! [`crate::ops::output`].
 
 use super::cross_entropy::{is_wanted, mean_loss};
@@ -12,7 +12,7 @@ use crate::ops::r_drop::{RDrop, RDropOptions};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// The mean cross-entropy of a layer's logits.
+/// Mean cross-entropy of a layer's logits.
 pub(crate) fn output_cross_entropy(
     tape: &Tape,
     layer: OutputLayer<'_>,
@@ -25,7 +25,7 @@ pub(crate) fn output_cross_entropy(
     record(tape, layer, loss, logits)
 }
 
-/// The loss of two passes through a layer, and its parts.
+/// R-Drop loss of two passes through a layer, and its terms.
 pub(crate) fn output_r_drop(
     tape: &Tape,
     layer: OutputLayer<'_>,
@@ -47,7 +47,7 @@ fn logits(OutputLayer { x, weight, bias }: OutputLayer<'_>) -> Array {
     product(x.value(), weight.value(), bias.map(Var::value), Epilogue::None)
 }
 
-/// Writes down a loss; `g` is the gradient of the logits if that of the loss is 1.
+/// Records a loss; `g` is the gradient of the logits for a gradient of the loss of 1.
 fn record(tape: &Tape, layer: OutputLayer<'_>, loss: Array, g: Array) -> Var {
     let OutputLayer { x, weight, bias } = layer;
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();

@@ -1,4 +1,4 @@
-//! R-Drop on a card: three losses and the gradient in one visit of the logits; see [`crate::ops::r_drop`].
+//! R-Drop on a GPU: three losses and the gradient in one pass over the logits; see [`crate::ops::r_drop`].
 
 use super::cross_entropy::{count, ignored, is_wanted, kept, one_block, record_scaled};
 use crate::cuda::{Array, Dtype, Family, Launch, args};
@@ -7,7 +7,7 @@ use crate::ops::r_drop::{RDrop, RDropOptions};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// Loss, cross-entropy and divergence of `logits`, two rows for each target; see `mean_loss` of the cross-entropy.
+/// Loss, cross-entropy and divergence of `logits`, two rows per target; see `mean_loss` of the cross-entropy.
 pub(super) fn means(
     logits: &Array,
     gradient: Option<&Array>,
@@ -52,7 +52,7 @@ pub(super) fn means(
     [0, 1, 2].map(|index| means.part(index..index + 1))
 }
 
-/// The loss and its parts, of given logits.
+/// The loss of given logits, and its terms.
 pub(crate) fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> RDrop {
     let array = logits.value().array();
     let gradient = is_wanted(tape, logits).then(|| Array::new(array.cuda(), array.dtype(), array.len()));

@@ -6,7 +6,7 @@ use crate::ops::rotary::Pairing;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// x, batch × length × n_heads × d_head, turned by the angles of `turns`, from position `offset` on.
+/// Rotates x, batch × length × n_heads × d_head, by the angles of `turns`, from position `offset`.
 pub(crate) fn rotary(tape: &Tape, x: &Var, turns: &Tensor, pairing: Pairing, offset: usize) -> Var {
     let cuda = x.value().array().cuda();
     let turns = match turns.card() {
@@ -20,7 +20,7 @@ pub(crate) fn rotary(tape: &Tape, x: &Var, turns: &Tensor, pairing: Pairing, off
     })
 }
 
-/// x turned by `sign` times the angles.
+/// x rotated by `sign` times the angles.
 fn turned(x: &Tensor, turns: &Array, pairing: Pairing, (offset, sign): (usize, f32)) -> Tensor {
     let y = x.uninit_like();
     let &[_, length, n_heads, d_head] = x.shape() else { unreachable!("checked before") };

@@ -1,4 +1,4 @@
-//! Cutting and joining tensors on a card; see [`crate::ops::shape`].
+//! Slicing and concatenating tensors on a GPU; see [`crate::ops::shape`].
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use crate::gemm::Output;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// Numbers before, along and behind an axis.
+/// Number of values before, along and after an axis.
 type Around = [usize; 3];
 
-/// The part of x that stands in `range` of an axis.
+/// The part of x in `range` of an axis.
 pub(crate) fn slice(tape: &Tape, x: &Var, sizes: Around, range: Range<usize>, out_shape: &[usize]) -> Var {
     let y = Tensor::on_card(out_shape, cut(x.value().array().operand(), sizes, range.clone()));
     let place = x.place();
@@ -25,7 +25,7 @@ pub(crate) fn slice(tape: &Tape, x: &Var, sizes: Around, range: Range<usize>, ou
     })
 }
 
-/// Tensors one after the other along an axis, each in its range of it.
+/// Concatenates tensors along an axis, each in its range.
 pub(crate) fn concat(
     tape: &Tape,
     parts: &[&Var],
@@ -50,7 +50,7 @@ pub(crate) fn concat(
     })
 }
 
-/// The numbers in `range` of the axis.
+/// The values in `range` of the axis.
 fn cut(x: &Array, [outer, n, inner]: Around, range: Range<usize>) -> Array {
     let width = range.len() * inner;
     let y = Array::new(x.cuda(), x.dtype(), outer * width);
@@ -61,7 +61,7 @@ fn cut(x: &Array, [outer, n, inner]: Around, range: Range<usize>) -> Array {
     y
 }
 
-/// Puts numbers into `range` of the axis, or adds them.
+/// Writes values to `range` of the axis, or adds them.
 fn put(out: &Array, part: &Array, [outer, n, inner]: Around, range: Range<usize>, output: Output) {
     let width = range.len() * inner;
     if !part.is_empty() {

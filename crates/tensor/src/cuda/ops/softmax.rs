@@ -4,7 +4,7 @@ use crate::cuda::{Argument, Family, Launch, args};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
-/// Which of the two.
+/// Softmax or its logarithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Softmax,
@@ -35,7 +35,7 @@ pub(crate) fn softmax(tape: &Tape, x: &Var, kind: Kind) -> Var {
     })
 }
 
-/// Launches a block for each row.
+/// Launches a block per row.
 fn by_rows(name: &str, tensor: &Tensor, arguments: &[Argument]) {
     let [rows, _] = tensor.rows();
     let array = tensor.array();

@@ -1,6 +1,6 @@
-//! A step of decoding on a card: input, attention to what is kept, and logits; see [`crate::ops::attention::self_step`].
+//! A decoding step on a GPU: input, attention to the K/V cache, and logits; see [`crate::ops::attention::self_step`].
 //!
-//! Nothing here depends on how many tokens there are: a recorded step serves for all, until the cache needs more room.
+//! Nothing here depends on the number of tokens: a recorded step serves for all, until the cache needs more room.
 
 use crate::Result;
 use crate::cuda::{Array, CardRows, Dtype, Epilogue, Family, Launch, Product, Side, args};
@@ -9,22 +9,22 @@ use crate::ops::decoding::StepPlaces;
 use crate::tape::Var;
 use crate::tensor::Tensor;
 
-/// Threads of a block; a warp does one head of a row.
+/// Threads per block; a warp does one head of a row.
 const THREADS: usize = 128;
-/// Heads may be as wide as a warp reads at once.
+/// Maximum width of a head: what a warp reads at once.
 const WIDEST: usize = 256;
-/// The key of the table of computed places; no address is as small.
+/// Key of the table of computed positions; no address is as small.
 const PLACES: usize = 2;
 
 fn rows_of(rows: &StepRows) -> &CardRows {
-    rows.card().expect("rows live where their numbers are")
+    rows.card().expect("the rows are on the GPU of their tensors")
 }
 
-/// How a warp shares a head: lanes that read a key together, and whether they read sixteen bytes each.
+/// Division of a head among a warp: lanes that read a key together, and 1 if they read sixteen bytes each.
 fn lanes(shape: CacheShape) -> Result<[usize; 2]> {
     let widest = shape.d_key.max(shape.d_value);
     if widest > WIDEST {
-        let expected = format!("heads of at most {WIDEST} numbers on a card");
+        let expected = format!("heads of at most {WIDEST} values on a GPU");
         return crate::error::shape("a step of attention", "heads", &[shape.d_key, shape.d_value], expected);
     }
     let is_aligned = shape.d_key.is_multiple_of(8) && shape.d_value.is_multiple_of(8);
@@ -36,7 +36,7 @@ fn launch(name: &str, rows: usize, n_heads: usize) -> Launch<'_> {
     Launch { file: "cached_attention", name, grid, block: THREADS, shared: 0, family: Family::Attention }
 }
 
-/// One kernel: turns, keeps, attends.
+/// Self-attention in one kernel: rotates, caches, attends.
 pub(crate) fn self_step(
     projected: &Tensor,
     cache: &KeysValues,
@@ -88,12 +88,12 @@ pub(crate) fn self_step(
     attended(out, weights, rows, n_heads)
 }
 
-/// What scores are multiplied with.
+/// Factor of the scores.
 fn scale(shape: CacheShape) -> f32 {
     1.0 / (shape.d_key as f32).sqrt()
 }
 
-/// The turns of all places, and whether a pair is half a head apart.
+/// Rotations of all positions, and true if a pair is half a head apart.
 fn turns(rows: &StepRows, options: &StepOptions<'_>) -> Result<(Option<Array>, bool)> {
     let Some(table) = options.rotary else { return Ok((None, false)) };
     let (turns, halves) = table.parts();
@@ -105,7 +105,7 @@ fn turns(rows: &StepRows, options: &StepOptions<'_>) -> Result<(Option<Array>, b
     Ok((Some(rows_of(rows).table(key, || turns.clone())), halves))
 }
 
-/// Vectors for distances, of keys and of values, as numbers of the cache.
+/// Vectors of distances, of keys and of values, in the type of the cache.
 fn distances(kept: &Array, options: &StepOptions<'_>) -> [Option<Array>; 2] {
     let of = |table: &Var| table.value().array().matching(kept.dtype());
     let keys = options.relative.map(|relative| of(&relative.keys));
@@ -118,14 +118,14 @@ fn attended(out: Array, weights: Option<Array>, rows: &StepRows, n_heads: usize)
     Ok(Attended { context, weights: weights.map(|array| weights_of(array, rows, n_heads)).transpose()? })
 }
 
-/// The weights of the rows that there are, on the processor.
+/// The weights of the actual rows, in CPU memory.
 fn weights_of(array: Array, rows: &StepRows, n_heads: usize) -> Result<Tensor> {
     let computed = rows.computed();
     let length = array.len() / (computed * n_heads);
     Tensor::on_card(&[computed, n_heads, length], array).first_rows(rows.count()).to_host()
 }
 
-/// Each row attends to its source sentence, in the product that made its keys and values.
+/// Attention of each row to its source sentence, in the projection that made its keys and values.
 pub(crate) fn cross_step(
     query: &Tensor,
     memory: &KeysValues,
@@ -166,12 +166,12 @@ pub(crate) fn cross_step(
     attended(out, weights, rows, n_heads)
 }
 
-/// scale · E(token) + P(place).
+/// scale · E(token) + P(position).
 pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Tensor {
     let (card, [_, width]) = (rows_of(rows), table.rows());
     let positions = match places {
         StepPlaces::None => None,
-        // A parameter is read as it is, not as its twin.
+        // A parameter is read as f32, not as its bf16 copy.
         StepPlaces::Learned(places) => Some(places.array().clone()),
         StepPlaces::Computed(compute) => Some(card.table(PLACES, || compute(0, card.capacity))),
     };
@@ -191,7 +191,7 @@ pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: St
     Tensor::on_card(&[card.rows, width], y)
 }
 
-/// x·Wᵀ + b, in f32 and in memory that lasts.
+/// x·Wᵀ + b, in f32 and in persistent memory.
 pub(crate) fn step_logits(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
     let ([rows, d_in], [d_out, _], input) = (x.rows(), weight.rows(), x.array());
     let cuda = input.cuda();

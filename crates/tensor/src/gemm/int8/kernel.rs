@@ -1,7 +1,7 @@
-//! Exact products of bytes for one panel: Σ (a − 128)·b in 32 bits, with VNNI, with AVX2, and in plain code.
+//! Exact int8 products for one panel: Σ (a − 128)·b in 32 bits, with VNNI, with AVX2, and in portable code.
 //!
-//! VNNI multiplies u8 with i8, so it starts from −128 Σ b and adds Σ a·b. AVX2 multiplies |s|, s = a − 128, with b that has
-//! taken the sign of s: two such products fit 16 bits as long as b is not −128.
+//! VNNI multiplies u8 by i8, so it starts from −128 Σ b and adds Σ a·b. AVX2 multiplies |s|, s = a − 128, by b with the
+//! sign of s: two such products fit 16 bits as long as b is not −128.
 
 use super::super::matrix::Shared;
 use super::{GROUP, PANEL_COLS, ZERO};
@@ -12,9 +12,9 @@ use crate::ops::activation::Activation;
 pub(super) fn multiply(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
     #[cfg(target_arch = "x86_64")]
     match x86() {
-        // SAFETY: just checked; a holds a row of whole groups for each of the sums.
+        // SAFETY: `x86` has detected VNNI; a holds a row of whole groups for each of the sums.
         X86::Vnni => return unsafe { vnni_rows(a, b, offsets, sums) },
-        // SAFETY: as above.
+        // SAFETY: `x86` has detected AVX2; a holds a row of whole groups for each of the sums.
         X86::Avx2 => return unsafe { avx2_rows(a, b, sums) },
         X86::Neither => {}
     }
@@ -43,7 +43,7 @@ fn x86() -> X86 {
 }
 
 vectorised! {
-    /// The plain twin.
+    /// The reference implementation.
     fn plain(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
         let depth = b.len() / PANEL_COLS;
         for (row, sums) in a.chunks_exact(depth.max(1)).zip(sums) {
@@ -61,7 +61,7 @@ vectorised! {
     }
 }
 
-/// Runs `$kernel` with as many rows as there are, from 1 to 8.
+/// Calls `$kernel` with the given number of rows, 1 to 8, as a constant.
 #[cfg(target_arch = "x86_64")]
 macro_rules! with_rows {
     ($rows:expr, $kernel:ident($($argument:expr),*)) => {
@@ -78,16 +78,18 @@ macro_rules! with_rows {
     };
 }
 
+/// Sums of up to 8 rows with VNNI.
+///
 /// # Safety
-/// The machine has AVX-512 VNNI; `a` holds as many rows as `sums`, of as many bytes as a column of `b`.
+/// The CPU has AVX-512 VNNI; `a` holds as many rows as `sums`, with as many bytes as a column of `b`.
 #[cfg(target_arch = "x86_64")]
 unsafe fn vnni_rows(a: &[u8], b: &[i8], offsets: &[i32; PANEL_COLS], sums: &mut [[i32; PANEL_COLS]]) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { with_rows!(sums.len(), vnni(a, b, offsets, sums)) }
 }
 
-/// A whole panel from bytes to numbers without a stop in memory: act(s_x s_w Σ (a − 128)·b + bias), for no activation or
-/// ReLU. False if this machine or panel needs the way over sums.
+/// Computes a whole panel from int8 to f32 in registers: act(s_x s_w Σ (a − 128)·b + bias), for no activation or ReLU.
+/// Returns false if this CPU or panel needs [`multiply`] and a separate dequantisation.
 pub(super) fn multiply_and_scale(
     a: &[u8],
     b: &[i8],
@@ -100,7 +102,7 @@ pub(super) fn multiply_and_scale(
         (x86(), tile.cols, finish.activation)
     {
         let (scales, _) = finish.columns.as_chunks::<PANEL_COLS>();
-        // SAFETY: just checked; a tile has as many rows as scales.
+        // SAFETY: `x86` has detected VNNI; a tile has as many rows as scales.
         unsafe { with_rows!(finish.rows.len(), vnni_tile(a, b, offsets, tile, (finish, &scales[0]))) };
         return true;
     }
@@ -108,19 +110,19 @@ pub(super) fn multiply_and_scale(
     false
 }
 
-/// What turns sums of a tile into numbers.
+/// Scales, bias and activation that turn the sums of a tile into f32.
 pub(super) struct Scales<'a> {
-    /// Of its rows.
+    /// Scales of its rows.
     pub(super) rows: &'a [f32],
-    /// Of its columns.
+    /// Scales of its columns.
     pub(super) columns: &'a [f32],
     /// Added to each column.
     pub(super) bias: &'a [f32; PANEL_COLS],
-    /// Applied at last.
+    /// Applied last.
     pub(super) activation: Activation,
 }
 
-/// Rows and columns of C that belong to one tile.
+/// Rows and columns of C in one tile.
 pub(super) struct Tile {
     start: *mut f32,
     row_stride: usize,
@@ -128,22 +130,28 @@ pub(super) struct Tile {
 }
 
 impl Tile {
+    /// The tile of `cols` columns that begins at (`row`, `col`).
+    ///
     /// # Safety
     /// The tile lies inside the matrix, and nobody else writes it.
     pub(super) unsafe fn at(target: Shared, [row, col]: [usize; 2], cols: usize) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the tile lies inside the matrix.
         Self { start: unsafe { target.at(row, col) }, row_stride: target.row_stride, cols }
     }
 
+    /// Row `row` of the tile.
+    ///
     /// # Safety
     /// The row lies inside the tile.
     #[inline(always)]
     pub(super) unsafe fn row(&mut self, row: usize) -> &mut [f32] {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the row lies inside the tile.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_stride), self.cols) }
     }
 }
 
+/// Stores the sums of `ROWS` rows.
+///
 /// # Safety
 /// As for `vnni_sums`; `sums` has `ROWS` rows.
 #[cfg(target_arch = "x86_64")]
@@ -155,7 +163,7 @@ unsafe fn vnni<const ROWS: usize>(
     sums: &mut [[i32; PANEL_COLS]],
 ) {
     use std::arch::x86_64::_mm512_storeu_si512;
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees the inputs; each row of `sums` has PANEL_COLS = 2 · 16 values.
     unsafe {
         for (sums, vectors) in sums.iter_mut().zip(vnni_sums::<ROWS>(a, b, offsets)) {
             _mm512_storeu_si512(sums.as_mut_ptr().cast(), vectors[0]);
@@ -164,8 +172,10 @@ unsafe fn vnni<const ROWS: usize>(
     }
 }
 
+/// Stores the dequantised values of `ROWS` rows.
+///
 /// # Safety
-/// As for `vnni_sums`; the tile has `ROWS` rows and whole panels.
+/// As for `vnni_sums`; the tile has `ROWS` rows of PANEL_COLS columns.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn vnni_tile<const ROWS: usize>(
@@ -179,7 +189,7 @@ unsafe fn vnni_tile<const ROWS: usize>(
         _CMP_LT_OQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_loadu_ps,
         _mm512_mask_mov_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
     };
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees the inputs and the size of the tile.
     unsafe {
         let sums = vnni_sums::<ROWS>(a, b, offsets);
         let [scales, bias] = [scales, finish.bias]
@@ -203,8 +213,10 @@ unsafe fn vnni_tile<const ROWS: usize>(
     }
 }
 
+/// Sums of `ROWS` rows in registers.
+///
 /// # Safety
-/// The machine has AVX-512 VNNI; `a` holds `ROWS` rows of as many bytes as a column of `b`.
+/// The CPU has AVX-512 VNNI; `a` holds `ROWS` rows with as many bytes as a column of `b`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vnni")]
 #[inline]
@@ -217,7 +229,7 @@ unsafe fn vnni_sums<const ROWS: usize>(
         _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sub_epi32,
     };
     let depth = b.len() / PANEL_COLS;
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees the sizes; `group` stays below depth / GROUP.
     unsafe {
         let start = [0, 16].map(|col| {
             _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(offsets.as_ptr().add(col).cast()))
@@ -237,14 +249,16 @@ unsafe fn vnni_sums<const ROWS: usize>(
     }
 }
 
+/// Sums of all rows with AVX2, two rows at a time.
+///
 /// # Safety
-/// The machine has AVX2; `a` holds as many rows as `sums`, of as many bytes as a column of `b`.
+/// The CPU has AVX2; `a` holds as many rows as `sums`, with as many bytes as a column of `b`.
 #[cfg(target_arch = "x86_64")]
 unsafe fn avx2_rows(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
     let depth = b.len() / PANEL_COLS;
     let (pairs, last) = sums.as_chunks_mut::<2>();
     let done = 2 * pairs.len();
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         for (pair, sums) in pairs.iter_mut().enumerate() {
             avx2::<2>(&a[2 * pair * depth..], b, sums);
@@ -255,6 +269,8 @@ unsafe fn avx2_rows(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_COLS]]) {
     }
 }
 
+/// Sums of `ROWS` rows with AVX2.
+///
 /// # Safety
 /// As for `avx2_rows`; `sums` has `ROWS` rows.
 #[cfg(target_arch = "x86_64")]
@@ -270,13 +286,13 @@ unsafe fn avx2<const ROWS: usize>(a: &[u8], b: &[i8], sums: &mut [[i32; PANEL_CO
     let depth = b.len() / PANEL_COLS;
     let (ones, high) = (_mm256_set1_epi16(1), _mm256_set1_epi8(i8::MIN));
     let mut vectors = [[_mm256_setzero_si256(); PANEL_COLS / COLS]; ROWS];
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees the sizes; `group` stays below depth / GROUP.
     unsafe {
         for group in 0..depth / GROUP {
             let at = b.as_ptr().add(group * PANEL_COLS * GROUP);
             let signed: [_; ROWS] = std::array::from_fn(|row| {
                 let four = a.as_ptr().add(row * depth + group * GROUP).cast::<i32>().read_unaligned();
-                // Flipping the highest bit takes 128 away.
+                // Flipping the highest bit subtracts 128.
                 _mm256_xor_si256(_mm256_set1_epi32(four), high)
             });
             for part in 0..PANEL_COLS / COLS {
@@ -306,7 +322,7 @@ mod tests {
     fn all_kernels_are_exact() {
         for (rows, depth) in [(1, 4), (3, 64), (8, 252)] {
             let random = Random::new(1).stream(depth as u64);
-            // The outermost bytes are the likeliest to overflow.
+            // The outermost values are the likeliest to overflow.
             let a: Vec<u8> = (0..rows * depth).map(|i| [0, 255, random.u64(i as u64) as u8][i % 3]).collect();
             let b: Vec<i8> = (0..depth * PANEL_COLS)
                 .map(|i| [127, -127, (random.u64(1_000_000 + i as u64) as i8).max(-127)][i / GROUP % 3])
@@ -328,7 +344,7 @@ mod tests {
             assert_eq!(run(&|sums| plain(&a, &b, sums)), expected, "plain, {rows} × {depth}");
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: just checked.
+                // SAFETY: AVX2 was just detected; a holds a row for each of the sums.
                 let avx2 = run(&|sums| unsafe { avx2_rows(&a, &b, sums) });
                 assert_eq!(avx2, expected, "AVX2, {rows} × {depth}");
             }

@@ -1,12 +1,11 @@
-//! Products of bytes for inference: C = A·B with A of u8, B of i8 and C of i32, exact in any order.
+//! Int8 products for inference: C = A·B with A of u8, B of i8 and C of i32, exact in any order.
 //!
 //! B is packed once: panels of 32 columns, and along k in groups of four, since one instruction (VNNI's `vpdpbusd`)
-//! multiplies four neighbouring bytes of A with four of B and adds the products to one 32-bit sum. A row of A is read
-//! four bytes at a time and given to all columns of a panel.
+//! multiplies four neighbouring bytes of A by four of B and adds the products to one 32-bit sum. A row of A is read
+//! four bytes at a time and broadcast to all columns of a panel.
 //!
-//! Real numbers become bytes by [`quantize_rows`] (one scale for each row, so that a row does not depend on its batch)
-//! and [`Int8Weights::new`] (one scale for each output): x ≈ s_x (q − 128), w ≈ s_w p, so
-//! x·w ≈ s_x s_w Σ (q − 128) p.
+//! [`quantize_rows`] quantises activations (one scale per row, so that a row does not depend on its batch) and
+//! [`Int8Weights::new`] weights (one scale per output): x ≈ s_x (q − 128), w ≈ s_w p, so x·w ≈ s_x s_w Σ (q − 128) p.
 
 mod kernel;
 
@@ -24,28 +23,28 @@ use crate::tensor::Tensor;
 const PANEL_COLS: usize = 32;
 /// Bytes along k that are multiplied at once.
 const GROUP: usize = 4;
-/// Rows of A whose sums are kept in registers together.
+/// Rows of A whose sums are held in registers together.
 const TILE_ROWS: usize = 8;
-/// Fewest multiplications worth a task of their own.
+/// Minimum multiplications of a task.
 const MIN_TASK_WORK: usize = 1 << 19;
-/// Tasks for each thread, so that a late thread does not hold up the rest.
+/// Tasks per thread, so that a late thread does not delay the rest.
 const TASKS_PER_THREAD: usize = 2;
-/// What stands for zero in a quantised row.
+/// Zero point of a quantised row.
 const ZERO: u8 = 128;
 
-/// Weights as bytes: d_out × d_in with one scale for each output.
+/// Weights quantised to int8: d_out × d_in with one scale per output.
 #[derive(Debug, Clone)]
 pub struct Int8Weights {
     d_in: usize,
     d_out: usize,
     scales: Vec<f32>,
-    /// 128 Σ p for each output, and zeros up to a whole panel.
+    /// 128 Σ p for each output, padded with zeros to a whole panel.
     offsets: Vec<i32>,
     /// For each panel and group: 32 columns × 4 bytes.
     panels: Vec<i8>,
 }
 
-/// Rows as bytes, each with a scale; padded with zeros to whole groups.
+/// Quantised rows, each with a scale; padded with zeros to whole groups.
 #[derive(Debug, Clone)]
 pub struct Int8Rows {
     width: usize,
@@ -54,7 +53,7 @@ pub struct Int8Rows {
 }
 
 impl Int8Weights {
-    /// Quantises `weight` (d_out × d_in): the largest number of each row becomes ±127.
+    /// Quantises `weight` (d_out × d_in): the largest magnitude of each row becomes 127.
     pub fn new(weight: Matrix<'_>) -> Self {
         let [d_out, d_in] = [weight.rows, weight.cols];
         let mut bytes = vec![0; d_out * d_in];
@@ -70,13 +69,13 @@ impl Int8Weights {
         Self::from_rows([d_out, d_in], &bytes, &scales)
     }
 
-    /// Weights that were quantised before: d_out × d_in bytes and a scale for each output.
+    /// Weights that were quantised before: d_out × d_in int8 values and one scale per output.
     ///
     /// # Panics
-    /// If there are more or fewer bytes or scales, or a byte is −128.
+    /// If the number of values or scales differs, or a value is −128.
     pub fn from_rows([d_out, d_in]: [usize; 2], bytes: &[i8], scales: &[f32]) -> Self {
         assert!(bytes.len() == d_out * d_in && scales.len() == d_out, "{d_out} × {d_in} weights");
-        assert!(!bytes.contains(&i8::MIN), "bytes are from −127 to 127");
+        assert!(!bytes.contains(&i8::MIN), "int8 weights are from −127 to 127");
         let depth = d_in.next_multiple_of(GROUP);
         let mut panels = vec![0; d_out.div_ceil(PANEL_COLS) * depth * PANEL_COLS];
         let mut offsets = vec![0; d_out.next_multiple_of(PANEL_COLS)];
@@ -99,7 +98,7 @@ impl Int8Weights {
         Self { d_in, d_out, scales: scales.to_vec(), offsets, panels }
     }
 
-    /// The bytes, row after row.
+    /// The int8 values, row-major.
     pub fn to_rows(&self) -> Vec<i8> {
         (0..self.d_out * self.d_in).map(|at| self.byte(at / self.d_in, at % self.d_in)).collect()
     }
@@ -121,25 +120,25 @@ impl Int8Weights {
         self.panels[panel + (k / GROUP * PANEL_COLS + out % PANEL_COLS) * GROUP + k % GROUP]
     }
 
-    /// A scale for each output.
+    /// One scale per output.
     pub fn scales(&self) -> &[f32] {
         &self.scales
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.panels.len() + 8 * self.d_out
     }
 
-    /// Sizes: outputs and inputs.
+    /// [d_out, d_in].
     pub fn shape(&self) -> [usize; 2] {
         [self.d_out, self.d_in]
     }
 
-    /// The numbers that output `out`'s weights stand for.
+    /// Writes the dequantised weights of output `out` to `row`.
     ///
     /// # Panics
-    /// If there is no such output or `row` has not d_in numbers.
+    /// If there is no such output or `row` does not have d_in values.
     pub fn row(&self, out: usize, row: &mut [f32]) {
         assert!(out < self.d_out && row.len() == self.d_in, "row {out} of {} × {}", self.d_out, self.d_in);
         let first = out / PANEL_COLS * self.d_in.div_ceil(GROUP) * PANEL_COLS + out % PANEL_COLS;
@@ -151,7 +150,7 @@ impl Int8Weights {
         }
     }
 
-    /// act(x·Wᵀ + b): rows × d_out. Threads share the outputs among them, so each reads its own weights.
+    /// act(x·Wᵀ + b): rows × d_out. Threads divide the outputs, so each reads its own weights.
     ///
     /// # Panics
     /// If the widths do not fit together.
@@ -180,7 +179,7 @@ impl Int8Weights {
         out
     }
 
-    /// All rows against some panels; a panel stays in the first-level cache meanwhile.
+    /// Multiplies all rows by some panels; a panel stays in the first-level cache meanwhile.
     ///
     /// # Safety
     /// Nobody else writes the columns of these panels.
@@ -199,7 +198,8 @@ impl Int8Weights {
             }
             for row in (0..n_rows).step_by(TILE_ROWS) {
                 let rows = TILE_ROWS.min(n_rows - row);
-                // SAFETY: promised by the caller; the tile lies inside the matrix.
+                // SAFETY: the tile lies inside the matrix, and the caller guarantees that nobody else writes its
+                // columns.
                 let mut out = unsafe { Tile::at(target, [row, first], cols) };
                 let bytes = &x.bytes[row * depth..(row + rows) * depth];
                 let scales = Scales {
@@ -217,7 +217,7 @@ impl Int8Weights {
     }
 }
 
-/// What comes after the product.
+/// Bias and activation after the product.
 #[derive(Clone, Copy)]
 struct Finish<'a> {
     bias: Option<&'a [f32]>,
@@ -231,7 +231,7 @@ vectorised! {
             // SAFETY: a tile has as many rows as sums.
             let out = unsafe { tile.row(row) };
             if let (Some(out), Some(scales)) = (out.first_chunk_mut::<PANEL_COLS>(), finish.columns.first_chunk()) {
-                // Whole panels have a known size, which makes straight vector code.
+                // Whole panels have a constant size, which compiles to straight vector code.
                 scale_row(out, sums, [scales, finish.bias], *row_scale, finish.activation);
             } else {
                 let (mut whole, mut scales) = ([0.0; PANEL_COLS], [0.0; PANEL_COLS]);
@@ -259,14 +259,14 @@ fn scale_row(
     });
 }
 
-/// Quantises each row of `x`: the largest number becomes ±127, zero becomes 128.
+/// Quantises each row of `x`: the largest magnitude becomes 127, zero becomes 128.
 pub fn quantize_rows(x: &Tensor) -> Int8Rows {
     let [rows, width] = x.rows();
     let padded = width.next_multiple_of(GROUP);
     let mut bytes = vec![ZERO; rows * padded];
     let mut scales = vec![0.0; rows];
     let data = x.data();
-    // The scales are found in parallel, the bytes with them.
+    // The scales are computed in parallel, together with the quantised values.
     scales
         .par_iter_mut()
         .zip(bytes.par_chunks_mut(padded.max(1)))
@@ -282,18 +282,18 @@ vectorised! {
         let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
         let inverse = 1.0 / scale;
         for (byte, &number) in bytes.iter_mut().zip(row) {
-            // Adding half and cutting off rounds, since the sum is never negative; what is no number becomes 0.
+            // Adding half and truncating rounds, since the sum is never negative; NaN becomes 0.
             let shifted = number * inverse + 128.5;
             let shifted = if shifted > 0.0 { shifted } else { 0.0 };
             let shifted = if shifted < 255.0 { shifted } else { 255.0 };
-            // SAFETY: from 0 to 255. A checked conversion would not become vector code.
+            // SAFETY: the value is between 0 and 255. A checked conversion would not compile to vector code.
             *byte = unsafe { shifted.to_int_unchecked::<i32>() } as u8;
         }
         scale
     }
 }
 
-/// The numbers that `rows` stand for.
+/// Dequantised values of `rows`.
 pub fn dequantize_rows(rows: &Int8Rows) -> Tensor {
     let mut out = Tensor::uninit(&[rows.scales.len(), rows.width]);
     let padded = rows.width.next_multiple_of(GROUP);
@@ -318,9 +318,9 @@ mod tests {
         (0..len as u64).map(|index| random.uniform(index) as f32 * 4.0 - 2.0).collect()
     }
 
-    /// The result is the exact product of the dequantised numbers, and those are within half a step of the real ones.
+    /// The result is the exact product of the dequantised values, which are within half a step of the originals.
     #[test]
-    fn a_linear_layer_is_the_product_of_what_the_bytes_stand_for() {
+    fn a_linear_layer_is_the_product_of_the_dequantised_values() {
         let [rows, d_in, d_out] = [17, 50, 37];
         let (x, w, bias) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2), numbers(d_out, 3));
         let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_without_a_stop_gives_the_bits_of_the_way_over_sums() {
+    fn the_fused_kernel_gives_the_bits_of_the_kernel_with_sums_in_memory() {
         let [rows, d_in, d_out] = [11, 36, 70];
         let (x, w, bias) = (numbers(rows * d_in, 1), numbers(d_out * d_in, 2), numbers(d_out, 3));
         let weights = Int8Weights::new(Matrix::new(&w, d_out, d_in));

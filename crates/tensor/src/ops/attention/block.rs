@@ -1,11 +1,11 @@
-//! A block of queries that go through attention together, and the keys that any of them sees.
+//! A block of queries that are processed together, and the keys that any of them attends to.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::rows::Seen;
 
-/// `count` positions from `first` on, `step` apart.
+/// `count` positions from `first`, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) first: usize,
@@ -18,31 +18,31 @@ impl Run {
         (0..self.count).map(move |index| self.first + index * self.step)
     }
 
-    /// How many of its positions are below `limit`.
+    /// Number of its positions below `limit`.
     fn below(self, limit: usize) -> usize {
         limit.saturating_sub(self.first).div_ceil(self.step).min(self.count)
     }
 }
 
-/// Some queries and the keys that any of them sees; scores have a row for each query and a column for each key.
+/// Some queries and the keys that any of them attends to; scores have a row per query and a column per key.
 #[derive(Debug, Clone)]
 pub(super) struct Block<'a> {
     pub(super) queries: Run,
-    /// In rising order.
+    /// In ascending order.
     pub(super) keys: Cow<'a, [Run]>,
     pub(super) n_keys: usize,
-    /// For each query the columns that it sees; `None` when the plan says so for each query.
+    /// For each query its visible columns; `None` if the plan gives them for each query.
     pub(super) seen: Option<&'a [Vec<Range<u32>>]>,
 }
 
 impl Block<'_> {
-    /// `count` queries from `first` on that see some of the first `n_keys` keys.
+    /// `count` queries from `first` that attend to some of the first `n_keys` keys.
     pub(super) fn dense(first: usize, count: usize, n_keys: usize) -> Self {
         let keys = Cow::Owned(vec![Run { first: 0, count: n_keys, step: 1 }]);
         Self { queries: Run { first, count, step: 1 }, keys, n_keys, seen: None }
     }
 
-    /// The same without the keys from `limit` on.
+    /// The same block without the keys from `limit`.
     pub(super) fn clipped(mut self, limit: usize) -> Self {
         if self.keys.last().is_some_and(|run| run.below(limit) < run.count) {
             self.keys.to_mut().iter_mut().for_each(|run| run.count = run.below(limit));
@@ -64,7 +64,7 @@ impl Block<'_> {
         })
     }
 
-    /// The first query and the first key, where neither queries nor keys have gaps.
+    /// First query and first key, if neither queries nor keys have gaps.
     pub(super) fn corner(&self) -> Option<[usize; 2]> {
         match &*self.keys {
             &[Run { first, step: 1, .. }] if self.queries.step == 1 => Some([self.queries.first, first]),
@@ -77,7 +77,7 @@ impl Block<'_> {
         self.keys.iter().flat_map(|run| run.positions()).enumerate()
     }
 
-    /// The columns that the query of row `offset` sees; `prefix` of them if the block has no pattern.
+    /// The columns that the query of row `offset` attends to; the first `prefix` columns if the block has no pattern.
     pub(super) fn seen(&self, offset: usize, prefix: usize) -> Seen<'_> {
         match self.seen {
             None => Seen::One(0, prefix),

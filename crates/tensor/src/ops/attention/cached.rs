@@ -1,7 +1,7 @@
-//! Attention of one new query in each row to keys and values that were kept, as decoding does it token by token.
+//! Attention of one new query per row to the K/V cache, for decoding token by token.
 //!
-//! Every number is the same chain of operations as in [`super::attention`]: one query
-//! after the other gives the bits of all at once.
+//! Every value is the same chain of operations as in [`super::attention`]: one query after the other gives the bits of
+//! all at once.
 
 use std::ops::Range;
 
@@ -15,25 +15,25 @@ use crate::lanes::{LANES, vectorised};
 use crate::tensor::Tensor;
 use crate::{Result, gemm};
 
-/// Numbers of a value that are mixed at once.
+/// Values that are mixed at once.
 const VALUES: usize = 4 * LANES;
-/// Multiply-adds worth sharing among threads.
+/// Multiply-adds from which several threads are used.
 const PARALLEL_WORK: usize = 1 << 17;
 
-/// One step of decoding: for each row its slot and how many positions it sees.
+/// One decoding step: the cache slot and the length of each row.
 #[derive(Debug, Clone)]
 pub struct CachedOptions<'a> {
     /// Heads of the query.
     pub n_heads: usize,
-    /// Scores are multiplied with this; 1/√d_key for `None`.
+    /// Factor of the scores. Default: 1/√d_key.
     pub scale: Option<f32>,
-    /// The slot of each row; several rows may share one.
+    /// Cache slot of each row; several rows may share one.
     pub slots: &'a [usize],
-    /// Positions of each row that exist.
+    /// Number of valid positions of each row.
     pub lengths: &'a [usize],
-    /// The positions that are seen, in rising order, the same for all rows; all for `None`.
+    /// Visible positions in ascending order, the same for all rows. Default: all.
     pub seen: Option<&'a [Range<u32>]>,
-    /// Vectors for distances; the query stands at the last position. None.
+    /// Vectors of relative distances; the query is at the last position. Default: none.
     pub relative: Option<&'a Relative>,
 }
 
@@ -52,7 +52,7 @@ pub fn cached_attention(query: &Tensor, cache: &KeysValues, options: &CachedOpti
     Ok(out)
 }
 
-/// The weights that [`cached_attention`] mixes values with: rows × n_heads × the longest of the lengths.
+/// The weights of [`cached_attention`]: rows × n_heads × the largest length.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -102,7 +102,7 @@ impl<'a> Step<'a> {
         Ok(Self { query: query.data(), cache, options, scale })
     }
 
-    /// Runs `work` for every row and head on its part of `out`, of `width` numbers.
+    /// Runs `work` for every row and head on its part of `out`, of `width` values.
     fn each_head(
         &self,
         out: &mut [f32],
@@ -121,14 +121,14 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Where the kept head of task `index` begins, counted in heads, and the row of the task.
+    /// Index of the cached head of task `index`, and the row of the task.
     fn head(&self, index: usize) -> (usize, usize) {
         let (row, head) = (index / self.options.n_heads, index % self.options.n_heads);
         let n_heads = self.cache.shape.n_heads;
         (self.options.slots[row] * n_heads + head / (self.options.n_heads / n_heads), row)
     }
 
-    /// Weights of one row and head, 0 for what is not seen.
+    /// Weights of one row and head, 0 for positions that are not visible.
     fn weights(&self, index: usize, weights: &mut Vec<f32>, scratch: &mut Vec<f32>) {
         let d_key = self.cache.shape.d_key;
         let (head, row) = self.head(index);
@@ -157,7 +157,7 @@ impl<'a> Step<'a> {
         softmax(weights, seen, scratch);
     }
 
-    /// Values mixed with `weights`.
+    /// Adds the values weighted with `weights` to `out`.
     fn mix(&self, index: usize, weights: &[f32], out: &mut [f32]) {
         let d_value = self.cache.shape.d_value;
         let (head, _) = self.head(index);
@@ -200,7 +200,7 @@ vectorised! {
     fn add_rows(out: &mut [f32], weights: &[f32], rows: &[f32]) {
         let width = out.len();
         let (blocks, rest) = out.as_chunks_mut::<VALUES>();
-        // Sums stay in registers while the positions go by.
+        // Sums stay in registers during the loop over positions.
         for (block, out) in blocks.iter_mut().enumerate() {
             let mut sums = *out;
             for (&weight, row) in weights.iter().zip(rows.chunks_exact(width)) {

@@ -1,4 +1,4 @@
-//! One head of one row of the batch, forward and back, block by block.
+//! One head of one row of the batch, forward and backward, block by block.
 
 use super::block::Block;
 use super::plan::{Address, Plan};
@@ -7,11 +7,11 @@ use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
 use crate::lanes::add_assign;
 
 thread_local! {
-    /// Each thread's blocks of weights and their gradients, kept between calls.
+    /// Each thread's blocks of weights and their gradients, reused between calls.
     pub(super) static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
 }
 
-/// Numbers of one block.
+/// Buffers of one block.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) weights: Vec<f32>,
@@ -21,23 +21,23 @@ pub(super) struct Scratch {
     row: Vec<f32>,
 }
 
-/// What the way back needs of the way forward.
+/// Inputs of the backward pass.
 pub(super) struct Forward<'a> {
     pub(super) inputs: [&'a [f32]; 3],
     pub(super) logsumexp: &'a [f32],
     pub(super) gradient: &'a [f32],
 }
 
-/// Where gradients go.
+/// Outputs of the backward pass.
 pub(super) struct Gradient<'a> {
     /// Of query, key and value.
     pub(super) sides: [Address; 3],
-    /// Of the tables of distances, a partial sum for each task.
+    /// Of the tables of distances, a partial sum per task.
     pub(super) tables: &'a [Address],
 }
 
 impl Plan {
-    /// Weights of a block of queries, queries × keys; `take` is told each query's logsumexp.
+    /// Weights of a block of queries, queries × keys; `take` gets each query's logsumexp.
     pub(super) fn weights(
         &self,
         index: usize,
@@ -78,7 +78,7 @@ impl Plan {
         self.add_bias(own[1], block, out);
     }
 
-    /// One bias for all rows of the batch, by head, query and key.
+    /// Adds the bias of a head, which all rows of the batch share.
     fn add_bias(&self, head: usize, block: &Block<'_>, scores: &mut [f32]) {
         let Some(bias) = &self.options.bias else { return };
         for (query, scores) in block.queries().zip(scores.chunks_exact_mut(block.n_keys)) {
@@ -94,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// Drops weights of a block as their place in batch × head × query × key says.
+    /// Applies dropout to the weights of a block; the mask is indexed by batch × head × query × key.
     fn drop_weights(&self, index: usize, block: &Block<'_>, weights: &mut [f32]) {
         let Some(mask) = self.mask else { return };
         if let Some([query, key]) = block.corner() {
@@ -130,7 +130,7 @@ impl Plan {
         let (own, group) = self.heads(index);
         SCRATCH.with_borrow_mut(|scratch| {
             for block in self.blocks(own[0]) {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller guarantees that nobody else writes this head's columns.
                 let mut context = unsafe { self.out.head_mut(out, own, block.queries) };
                 if block.n_keys == 0 {
                     block.queries().for_each(|query| logsumexp[query] = f32::INFINITY);
@@ -168,7 +168,7 @@ impl Plan {
         let group = [task / self.n_key_heads, task % self.n_key_heads];
         let all = super::block::Run { first: 0, count: self.k_len, step: 1 };
         for side in [1, 2] {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller guarantees that nobody else writes this head's columns.
             unsafe { self.sides[side].head_mut(out.sides[side], group, all) }.fill(0.0);
         }
         let heads = self.n_heads / self.n_key_heads;
@@ -176,10 +176,10 @@ impl Plan {
             for head in group[1] * heads..(group[1] + 1) * heads {
                 let index = group[0] * self.n_heads + head;
                 for block in self.blocks(group[0]) {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the same guarantee as for this function.
                     unsafe { self.block_backward(index, &block, forward, out, scratch) };
                     if block.n_keys > 0 {
-                        // SAFETY: promised by the caller.
+                        // SAFETY: the same guarantee; `block_backward` has just filled the scratch.
                         unsafe { self.tables_backward(index, &block, forward, out, scratch) };
                     }
                 }
@@ -187,7 +187,7 @@ impl Plan {
         });
     }
 
-    /// Gradients of one block; leaves the dropped weights and the gradient of the scores in the scratch.
+    /// Gradients of one block; leaves the weights after dropout and the gradient of the scores in the scratch.
     ///
     /// # Safety
     /// As for `backward`.
@@ -201,7 +201,7 @@ impl Plan {
     ) {
         let (own, group) = self.heads(index);
         let [query, key, value] = forward.inputs;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that nobody else writes these columns.
         let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
         if block.n_keys == 0 {
             d_query.fill(0.0);
@@ -211,7 +211,7 @@ impl Plan {
         let d_out = self.out.head(forward.gradient, own, block.queries);
         scratch.gradient.resize(block.queries.count * block.n_keys, 0.0);
         for (column, run) in block.runs() {
-            // SAFETY: keys of this head's columns.
+            // SAFETY: these columns belong to this task's head of values.
             let mut d_value = unsafe { self.sides[2].head_mut(out.sides[2], group, run) };
             let dropped = view_columns(&scratch.dropped, block, column, run.count);
             gemm_serial(&mut d_value, dropped.t(), d_out, Output::Accumulate);
@@ -229,13 +229,13 @@ impl Plan {
             let scores = view_columns(&scratch.gradient, block, column, run.count);
             let keys = self.sides[1].head(key, group, run);
             gemm_serial(&mut d_query, scores, keys, first_overwrites(column));
-            // SAFETY: keys of this head's columns.
+            // SAFETY: these columns belong to this task's head of keys.
             let mut d_key = unsafe { self.sides[1].head_mut(out.sides[1], group, run) };
             gemm_serial(&mut d_key, scores.t(), queries, Output::Accumulate);
         }
     }
 
-    /// The weights of the way forward once more, and after dropout.
+    /// Recomputes the weights of the forward pass, before and after dropout.
     fn recompute(
         &self,
         index: usize,
@@ -273,7 +273,7 @@ impl Plan {
         relative.spread(block, self.offset(), by_distance, gradient);
     }
 
-    /// What the tables of distances add to dQ, and their own gradients.
+    /// Adds the tables' contribution to dQ, and computes the gradients of the tables of distances.
     ///
     /// # Safety
     /// As for `backward`; the scratch is as `block_backward` left it.
@@ -290,14 +290,14 @@ impl Plan {
         let task = group[0] * self.n_key_heads + group[1];
         let (n, count) = (relative.n_distances(), block.queries.count);
         let Scratch { dropped, gradient, by_distance, .. } = scratch;
-        // SAFETY: promised by the caller; each task has one row of each table's partial sums.
+        // SAFETY: the caller guarantees it; each task has one row of each table's partial sums.
         let target = |table: usize, width: usize| unsafe {
             MatrixMut::from_raw(out.tables[table].0.add(task * n * width), [n, width], width)
         };
         let d_key = self.sides[1].d_head;
         relative.collect(block, self.offset(), gradient, by_distance);
         let scores = Matrix::new(by_distance, count, n);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that nobody else writes these columns.
         let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
         gemm_serial(
             &mut d_query,
@@ -316,20 +316,20 @@ impl Plan {
     }
 }
 
-/// The first run writes, those after it add.
+/// The first run overwrites, later runs accumulate.
 fn first_overwrites(column: usize) -> Output {
     if column == 0 { Output::Overwrite } else { Output::Accumulate }
 }
 
-/// Columns of a block's scores, to read.
+/// Columns of a block's scores, read-only.
 fn view_columns<'a>(scores: &'a [f32], block: &Block<'_>, column: usize, count: usize) -> Matrix<'a> {
     Matrix::strided(&scores[column..], [block.queries.count, count], [block.n_keys, 1])
 }
 
-/// Columns of a block's scores, to write.
+/// Columns of a block's scores, writable.
 fn columns_of<'a>(scores: &'a mut [f32], block: &Block<'_>, column: usize, count: usize) -> MatrixMut<'a> {
     assert!(scores.len() >= block.queries.count * block.n_keys && column + count <= block.n_keys);
-    // SAFETY: the columns lie inside the block, which is borrowed for as long as the view lives.
+    // SAFETY: the assertion keeps the columns inside the block, which is borrowed for the lifetime of the view.
     unsafe {
         MatrixMut::from_raw(scores.as_mut_ptr().add(column), [block.queries.count, count], block.n_keys)
     }

@@ -1,8 +1,8 @@
-//! Keys and values that are kept, of the tokens of decoding or of a source sentence.
+//! K/V cache: keys and values of the decoded tokens or of a source sentence.
 //!
-//! On the processor keys are kept turned round, a row for each number of a head and a column for each position, so that the
-//! scores of many positions come side by side. On a card a position's keys and values stand side by side, as the product that
-//! made them left them.
+//! On the CPU keys are stored transposed, a row per element of a head and a column per position, so that the scores of
+//! many positions are computed side by side. On a GPU keys and values of a position are contiguous, as the projection
+//! wrote them.
 
 use super::step_rows::{Regroup, StepRows};
 use crate::lanes::LANES;
@@ -12,7 +12,7 @@ use crate::{Result, error};
 /// Positions whose scores are computed at once.
 pub(super) const WIDTH: usize = 2 * LANES;
 
-/// Sizes of kept keys and values.
+/// Sizes of a K/V cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheShape {
     /// Heads of keys and values.
@@ -24,31 +24,31 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
-    /// Numbers of all keys and values of a position.
+    /// Number of values of all keys and values of a position.
     pub const fn width(self) -> usize {
         self.n_heads * (self.d_key + self.d_value)
     }
 }
 
-/// Keys and values of several sequences, each in a slot of its own.
+/// K/V cache of several sequences, one per slot.
 #[derive(Debug, Clone)]
 pub struct KeysValues {
     pub(super) shape: CacheShape,
     pub(super) n_slots: usize,
-    /// Positions that there is room for, a multiple of [`WIDTH`].
+    /// Allocated positions, a multiple of [`WIDTH`].
     pub(super) capacity: usize,
     /// slot × head × d_key × capacity.
     pub(super) keys: Vec<f32>,
     /// slot × head × capacity × d_value.
     pub(super) values: Vec<f32>,
-    /// Instead of both, on a card: for each position of a slot its keys, then its values, all heads side by side. Tokens of
-    /// decoding are kept position by position, a source sentence slot by slot.
+    /// Used instead of both on a GPU: for each position of a slot its keys, then its values, all heads side by side.
+    /// Decoded tokens are stored position by position, a source sentence slot by slot.
     #[cfg(feature = "cuda")]
     card: Option<crate::cuda::Array>,
 }
 
 impl KeysValues {
-    /// `n_slots` empty sequences with room for `capacity` positions; more room is made when it is needed.
+    /// `n_slots` empty sequences with room for `capacity` positions; grows when needed.
     pub fn new(shape: CacheShape, n_slots: usize, capacity: usize) -> Self {
         let capacity = capacity.next_multiple_of(WIDTH).max(WIDTH);
         let rows = n_slots * shape.n_heads;
@@ -64,7 +64,7 @@ impl KeysValues {
         }
     }
 
-    /// Nothing yet, where `rows` live.
+    /// An empty cache on the device of `rows`.
     pub fn of_rows(shape: CacheShape, rows: &StepRows) -> Self {
         #[cfg(feature = "cuda")]
         if let Some(card) = rows.card() {
@@ -83,16 +83,16 @@ impl KeysValues {
 
     #[cfg(feature = "cuda")]
     pub(crate) fn array(&self) -> &crate::cuda::Array {
-        self.card.as_ref().expect("keys and values are on a card")
+        self.card.as_ref().expect("keys and values are on a GPU")
     }
 
-    /// Positions that there is room for.
+    /// Allocated positions.
     #[cfg(feature = "cuda")]
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Goes on where the rows say.
+    /// Moves the cache to the slots that `regroup` gives.
     pub fn regroup(&mut self, regroup: &Regroup) {
         #[cfg(not(feature = "cuda"))]
         let _ = regroup;
@@ -104,17 +104,17 @@ impl KeysValues {
         }
     }
 
-    /// The keys and values of a product, batch × length × (keys, values): a slot for each row of the batch.
+    /// Keys and values of a projection, batch × length × (keys, values): a slot per row of the batch.
     ///
     /// # Errors
     /// If the shapes do not fit together.
     pub fn of_product(shape: CacheShape, projected: &Tensor) -> Result<Self> {
         let (d_keys, width) = (shape.n_heads * shape.d_key, shape.width());
         let &[batch, length, found] = projected.shape() else {
-            return error::shape("keeping keys", "projected", projected.shape(), "three axes");
+            return error::shape("K/V cache", "projected", projected.shape(), "three axes");
         };
         if found != width {
-            return error::shape("keeping keys", "projected", projected.shape(), format!("{width} columns"));
+            return error::shape("K/V cache", "projected", projected.shape(), format!("{width} columns"));
         }
         #[cfg(feature = "cuda")]
         if let Some(array) = projected.card() {
@@ -128,17 +128,17 @@ impl KeysValues {
         Ok(kept)
     }
 
-    /// Sizes of what it keeps.
+    /// Sizes of its heads.
     pub fn shape(&self) -> CacheShape {
         self.shape
     }
 
-    /// How many sequences there is room for.
+    /// Number of sequences that there is room for.
     pub fn n_slots(&self) -> usize {
         self.n_slots
     }
 
-    /// Bytes that it holds.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
@@ -166,11 +166,11 @@ impl KeysValues {
         }
     }
 
-    /// Makes the first `len` positions of slot `to` those of slot `from`.
+    /// Copies the first `len` positions of slot `from` to slot `to`.
     pub fn copy(&mut self, from: usize, to: usize, len: usize) {
         let CacheShape { n_heads, d_key, d_value } = self.shape;
         if 2 * len >= self.capacity {
-            // One copy of everything is faster than many of what is used.
+            // Copying the whole slot at once is faster than many copies of its used part.
             for (numbers, width) in [(&mut self.keys, d_key), (&mut self.values, d_value)] {
                 let size = n_heads * width * self.capacity;
                 numbers.copy_within(from * size..(from + 1) * size, to * size);
@@ -188,7 +188,7 @@ impl KeysValues {
         }
     }
 
-    /// The values of the first `len` positions of a slot, each with all heads side by side.
+    /// Values of the first `len` positions of a slot, each with all heads side by side.
     pub fn values(&self, slot: usize, len: usize) -> Vec<f32> {
         let CacheShape { n_heads, d_value, .. } = self.shape;
         let first =
@@ -197,7 +197,7 @@ impl KeysValues {
         places.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
     }
 
-    /// Room for at least `len` positions, and twice as many as before.
+    /// Grows to at least `len` positions, and to twice the capacity.
     fn grow(&mut self, len: usize) {
         let capacity = len.max(2 * self.capacity).next_multiple_of(WIDTH);
         let CacheShape { d_value, .. } = self.shape;

@@ -1,10 +1,10 @@
 //! Scaled dot-product attention with several heads: softmax(scale · Q·Kᵀ, masked)·V for each head.
 //!
-//! Vaswani et al. 2017. Q is batch × q_len × (n_heads·d_key), K is batch × k_len × (n_key_heads·d_key), V is batch × k_len
-//! × (n_key_heads·d_value); a head reads its columns in place, and all three may be columns of one product. Blocks of 56
-//! queries go through at a time, so the weights of a whole sequence are never kept (after Dao et al. 2022): memory grows
-//! with the length, not with its square. Keys that no query of a block sees are skipped. Kept for the way back: the
-//! logsumexp of each query's scores. With P the weights, P' the weights after dropout:
+//! Vaswani et al. 2017. Q is batch × q_len × (n_heads·d_key), K is batch × k_len × (n_key_heads·d_key), V is batch ×
+//! k_len × (n_key_heads·d_value); a head reads its columns in place, and all three may be columns of one projection.
+//! Queries are processed in blocks of 56, so the weights of a whole sequence are never stored (after Dao et al. 2022):
+//! memory grows with the length, not with its square. Keys that no query of a block attends to are skipped. Saved for
+//! the backward pass: the logsumexp of each query's scores. With P the weights, P' the weights after dropout:
 //!
 //! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(P ∘ dP)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
 //!
@@ -39,47 +39,48 @@ use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
-/// Whether a query sees later keys.
+/// Attention mask: bidirectional or causal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// All keys.
+    /// A query attends to all keys.
     #[default]
     Both,
-    /// Keys up to its own place; the last query stands at the last key.
+    /// A query attends to keys up to its own position; the last query is at the last key.
     Causal,
 }
 
-/// How attention is computed.
+/// Options of attention.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionOptions {
-    /// Heads; they share the last axis of the query evenly.
+    /// Number of heads; they divide the last axis of the query evenly.
     pub n_heads: usize,
-    /// Heads of keys and values, each for n_heads / n_key_heads query heads in a row; as many as heads for `None`.
+    /// Number of key and value heads, each shared by n_heads / n_key_heads consecutive query heads. Default: n_heads.
     pub n_key_heads: Option<usize>,
-    /// Scores are multiplied with this; 1/√d_key for `None`.
+    /// Factor of the scores. Default: 1/√d_key.
     pub scale: Option<f32>,
-    /// Whether a query sees later keys; it does.
+    /// Attention mask. Default: both directions.
     pub direction: Direction,
-    /// Keys that exist in each row of the batch, the others are padding; all for `None`.
+    /// Number of keys in each row of the batch, the others are padding. Default: all.
     pub key_lengths: Option<Indices>,
-    /// Which keys each query sees, the same for all rows of the batch; all for `None`.
+    /// Attention pattern, the same for all rows of the batch. Default: full attention.
     pub pattern: Option<Arc<Pattern>>,
-    /// Added to the scaled scores, n_heads × q_len × k_len, the same for all rows of the batch; it gets no gradient.
+    /// Added to the scaled scores, n_heads × q_len × k_len, the same for all rows of the batch; gets no gradient.
+    /// Default: none.
     pub bias: Option<Tensor>,
-    /// Vectors for distances, added to keys and values; none.
+    /// Vectors of relative distances, added to keys and values. Default: none.
     pub relative: Option<Relative>,
-    /// Probability of dropping a weight in training; 0.
+    /// Probability of dropping a weight in training. Default: 0.
     pub dropout: f32,
 }
 
-/// Some columns of an input, side by side; a whole input becomes one by `into`.
+/// Consecutive columns of an input; `into` turns a whole input into one.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
     /// The input, batch × length × width.
     pub var: &'a Var,
     /// The first column.
     pub start: usize,
-    /// How many.
+    /// Number of columns.
     pub width: usize,
 }
 
@@ -89,8 +90,7 @@ impl<'a> From<&'a Var> for Columns<'a> {
     }
 }
 
-/// The weights that [`attention`] mixes values with: batch × n_heads × q_len × k_len, without dropout and gradients, in the
-/// memory of the processor.
+/// The weights of [`attention`]: batch × n_heads × q_len × k_len, without dropout and gradients, in CPU memory.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -101,7 +101,7 @@ pub fn attention_weights<'a>(
 ) -> Result<Tensor> {
     let (query, key) = (query.into(), key.into());
     on_gpu!(query.var.value() => crate::cuda::ops::attention::weights([query, key], options));
-    // There are no values here; the keys stand in for them.
+    // Values are not needed here; the keys are passed in their place.
     let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
     let options = AttentionOptions { relative, ..options.clone() };
     let plan = Plan::new(&Tape::inference(), [query, key, key], &options)?;
@@ -152,7 +152,7 @@ pub fn attention<'a>(
     Ok(tape.record(out, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
-/// What the way back needs to know.
+/// State saved for the backward pass.
 struct Saved {
     inputs: [Var; 3],
     tables: Vec<Var>,
@@ -194,8 +194,8 @@ impl Saved {
     }
 }
 
-/// A tensor for each distinct input, and which of them belongs to query, key and value. Sides share one when they are
-/// different columns of one input. `make` is told whether the sides cover all columns.
+/// Returns a tensor for each distinct input, and which of them belongs to query, key and value. Sides share one if they
+/// are different columns of one input. The second argument of `make` is true if the sides cover all columns.
 pub(crate) fn gradient_tensors<'a>(
     inputs: &'a [Var; 3],
     sides: &[Side; 3],

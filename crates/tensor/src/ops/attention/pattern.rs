@@ -1,20 +1,20 @@
-//! Which keys each query sees, made ready for blocks: what no query of a block sees is never computed.
+//! Attention patterns, prepared in blocks: keys that no query of a block attends to are never computed.
 //!
-//! Queries that see the same or nearby keys go together. In a dilated window they stand `stride` apart, so that a block's
-//! keys are as few as one query's and some more. A query that sees much more than its neighbours (a global one) closes
-//! its block early, so cost grows with the keys that are seen.
+//! Queries that attend to the same or nearby keys are grouped. In a dilated window they are `stride` apart, so that a
+//! block has few more keys than one query. A query that attends to many more keys than its neighbours (global
+//! attention) closes its block early, so the cost is proportional to the number of visible keys.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::block::{Block, Run};
 
-/// Most queries of a block.
+/// Maximum number of queries in a block.
 pub(super) const MAX_QUERIES: usize = 56;
-/// Scores that a block may waste besides three times those it needs.
+/// Scores that a block may waste in addition to three times those it needs.
 const FREE_WASTE: usize = 64 * MAX_QUERIES;
 
-/// Sight of every query, in blocks.
+/// Attention pattern: the keys visible to every query, in blocks.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     q_len: usize,
@@ -31,8 +31,8 @@ struct PatternBlock {
 }
 
 impl Pattern {
-    /// For each query the keys that it sees, as ranges in rising order that do not touch. Queries `stride` apart see
-    /// nearby keys; 1 unless the windows are dilated.
+    /// Creates a pattern from the keys visible to each query, as ascending ranges that do not touch. Queries `stride`
+    /// apart attend to nearby keys; 1 unless the windows are dilated.
     ///
     /// # Panics
     /// If a range is empty, out of order or beyond `k_len`, or the stride is 0.
@@ -55,12 +55,12 @@ impl Pattern {
         Self { q_len, k_len, blocks }
     }
 
-    /// Queries and keys that it was made for.
+    /// Number of queries and keys.
     pub fn lengths(&self) -> [usize; 2] {
         [self.q_len, self.k_len]
     }
 
-    /// Scores that are computed, the measure of the work.
+    /// Number of scores computed, a measure of the work.
     pub fn n_scores(&self) -> usize {
         self.blocks.iter().map(|block| block.queries.count * block.n_keys).sum()
     }
@@ -98,7 +98,7 @@ fn size(ranges: &[Range<u32>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// The union of two lists of ranges in rising order, those that touch made one.
+/// Union of two ascending lists of ranges; ranges that touch are merged.
 pub fn join(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
     let mut out: Vec<Range<u32>> = Vec::with_capacity(a.len() + b.len());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
@@ -115,7 +115,7 @@ pub fn join(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
     }
 }
 
-/// Where the keys of `ranges` stand among those of `union`, as ranges of columns.
+/// Positions of the keys of `ranges` among those of `union`, as ranges of columns.
 fn columns(union: &[Range<u32>], ranges: &[Range<u32>]) -> Vec<Range<u32>> {
     let mut out: Vec<Range<u32>> = Vec::new();
     let (mut before, mut whole) = (0, union.iter());
@@ -136,7 +136,7 @@ fn columns(union: &[Range<u32>], ranges: &[Range<u32>]) -> Vec<Range<u32>> {
     out
 }
 
-/// The keys of `ranges` as runs: long ranges as they are, single keys at even distances together.
+/// The keys of `ranges` as runs: long ranges unchanged, evenly spaced single keys combined.
 fn runs(ranges: &[Range<u32>]) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::new();
     for range in ranges {
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn work_grows_with_what_is_seen() {
+    fn work_grows_with_the_number_of_visible_keys() {
         let scores = |len| Pattern::new(&windows(len, 4), len, 4).n_scores();
         let len = 4 * 10 * MAX_QUERIES;
         assert!(scores(len) <= len * (MAX_QUERIES + 4) && scores(2 * len) <= 2 * scores(len) + 1000);
     }
 
     #[test]
-    fn a_query_that_sees_all_does_not_make_its_neighbours_dear() {
+    fn a_global_query_does_not_make_its_neighbours_expensive() {
         let mut visible = windows(1000, 1);
         visible[0] = one(0, 1000);
         visible[500] = one(0, 1000);

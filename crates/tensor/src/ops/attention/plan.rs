@@ -1,4 +1,4 @@
-//! The sizes and settings of one attention, checked, and where each head's numbers stand.
+//! Checked sizes and options of one attention, and the memory layout of the heads.
 
 use super::block::Block;
 use super::pattern::MAX_QUERIES;
@@ -11,14 +11,14 @@ use crate::tape::Tape;
 
 use super::block::Run;
 
-/// Query, key or value: where its heads stand in its tensor.
+/// Layout of the heads of query, key or value in their tensor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side {
-    /// Positions of a sequence.
+    /// Positions per sequence.
     pub(crate) len: usize,
-    /// Numbers from one position to the next.
+    /// Values from one position to the next.
     pub(crate) stride: usize,
-    /// The first column.
+    /// First column.
     pub(crate) start: usize,
     n_heads: usize,
     pub(crate) d_head: usize,
@@ -30,33 +30,33 @@ impl Side {
         self.n_heads * self.d_head
     }
 
-    /// Whether some column belongs to both.
+    /// True if both have a column in common.
     pub(super) fn overlaps(self, other: Self) -> bool {
         self.start < other.start + other.width() && other.start < self.start + self.width()
     }
 
-    /// The first number of `head` at `position` of `row`.
+    /// Index of the first value of `head` at `position` of `row`.
     fn at(self, row: usize, head: usize, position: usize) -> usize {
         (row * self.len + position) * self.stride + self.start + head * self.d_head
     }
 
-    /// A head's columns at the positions of `run`.
+    /// Columns of a head at the positions of `run`.
     pub(super) fn head(self, data: &[f32], [row, head]: [usize; 2], run: Run) -> Matrix<'_> {
         let data = &data[self.at(row, head, run.first)..];
         Matrix::strided(data, [run.count, self.d_head], [self.stride * run.step, 1])
     }
 
-    /// The same, to write.
+    /// As [`HeadLayout::head`], writable.
     ///
     /// # Safety
-    /// The tensor at `address` has this side's layout, and nobody else touches these columns meanwhile.
+    /// The tensor at `address` has this layout, and nobody else accesses these columns meanwhile.
     pub(super) unsafe fn head_mut<'a>(
         self,
         address: Address,
         [row, head]: [usize; 2],
         run: Run,
     ) -> MatrixMut<'a> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the columns are inside the tensor and not shared.
         unsafe {
             let start = address.0.add(self.at(row, head, run.first));
             MatrixMut::from_raw(start, [run.count, self.d_head], self.stride * run.step)
@@ -64,16 +64,16 @@ impl Side {
     }
 }
 
-/// An address that tasks share; each writes its own part.
+/// An address shared by tasks; each writes its own part.
 #[derive(Clone, Copy)]
 pub(super) struct Address(pub(super) *mut f32);
 
 // SAFETY: tasks write disjoint parts, and the tensor outlives them.
 unsafe impl Send for Address {}
-// SAFETY: as above.
+// SAFETY: as for Send: the address itself never changes.
 unsafe impl Sync for Address {}
 
-/// Sizes and settings, the same for every head.
+/// Sizes and options, the same for every head.
 pub(crate) struct Plan {
     pub(crate) batch: usize,
     pub(crate) q_len: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) n_key_heads: usize,
     /// Query, key and value.
     pub(crate) sides: [Side; 3],
-    /// The result, laid out without gaps.
+    /// The result, contiguous.
     pub(crate) out: Side,
     pub(crate) scale: f32,
     pub(crate) mask: Option<Mask>,
@@ -123,13 +123,13 @@ impl Plan {
         Ok(Self { batch, q_len, k_len, n_heads, n_key_heads, sides: checked, out, scale, mask, options })
     }
 
-    /// Keys that exist in `row`.
+    /// Number of keys in `row` that are not padding.
     pub(super) fn exists(&self, row: usize) -> usize {
         let lengths = self.options.key_lengths.as_ref();
         lengths.map_or(self.k_len, |lengths| (lengths.host()[row] as usize).min(self.k_len))
     }
 
-    /// Keys that query `q` of `row` may attend to without a pattern: the first so many.
+    /// Number of leading keys that query `q` of `row` attends to without a pattern.
     pub(super) fn visible(&self, row: usize, q: usize) -> usize {
         match self.options.direction {
             Direction::Both => self.exists(row),
@@ -137,12 +137,12 @@ impl Plan {
         }
     }
 
-    /// What is added to a query's place to have its place among the keys: the last of both stand together.
+    /// Offset from a query's position to its position among the keys: the last query is at the last key.
     pub(super) fn offset(&self) -> usize {
         self.k_len.saturating_sub(self.q_len)
     }
 
-    /// Head and row of task `index`, and the head of keys and values that belongs to it.
+    /// Row and head of task `index`, and row and head of its keys and values.
     pub(super) fn heads(&self, index: usize) -> ([usize; 2], [usize; 2]) {
         let (row, head) = (index / self.n_heads, index % self.n_heads);
         ([row, head], [row, head / (self.n_heads / self.n_key_heads)])

@@ -1,22 +1,22 @@
-//! Relative positions in attention: learned vectors for the distance from query to key.
+//! Relative positions in attention: learned vectors of the distance from query to key.
 //!
-//! Shaw, Uszkoreit & Vaswani 2018: scores q·(k + a_K[d])/√d_key, context Σ w·(v + a_V[d]), with d = key − query clipped to
-//! ±max_distance. Scores of distances come from one small product Q·a_Kᵀ; weights are summed by distance before they
-//! meet a_V. So nothing of size q_len × k_len × d_key is ever made.
+//! Shaw, Uszkoreit & Vaswani 2018: scores q·(k + a_K[d])/√d_key, context Σ w·(v + a_V[d]), with d = key − query clipped
+//! to ±max_distance. Scores of distances are one small product Q·a_Kᵀ; weights are summed by distance before they are
+//! multiplied by a_V. So nothing of size q_len × k_len × d_key is ever stored.
 
 use super::block::Block;
 use crate::error::shape;
 use crate::tape::Var;
 use crate::{Error, Result};
 
-/// Vectors for distances −max_distance … +max_distance, shared by all heads.
+/// Vectors of the distances −max_distance … +max_distance, shared by all heads.
 #[derive(Debug, Clone)]
 pub struct Relative {
-    /// Distances beyond this count as this.
+    /// Largest distance; longer ones are clipped to it.
     pub max_distance: usize,
     /// Added to keys: (2·max_distance + 1) × d_key.
     pub keys: Var,
-    /// Added to values: (2·max_distance + 1) × d_value; none.
+    /// Added to values: (2·max_distance + 1) × d_value. Default: none.
     pub values: Option<Var>,
 }
 
@@ -47,7 +47,7 @@ impl Relative {
         2 * self.max_distance + 1
     }
 
-    /// The row for a key at `key` seen from a query at `query`.
+    /// Table row of a key at `key` relative to a query at `query`.
     pub(super) fn row(&self, query: usize, key: usize) -> usize {
         let limit = self.max_distance;
         if key >= query { limit + (key - query).min(limit) } else { limit - (query - key).min(limit) }

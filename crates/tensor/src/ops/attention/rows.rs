@@ -1,20 +1,20 @@
-//! Rows of scores: softmax over the keys that are seen, and its derivative.
+//! Rows of scores: softmax over the visible keys, and its derivative.
 
 use std::ops::Range;
 
 use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
 
-/// The columns of a row of scores that its query sees.
+/// The columns of a row of scores that its query attends to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seen<'a> {
     /// One range.
     One(usize, usize),
-    /// Several, as far as they stand below the limit.
+    /// Several, up to the limit.
     Several(&'a [Range<u32>], usize),
 }
 
 impl Seen<'_> {
-    /// The ranges one after the other, none empty.
+    /// The ranges in order, none empty.
     fn ranges(self) -> impl Iterator<Item = Range<usize>> {
         let (one, several, limit) = match self {
             Self::One(start, end) => (Some(start..end), &[][..], usize::MAX),
@@ -25,9 +25,9 @@ impl Seen<'_> {
     }
 }
 
-/// Turns the scores that are seen into weights and the others into 0; returns the logsumexp, ∞ for no score.
+/// Turns the visible scores into weights and the others into 0; returns the logsumexp, ∞ if none is visible.
 ///
-/// Weights are summed in the order of the keys that are seen, wherever they stand in the row.
+/// Weights are summed in the order of the visible keys, whatever their columns.
 pub(super) fn softmax(scores: &mut [f32], seen: Seen<'_>, scratch: &mut Vec<f32>) -> f32 {
     if let Seen::One(start, end) = seen {
         scores[..start].fill(0.0);
@@ -47,7 +47,7 @@ pub(super) fn softmax(scores: &mut [f32], seen: Seen<'_>, scratch: &mut Vec<f32>
     logsumexp
 }
 
-/// The weights once more, from the scores and their logsumexp.
+/// Recomputes the weights from the scores and their logsumexp.
 pub(super) fn weights_again(scores: &mut [f32], seen: Seen<'_>, logsumexp: f32) {
     let mut done = 0;
     for range in seen.ranges() {

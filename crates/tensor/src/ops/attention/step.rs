@@ -1,7 +1,7 @@
-//! One step of decoding: the newest token of each row attends to those before it, and to its source sentence.
+//! One decoding step: the newest token of each row attends to the tokens before it, and to its source sentence.
 //!
-//! On the processor the keys and values of the newest token are cut out of the product that made them, turned, kept, and
-//! attended to by [`cached_attention`]; the bits are those of all tokens at once. On a card one kernel does all of it.
+//! On the CPU the keys and values of the newest token are sliced from the projection, rotated, cached, and attended to
+//! by [`cached_attention`]; the bits are those of all tokens at once. On a GPU one kernel does all of it.
 
 use super::cached::{CachedOptions, cached_attention, cached_weights};
 use super::keys_values::KeysValues;
@@ -13,32 +13,32 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Result, error};
 
-/// How the newest tokens attend.
+/// Attention options of a step.
 #[derive(Debug, Clone, Default)]
 pub struct StepOptions<'a> {
     /// Heads of the queries.
     pub n_heads: usize,
-    /// Turns queries and keys by their places; none.
+    /// Rotates queries and keys by their positions. Default: none.
     pub rotary: Option<&'a RotaryTable>,
-    /// Vectors for distances; none.
+    /// Vectors of relative distances. Default: none.
     pub relative: Option<&'a Relative>,
-    /// What is seen of the tokens so far; all.
+    /// Attention pattern of the newest token. Default: all tokens so far.
     pub seen: Option<&'a StepSight>,
-    /// Whether the weights are wanted too; they are not.
+    /// True if the weights are returned too. Default: false.
     pub keeps_weights: bool,
 }
 
-/// What attention gave.
+/// Result of attention.
 #[derive(Debug, Clone)]
 pub struct Attended {
     /// rows × (n_heads·d_value).
     pub context: Tensor,
-    /// rows × n_heads × the longest of the lengths or more, if they are wanted.
+    /// rows × n_heads × at least the largest length, if requested.
     pub weights: Option<Tensor>,
 }
 
-/// The newest tokens' queries, keys and values side by side, rows × (queries, keys, values), attend to all tokens so far.
-/// Their keys and values are kept in `cache`.
+/// Attention of the newest tokens to all tokens so far. `projected` has their queries, keys and values side by side,
+/// rows × (queries, keys, values); their keys and values are stored in `cache`.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -53,7 +53,7 @@ pub fn self_step(
     let [d_keys, d_values] = [shape.n_heads * shape.d_key, shape.n_heads * shape.d_value];
     if projected.shape() != [count, d_query + d_keys + d_values] {
         let expected = format!("[{count}, {d_query} + {d_keys} + {d_values}]");
-        return error::shape("a step of attention", "projected", projected.shape(), expected);
+        return error::shape("a decoding step", "projected", projected.shape(), expected);
     }
     if let Some(relative) = options.relative {
         relative.check(shape.d_key, shape.d_value)?;
@@ -85,7 +85,7 @@ pub fn self_step(
     attended(&query, cache, &cached, options.keeps_weights)
 }
 
-/// `query`, rows × (n_heads·d_key), attends to the source sentence of each row, which lies in a slot of `memory`.
+/// Attention of `query`, rows × (n_heads·d_key), to the source sentence of each row, in a slot of `memory`.
 ///
 /// # Errors
 /// If the shapes do not fit together.

@@ -1,8 +1,8 @@
-//! The rows of decoding: hypotheses that grow by one token at each step, and where what is kept of them lies.
+//! Rows of decoding: hypotheses that grow by one token at each step, and the cache slots of their keys and values.
 //!
-//! Each row reads the keys and values of its tokens in a slot, and those of its source sentence in another. On the processor
-//! reordering hands slots on, and only a hypothesis that goes on twice is copied. On a card a table says for each position of
-//! a row where it lies, and a step computes a few rows more than there are.
+//! Each row reads the keys and values of its tokens from one slot, and those of its source sentence from another. On
+//! the CPU reordering reassigns slots, and only a hypothesis that continues in several rows is copied. On a GPU a table
+//! gives the slot of each position of a row, and a step computes a few more rows than there are.
 //!
 //! ```
 //! use polyhead_tensor::ops::attention::StepRows;
@@ -18,7 +18,7 @@ use crate::device::Device;
 /// Steps of more rows are launched kernel by kernel.
 const MOST_RECORDED: usize = 1024;
 
-/// Rows that grow together.
+/// Rows that are decoded together.
 #[derive(Debug)]
 pub struct StepRows {
     n_slots: usize,
@@ -29,33 +29,33 @@ pub struct StepRows {
     slots: Vec<usize>,
     /// Tokens of each source sentence.
     source_lengths: Vec<usize>,
-    /// The source sentence of each row, and its tokens.
+    /// Source sentence of each row, and its number of tokens.
     sources: Vec<usize>,
     row_lengths: Vec<usize>,
     #[cfg(feature = "cuda")]
     card: Option<crate::cuda::CardRows>,
 }
 
-/// The positions that the newest token sees, the same for all rows.
+/// Positions that the newest token attends to, the same for all rows.
 #[derive(Debug)]
 pub enum StepSight {
-    /// In rising order, on the processor.
+    /// Ascending ranges, on the CPU.
     Ranges(Vec<Range<u32>>),
-    /// A bit for each position, for every place of the newest token.
+    /// A bit per position, for every position of the newest token.
     #[cfg(feature = "cuda")]
     Bits(CardSight),
 }
 
-/// What is seen from every place, on a card.
+/// Attention pattern of every position, on a GPU.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub struct CardSight {
     pub(crate) bits: crate::cuda::Array,
-    /// Words for each place.
+    /// Words per position.
     pub(crate) words: usize,
 }
 
-/// Where caches go on when the rows of a card need other memory.
+/// Move of the caches to other slots, when the rows of a GPU need other memory.
 #[derive(Debug)]
 pub struct Regroup {
     #[cfg(feature = "cuda")]
@@ -63,12 +63,12 @@ pub struct Regroup {
 }
 
 impl StepRows {
-    /// `count` empty rows that have no source; later there may be up to `n_slots`.
+    /// `count` empty rows without a source; later there may be up to `n_slots`.
     pub fn new(count: usize, n_slots: usize) -> Self {
         Self::of_sources(&vec![0; count], n_slots)
     }
 
-    /// A row for each source sentence, of so many tokens each; later there may be up to `n_slots`.
+    /// A row for each source sentence, with the given numbers of tokens; later there may be up to `n_slots`.
     pub fn of_sources(source_lengths: &[u32], n_slots: usize) -> Self {
         let source_lengths: Vec<usize> = source_lengths.iter().map(|&length| length as usize).collect();
         let count = source_lengths.len();
@@ -103,7 +103,7 @@ impl StepRows {
         self.card.as_ref()
     }
 
-    /// Rows that a step computes: those that there are, and on a card some that nobody reads.
+    /// Number of rows that a step computes: on a GPU some more than there are, whose results are ignored.
     pub fn computed(&self) -> usize {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
@@ -112,12 +112,12 @@ impl StepRows {
         self.count()
     }
 
-    /// Whether a step is worth recording: with many rows the card has more to do than to be told.
+    /// True if a step is worth recording: with many rows the launches cost little compared with the work.
     pub fn are_few(&self) -> bool {
         self.computed() <= MOST_RECORDED
     }
 
-    /// What a recorded step depends on: as long as it is the same, the step can be replayed.
+    /// Key of a recorded step: as long as it is equal, the recorded CUDA graph can be replayed.
     pub fn form(&self) -> [usize; 2] {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
@@ -126,7 +126,7 @@ impl StepRows {
         [self.count(), 0]
     }
 
-    /// Tokens of each row so far.
+    /// Number of tokens of each row so far.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -136,12 +136,12 @@ impl StepRows {
         self.len == 0
     }
 
-    /// How many rows there may be.
+    /// Maximum number of rows.
     pub fn n_slots(&self) -> usize {
         self.n_slots
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.sources.len()
     }
@@ -151,7 +151,7 @@ impl StepRows {
         &self.tokens
     }
 
-    /// The slot of each row's tokens.
+    /// Cache slot of each row's tokens.
     pub fn slots(&self) -> &[usize] {
         &self.slots
     }
@@ -166,10 +166,10 @@ impl StepRows {
         &self.row_lengths
     }
 
-    /// Begins a step: one token more for each row. Caches must move where something is returned.
+    /// Begins a step: appends one token to each row. If a [`Regroup`] is returned, caches must move.
     ///
     /// # Panics
-    /// If there are more or fewer tokens than rows.
+    /// If the number of tokens is not the number of rows.
     #[must_use = "caches must move"]
     pub fn begin(&mut self, tokens: &[u32]) -> Option<Regroup> {
         assert!(tokens.len() == self.count(), "{} tokens for {} rows", tokens.len(), self.count());
@@ -181,7 +181,7 @@ impl StepRows {
         None
     }
 
-    /// The first work of a step, of which it can be a recorded part.
+    /// Queues the first work of a step, which can be part of its recorded graph: moves rows to their new order.
     pub fn follow_parents(&self) {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
@@ -189,7 +189,8 @@ impl StepRows {
         }
     }
 
-    /// What the newest token sees, if not all: `seen` says it for the last of so many tokens.
+    /// Attention pattern of the newest token, if it does not attend to all; `seen(n)` gives it for the last of n
+    /// tokens.
     pub fn sight(&self, seen: impl Fn(usize) -> Option<Vec<Range<u32>>>) -> Option<StepSight> {
         #[cfg(feature = "cuda")]
         if let Some(card) = &self.card {
@@ -203,13 +204,13 @@ impl StepRows {
         seen(self.len + 1).map(StepSight::Ranges)
     }
 
-    /// The step is done: its tokens count from now on.
+    /// Ends a step: its tokens count from now on.
     pub fn advance(&mut self) {
         self.len += 1;
     }
 
-    /// Row i becomes what row `rows[i]` was; there may be fewer rows than before, or more while there are slots. Gives the
-    /// copies that caches must make, slot to slot.
+    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more while there are slots. Returns the
+    /// copies that caches must make, from slot to slot.
     ///
     /// # Panics
     /// If a row does not exist or there are more rows than slots.
@@ -223,7 +224,7 @@ impl StepRows {
             return Vec::new();
         }
         let mut taken = vec![false; self.n_slots];
-        // The first to ask keeps the slot.
+        // The first row that continues a slot keeps it.
         let kept: Vec<Option<usize>> = rows
             .iter()
             .map(|&row| {
@@ -246,11 +247,11 @@ impl StepRows {
     }
 }
 
-/// The key of the table of what is seen; no address is as small.
+/// Key of the table of attention patterns; no address is as small.
 #[cfg(feature = "cuda")]
 const SIGHT: usize = 1;
 
-/// A bit for each position of the ranges.
+/// A bitmap of the positions in the ranges.
 #[cfg(feature = "cuda")]
 fn bits(ranges: &[Range<u32>], words: usize) -> Vec<u32> {
     let mut bits = vec![0; words];
