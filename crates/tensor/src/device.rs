@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use crate::cuda::Cuda;
-use crate::{Error, Result};
+use crate::{Dtype, Error, Result};
 
 /// Compute dtype of matrix products on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -33,13 +33,18 @@ pub enum Math {
 }
 
 impl Math {
+    /// The dtype of that name.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::F32 => Dtype::F32,
+            Self::Tf32 => Dtype::Tf32,
+            Self::Bf16 => Dtype::Bf16,
+        }
+    }
+
     /// Name in options and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Tf32 => "tf32",
-            Self::Bf16 => "bf16",
-        }
+        self.dtype().name()
     }
 }
 
@@ -58,7 +63,7 @@ pub enum Device {
 #[derive(Debug)]
 pub struct Graph {
     #[cfg(feature = "cuda")]
-    graph: crate::cuda::Graph,
+    graph: crate::cuda::CudaGraph,
 }
 
 impl Graph {
@@ -71,7 +76,7 @@ impl Graph {
 
 /// Properties of a GPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Card {
+pub struct GpuInfo {
     /// Name in options, such as `cuda:0`.
     pub name: String,
     /// Product name, such as `NVIDIA H100`.
@@ -106,9 +111,9 @@ impl Device {
         Self::check_name(name)?;
         let number = name.strip_prefix("cuda").map(|rest| rest.trim_start_matches(':').parse().unwrap_or(0));
         match (name, number) {
-            (_, Some(ordinal)) => Ok((open_card(ordinal, math)?, None)),
-            ("auto", _) => Ok(match open_card(0, math) {
-                Ok(card) => (card, None),
+            (_, Some(ordinal)) => Ok((open_gpu(ordinal, math)?, None)),
+            ("auto", _) => Ok(match open_gpu(0, math) {
+                Ok(gpu) => (gpu, None),
                 Err(why) => (Self::Cpu, Some(why)),
             }),
             _ => Ok((Self::Cpu, None)),
@@ -134,11 +139,11 @@ impl Device {
     ///
     /// # Errors
     /// If this program cannot use any: it was built without CUDA, or there is no driver.
-    pub fn cards() -> Result<Vec<Card>> {
+    pub fn gpus() -> Result<Vec<GpuInfo>> {
         #[cfg(not(feature = "cuda"))]
         return Err(built_without());
         #[cfg(feature = "cuda")]
-        Ok(crate::cuda::cards()?.into_iter().map(card).collect())
+        Ok(crate::cuda::gpus()?.into_iter().map(gpu_info).collect())
     }
 
     /// Compute dtype of products; always f32 on the CPU.
@@ -171,7 +176,7 @@ impl Device {
     /// Free and total memory of the GPU in bytes; `None` for the CPU.
     ///
     /// # Errors
-    /// If the card does not answer.
+    /// If the GPU does not answer.
     pub fn memory(&self) -> Result<Option<[usize; 2]>> {
         match self {
             Self::Cpu => Ok(None),
@@ -183,7 +188,7 @@ impl Device {
     /// Runs `work` launch by launch and returns the milliseconds spent in each family of kernels; empty for the CPU.
     ///
     /// # Errors
-    /// If something failed on the card.
+    /// If something failed on the GPU.
     pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(&'static str, f64)>> {
         match self {
             Self::Cpu => {
@@ -238,7 +243,7 @@ impl Device {
             #[cfg(feature = "cuda")]
             Self::Cuda(cuda) => {
                 let mut failed = None;
-                let recorded = crate::cuda::Graph::record(cuda, || {
+                let recorded = crate::cuda::CudaGraph::record(cuda, || {
                     work().map_err(|error| {
                         failed = Some(error);
                         failure("the work to record failed")
@@ -266,11 +271,11 @@ impl Device {
     }
 
     /// Number of GPU operations that fell back to the CPU since the device was opened.
-    pub(crate) fn detours(&self) -> usize {
+    pub(crate) fn host_fallbacks(&self) -> usize {
         match self {
             Self::Cpu => 0,
             #[cfg(feature = "cuda")]
-            Self::Cuda(cuda) => cuda.detours(),
+            Self::Cuda(cuda) => cuda.host_fallbacks(),
         }
     }
 
@@ -289,7 +294,7 @@ impl Device {
     /// Waits until all queued work is done.
     ///
     /// # Errors
-    /// If the card failed.
+    /// If the GPU failed.
     pub fn synchronize(&self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),
@@ -300,12 +305,12 @@ impl Device {
 }
 
 #[cfg(feature = "cuda")]
-fn open_card(ordinal: usize, math: Math) -> Result<Device> {
+fn open_gpu(ordinal: usize, math: Math) -> Result<Device> {
     Ok(Device::Cuda(Cuda::open(ordinal, math)?))
 }
 
 #[cfg(not(feature = "cuda"))]
-fn open_card(_: usize, _: Math) -> Result<Device> {
+fn open_gpu(_: usize, _: Math) -> Result<Device> {
     Err(built_without())
 }
 
@@ -318,12 +323,12 @@ fn built_without() -> Error {
 }
 
 #[cfg(feature = "cuda")]
-fn card(facts: crate::cuda::CardFacts) -> Card {
+fn gpu_info(facts: crate::cuda::CudaDeviceInfo) -> GpuInfo {
     let memory = Cuda::open(facts.ordinal, Math::F32).and_then(|cuda| cuda.memory());
     let (free, obstacle) = match memory {
         Ok([free, _]) => (Some(free), None),
         Err(error) => (None, Some(error)),
     };
-    let crate::cuda::CardFacts { ordinal, name, memory, capability, driver, .. } = facts;
-    Card { name: format!("cuda:{ordinal}"), model: name, memory, free, capability, driver, obstacle }
+    let crate::cuda::CudaDeviceInfo { ordinal, name, memory, capability, driver, .. } = facts;
+    GpuInfo { name: format!("cuda:{ordinal}"), model: name, memory, free, capability, driver, obstacle }
 }

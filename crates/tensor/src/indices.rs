@@ -22,7 +22,7 @@ pub struct Indices {
     /// Number of entries in use, from the first.
     len: usize,
     #[cfg(feature = "cuda")]
-    card: Option<crate::cuda::Array>,
+    gpu: Option<crate::cuda::Array>,
 }
 
 impl Indices {
@@ -56,25 +56,25 @@ impl Indices {
             host: Arc::clone(&self.host),
             len: count,
             #[cfg(feature = "cuda")]
-            card: self.card.as_ref().map(|card| card.part(0..count)),
+            gpu: self.gpu.as_ref().map(|gpu| gpu.part(0..count)),
         }
     }
 
     /// The entries, in CPU memory, copied to `device`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     ///
     /// # Panics
-    /// If they are on a card.
+    /// If they are on a GPU.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         match device {
             Device::Cpu => Ok(self.clone()),
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
-                let card = crate::cuda::Array::constant(cuda, self.host());
+                let gpu = crate::cuda::Array::constant(cuda, self.host());
                 cuda.check()?;
-                Ok(Self { host: Arc::from([]), len: self.len, card: Some(card) })
+                Ok(Self { host: Arc::from([]), len: self.len, gpu: Some(gpu) })
             }
         }
     }
@@ -87,24 +87,24 @@ impl Indices {
     pub fn write(&self, numbers: &[u32]) {
         assert!(numbers.len() == self.len, "{} numbers for {}", numbers.len(), self.len);
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            card.write(numbers);
+        if let Some(gpu) = &self.gpu {
+            gpu.write(numbers);
         }
     }
 
     /// The same entries in CPU memory; waits for the GPU that holds them.
     #[cfg(feature = "cuda")]
     pub(crate) fn to_host(&self) -> Result<Self> {
-        match &self.card {
+        match &self.gpu {
             None => Ok(self.clone()),
-            Some(card) => Ok(card.read::<u32>()?.into()),
+            Some(gpu) => Ok(gpu.read::<u32>()?.into()),
         }
     }
 
     /// The entries on the GPU.
     #[cfg(feature = "cuda")]
-    pub(crate) fn card(&self) -> &crate::cuda::Array {
-        self.card.as_ref().expect("the indices are on a GPU")
+    pub(crate) fn gpu(&self) -> &crate::cuda::Array {
+        self.gpu.as_ref().expect("the indices are on a GPU")
     }
 }
 
@@ -124,7 +124,7 @@ impl Bundle {
     /// Copies lists in CPU memory to `device`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn new(device: &Device, lists: &[&Indices]) -> Result<Self> {
         match device {
             Device::Cpu => Ok(Self {
@@ -138,9 +138,9 @@ impl Bundle {
                 cuda.check()?;
                 let mut start = 0;
                 let part = |list: &&Indices| {
-                    let card = Some(whole.part(start..start + list.len));
+                    let gpu = Some(whole.part(start..start + list.len));
                     start += list.len.next_multiple_of(ALIGNMENT);
-                    Indices { host: Arc::from([]), len: list.len, card }
+                    Indices { host: Arc::from([]), len: list.len, gpu }
                 };
                 Ok(Self { lists: lists.iter().map(part).collect(), whole: Some(whole) })
             }
@@ -184,7 +184,7 @@ fn joined(lists: &[&Indices]) -> Vec<u32> {
 impl PartialEq for Indices {
     fn eq(&self, other: &Self) -> bool {
         #[cfg(feature = "cuda")]
-        if let (Some(a), Some(b)) = (&self.card, &other.card) {
+        if let (Some(a), Some(b)) = (&self.gpu, &other.gpu) {
             return self.len == other.len && a.pointer() == b.pointer();
         }
         // Indices on a GPU never equal those in CPU memory.
@@ -200,7 +200,7 @@ impl From<Arc<[u32]>> for Indices {
             len: host.len(),
             host,
             #[cfg(feature = "cuda")]
-            card: None,
+            gpu: None,
         }
     }
 }

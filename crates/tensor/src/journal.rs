@@ -17,21 +17,21 @@ use crate::tensor::Tensor;
 
 /// An f32 at a fixed address on a device, so that a recorded graph reads its current value.
 #[derive(Debug)]
-pub struct Number {
+pub struct DeviceScalar {
     value: f32,
     tensor: Tensor,
 }
 
-impl Number {
+impl DeviceScalar {
     /// Allocates a scalar on `device`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn new(device: &Device, value: f32) -> Result<Self> {
         let tensor = match device {
             Device::Cpu => Tensor::scalar(value),
             #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => Tensor::on_card(&[], crate::cuda::Array::constant(cuda, &[value])),
+            Device::Cuda(cuda) => Tensor::on_gpu(&[], crate::cuda::Array::constant(cuda, &[value])),
         };
         device.check()?;
         Ok(Self { value, tensor })
@@ -44,8 +44,8 @@ impl Number {
         }
         self.value = value;
         #[cfg(feature = "cuda")]
-        if let Some(card) = self.tensor.card() {
-            return card.write(&[value]);
+        if let Some(gpu) = self.tensor.gpu() {
+            return gpu.write(&[value]);
         }
         self.tensor.data_mut()[0] = value;
     }
@@ -65,19 +65,21 @@ pub struct Journal {
     len: usize,
     capacity: usize,
     #[cfg(feature = "cuda")]
-    card: Option<crate::cuda::Array>,
+    gpu: Option<crate::cuda::Array>,
 }
 
 impl Journal {
     /// Allocates room for `capacity` results on `device`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn new(device: &Device, capacity: usize) -> Result<Self> {
         #[cfg(feature = "cuda")]
-        let card = match device {
+        let gpu = match device {
             Device::Cpu => None,
-            Device::Cuda(cuda) => Some(crate::cuda::Array::zeros(cuda, crate::cuda::Dtype::F32, capacity)),
+            Device::Cuda(cuda) => {
+                Some(crate::cuda::Array::zeros(cuda, crate::cuda::ElementType::F32, capacity))
+            }
         };
         device.check()?;
         Ok(Self {
@@ -85,7 +87,7 @@ impl Journal {
             len: 0,
             capacity,
             #[cfg(feature = "cuda")]
-            card,
+            gpu,
         })
     }
 
@@ -97,8 +99,8 @@ impl Journal {
         assert!(number.len() == 1 && self.len < self.capacity, "room for {} single numbers", self.capacity);
         self.len += 1;
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            return card.part(self.len - 1..self.len).set_from(number.array());
+        if let Some(gpu) = &self.gpu {
+            return gpu.part(self.len - 1..self.len).set_from(number.array());
         }
         self.noted.push(number.data()[0]);
     }
@@ -106,12 +108,12 @@ impl Journal {
     /// Returns all results noted since the last call; waits for them.
     ///
     /// # Errors
-    /// If the card failed.
+    /// If the GPU failed.
     pub fn take(&mut self) -> Result<Vec<f32>> {
         let len = std::mem::take(&mut self.len);
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            return card.part(0..len).read();
+        if let Some(gpu) = &self.gpu {
+            return gpu.part(0..len).read();
         }
         debug_assert_eq!(len, self.noted.len());
         Ok(std::mem::take(&mut self.noted))

@@ -65,7 +65,7 @@ pub struct Parameters {
     places: HashMap<String, ParameterId>,
     /// All values in one buffer, if they are on a GPU.
     #[cfg(feature = "cuda")]
-    flat: Option<Arc<crate::cuda::Flat>>,
+    flat: Option<Arc<crate::cuda::FlatParameters>>,
 }
 
 impl Parameters {
@@ -104,7 +104,7 @@ impl Parameters {
     /// another.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     ///
     /// # Panics
     /// If one has no value yet, or was prepared.
@@ -114,12 +114,12 @@ impl Parameters {
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
                 let host = self.to_host()?;
-                let flat = crate::cuda::Flat::new(cuda, &host)?;
+                let flat = crate::cuda::FlatParameters::new(cuda, &host)?;
                 let mut moved = Self { flat: None, ..host };
                 for (id, span) in &flat.spans {
                     let shape = moved.entries[id.0].shape.clone();
                     moved.entries[id.0].value =
-                        Value::Tensor(Tensor::on_card(&shape, flat.value(span.clone())));
+                        Value::Tensor(Tensor::on_gpu(&shape, flat.value(span.clone())));
                 }
                 Ok(Self { flat: Some(Arc::new(flat)), ..moved })
             }
@@ -129,7 +129,7 @@ impl Parameters {
     /// The same parameters with their values in CPU memory.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn to_host(&self) -> Result<Self> {
         let mut host = self.clone();
         for entry in &mut host.entries {
@@ -155,13 +155,13 @@ impl Parameters {
 
     /// All values in one buffer on a GPU.
     #[cfg(feature = "cuda")]
-    pub(crate) fn flat(&self) -> Option<&crate::cuda::Flat> {
+    pub(crate) fn flat(&self) -> Option<&crate::cuda::FlatParameters> {
         self.flat.as_deref()
     }
 
     /// As [`Parameters::flat`], shared.
     #[cfg(feature = "cuda")]
-    pub(crate) fn shared_flat(&self) -> Option<Arc<crate::cuda::Flat>> {
+    pub(crate) fn shared_flat(&self) -> Option<Arc<crate::cuda::FlatParameters>> {
         self.flat.clone()
     }
 

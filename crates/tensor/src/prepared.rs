@@ -2,6 +2,7 @@
 //!
 //! Both give a row the same result in any batch. Packed weights give the same bits as the weights they were made from.
 
+use crate::Dtype;
 use crate::gemm::int8::{Int8Weights, quantize_rows};
 use crate::gemm::{Matrix, MatrixMut, Output, Packed, gemm_packed};
 use crate::ops::activation::Activation;
@@ -16,6 +17,16 @@ pub enum Precision {
     F32,
     /// int8 with a scale for each output (inputs are quantised with a scale for each row).
     Int8,
+}
+
+impl Precision {
+    /// The dtype of that name.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::F32 => Dtype::F32,
+            Self::Int8 => Dtype::Int8,
+        }
+    }
 }
 
 /// Prepared weights, d_out × d_in.

@@ -9,7 +9,7 @@
 //! use polyhead_tensor::{Device, Error, Tensor, repeated::Repeated};
 //! let (mut work, mut sum) = (Repeated::default(), 0.0);
 //! for number in [1.0, 2.0] {
-//!     work.go(&Device::Cpu, || Ok::<_, Error>(Tensor::scalar(number)), |found| sum += found.data()[0])?;
+//!     work.run(&Device::Cpu, || Ok::<_, Error>(Tensor::scalar(number)), |found| sum += found.data()[0])?;
 //! }
 //! assert_eq!(sum, 3.0);
 //! # Ok::<(), Error>(())
@@ -37,8 +37,8 @@ impl<T> Repeated<T> {
     /// it.
     ///
     /// # Errors
-    /// If the work or the card failed.
-    pub fn go<E: From<Error>>(
+    /// If the work or the GPU failed.
+    pub fn run<E: From<Error>>(
         &mut self,
         device: &Device,
         work: impl FnOnce() -> Result<T, E>,
@@ -49,9 +49,9 @@ impl<T> Repeated<T> {
             return Ok(());
         }
         if matches!(self, Self::New | Self::Mixed) {
-            let before = device.detours();
+            let before = device.host_fallbacks();
             device.scratch(|| work().map(|found| then(&found)))?;
-            *self = if device.detours() == before { Self::Done } else { Self::Mixed };
+            *self = if device.host_fallbacks() == before { Self::Done } else { Self::Mixed };
             return Ok(device.check()?);
         }
         if matches!(self, Self::Done) {

@@ -10,10 +10,10 @@ use std::cell::{Cell, RefCell};
 
 use polyhead_random::Random;
 
+use self::gradients::GradientSlot;
 pub use self::gradients::Gradients;
-use self::gradients::Slot;
 use crate::device::Device;
-use crate::journal::Number;
+use crate::journal::DeviceScalar;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tensor::Tensor;
 
@@ -71,7 +71,7 @@ type Backward = Box<dyn FnOnce(&Tensor, &mut Gradients)>;
 
 /// An input (no backward function) or an operation, and the layout of its gradient.
 struct Node {
-    slot: Slot,
+    slot: GradientSlot,
     backward: Option<Backward>,
 }
 
@@ -80,7 +80,7 @@ struct Node {
 pub struct StepKey {
     random: Random,
     #[cfg(feature = "cuda")]
-    card: Option<crate::cuda::Array>,
+    gpu: Option<crate::cuda::Array>,
 }
 
 impl StepKey {
@@ -90,10 +90,10 @@ impl StepKey {
             Device::Cpu => Self {
                 random: Random::new(0),
                 #[cfg(feature = "cuda")]
-                card: None,
+                gpu: None,
             },
             #[cfg(feature = "cuda")]
-            Device::Cuda(cuda) => Self { random: Random::new(0), card: Some(crate::cuda::step_key(cuda)) },
+            Device::Cuda(cuda) => Self { random: Random::new(0), gpu: Some(crate::cuda::step_key(cuda)) },
         }
     }
 
@@ -101,8 +101,8 @@ impl StepKey {
     pub fn set(&mut self, seed: u64, step: u64) {
         self.random = step_random(seed, step);
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            card.write(&self.random.parts().0);
+        if let Some(gpu) = &self.gpu {
+            gpu.write(&self.random.parts().0);
         }
     }
 }
@@ -141,7 +141,7 @@ impl Tape {
     pub fn training_with(key: &StepKey) -> Self {
         Self {
             #[cfg(feature = "cuda")]
-            key: key.card.clone(),
+            key: key.gpu.clone(),
             ..Self::new(true, key.random)
         }
     }
@@ -219,20 +219,20 @@ impl Tape {
         })
     }
 
-    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a card has more to do"))]
-    fn parameter_slot(&self, parameters: &Parameters, id: ParameterId) -> Slot {
+    #[cfg_attr(not(feature = "cuda"), allow(clippy::unused_self, reason = "a GPU has more to do"))]
+    fn parameter_slot(&self, parameters: &Parameters, id: ParameterId) -> GradientSlot {
         #[cfg(feature = "cuda")]
         if let Some(flat) = parameters.flat() {
             let value = parameters.value(id);
-            let card = Some(flat.slot(id, value.array(), self.is_continuing));
-            return Slot { shape: value.shape().to_vec(), card };
+            let gpu = Some(flat.slot(id, value.array(), self.is_continuing));
+            return GradientSlot { shape: value.shape().to_vec(), gpu };
         }
-        Slot::new(parameters.value(id))
+        GradientSlot::new(parameters.value(id))
     }
 
     /// An input that needs a gradient.
     pub fn input(&self, value: Tensor) -> Var {
-        let node = self.recording.then(|| self.push(Slot::new(&value), None));
+        let node = self.recording.then(|| self.push(GradientSlot::new(&value), None));
         Var { value, node }
     }
 
@@ -244,11 +244,11 @@ impl Tape {
         backward: impl FnOnce(&Tensor, &mut Gradients) + 'static,
     ) -> Var {
         let wanted = self.recording && inputs.iter().any(|input| input.needs_gradient());
-        let node = wanted.then(|| self.push(Slot::new(&value), Some(Box::new(backward))));
+        let node = wanted.then(|| self.push(GradientSlot::new(&value), Some(Box::new(backward))));
         Var { value, node }
     }
 
-    fn push(&self, slot: Slot, backward: Option<Backward>) -> usize {
+    fn push(&self, slot: GradientSlot, backward: Option<Backward>) -> usize {
         let mut nodes = self.nodes.borrow_mut();
         nodes.push(Node { slot, backward });
         nodes.len() - 1
@@ -261,7 +261,7 @@ impl Tape {
     pub fn backward(self, loss: &Var) -> Gradients {
         assert_eq!(loss.value.len(), 1, "backward starts from a scalar");
         #[cfg(feature = "cuda")]
-        if let Some(array) = loss.value.card() {
+        if let Some(array) = loss.value.gpu() {
             return self.backward_from(loss, &crate::cuda::one_like(loss.shape(), array));
         }
         self.backward_from(loss, &Tensor::scalar(1.0))
@@ -271,7 +271,7 @@ impl Tape {
     ///
     /// # Panics
     /// If `loss` or `factor` is not a scalar.
-    pub fn backward_times(self, loss: &Var, factor: &Number) -> Gradients {
+    pub fn backward_times(self, loss: &Var, factor: &DeviceScalar) -> Gradients {
         assert_eq!(loss.value.len(), 1, "backward starts from a scalar");
         self.backward_from(loss, factor.tensor())
     }

@@ -26,7 +26,7 @@ enum Buffer {
     Given(Vec<f32>),
     /// On a GPU.
     #[cfg(feature = "cuda")]
-    Card(Array),
+    Gpu(Array),
 }
 
 /// Panic message where values on a GPU are read as if they were in CPU memory.
@@ -44,7 +44,7 @@ impl Buffer {
             Self::Pooled(data, len) => &data[..*len],
             Self::Given(data) => data,
             #[cfg(feature = "cuda")]
-            Self::Card(_) => panic!("{ON_GPU}"),
+            Self::Gpu(_) => panic!("{ON_GPU}"),
         }
     }
 
@@ -53,7 +53,7 @@ impl Buffer {
             Self::Pooled(data, len) => &mut data[..*len],
             Self::Given(data) => data,
             #[cfg(feature = "cuda")]
-            Self::Card(_) => panic!("{ON_GPU}"),
+            Self::Gpu(_) => panic!("{ON_GPU}"),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Tensor {
         match &*self.buffer {
             Buffer::Pooled(..) | Buffer::Given(_) => Device::Cpu,
             #[cfg(feature = "cuda")]
-            Buffer::Card(array) => Device::Cuda(Arc::clone(array.cuda())),
+            Buffer::Gpu(array) => Device::Cuda(Arc::clone(array.cuda())),
         }
     }
 
@@ -171,7 +171,7 @@ impl Tensor {
         let len = shape.iter().product();
         match &*self.buffer {
             #[cfg(feature = "cuda")]
-            Buffer::Card(array) => Self::on_card(&shape, array.part(0..len)),
+            Buffer::Gpu(array) => Self::on_gpu(&shape, array.part(0..len)),
             buffer => Self::new(&shape, buffer.data()[..len].to_vec()),
         }
     }
@@ -179,7 +179,7 @@ impl Tensor {
     /// The same values for operations on `device`; a GPU that computes in bf16 rounds them to it.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         match device {
             Device::Cpu => self.to_host(),
@@ -191,11 +191,11 @@ impl Tensor {
     /// The same values in CPU memory, as f32; waits for the GPU that computes them.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn to_host(&self) -> Result<Self> {
         match &*self.buffer {
             #[cfg(feature = "cuda")]
-            Buffer::Card(array) => Ok(Self::new(&self.shape, crate::cuda::download(array)?)),
+            Buffer::Gpu(array) => Ok(Self::new(&self.shape, crate::cuda::download(array)?)),
             Buffer::Pooled(..) | Buffer::Given(_) => Ok(self.clone()),
         }
     }
@@ -210,32 +210,32 @@ impl Tensor {
 #[cfg(feature = "cuda")]
 impl Tensor {
     /// An array on a GPU.
-    pub(crate) fn on_card(shape: &[usize], array: Array) -> Self {
+    pub(crate) fn on_gpu(shape: &[usize], array: Array) -> Self {
         assert!(
             shape.iter().product::<usize>() == array.len(),
             "{} numbers for shape {shape:?}",
             array.len()
         );
-        Self { buffer: Arc::new(Buffer::Card(array)), shape: shape.to_vec() }
+        Self { buffer: Arc::new(Buffer::Gpu(array)), shape: shape.to_vec() }
     }
 
     /// The values, if they are on a GPU.
-    pub(crate) fn card(&self) -> Option<&Array> {
+    pub(crate) fn gpu(&self) -> Option<&Array> {
         match &*self.buffer {
-            Buffer::Card(array) => Some(array),
+            Buffer::Gpu(array) => Some(array),
             Buffer::Pooled(..) | Buffer::Given(_) => None,
         }
     }
 
     /// The values on the GPU.
     pub(crate) fn array(&self) -> &Array {
-        self.card().expect("the numbers are on a card")
+        self.gpu().expect("the numbers are on a GPU")
     }
 
     /// Uninitialised values on the same GPU, of the same shape and dtype.
     pub(crate) fn uninit_like(&self) -> Self {
         let array = self.array();
-        Self::on_card(&self.shape, Array::new(array.cuda(), array.dtype(), array.len()))
+        Self::on_gpu(&self.shape, Array::new(array.cuda(), array.dtype(), array.len()))
     }
 
     /// True if nobody else shares the values on the GPU.

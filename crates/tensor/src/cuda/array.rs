@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::result;
 
-use super::device::{Cuda, card_error};
+use super::device::{Cuda, gpu_error};
 use super::memory::Storage;
 use crate::Result;
 
 /// Element types that are stored on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Dtype {
+pub(crate) enum ElementType {
     F32,
     Bf16,
     U32,
 }
 
-impl Dtype {
+impl ElementType {
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::F32 | Self::U32 => 4,
@@ -29,20 +29,20 @@ impl Dtype {
 
 /// Types whose bytes are copied without conversion.
 pub(crate) trait Plain: Copy {
-    const DTYPE: Dtype;
+    const DTYPE: ElementType;
 }
 
 impl Plain for f32 {
-    const DTYPE: Dtype = Dtype::F32;
+    const DTYPE: ElementType = ElementType::F32;
 }
 
 impl Plain for u32 {
-    const DTYPE: Dtype = Dtype::U32;
+    const DTYPE: ElementType = ElementType::U32;
 }
 
 /// The bits of a bf16 value.
 impl Plain for u16 {
-    const DTYPE: Dtype = Dtype::Bf16;
+    const DTYPE: ElementType = ElementType::Bf16;
 }
 
 /// An array on a GPU; clones share the values.
@@ -52,19 +52,19 @@ pub(crate) struct Array {
     /// Bytes before the first value.
     start: usize,
     len: usize,
-    dtype: Dtype,
+    dtype: ElementType,
     /// The same values as bf16, stored beside those of a parameter.
-    twin: Option<Arc<Array>>,
+    bf16_copy: Option<Arc<Array>>,
 }
 
 impl Array {
     /// `len` uninitialised values.
-    pub(crate) fn new(cuda: &Arc<Cuda>, dtype: Dtype, len: usize) -> Self {
+    pub(crate) fn new(cuda: &Arc<Cuda>, dtype: ElementType, len: usize) -> Self {
         let storage = Arc::new(Storage::new(cuda, len * dtype.bytes()));
-        Self { storage, start: 0, len, dtype, twin: None }
+        Self { storage, start: 0, len, dtype, bf16_copy: None }
     }
 
-    pub(crate) fn zeros(cuda: &Arc<Cuda>, dtype: Dtype, len: usize) -> Self {
+    pub(crate) fn zeros(cuda: &Arc<Cuda>, dtype: ElementType, len: usize) -> Self {
         let array = Self::new(cuda, dtype, len);
         array.clear();
         array
@@ -72,7 +72,7 @@ impl Array {
 
     /// A persistent array, copied to the GPU at once; inside a recording the copy is not recorded.
     pub(crate) fn constant<T: Plain>(cuda: &Arc<Cuda>, numbers: &[T]) -> Self {
-        let array = cuda.lasting(|| Self::new(cuda, T::DTYPE, numbers.len()));
+        let array = cuda.persistent(|| Self::new(cuda, T::DTYPE, numbers.len()));
         if array.is_usable() {
             cuda.bind();
             // The memory may have been in use before. In stream order nobody reads it any more; while the stream
@@ -84,23 +84,26 @@ impl Array {
                 result::memcpy_htod_async(array.pointer(), numbers, stream)
                     .and_then(|()| result::stream::synchronize(stream))
             };
-            cuda.keep(copied, "copying to the GPU");
+            cuda.note_result(copied, "copying to the GPU");
         }
-        cuda.keep_while_recorded(&array);
+        cuda.retain_while_recorded(&array);
         array
     }
 
     /// This array with its bf16 copy.
-    pub(crate) fn with_twin(self, twin: Self) -> Self {
-        assert!(self.len == twin.len && twin.dtype == Dtype::Bf16, "a twin has as many numbers, in bf16");
-        Self { twin: Some(Arc::new(twin)), ..self }
+    pub(crate) fn with_bf16_copy(self, bf16_copy: Self) -> Self {
+        assert!(
+            self.len == bf16_copy.len && bf16_copy.dtype == ElementType::Bf16,
+            "the bf16 copy has the same length"
+        );
+        Self { bf16_copy: Some(Arc::new(bf16_copy)), ..self }
     }
 
     pub(crate) fn cuda(&self) -> &Arc<Cuda> {
         &self.storage.cuda
     }
 
-    pub(crate) fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> ElementType {
         self.dtype
     }
 
@@ -129,23 +132,23 @@ impl Array {
             start: self.start + range.start * self.dtype.bytes(),
             len: range.len(),
             dtype: self.dtype,
-            twin: self.twin.as_ref().map(|twin| Arc::new(twin.part(range))),
+            bf16_copy: self.bf16_copy.as_ref().map(|bf16_copy| Arc::new(bf16_copy.part(range))),
         }
     }
 
     /// The bf16 copy of a parameter.
-    pub(crate) fn twin(&self) -> Option<&Self> {
-        self.twin.as_deref()
+    pub(crate) fn bf16_copy(&self) -> Option<&Self> {
+        self.bf16_copy.as_deref()
     }
 
     /// The array that products and look-ups read: the bf16 copy if there is one.
     pub(crate) fn operand(&self) -> &Self {
-        self.twin().unwrap_or(self)
+        self.bf16_copy().unwrap_or(self)
     }
 
     /// The values as operands of a product with values of type `dtype`.
-    pub(crate) fn matching(&self, dtype: Dtype) -> Self {
-        if dtype == Dtype::Bf16 { self.operand().to_dtype(dtype) } else { self.to_dtype(dtype) }
+    pub(crate) fn matching(&self, dtype: ElementType) -> Self {
+        if dtype == ElementType::Bf16 { self.operand().to_dtype(dtype) } else { self.to_dtype(dtype) }
     }
 
     /// A copy in memory of its own.
@@ -158,9 +161,9 @@ impl Array {
     /// Suffix of the names of kernels for this element type.
     pub(crate) fn suffix(&self) -> &'static str {
         match self.dtype {
-            Dtype::F32 => "f32",
-            Dtype::Bf16 => "bf16",
-            Dtype::U32 => "u32",
+            ElementType::F32 => "f32",
+            ElementType::Bf16 => "bf16",
+            ElementType::U32 => "u32",
         }
     }
 
@@ -178,7 +181,7 @@ impl Array {
             let answer = unsafe {
                 result::memset_d8_async(self.pointer(), 0, self.len * self.dtype.bytes(), cuda.stream())
             };
-            cuda.keep(answer, "clearing memory");
+            cuda.note_result(answer, "clearing memory");
         }
     }
 
@@ -192,7 +195,7 @@ impl Array {
             // SAFETY: both arrays have these bytes.
             let answer =
                 unsafe { result::memcpy_dtod_async(self.pointer(), from.pointer(), bytes, cuda.stream()) };
-            cuda.keep(answer, "copying memory");
+            cuda.note_result(answer, "copying memory");
         }
     }
 
@@ -213,7 +216,7 @@ impl Array {
         // SAFETY: values of a `Plain` type can be read as bytes.
         let bytes = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) };
         let answer = cuda.staging().copy(cuda.stream(), self.pointer(), bytes);
-        cuda.keep(answer, "copying to the GPU");
+        cuda.note_result(answer, "copying to the GPU");
     }
 
     /// Reads the values; waits for all earlier work.
@@ -231,8 +234,8 @@ impl Array {
                 result::memcpy_dtoh_async(&mut numbers[..], self.pointer(), cuda.stream())
                     .and_then(|()| result::stream::synchronize(cuda.stream()))
                     .map_err(|error| {
-                        let error = card_error("computing", error);
-                        cuda.keep_error(error.clone());
+                        let error = gpu_error("computing", error);
+                        cuda.note_error(error.clone());
                         error
                     })?;
             }

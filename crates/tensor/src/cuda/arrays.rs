@@ -1,8 +1,8 @@
 //! Whole arrays on a GPU: sums and type conversion.
 
-use super::array::{Array, Dtype};
+use super::array::{Array, ElementType};
 use super::kernel::{Launch, args};
-use super::profile::Family;
+use super::profile::KernelFamily;
 
 /// Threads per block.
 const THREADS: usize = 256;
@@ -28,7 +28,7 @@ impl Array {
     }
 
     /// The values converted to `dtype`.
-    pub(crate) fn to_dtype(&self, dtype: Dtype) -> Self {
+    pub(crate) fn to_dtype(&self, dtype: ElementType) -> Self {
         if self.dtype() == dtype {
             return self.clone();
         }
@@ -65,7 +65,7 @@ impl Array {
             grid: [blocks, 1, 1],
             block: THREADS,
             shared: 0,
-            family: Family::Elementwise,
+            family: KernelFamily::Elementwise,
         };
         self.cuda().launch(launch, arguments);
     }

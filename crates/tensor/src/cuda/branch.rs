@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use cudarc::driver::{result, sys};
 
 use super::array::Array;
-use super::device::{Afterwards, Cuda};
+use super::device::{Cuda, OnDrop};
 use super::memory::Piece;
 
 /// Maximum bytes retained for the branch; beyond that the streams join.
-const MOST_KEPT: usize = 2 << 30;
+const MAX_RETAINED: usize = 2 << 30;
 
 /// The second stream.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Branch {
     taken: AtomicBool,
     /// True if it holds work that the main stream has not waited for.
     open: AtomicBool,
-    kept: Mutex<Vec<Array>>,
+    retained: Mutex<Vec<Array>>,
     /// Memory allocated and dropped on the branch.
     left: Mutex<Vec<Piece>>,
 }
@@ -39,7 +39,7 @@ impl Branch {
             event: result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
             taken: AtomicBool::new(false),
             open: AtomicBool::new(false),
-            kept: Mutex::default(),
+            retained: Mutex::default(),
             left: Mutex::default(),
         })
     }
@@ -57,31 +57,31 @@ impl Branch {
 impl Cuda {
     /// Queues `work` on the branch of a recording, or on the main stream if nothing is recorded. `reads` is retained
     /// until the streams join, and so is memory that `work` allocates and drops.
-    pub(crate) fn aside(&self, reads: &[&Array], work: impl FnOnce()) {
+    pub(crate) fn on_branch(&self, reads: &[&Array], work: impl FnOnce()) {
         if !self.recording.load(Ordering::Relaxed) || self.has_failed() {
             return work();
         }
         self.wait([self.main_stream(), self.branch.stream]);
         self.branch.open.store(true, Ordering::Relaxed);
         self.branch.taken.store(true, Ordering::Relaxed);
-        let after = Afterwards(|| self.branch.taken.store(false, Ordering::Relaxed));
+        let after = OnDrop(|| self.branch.taken.store(false, Ordering::Relaxed));
         work();
         drop(after);
-        let mut kept = self.branch.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(reads.iter().copied().cloned());
-        let bytes: usize = kept.iter().map(|array| array.len() * array.dtype().bytes()).sum();
-        drop(kept);
-        if bytes > MOST_KEPT {
-            self.meet();
+        let mut retained = self.branch.retained.lock().unwrap_or_else(PoisonError::into_inner);
+        retained.extend(reads.iter().copied().cloned());
+        let bytes: usize = retained.iter().map(|array| array.len() * array.dtype().bytes()).sum();
+        drop(retained);
+        if bytes > MAX_RETAINED {
+            self.join_branch();
         }
     }
 
     /// Makes the main stream wait for the branch.
-    pub(crate) fn meet(&self) {
+    pub(crate) fn join_branch(&self) {
         if self.branch.open.swap(false, Ordering::Relaxed) && !self.has_failed() {
             self.wait([self.branch.stream, self.main_stream()]);
         }
-        self.branch.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.branch.retained.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let left = std::mem::take(&mut *self.branch.left.lock().unwrap_or_else(PoisonError::into_inner));
         for piece in left {
             self.store().give(piece);
@@ -97,6 +97,6 @@ impl Cuda {
                 result::stream::wait_event(second, self.branch.event, flags)
             })
         };
-        self.keep(answer, "joining streams");
+        self.note_result(answer, "joining streams");
     }
 }

@@ -11,11 +11,11 @@ use cudarc::driver::{result, sys};
 
 use super::array::Array;
 use super::branch::Branch;
-use super::cards::{CardFacts, cards};
+use super::gpus::{CudaDeviceInfo, gpus};
 use super::kernel::Kernels;
-use super::library::{self, obstacle};
-use super::matmul::Products;
-use super::memory::{Home, Staging, Store};
+use super::library::{self, device_error};
+use super::matmul::CublasProducts;
+use super::memory::{MemoryPool, Staging, Store};
 use super::profile::Profile;
 use crate::device::Math;
 use crate::{Error, Result};
@@ -41,12 +41,12 @@ pub struct Cuda {
     turn: Mutex<()>,
     scratch_depth: AtomicUsize,
     /// Number of operations that fell back to the CPU.
-    detours: AtomicUsize,
+    host_fallbacks: AtomicUsize,
     pub(super) recording: AtomicBool,
     /// Arrays that the current recording reads and nobody else retains.
     recorded: Mutex<Vec<Array>>,
     pub(super) kernels: Kernels,
-    pub(super) products: Products,
+    pub(super) products: CublasProducts,
     pub(super) profile: Profile,
 }
 
@@ -81,14 +81,11 @@ impl Cuda {
     /// # Errors
     /// If there is no such GPU, or a required library is missing.
     pub fn open(ordinal: usize, math: Math) -> Result<Arc<Self>> {
-        let cards = cards()?;
-        let Some(facts) = cards.get(ordinal) else {
-            return match cards.len() {
-                0 => obstacle(
-                    "the NVIDIA driver finds no GPU",
-                    "check that nvidia-smi lists it",
-                ),
-                count => obstacle(
+        let gpus = gpus()?;
+        let Some(facts) = gpus.get(ordinal) else {
+            return match gpus.len() {
+                0 => device_error("the NVIDIA driver finds no GPU", "check that nvidia-smi lists it"),
+                count => device_error(
                     format!("there is no GPU {ordinal}, expected 0 to {}", count - 1),
                     "polyhead devices lists the devices of this machine",
                 ),
@@ -102,7 +99,7 @@ impl Cuda {
         })
     }
 
-    fn start(facts: &CardFacts, math: Math) -> std::result::Result<Arc<Self>, result::DriverError> {
+    fn start(facts: &CudaDeviceInfo, math: Math) -> std::result::Result<Arc<Self>, result::DriverError> {
         let device = result::device::get(i32::try_from(facts.ordinal).unwrap_or(i32::MAX))?;
         let limit = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         // SAFETY: the device exists; its context is retained until the program ends.
@@ -129,11 +126,11 @@ impl Cuda {
             failed: AtomicBool::new(false),
             turn: Mutex::default(),
             scratch_depth: AtomicUsize::new(0),
-            detours: AtomicUsize::new(0),
+            host_fallbacks: AtomicUsize::new(0),
             recording: AtomicBool::new(false),
             recorded: Mutex::default(),
             kernels: Kernels::new(facts.capability),
-            products: Products::default(),
+            products: CublasProducts::default(),
             profile: Profile::default(),
         }))
     }
@@ -178,7 +175,7 @@ impl Cuda {
         if BOUND.get() != self.context as usize {
             // SAFETY: the context lives as long as the program.
             let bound = unsafe { result::ctx::set_current(self.context) };
-            if self.keep(bound, "binding the context").is_some() {
+            if self.note_result(bound, "binding the context").is_some() {
                 BOUND.set(self.context as usize);
             }
         }
@@ -200,7 +197,7 @@ impl Cuda {
     /// If the driver fails.
     pub fn memory(&self) -> Result<[usize; 2]> {
         self.bind();
-        let (free, all) = result::mem_get_info().map_err(|error| card_error("querying memory", error))?;
+        let (free, all) = result::mem_get_info().map_err(|error| gpu_error("querying memory", error))?;
         Ok([free, all])
     }
 
@@ -208,7 +205,7 @@ impl Cuda {
     /// it.
     pub fn scratch<T>(&self, work: impl FnOnce() -> T) -> T {
         self.scratch_depth.fetch_add(1, Ordering::Relaxed);
-        let _after = Afterwards(|| {
+        let _after = OnDrop(|| {
             self.scratch_depth.fetch_sub(1, Ordering::Relaxed);
         });
         work()
@@ -216,23 +213,23 @@ impl Cuda {
 
     /// Inside of [`Cuda::scratch`]: runs `work` with memory from the general pool, so that its results may outlive the
     /// step.
-    pub(crate) fn lasting<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn persistent<T>(&self, work: impl FnOnce() -> T) -> T {
         let depth = self.scratch_depth.swap(0, Ordering::Relaxed);
-        let _after = Afterwards(|| self.scratch_depth.store(depth, Ordering::Relaxed));
+        let _after = OnDrop(|| self.scratch_depth.store(depth, Ordering::Relaxed));
         work()
     }
 
     /// Counts an operation that falls back to the CPU.
-    pub(super) fn count_detour(&self) {
-        self.detours.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_host_fallback(&self) {
+        self.host_fallbacks.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn detours(&self) -> usize {
-        self.detours.load(Ordering::Relaxed)
+    pub(crate) fn host_fallbacks(&self) -> usize {
+        self.host_fallbacks.load(Ordering::Relaxed)
     }
 
     /// Retains an array as long as the graph that is being recorded.
-    pub(super) fn keep_while_recorded(&self, array: &Array) {
+    pub(super) fn retain_while_recorded(&self, array: &Array) {
         if self.recording.load(Ordering::Relaxed) {
             self.recorded.lock().unwrap_or_else(PoisonError::into_inner).push(array.clone());
         }
@@ -243,8 +240,8 @@ impl Cuda {
         std::mem::take(&mut *self.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn home(&self) -> Home {
-        if self.scratch_depth.load(Ordering::Relaxed) > 0 { Home::Scratch } else { Home::General }
+    pub(super) fn memory_pool(&self) -> MemoryPool {
+        if self.scratch_depth.load(Ordering::Relaxed) > 0 { MemoryPool::Scratch } else { MemoryPool::General }
     }
 
     /// True after an error: further work does nothing.
@@ -253,28 +250,28 @@ impl Cuda {
     }
 
     /// Records an error if it is the first.
-    pub(crate) fn keep_error(&self, error: Error) {
+    pub(crate) fn note_error(&self, error: Error) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.store(true, Ordering::Relaxed);
     }
 
     /// Records the error of a driver call, if any; `what` names the activity.
-    pub(super) fn keep<T>(
+    pub(super) fn note_result<T>(
         &self,
         answer: std::result::Result<T, result::DriverError>,
         what: &str,
     ) -> Option<T> {
-        answer.map_err(|error| self.keep_error(card_error(what, error))).ok()
+        answer.map_err(|error| self.note_error(gpu_error(what, error))).ok()
     }
 
-    pub(super) fn keep_allocation_error(&self, size: usize, is_full: bool, error: result::DriverError) {
+    pub(super) fn note_allocation_error(&self, size: usize, is_full: bool, error: result::DriverError) {
         if !is_full {
-            return self.keep_error(card_error("allocating memory", error));
+            return self.note_error(gpu_error("allocating memory", error));
         }
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         let held = self.store().held;
         let all = result::mem_get_info().map_or(0, |(_, all)| all);
-        self.keep_error(Error::Device {
+        self.note_error(Error::Device {
             what: format!(
                 "out of memory on {}: {} MiB requested, {} MiB held, {} MiB in total",
                 self.name,
@@ -289,7 +286,7 @@ impl Cuda {
     /// Returns the first error, if there was one; does not wait.
     ///
     /// # Errors
-    /// If something failed on the card.
+    /// If something failed on the GPU.
     pub fn check(&self) -> Result<()> {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
         error.map_or(Ok(()), Err)
@@ -298,28 +295,28 @@ impl Cuda {
     /// Waits until all work is done.
     ///
     /// # Errors
-    /// If something failed on the card.
+    /// If something failed on the GPU.
     pub fn synchronize(&self) -> Result<()> {
         self.check()?;
         self.bind();
         // SAFETY: the stream lives as long as the device.
         let answer = unsafe { result::stream::synchronize(self.stream) };
-        self.keep(answer, "waiting for the GPU");
+        self.note_result(answer, "waiting for the GPU");
         self.check()
     }
 }
 
 /// Calls its function when it is dropped, also after a panic.
-pub(super) struct Afterwards<F: FnMut()>(pub(super) F);
+pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
 
-impl<F: FnMut()> Drop for Afterwards<F> {
+impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }
 }
 
 /// The error of a driver call during the activity `what`.
-pub(super) fn card_error(what: &str, error: result::DriverError) -> Error {
+pub(super) fn gpu_error(what: &str, error: result::DriverError) -> Error {
     use sys::CUresult as E;
     let gone = [E::CUDA_ERROR_DEVICE_UNAVAILABLE, E::CUDA_ERROR_ECC_UNCORRECTABLE, E::CUDA_ERROR_NO_DEVICE]
         .contains(&error.0);

@@ -7,9 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::array::{Array, Dtype};
+use super::array::{Array, ElementType};
 use super::device::Cuda;
-use super::gradient::Slot;
+use super::gradient::CudaGradientSlot;
 use crate::Result;
 use crate::device::Math;
 use crate::parameters::{ParameterId, Parameters};
@@ -19,10 +19,10 @@ const STEP: usize = 128;
 
 /// Parameters and gradients of a model.
 #[derive(Debug)]
-pub(crate) struct Flat {
+pub(crate) struct FlatParameters {
     pub(crate) values: Array,
     /// The values as bf16.
-    pub(crate) twin: Option<Array>,
+    pub(crate) bf16_copy: Option<Array>,
     pub(crate) gradients: Array,
     /// Number of values of the trained parameters, gaps included.
     pub(crate) trained: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Flat {
     pub(crate) spans: Vec<(ParameterId, Range<usize>)>,
 }
 
-impl Flat {
+impl FlatParameters {
     /// Lays out parameters in CPU memory.
     pub(crate) fn new(cuda: &Arc<Cuda>, parameters: &Parameters) -> Result<Self> {
         let mut all: Vec<_> = parameters.iter().collect();
@@ -48,28 +48,28 @@ impl Flat {
             host[span.clone()].copy_from_slice(value.data());
         }
         let values = Array::constant(cuda, &host);
-        let twin = (cuda.math() == Math::Bf16).then(|| values.to_dtype(Dtype::Bf16));
-        let gradients = Array::zeros(cuda, Dtype::F32, trained);
+        let bf16_copy = (cuda.math() == Math::Bf16).then(|| values.to_dtype(ElementType::Bf16));
+        let gradients = Array::zeros(cuda, ElementType::F32, trained);
         cuda.check()?;
-        Ok(Self { values, twin, gradients, trained, spans })
+        Ok(Self { values, bf16_copy, gradients, trained, spans })
     }
 
     /// Values of a range, with their bf16 copy.
     pub(crate) fn value(&self, span: Range<usize>) -> Array {
         let value = self.values.part(span.clone());
-        match &self.twin {
-            Some(twin) => value.with_twin(twin.part(span)),
+        match &self.bf16_copy {
+            Some(bf16_copy) => value.with_bf16_copy(bf16_copy.part(span)),
             None => value,
         }
     }
 
     /// Memory of a parameter's gradient.
-    pub(crate) fn slot(&self, id: ParameterId, value: &Array, is_continuing: bool) -> Slot {
+    pub(crate) fn slot(&self, id: ParameterId, value: &Array, is_continuing: bool) -> CudaGradientSlot {
         match self.spans.iter().find(|(known, _)| *known == id) {
             Some((_, span)) if span.end <= self.trained => {
-                Slot::at(self.gradients.part(span.clone()), is_continuing)
+                CudaGradientSlot::at(self.gradients.part(span.clone()), is_continuing)
             }
-            _ => Slot::new(value),
+            _ => CudaGradientSlot::new(value),
         }
     }
 }

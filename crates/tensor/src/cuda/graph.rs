@@ -14,7 +14,7 @@ use crate::Result;
 
 /// An executable CUDA graph.
 #[derive(Debug)]
-pub struct Graph {
+pub struct CudaGraph {
     cuda: Arc<Cuda>,
     executable: sys::CUgraphExec,
     _recorded: Recorded,
@@ -23,7 +23,7 @@ pub struct Graph {
 }
 
 // SAFETY: a graph may be launched from any thread that has bound the context; it is not changed after its creation.
-unsafe impl Send for Graph {}
+unsafe impl Send for CudaGraph {}
 
 /// A captured graph, before it is made executable.
 #[derive(Debug)]
@@ -47,7 +47,10 @@ impl<'a> Recording<'a> {
         // Relaxed: memory may be allocated and kernels loaded meanwhile.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives as long as the device, and is not recording yet.
-        cuda.keep(unsafe { result::stream::begin_capture(cuda.main_stream(), mode) }, "beginning to record");
+        cuda.note_result(
+            unsafe { result::stream::begin_capture(cuda.main_stream(), mode) },
+            "beginning to record",
+        );
         cuda.check()?;
         cuda.recording.store(true, Ordering::Relaxed);
         Ok(Self { cuda, is_over: false })
@@ -56,7 +59,7 @@ impl<'a> Recording<'a> {
     /// Ends the recording: returns the graph and the arrays that it reads.
     fn end(&mut self) -> (std::result::Result<Recorded, result::DriverError>, Vec<Array>) {
         self.is_over = true;
-        self.cuda.meet();
+        self.cuda.join_branch();
         self.cuda.recording.store(false, Ordering::Relaxed);
         // SAFETY: the stream is recording.
         let ended = unsafe { result::stream::end_capture(self.cuda.main_stream()) };
@@ -72,7 +75,7 @@ impl Drop for Recording<'_> {
     }
 }
 
-impl Graph {
+impl CudaGraph {
     /// Records what `work` queues, without running it. What `work` allocates must not outlive it, except for its
     /// result, which is valid until another graph is replayed.
     ///
@@ -85,13 +88,13 @@ impl Graph {
         let (recorded, reads) = recording.end();
         let result = result?;
         cuda.check()?;
-        let Some(recorded) = cuda.keep(recorded, "recording") else {
+        let Some(recorded) = cuda.note_result(recorded, "recording") else {
             return Err(cuda.check().expect_err("an error was recorded"));
         };
         let mut executable = std::ptr::null_mut();
         // SAFETY: the graph was just created.
         let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut executable, recorded.0, 0).result() };
-        cuda.keep(made, "preparing a recording");
+        cuda.note_result(made, "preparing a recording");
         cuda.check()?;
         Ok((result, Self { cuda: Arc::clone(cuda), executable, _recorded: recorded, _reads: reads }))
     }
@@ -102,12 +105,12 @@ impl Graph {
             self.cuda.bind();
             // SAFETY: the executable lives as long as this graph.
             let answer = unsafe { result::graph::launch(self.executable, self.cuda.main_stream()) };
-            self.cuda.keep(answer, "replaying a recording");
+            self.cuda.note_result(answer, "replaying a recording");
         }
     }
 }
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         self.cuda.bind();
         // SAFETY: this is the only owner of the handle; the driver lets a running launch finish.

@@ -15,9 +15,9 @@ use cudarc::nvrtc;
 
 use super::array::Array;
 use super::device::{Cuda, describe};
-use super::library::{self, obstacle};
-use super::profile::Family;
-use crate::ops::dropout::Mask;
+use super::library::{self, device_error};
+use super::profile::KernelFamily;
+use crate::ops::dropout::DropoutMask;
 use crate::{Error, Result};
 
 const PRELUDE: &str = include_str!("kernels/prelude.cuh");
@@ -91,7 +91,7 @@ pub(crate) struct Launch<'a> {
     /// Dynamic shared memory per block, in bytes.
     pub(crate) shared: usize,
     /// Family under which its time is counted.
-    pub(crate) family: Family,
+    pub(crate) family: KernelFamily,
 }
 
 /// An argument of a kernel.
@@ -151,14 +151,16 @@ impl From<f32> for Argument {
     }
 }
 
-impl From<Option<Mask>> for Argument {
-    fn from(mask: Option<Mask>) -> Self {
-        Self::Dropout(mask.map_or(DropoutArgument { scale: 1.0, ..Default::default() }, Mask::argument))
+impl From<Option<DropoutMask>> for Argument {
+    fn from(mask: Option<DropoutMask>) -> Self {
+        Self::Dropout(
+            mask.map_or(DropoutArgument { scale: 1.0, ..Default::default() }, DropoutMask::argument),
+        )
     }
 }
 
-impl From<Mask> for Argument {
-    fn from(mask: Mask) -> Self {
+impl From<DropoutMask> for Argument {
+    fn from(mask: DropoutMask) -> Self {
         Self::Dropout(mask.argument())
     }
 }
@@ -178,7 +180,7 @@ impl Cuda {
         self.bind();
         match self.kernels.function(&launch) {
             Ok(function) => self.timed(launch.family, || self.queue(function, &launch, arguments)),
-            Err(error) => self.keep_error(error),
+            Err(error) => self.note_error(error),
         }
     }
 
@@ -197,12 +199,12 @@ impl Cuda {
                 &mut pointers,
             )
         };
-        self.keep(answer, launch.name);
+        self.note_result(answer, launch.name);
     }
 }
 
-/// Pointers to the values, as the driver takes them.
 impl Argument {
+    /// Pointer to the value, as the driver takes it.
     fn address(&self) -> *mut c_void {
         match self {
             Self::Pointer(number) | Self::U64(number) => std::ptr::from_ref(number).cast_mut().cast(),
@@ -276,7 +278,7 @@ impl Kernels {
         }
         let image = compile(file, &text, self.capability)?;
         if let Some(path) = path {
-            keep_file(&path, &image);
+            write_cache(&path, &image);
         }
         module(&image).map_err(|error| failed(format!("{file}.cu does not load: {}", describe(error))))
     }
@@ -289,8 +291,7 @@ fn module(image: &[u8]) -> std::result::Result<Module, result::DriverError> {
 
 /// The text of a file, after the prelude.
 fn source(file: &str) -> String {
-    let (_, text) =
-        SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files of SOURCES");
+    let (_, text) = SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files of SOURCES");
     format!("{PRELUDE}\n#line 1 \"{file}.cu\"\n{text}")
 }
 
@@ -305,7 +306,10 @@ fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>
         if nvrtc::result::compile_program(program, &options).is_err() {
             let log = nvrtc::result::get_program_log(program).unwrap_or_default();
             let log: String = log.iter().map(|&byte| byte as u8 as char).collect();
-            return obstacle(format!("{file}.cu does not compile:\n{}", log.trim_end_matches('\0')), REPORT);
+            return device_error(
+                format!("{file}.cu does not compile:\n{}", log.trim_end_matches('\0')),
+                REPORT,
+            );
         }
         let mut size = 0;
         nvrtc::sys::nvrtcGetCUBINSize(program, &raw mut size).result().map_err(compiler_failed)?;
@@ -316,7 +320,7 @@ fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>
     }
 }
 
-const REPORT: &str = "report this with the GPU's and the driver's version";
+const REPORT: &str = "report this with the names of the GPU and the driver";
 
 fn failed(what: String) -> Error {
     Error::Device { what, hint: REPORT }
@@ -337,7 +341,7 @@ fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Writes a file under a temporary name and renames it. A cache that cannot be written only costs time.
-fn keep_file(path: &std::path::Path, image: &[u8]) {
+fn write_cache(path: &std::path::Path, image: &[u8]) {
     let Some(folder) = path.parent() else { return };
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let written = std::fs::create_dir_all(folder)

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub(super) const OLDEST_DRIVER: i32 = 13000;
 
 /// Returns a device error with a hint.
-pub(super) fn obstacle<T>(what: impl Into<String>, hint: &'static str) -> Result<T> {
+pub(super) fn device_error<T>(what: impl Into<String>, hint: &'static str) -> Result<T> {
     Err(Error::Device { what: what.into(), hint })
 }
 
@@ -24,7 +24,7 @@ pub(super) fn version_text(version: i32) -> String {
 pub(super) fn driver_version() -> Result<i32> {
     // SAFETY: loads the library by its usual name and calls nothing in it.
     if !unsafe { driver::sys::is_culib_present() } {
-        return obstacle(
+        return device_error(
             "no NVIDIA driver: libcuda is not found",
             "check that this machine has an NVIDIA GPU and that its driver is installed",
         );
@@ -33,11 +33,14 @@ pub(super) fn driver_version() -> Result<i32> {
     // SAFETY: writes one integer; every driver has this function.
     let status = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
     if status != driver::sys::CUresult::CUDA_SUCCESS {
-        return obstacle(format!("the NVIDIA driver does not respond ({status:?})"), "check that nvidia-smi works");
+        return device_error(
+            format!("the NVIDIA driver does not respond ({status:?})"),
+            "check that nvidia-smi works",
+        );
     }
     if version < OLDEST_DRIVER {
         let [found, needed] = [version, OLDEST_DRIVER].map(version_text);
-        return obstacle(
+        return device_error(
             format!("the NVIDIA driver supports CUDA {found}, expected {needed} or newer"),
             "install a newer NVIDIA driver (580 or later)",
         );
@@ -49,14 +52,14 @@ pub(super) fn driver_version() -> Result<i32> {
 pub(super) fn check_libraries() -> Result<()> {
     // SAFETY: loads the library by its usual names and calls nothing in it.
     if !unsafe { nvrtc::sys::is_culib_present() } {
-        return obstacle(
+        return device_error(
             "libnvrtc, which compiles kernels, is not found",
             "install the CUDA 13 toolkit or the package nvidia-cuda-nvrtc, and add its folder to LD_LIBRARY_PATH",
         );
     }
     // SAFETY: loads the library by its usual names and calls nothing in it.
     if !unsafe { cublaslt::sys::is_culib_present() } {
-        return obstacle(
+        return device_error(
             "libcublasLt, which multiplies matrices, is not found",
             "install the CUDA 13 toolkit or the package nvidia-cublas, and add its folder to LD_LIBRARY_PATH",
         );

@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::cublaslt::{result, sys};
 
-use super::array::{Array, Dtype};
+use super::array::{Array, ElementType};
 use super::device::Cuda;
-use super::profile::Family;
+use super::profile::KernelFamily;
 use crate::Error;
 use crate::device::Math;
 use crate::gemm::Output;
 
 /// A matrix in memory, row-major.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side<'a> {
+pub(crate) struct Operand<'a> {
     pub(crate) array: &'a Array,
     /// Rows in memory.
     pub(crate) rows: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Side<'a> {
     pub(crate) transposed: bool,
 }
 
-impl<'a> Side<'a> {
+impl<'a> Operand<'a> {
     pub(crate) fn new(array: &'a Array, rows: usize, columns: usize) -> Self {
         assert!(array.len() == rows * columns, "{} numbers for {rows} × {columns}", array.len());
         Self { array, rows, columns, transposed: false }
@@ -57,8 +57,8 @@ pub(crate) enum Epilogue {
 /// A product to compute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product<'a> {
-    pub(crate) a: Side<'a>,
-    pub(crate) b: Side<'a>,
+    pub(crate) a: Operand<'a>,
+    pub(crate) b: Operand<'a>,
     /// rows of op(a) × columns of op(b).
     pub(crate) out: &'a Array,
     pub(crate) output: Output,
@@ -73,7 +73,7 @@ pub(crate) struct Product<'a> {
 
 impl<'a> Product<'a> {
     /// out = a·b.
-    pub(crate) fn new(a: Side<'a>, b: Side<'a>, out: &'a Array) -> Self {
+    pub(crate) fn new(a: Operand<'a>, b: Operand<'a>, out: &'a Array) -> Self {
         Self {
             a,
             b,
@@ -86,8 +86,8 @@ impl<'a> Product<'a> {
         }
     }
 
-    fn key(&self) -> Key {
-        Key {
+    fn key(&self) -> PlanKey {
+        PlanKey {
             sides: [self.a, self.b].map(|side| [side.rows, side.columns, usize::from(side.transposed)]),
             dtypes: [self.a.array.dtype(), self.b.array.dtype(), self.out.dtype()],
             accumulates: self.output == Output::Accumulate,
@@ -100,9 +100,9 @@ impl<'a> Product<'a> {
 
 /// Properties that a plan depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct PlanKey {
     sides: [[usize; 3]; 2],
-    dtypes: [Dtype; 3],
+    dtypes: [ElementType; 3],
     accumulates: bool,
     is_biased: bool,
     epilogue: Epilogue,
@@ -111,7 +111,7 @@ struct Key {
 
 /// Descriptors and algorithm of one shape. They live until the program ends.
 #[derive(Clone, Copy)]
-struct Plan {
+struct CublasPlan {
     operation: sys::cublasLtMatmulDesc_t,
     a: sys::cublasLtMatrixLayout_t,
     b: sys::cublasLtMatrixLayout_t,
@@ -121,29 +121,29 @@ struct Plan {
 
 /// The library handle, its workspace and all plans of a GPU.
 #[derive(Default)]
-pub(super) struct Products {
-    state: Mutex<Option<State>>,
+pub(super) struct CublasProducts {
+    state: Mutex<Option<CublasState>>,
 }
 
-impl std::fmt::Debug for Products {
+impl std::fmt::Debug for CublasProducts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Products")
     }
 }
 
-struct State {
+struct CublasState {
     handle: sys::cublasLtHandle_t,
     /// One for the main stream, one for the branch.
     workspaces: [u64; 2],
     /// Address of 0 and 1 on the GPU, for products with a factor.
     constants: u64,
-    plans: HashMap<Key, Plan>,
+    plans: HashMap<PlanKey, CublasPlan>,
 }
 
 /// Size recommended by NVIDIA for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
-type Answer<T> = Result<T, result::CublasError>;
+type CublasResult<T> = Result<T, result::CublasError>;
 
 impl Cuda {
     /// Queues a product. An error is recorded for [`Cuda::check`].
@@ -165,13 +165,13 @@ impl Cuda {
         self.bind();
         let mut guard = self.products.state.lock().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
-            *guard = self.lasting(|| State::new(self));
+            *guard = self.persistent(|| CublasState::new(self));
         }
         let Some(state) = guard.as_mut() else { return };
         let key = product.key();
         let plan = match state.plans.get(&key) {
             Some(plan) => Ok(*plan),
-            None => Plan::new(state.handle, product, self.math()).inspect(|plan| {
+            None => CublasPlan::new(state.handle, product, self.math()).inspect(|plan| {
                 state.plans.insert(key, *plan);
             }),
         };
@@ -179,11 +179,11 @@ impl Cuda {
         let place = (self.stream().cast(), state.workspaces[usize::from(self.branch.is_taken())]);
         let mut answer = Ok(());
         match plan {
-            Ok(plan) => self.timed(Family::Gemm, || answer = plan.run(state, product, place)),
+            Ok(plan) => self.timed(KernelFamily::Gemm, || answer = plan.run(state, product, place)),
             Err(error) => answer = Err(error),
         }
         if let Err(error) = answer {
-            self.keep_error(product_error(error, product));
+            self.note_error(product_error(error, product));
         }
     }
 }
@@ -192,23 +192,24 @@ fn product_error(error: result::CublasError, product: &Product<'_>) -> Error {
     let [[rows, inner], [_, columns]] = [product.a.shape(), product.b.shape()];
     Error::Device {
         what: format!("cuBLASLt cannot multiply {rows} × {inner} with {inner} × {columns}: {:?}", error.0),
-        hint: "report this with the GPU's and the driver's version",
+        hint: "report this with the names of the GPU and the driver",
     }
 }
 
-impl State {
+impl CublasState {
     fn new(cuda: &Arc<Cuda>) -> Option<Self> {
         let handle = result::create_handle()
             .map_err(|error| {
-                cuda.keep_error(Error::Device {
+                cuda.note_error(Error::Device {
                     what: format!("cuBLASLt does not start: {:?}", error.0),
                     hint: "check that the library's version fits the driver",
                 });
             })
             .ok()?;
         // Both live until the program ends.
-        let workspaces = [(); 2]
-            .map(|()| std::mem::ManuallyDrop::new(Array::new(cuda, Dtype::F32, WORKSPACE / 4)).pointer());
+        let workspaces = [(); 2].map(|()| {
+            std::mem::ManuallyDrop::new(Array::new(cuda, ElementType::F32, WORKSPACE / 4)).pointer()
+        });
         let constants = std::mem::ManuallyDrop::new(Array::constant(cuda, &[0.0_f32, 1.0]));
         cuda.check().ok()?;
         let constants = constants.pointer();
@@ -224,7 +225,7 @@ unsafe fn set<T>(
     operation: sys::cublasLtMatmulDesc_t,
     attribute: sys::cublasLtMatmulDescAttributes_t,
     value: &T,
-) -> Answer<()> {
+) -> CublasResult<()> {
     // SAFETY: the caller guarantees that the attribute has this type.
     unsafe {
         result::set_matmul_desc_attribute(
@@ -236,16 +237,16 @@ unsafe fn set<T>(
     }
 }
 
-fn cuda_type(dtype: Dtype) -> sys::cudaDataType {
+fn cuda_type(dtype: ElementType) -> sys::cudaDataType {
     match dtype {
-        Dtype::F32 => sys::cudaDataType::CUDA_R_32F,
-        Dtype::Bf16 => sys::cudaDataType::CUDA_R_16BF,
-        Dtype::U32 => sys::cudaDataType::CUDA_R_32U,
+        ElementType::F32 => sys::cudaDataType::CUDA_R_32F,
+        ElementType::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+        ElementType::U32 => sys::cudaDataType::CUDA_R_32U,
     }
 }
 
 /// The layout of an operand in cuBLASLt's column-major view: columns × rows, contiguous.
-fn layout(array: &Array, rows: usize, columns: usize) -> Answer<sys::cublasLtMatrixLayout_t> {
+fn layout(array: &Array, rows: usize, columns: usize) -> CublasResult<sys::cublasLtMatrixLayout_t> {
     result::create_matrix_layout(
         cuda_type(array.dtype()),
         columns as u64,
@@ -254,15 +255,15 @@ fn layout(array: &Array, rows: usize, columns: usize) -> Answer<sys::cublasLtMat
     )
 }
 
-impl Plan {
-    fn new(handle: sys::cublasLtHandle_t, product: &Product<'_>, math: Math) -> Answer<Self> {
+impl CublasPlan {
+    fn new(handle: sys::cublasLtHandle_t, product: &Product<'_>, math: Math) -> CublasResult<Self> {
         use sys::cublasLtMatmulDescAttributes_t as D;
         let compute = match (math, product.a.array.dtype()) {
-            (Math::Tf32, Dtype::F32) => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            (Math::Tf32, ElementType::F32) => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
         let operation = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)?;
-        let turn = |side: &Side<'_>| i32::from(side.transposed);
+        let turn = |side: &Operand<'_>| i32::from(side.transposed);
         // SAFETY: the descriptor is alive, and each attribute gets the type that the library's reference names.
         unsafe {
             // The operands are exchanged: see the top of the file.
@@ -284,10 +285,10 @@ impl Plan {
 
     fn run(
         &self,
-        state: &State,
+        state: &CublasState,
         product: &Product<'_>,
         (stream, workspace): (sys::cudaStream_t, u64),
-    ) -> Answer<()> {
+    ) -> CublasResult<()> {
         let (zero, one) = (0.0_f32, 1.0_f32);
         let accumulates = product.output == Output::Accumulate;
         let beta = if accumulates { &one } else { &zero };
@@ -341,7 +342,7 @@ fn choose(
     handle: sys::cublasLtHandle_t,
     operation: sys::cublasLtMatmulDesc_t,
     [a, b, out]: [sys::cublasLtMatrixLayout_t; 3],
-) -> Answer<sys::cublasLtMatmulAlgo_t> {
+) -> CublasResult<sys::cublasLtMatmulAlgo_t> {
     use sys::cublasLtMatmulPreferenceAttributes_t as P;
     use sys::cublasLtReductionScheme_t as R;
     let preference = result::create_matmul_pref()?;

@@ -16,7 +16,7 @@ use super::device::Cuda;
 
 /// Pool that a piece belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Home {
+pub(super) enum MemoryPool {
     General,
     Scratch,
 }
@@ -24,7 +24,7 @@ pub(super) enum Home {
 /// Free pieces by pool and size, and totals in bytes.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    free: BTreeMap<(Home, usize), Vec<u64>>,
+    free: BTreeMap<(MemoryPool, usize), Vec<u64>>,
     pub(super) held: usize,
     in_use: usize,
     pub(super) peak: usize,
@@ -39,13 +39,13 @@ fn size(bytes: usize) -> usize {
 impl Store {
     /// A free piece, counted as in use: of that size, or in the scratch pool up to twice as large, so that batches of
     /// many sizes share the memory of the largest.
-    fn find(&mut self, home: Home, size: usize) -> Option<Piece> {
-        let most = if home == Home::Scratch { 2 * size } else { size };
+    fn find(&mut self, pool: MemoryPool, size: usize) -> Option<Piece> {
+        let most = if pool == MemoryPool::Scratch { 2 * size } else { size };
         let (&(_, size), list) =
-            self.free.range_mut((home, size)..=(home, most)).find(|(_, list)| !list.is_empty())?;
+            self.free.range_mut((pool, size)..=(pool, most)).find(|(_, list)| !list.is_empty())?;
         let pointer = list.pop()?;
         self.count(size);
-        Some(Piece { pointer, size, home })
+        Some(Piece { pointer, size, pool })
     }
 
     fn count(&mut self, size: usize) {
@@ -53,16 +53,16 @@ impl Store {
         self.peak = self.peak.max(self.in_use);
     }
 
-    pub(super) fn give(&mut self, Piece { pointer, size, home }: Piece) {
+    pub(super) fn give(&mut self, Piece { pointer, size, pool }: Piece) {
         self.in_use -= size;
-        self.free.entry((home, size)).or_default().push(pointer);
+        self.free.entry((pool, size)).or_default().push(pointer);
     }
 
     /// Removes all free pieces of the general pool, to be freed.
     fn take_free(&mut self) -> Vec<u64> {
         let mut gone = Vec::new();
-        for (&(home, size), list) in &mut self.free {
-            if home == Home::General {
+        for (&(pool, size), list) in &mut self.free {
+            if pool == MemoryPool::General {
                 self.held -= size * list.len();
                 gone.append(list);
             }
@@ -76,7 +76,7 @@ impl Store {
 pub(super) struct Piece {
     pointer: u64,
     size: usize,
-    home: Home,
+    pool: MemoryPool,
 }
 
 /// A piece of GPU memory; returns to its pool when dropped.
@@ -90,9 +90,9 @@ impl Storage {
     /// Allocates at least `bytes`, uninitialised. If there is no memory left, the error is recorded and the pointer is
     /// null.
     pub(super) fn new(cuda: &Arc<Cuda>, bytes: usize) -> Self {
-        let (home, size) = (cuda.home(), size(bytes));
-        let nothing = Piece { pointer: 0, size, home };
-        let piece = if bytes == 0 { nothing } else { take(cuda, home, size).unwrap_or(nothing) };
+        let (pool, size) = (cuda.memory_pool(), size(bytes));
+        let nothing = Piece { pointer: 0, size, pool };
+        let piece = if bytes == 0 { nothing } else { take(cuda, pool, size).unwrap_or(nothing) };
         Self { cuda: Arc::clone(cuda), piece }
     }
 
@@ -102,8 +102,8 @@ impl Storage {
 }
 
 /// A free piece, or a new one; `None` if there is no memory left, which is recorded as an error.
-fn take(cuda: &Cuda, home: Home, size: usize) -> Option<Piece> {
-    let found = cuda.store().find(home, size);
+fn take(cuda: &Cuda, pool: MemoryPool, size: usize) -> Option<Piece> {
+    let found = cuda.store().find(pool, size);
     if found.is_some() {
         return found;
     }
@@ -124,10 +124,10 @@ fn take(cuda: &Cuda, home: Home, size: usize) -> Option<Piece> {
             let mut store = cuda.store();
             store.held += size;
             store.count(size);
-            Some(Piece { pointer, size, home })
+            Some(Piece { pointer, size, pool })
         }
         Err(error) => {
-            cuda.keep_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, error);
+            cuda.note_allocation_error(size, error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, error);
             None
         }
     }
@@ -147,12 +147,12 @@ impl Drop for Storage {
 /// Pinned memory for copies to the GPU: a ring of slots, each free again when its copy is done.
 #[derive(Debug)]
 pub(super) struct Staging {
-    slots: Vec<Slot>,
+    slots: Vec<StagingSlot>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct StagingSlot {
     host: *mut u8,
     size: usize,
     done: sys::CUevent,
@@ -177,7 +177,7 @@ impl Staging {
         unsafe {
             if self.slots.len() < SLOTS {
                 let done = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-                self.slots.push(Slot { host: std::ptr::null_mut(), size: 0, done });
+                self.slots.push(StagingSlot { host: std::ptr::null_mut(), size: 0, done });
             }
             let index = self.next % self.slots.len().max(1);
             self.next = (index + 1) % SLOTS;
@@ -216,26 +216,26 @@ mod tests {
     fn pools_do_not_mix() {
         let mut store = Store::default();
         store.count(512);
-        store.give(Piece { pointer: 7, size: 512, home: Home::Scratch });
-        assert!(store.find(Home::General, 512).is_none());
-        assert_eq!(store.find(Home::Scratch, 512).map(|piece| piece.pointer), Some(7));
+        store.give(Piece { pointer: 7, size: 512, pool: MemoryPool::Scratch });
+        assert!(store.find(MemoryPool::General, 512).is_none());
+        assert_eq!(store.find(MemoryPool::Scratch, 512).map(|piece| piece.pointer), Some(7));
     }
 
     #[test]
     fn scratch_of_a_large_batch_serves_smaller_ones() {
         let mut store = Store::default();
-        for (home, size, pointer) in
-            [(Home::Scratch, 4096, 1), (Home::Scratch, 2048, 2), (Home::General, 4096, 3)]
+        for (pool, size, pointer) in
+            [(MemoryPool::Scratch, 4096, 1), (MemoryPool::Scratch, 2048, 2), (MemoryPool::General, 4096, 3)]
         {
             store.count(size);
-            store.give(Piece { pointer, size, home });
+            store.give(Piece { pointer, size, pool });
         }
-        let mut found = |home, size| store.find(home, size).map(|piece| (piece.pointer, piece.size));
-        assert_eq!(found(Home::Scratch, 1536), Some((2, 2048)));
-        assert_eq!(found(Home::Scratch, 1536), None);
-        assert_eq!(found(Home::Scratch, 2048), Some((1, 4096)));
-        assert_eq!(found(Home::General, 3072), None);
-        assert_eq!(found(Home::General, 4096), Some((3, 4096)));
+        let mut found = |pool, size| store.find(pool, size).map(|piece| (piece.pointer, piece.size));
+        assert_eq!(found(MemoryPool::Scratch, 1536), Some((2, 2048)));
+        assert_eq!(found(MemoryPool::Scratch, 1536), None);
+        assert_eq!(found(MemoryPool::Scratch, 2048), Some((1, 4096)));
+        assert_eq!(found(MemoryPool::General, 3072), None);
+        assert_eq!(found(MemoryPool::General, 4096), Some((3, 4096)));
         assert_eq!(store.in_use, 2048 + 4096 + 4096);
     }
 }

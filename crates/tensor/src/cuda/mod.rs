@@ -1,6 +1,6 @@
 //! NVIDIA GPUs: arrays in their memory, kernels, products, and whole steps recorded as CUDA graphs.
 //!
-//! 1. [`library`] finds the required libraries, [`cards`] lists the GPUs; [`device`] opens one, with its streams, its
+//! 1. [`library`] finds the required libraries, [`gpus`] lists the GPUs; [`device`] opens one, with its streams, its
 //!    memory ([`memory`]) and its first error.
 //! 2. [`array`] are values on it; [`kernel`] compiles and launches our kernels; [`matmul`] multiplies matrices.
 //! 3. [`ops`] are the bodies of the crate's operations; `kernels/` their CUDA C++, one file per operation.
@@ -14,9 +14,9 @@
 mod array;
 mod arrays;
 mod branch;
-mod cards;
 mod device;
 mod flat;
+mod gpus;
 mod gradient;
 mod graph;
 mod kernel;
@@ -30,16 +30,16 @@ mod step_rows;
 mod through_host;
 mod transfer;
 
-pub(crate) use array::{Array, Dtype};
-pub use cards::{CardFacts, cards};
+pub(crate) use array::{Array, ElementType};
 pub use device::Cuda;
-pub(crate) use flat::Flat;
-pub(crate) use gradient::{Place, Slot};
-pub use graph::Graph;
+pub(crate) use flat::FlatParameters;
+pub use gpus::{CudaDeviceInfo, gpus};
+pub(crate) use gradient::{CudaGradientSlot, GradientTarget};
+pub use graph::CudaGraph;
 pub(crate) use kernel::{Argument, DropoutArgument, Launch, args};
-pub(crate) use matmul::{Epilogue, Product, Side};
-pub(crate) use optim::CardAdam;
-pub use profile::Family;
-pub(crate) use step_rows::{CardRows, Regroup};
+pub(crate) use matmul::{Epilogue, Operand, Product};
+pub(crate) use optim::CudaAdam;
+pub use profile::KernelFamily;
+pub(crate) use step_rows::{CudaRegroup, GpuRows};
 pub(crate) use through_host::through_host;
 pub(crate) use transfer::{download, one_like, step_key, upload};

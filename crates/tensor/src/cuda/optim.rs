@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::array::{Array, Dtype};
+use super::array::{Array, ElementType};
 use super::device::Cuda;
-use super::flat::Flat;
+use super::flat::FlatParameters;
 use super::kernel::{Launch, args};
-use super::profile::Family;
+use super::profile::KernelFamily;
 use crate::Result;
 use crate::optim::AdamOptions;
 use crate::parameters::{ParameterId, Parameters};
@@ -16,11 +16,11 @@ use crate::tensor::Tensor;
 
 /// Adam and its state, in the layout of the parameters.
 #[derive(Debug)]
-pub(crate) struct CardAdam {
+pub(crate) struct CudaAdam {
     cuda: Arc<Cuda>,
     options: AdamOptions,
     max_norm: f32,
-    flat: Arc<Flat>,
+    flat: Arc<FlatParameters>,
     m: Array,
     v: Array,
     average: Option<Array>,
@@ -33,7 +33,7 @@ pub(crate) struct CardAdam {
     places: Vec<(ParameterId, Range<usize>, Vec<usize>)>,
 }
 
-impl CardAdam {
+impl CudaAdam {
     /// Creates the optimiser for parameters on a GPU, with a moving average that starts from `average` (in CPU memory).
     pub(crate) fn new(
         parameters: &Parameters,
@@ -53,15 +53,15 @@ impl CardAdam {
             }
             Array::constant(&cuda, &numbers)
         });
-        let adam = cuda.lasting(|| Self {
+        let adam = cuda.persistent(|| Self {
             options,
             max_norm,
-            m: Array::zeros(&cuda, Dtype::F32, flat.trained),
-            v: Array::zeros(&cuda, Dtype::F32, flat.trained),
+            m: Array::zeros(&cuda, ElementType::F32, flat.trained),
+            v: Array::zeros(&cuda, ElementType::F32, flat.trained),
             average,
-            numbers: Array::zeros(&cuda, Dtype::F32, 4),
-            squares: Array::zeros(&cuda, Dtype::F32, 2 * shares(&cuda)),
-            norm: Tensor::on_card(&[], Array::zeros(&cuda, Dtype::F32, 1)),
+            numbers: Array::zeros(&cuda, ElementType::F32, 4),
+            squares: Array::zeros(&cuda, ElementType::F32, 2 * shares(&cuda)),
+            norm: Tensor::on_gpu(&[], Array::zeros(&cuda, ElementType::F32, 1)),
             places,
             flat,
             cuda: Arc::clone(&cuda),
@@ -76,7 +76,12 @@ impl CardAdam {
         let step = i32::try_from(step).unwrap_or(i32::MAX);
         let corrections = [beta1, beta2].map(|beta| 1.0 - beta.powi(step));
         let decay = 1.0 - learning_rate * weight_decay;
-        self.numbers.write(&[learning_rate / corrections[0], decay, 1.0 / corrections[1].sqrt(), average_decay]);
+        self.numbers.write(&[
+            learning_rate / corrections[0],
+            decay,
+            1.0 / corrections[1].sqrt(),
+            average_decay,
+        ]);
     }
 
     /// Updates all parameters, unless the norm of their gradients is NaN or infinite.
@@ -90,7 +95,7 @@ impl CardAdam {
             grid: [blocks, 1, 1],
             block,
             shared: 0,
-            family: Family::Optimizer,
+            family: KernelFamily::Optimizer,
         };
         cuda.launch(launch("squares", shares, 512), args![&flat.gradients, fours, &self.squares]);
         let AdamOptions { beta1, beta2, epsilon, .. } = self.options;
@@ -98,7 +103,7 @@ impl CardAdam {
             launch("adam", 4 * cuda.multiprocessors() as usize, 256),
             args![
                 &flat.values,
-                flat.twin.as_ref(),
+                flat.bf16_copy.as_ref(),
                 &flat.gradients,
                 m,
                 v,

@@ -14,7 +14,7 @@ use crate::Result;
 
 /// Family of kernels under which the time of a launch is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
+pub enum KernelFamily {
     /// Matrix products.
     Gemm,
     /// Attention, without its projections.
@@ -31,7 +31,7 @@ pub enum Family {
     Elementwise,
 }
 
-impl Family {
+impl KernelFamily {
     /// All families.
     pub const ALL: [Self; 7] = [
         Self::Gemm,
@@ -65,14 +65,14 @@ pub(super) struct Profile {
 
 #[derive(Debug)]
 struct Timed {
-    family: Family,
+    family: KernelFamily,
     begin: sys::CUevent,
     end: sys::CUevent,
 }
 
 impl Cuda {
     /// Runs `work` with events before and after it, if profiling is on.
-    pub(super) fn timed(&self, family: Family, work: impl FnOnce()) {
+    pub(super) fn timed(&self, family: KernelFamily, work: impl FnOnce()) {
         if !self.profile.on.load(Ordering::Relaxed) {
             return work();
         }
@@ -81,7 +81,7 @@ impl Cuda {
             // SAFETY: the event was just created, and the stream lives as long as the device.
             let recorded =
                 made.and_then(|event| unsafe { result::event::record(event, self.stream()).map(|()| event) });
-            self.keep(recorded, "measuring time")
+            self.note_result(recorded, "measuring time")
         };
         let begin = event();
         work();
@@ -99,7 +99,7 @@ impl Cuda {
             grid: [1, 1, 1],
             block: 1,
             shared: 0,
-            family: Family::Elementwise,
+            family: KernelFamily::Elementwise,
         };
         self.launch(launch, args![100_000_000_u64]);
     }
@@ -107,8 +107,8 @@ impl Cuda {
     /// Runs `work` and returns the milliseconds that the launches of each family took.
     ///
     /// # Errors
-    /// If something failed on the card.
-    pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(Family, f64)>> {
+    /// If something failed on the GPU.
+    pub fn profile(&self, work: impl FnOnce()) -> Result<Vec<(KernelFamily, f64)>> {
         self.synchronize()?;
         self.hold_queue();
         self.profile.on.store(true, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Cuda {
         self.synchronize()?;
         let timed =
             std::mem::take(&mut *self.profile.launches.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut sums = Family::ALL.map(|family| (family, 0.0));
+        let mut sums = KernelFamily::ALL.map(|family| (family, 0.0));
         for Timed { family, begin, end } in timed {
             // SAFETY: both events have been recorded and waited for, and have no other owner.
             let time = unsafe {
@@ -127,7 +127,7 @@ impl Cuda {
             };
             let (_, sum) =
                 sums.iter_mut().find(|(known, ..)| *known == family).expect("all families are in the list");
-            *sum += f64::from(self.keep(time, "measuring time").unwrap_or(0.0));
+            *sum += f64::from(self.note_result(time, "measuring time").unwrap_or(0.0));
         }
         self.check()?;
         Ok(sums.to_vec())

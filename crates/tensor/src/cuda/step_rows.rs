@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::array::Plain;
-use super::{Array, Cuda, Dtype, Family, Launch, args};
+use super::{Array, Cuda, ElementType, KernelFamily, Launch, args};
 use crate::device::Math;
 use crate::tensor::Tensor;
 
@@ -23,7 +23,7 @@ const CHEAP_ROWS: usize = 256;
 
 /// Rows that are decoded together on a GPU.
 #[derive(Debug)]
-pub(crate) struct CardRows {
+pub(crate) struct GpuRows {
     cuda: Arc<Cuda>,
     /// Allocated rows.
     pub(crate) n_slots: usize,
@@ -47,7 +47,7 @@ pub(crate) struct CardRows {
 
 /// Move of the caches of a step to memory with other slots, or with room for more positions.
 #[derive(Debug)]
-pub(crate) struct Regroup {
+pub(crate) struct CudaRegroup {
     ancestry: Array,
     rows: usize,
     len: usize,
@@ -62,12 +62,12 @@ pub(crate) fn rounded(count: usize) -> usize {
     count.next_multiple_of((1 << count.ilog2().saturating_sub(2)).max(FEWEST_ROWS))
 }
 
-impl CardRows {
+impl GpuRows {
     /// A row for each source sentence.
     pub(crate) fn new(cuda: &Arc<Cuda>, source_lengths: &[usize], n_slots: usize) -> Self {
         let (n_slots, rows, capacity) = (rounded(n_slots), rounded(source_lengths.len()), FIRST_CAPACITY);
         let n_slots = n_slots.max(rows);
-        let sources = Array::new(cuda, Dtype::U32, 2 * n_slots);
+        let sources = Array::new(cuda, ElementType::U32, 2 * n_slots);
         let mut numbers = vec![0_u32; 2 * n_slots];
         for (row, &length) in source_lengths.iter().enumerate() {
             (numbers[row], numbers[n_slots + row]) = (row as u32, length as u32);
@@ -79,8 +79,8 @@ impl CardRows {
             capacity,
             rows,
             moves: 0,
-            input: Array::zeros(cuda, Dtype::U32, TOKENS_AT + 2 * n_slots),
-            ancestry: Array::zeros(cuda, Dtype::U32, capacity * n_slots),
+            input: Array::zeros(cuda, ElementType::U32, TOKENS_AT + 2 * n_slots),
+            ancestry: Array::zeros(cuda, ElementType::U32, capacity * n_slots),
             sources,
             parents: None,
             tables: Mutex::default(),
@@ -92,8 +92,8 @@ impl CardRows {
     }
 
     /// Element type of activations.
-    pub(crate) fn dtype(&self) -> Dtype {
-        if self.cuda.math() == Math::Bf16 { Dtype::Bf16 } else { Dtype::F32 }
+    pub(crate) fn dtype(&self) -> ElementType {
+        if self.cuda.math() == Math::Bf16 { ElementType::Bf16 } else { ElementType::F32 }
     }
 
     /// Replaces row i by row `rows[i]`.
@@ -104,7 +104,7 @@ impl CardRows {
     }
 
     /// Begins the step of the tokens at position `len`. If a move is returned, caches must follow it.
-    pub(crate) fn begin(&mut self, len: usize, tokens: &[u32]) -> Option<Regroup> {
+    pub(crate) fn begin(&mut self, len: usize, tokens: &[u32]) -> Option<CudaRegroup> {
         let wanted = rounded(tokens.len());
         let rows_before = self.rows;
         // Fewer rows need a new recording, which pays off only if many rows are halved.
@@ -126,14 +126,14 @@ impl CardRows {
     }
 
     /// Makes room for more positions and for the current rows.
-    fn regroup(&mut self, len: usize, rows_before: usize) -> Regroup {
+    fn regroup(&mut self, len: usize, rows_before: usize) -> CudaRegroup {
         let capacity = if len < self.capacity { self.capacity } else { 2 * self.capacity };
         let n_slots = rounded(self.rows.max(rows_before));
         let old_slots = self.n_slots;
         // From now on every row is in its own slot.
         let own: Vec<u32> = (0..capacity * n_slots).map(|index| (index % n_slots) as u32).collect();
         let ancestry = self.upload(&own);
-        let sources = Array::new(&self.cuda, Dtype::U32, 2 * n_slots);
+        let sources = Array::new(&self.cuda, ElementType::U32, 2 * n_slots);
         for side in 0..2 {
             let both = n_slots.min(old_slots);
             let from = self.sources.part(side * old_slots..side * old_slots + both);
@@ -141,9 +141,9 @@ impl CardRows {
         }
         let ancestry = std::mem::replace(&mut self.ancestry, ancestry);
         self.sources = sources;
-        self.input = Array::new(&self.cuda, Dtype::U32, TOKENS_AT + 2 * n_slots);
+        self.input = Array::new(&self.cuda, ElementType::U32, TOKENS_AT + 2 * n_slots);
         (self.n_slots, self.capacity, self.moves) = (n_slots, capacity, self.moves + 1);
-        Regroup { ancestry, rows: rows_before, len, old_slots, n_slots, capacity }
+        CudaRegroup { ancestry, rows: rows_before, len, old_slots, n_slots, capacity }
     }
 
     /// Queues the first work of a step: replaces rows by their parents.
@@ -154,7 +154,7 @@ impl CardRows {
             grid: [self.capacity + 2, 1, 1],
             block: 256,
             shared: 4 * self.rows,
-            family: Family::Elementwise,
+            family: KernelFamily::Elementwise,
         };
         let parents = self.input.part(TOKENS_AT + self.n_slots..self.input.len());
         self.cuda.launch(
@@ -162,7 +162,7 @@ impl CardRows {
             args![
                 &self.ancestry,
                 &self.sources,
-                &self.place(),
+                &self.position(),
                 &parents,
                 self.n_slots,
                 self.rows,
@@ -172,7 +172,7 @@ impl CardRows {
     }
 
     /// Position of the newest token, a scalar.
-    pub(crate) fn place(&self) -> Array {
+    pub(crate) fn position(&self) -> Array {
         self.input.part(0..1)
     }
 
@@ -192,21 +192,21 @@ impl CardRows {
 
     /// A table of f32 that lives as long as the rows, copied to the GPU on first use, which is never recorded.
     pub(crate) fn table(&self, key: usize, make: impl FnOnce() -> Tensor) -> Array {
-        self.kept(key, || self.upload(make().data()))
+        self.cached_table(key, || self.upload(make().data()))
     }
 
     /// As [`GpuRows::table`], for integers.
     pub(crate) fn whole_table(&self, key: usize, make: impl FnOnce() -> Vec<u32>) -> Array {
-        self.kept(key, || self.upload(&make()))
+        self.cached_table(key, || self.upload(&make()))
     }
 
     fn upload<T: Plain>(&self, numbers: &[T]) -> Array {
-        let array = self.cuda.lasting(|| Array::new(&self.cuda, T::DTYPE, numbers.len()));
+        let array = self.cuda.persistent(|| Array::new(&self.cuda, T::DTYPE, numbers.len()));
         array.write(numbers);
         array
     }
 
-    fn kept(&self, key: usize, make: impl FnOnce() -> Array) -> Array {
+    fn cached_table(&self, key: usize, make: impl FnOnce() -> Array) -> Array {
         let key = [key, self.capacity];
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, table)) = tables.iter().find(|(known, _)| *known == key) {
@@ -218,7 +218,7 @@ impl CardRows {
     }
 }
 
-impl Regroup {
+impl CudaRegroup {
     /// The keys and values at their new places; `width` values per position of a row.
     pub(crate) fn moved(&self, cache: &Array, width: usize) -> Array {
         let cuda = cache.cuda();
@@ -232,7 +232,7 @@ impl Regroup {
             grid: [self.rows, self.len, 1],
             block: 128,
             shared: 0,
-            family: Family::Elementwise,
+            family: KernelFamily::Elementwise,
         };
         cuda.launch(launch, args![cache, &moved, &self.ancestry, self.old_slots, self.n_slots, width]);
         moved

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::array::Array;
-use super::library::obstacle;
+use super::library::device_error;
 use super::transfer::upload;
 use crate::tape::{Gradients, Tape, Var};
 use crate::{Result, Tensor};
@@ -18,16 +18,16 @@ pub(crate) fn through_host(
     inputs: &[&Var],
     operation: impl FnOnce(&Tape, &[Var]) -> Result<Var>,
 ) -> Result<Var> {
-    let Some(like) = inputs.iter().find_map(|input| input.value().card()).cloned() else {
+    let Some(like) = inputs.iter().find_map(|input| input.value().gpu()).cloned() else {
         unreachable!("one input is on a GPU")
     };
     if like.cuda().recording.load(Ordering::Relaxed) {
-        return obstacle(
+        return device_error(
             "an operation without a GPU kernel cannot be part of a CUDA graph",
             "report this with the model's config",
         );
     }
-    like.cuda().count_detour();
+    like.cuda().count_host_fallback();
     let beside = tape.beside();
     let copies: Vec<Var> = inputs
         .iter()
@@ -42,13 +42,13 @@ pub(crate) fn through_host(
     let originals: Vec<Var> = inputs.iter().map(|input| input.place()).collect();
     Ok(tape.record(value, inputs, move |gradient, gradients| {
         let cuda = Arc::clone(like.cuda());
-        if let Err(error) = go_back(beside, &out, [&originals, &copies], (gradient, gradients), &like) {
-            cuda.keep_error(error);
+        if let Err(error) = backward(beside, &out, [&originals, &copies], (gradient, gradients), &like) {
+            cuda.note_error(error);
         }
     }))
 }
 
-fn go_back(
+fn backward(
     beside: Tape,
     out: &Var,
     [originals, copies]: [&[Var]; 2],

@@ -23,7 +23,7 @@ pub struct Candidate {
 /// If the device fails.
 pub fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
     on_gpu!(logits => {
-        if k <= crate::cuda::ops::best_tokens::MOST {
+        if k <= crate::cuda::ops::best_tokens::MAX_K {
             return crate::cuda::ops::best_tokens::best_tokens(logits, k);
         }
         best_tokens(&logits.to_host()?, k)

@@ -100,7 +100,7 @@ pub fn cross_entropy(
             }
             for (offset, out) in block.chunks_exact_mut(vocab_size).enumerate() {
                 let row = first + offset;
-                go_back(out, targets.host()[row], each[row].1, [weight, smoothing]);
+                backward(out, targets.host()[row], each[row].1, [weight, smoothing]);
             }
         });
         gradients.add(&place, &out);
@@ -119,7 +119,7 @@ vectorised! {
 }
 
 /// Overwrites a row of logits with its gradient; `weights` = [1 / count, ε].
-pub(super) fn go_back(row: &mut [f32], target: u32, logsumexp: f32, weights: [f32; 2]) {
+pub(super) fn backward(row: &mut [f32], target: u32, logsumexp: f32, weights: [f32; 2]) {
     row_gradient(row, logsumexp, weights);
     if logsumexp.is_finite() {
         row[target as usize] -= weights[0] * (1.0 - weights[1]);

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// Position vectors that are added to token embeddings.
 #[derive(Clone, Copy)]
-pub enum StepPlaces<'a> {
+pub enum StepPositions<'a> {
     /// No positions are added.
     None,
     /// Rows of a learned table.
@@ -19,7 +19,7 @@ pub enum StepPlaces<'a> {
     Computed(&'a dyn Fn(usize, usize) -> Tensor),
 }
 
-impl StepPlaces<'_> {
+impl StepPositions<'_> {
     /// The vector of one position, 1 × d_model, in CPU memory.
     pub fn row(self, place: usize, d_model: usize) -> Option<Tensor> {
         match self {
@@ -32,7 +32,7 @@ impl StepPlaces<'_> {
     }
 }
 
-impl std::fmt::Debug for StepPlaces<'_> {
+impl std::fmt::Debug for StepPositions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::None => "None",
@@ -46,7 +46,7 @@ impl std::fmt::Debug for StepPlaces<'_> {
 ///
 /// # Errors
 /// If a token is outside the table, or its position outside the table of positions.
-pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Tensor> {
+pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPositions<'_>) -> Result<Tensor> {
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
@@ -55,7 +55,7 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlace
     {
         return Err(Error::Id { operation: "embedding", id, position, vocab_size });
     }
-    if let StepPlaces::Learned(places) = places
+    if let StepPositions::Learned(places) = places
         && (places.shape().len() != 2 || places.shape()[0] <= rows.len() || places.shape()[1] != d_model)
     {
         let expected = format!("more than {} positions of {d_model} values", rows.len());

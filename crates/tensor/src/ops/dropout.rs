@@ -17,7 +17,7 @@ const COUNTERS: usize = 16;
 
 /// A dropout mask: which values are kept, and their factor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Mask {
+pub(crate) struct DropoutMask {
     random: Random,
     /// A value is dropped if its sixteen bits are below this.
     threshold: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Mask {
     key_at: u64,
 }
 
-impl Mask {
+impl DropoutMask {
     /// The mask of the next call site on the tape; `None` if nothing is dropped.
     pub(crate) fn draw(tape: &Tape, probability: f32) -> Result<Option<Self>> {
         if !(0.0..1.0).contains(&probability) {
@@ -85,7 +85,7 @@ impl Mask {
 
 vectorised! {
     /// Applies the mask to rows shorter than a block; a block that several rows share is drawn once.
-    fn apply_short_rows(mask: Mask, place: [usize; 2], data: &mut [f32], width: usize) {
+    fn apply_short_rows(mask: DropoutMask, place: [usize; 2], data: &mut [f32], width: usize) {
         let [index, stride] = place;
         let (mut drawn, mut factors_drawn) = (usize::MAX, [0.0; BLOCK]);
         for (row, mut data) in data.chunks_mut(width.max(1)).enumerate() {
@@ -107,7 +107,7 @@ vectorised! {
 }
 
 vectorised! {
-    fn apply_block(mask: Mask, block: u64, skip: usize, data: &mut [f32]) {
+    fn apply_block(mask: DropoutMask, block: u64, skip: usize, data: &mut [f32]) {
         let factors = factors(mask, block);
         if skip == 0 && let Some(data) = data.first_chunk_mut::<BLOCK>() {
             for index in 0..BLOCK {
@@ -123,7 +123,7 @@ vectorised! {
 
 /// Factors of the values of a block. Value i takes half a word of counter i mod 16.
 #[inline(always)]
-fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
+fn factors(mask: DropoutMask, block: u64) -> [f32; BLOCK] {
     let (key, stream) = mask.random.parts();
     let words = philox_lanes(block * COUNTERS as u64, stream, key);
     // Unrolled: as a loop it would be vectorised across words, with a scatter for every value.
@@ -143,7 +143,7 @@ fn factors(mask: Mask, block: u64) -> [f32; BLOCK] {
 
 /// Factors of sixteen values, from sixteen bits of each word.
 #[inline(always)]
-fn keep(mask: Mask, words: &[u64; COUNTERS], shift: u32) -> [f32; COUNTERS] {
+fn keep(mask: DropoutMask, words: &[u64; COUNTERS], shift: u32) -> [f32; COUNTERS] {
     let mut factors = [0.0; COUNTERS];
     // A loop: the closure of `map` would be compiled separately, without the vector instructions of the caller.
     for lane in 0..COUNTERS {
@@ -182,7 +182,7 @@ fn philox_lanes(first: u64, stream: [u32; 2], key: [u32; 2]) -> [[u64; COUNTERS]
 /// # Errors
 /// If `probability` is outside [0, 1).
 pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
-    let Some(mask) = Mask::draw(tape, probability)? else { return Ok(x.clone()) };
+    let Some(mask) = DropoutMask::draw(tape, probability)? else { return Ok(x.clone()) };
     on_gpu!(x.value() => Ok(crate::cuda::ops::dropout::dropout(tape, x, mask)));
     let masked = move |from: &Tensor| {
         let mut to = Tensor::uninit(from.shape());
@@ -203,8 +203,8 @@ pub fn dropout(tape: &Tape, x: &Var, probability: f32) -> Result<Var> {
 /// # Errors
 /// If the shapes do not broadcast or `probability` is outside [0, 1).
 pub fn add_dropped(tape: &Tape, x: &Var, inner: &Var, probability: f32) -> Result<Var> {
-    on_gpu!(if inner.value().card().is_some() && x.shape() == inner.shape() => {
-        let mask = Mask::draw(tape, probability)?;
+    on_gpu!(if inner.value().gpu().is_some() && x.shape() == inner.shape() => {
+        let mask = DropoutMask::draw(tape, probability)?;
         Ok(crate::cuda::ops::dropout::add_dropped(tape, x, inner, mask))
     });
     super::elementwise::add(tape, x, &dropout(tape, inner, probability)?)
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_mask_does_not_depend_on_how_the_data_is_split() {
-        let mask = Mask {
+        let mask = DropoutMask {
             random: Random::new(1),
             threshold: 6554,
             scale: 1.1,

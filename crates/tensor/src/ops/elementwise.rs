@@ -133,8 +133,8 @@ impl Binary {
 
 fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var> {
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
-    on_gpu!(if left.value().card().is_some() || right.value().card().is_some() => {
-        let are_there = left.value().card().is_some() && right.value().card().is_some();
+    on_gpu!(if left.value().gpu().is_some() || right.value().gpu().is_some() => {
+        let are_there = left.value().gpu().is_some() && right.value().gpu().is_some();
         if are_there && left.shape().ends_with(right.shape()) {
             return Ok(crate::cuda::ops::elementwise::binary(tape, operation, left, right));
         }
@@ -144,11 +144,11 @@ fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var
     });
     let y = operation.apply(&plan, [left.value(), right.value()]);
     let ratio = (operation == Binary::Div).then(|| y.clone());
-    let saved = Saved { operation, left: left.clone(), right: right.clone(), ratio };
+    let saved = BinarySaved { operation, left: left.clone(), right: right.clone(), ratio };
     Ok(tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
-struct Saved {
+struct BinarySaved {
     operation: Binary,
     left: Var,
     right: Var,
@@ -156,7 +156,7 @@ struct Saved {
     ratio: Option<Tensor>,
 }
 
-impl Saved {
+impl BinarySaved {
     fn backward(&self, g: &Tensor, gradients: &mut Gradients) {
         let Self { operation, left, right, ratio } = self;
         let combined = |operation: Binary, a: &Tensor, b: &Tensor| {
@@ -223,7 +223,7 @@ pub(crate) enum Unary {
 
 impl Unary {
     /// The tensor that the backward pass reads: y = f(x) if f′ is a function of y, x, or nothing.
-    pub(crate) fn kept(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+    pub(crate) fn saved(self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
         match self {
             Self::Scale(_) => None,
             Self::Sqrt | Self::Exp | Self::Tanh | Self::Relu => Some(y.clone()),
@@ -235,13 +235,13 @@ impl Unary {
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     on_gpu!(x.value() => crate::cuda::ops::elementwise::unary(tape, x, operation));
     let y = map(operation, x.value());
-    let (place, kept) = (x.place(), operation.kept(x.value(), &y));
+    let (place, saved) = (x.place(), operation.saved(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {
         let mut dx = Tensor::uninit(gradient.shape());
-        let (g, kept) = (gradient.data(), kept.as_ref().unwrap_or(gradient).data());
+        let (g, saved) = (gradient.data(), saved.as_ref().unwrap_or(gradient).data());
         parallel::elements(dx.data_mut(), |start, out| {
             let range = start..start + out.len();
-            differentiate(operation, out, &g[range.clone()], &kept[range]);
+            differentiate(operation, out, &g[range.clone()], &saved[range]);
         });
         gradients.add(&place, &dx);
     })
@@ -279,16 +279,16 @@ vectorised! {
 
 vectorised! {
     /// g·f′(x), in terms of the saved tensor: x or y = f(x).
-    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], kept: &[f32]) {
+    fn differentiate(operation: Unary, out: &mut [f32], g: &[f32], saved: &[f32]) {
         match operation {
             Unary::Scale(factor) => each(out, g, |g| factor * g),
-            Unary::Square => pairs(out, g, kept, |g, x| g * (2.0 * x)),
-            Unary::Sqrt => pairs(out, g, kept, |g, y| g / (2.0 * y)),
-            Unary::Exp => pairs(out, g, kept, |g, y| g * y),
-            Unary::Ln => pairs(out, g, kept, |g, x| g / x),
-            Unary::Tanh => pairs(out, g, kept, |g, y| g * ((1.0 - y) * (1.0 + y))),
-            Unary::Relu => pairs(out, g, kept, |g, y| if y > 0.0 { g } else { 0.0 }),
-            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, kept, f)),
+            Unary::Square => pairs(out, g, saved, |g, x| g * (2.0 * x)),
+            Unary::Sqrt => pairs(out, g, saved, |g, y| g / (2.0 * y)),
+            Unary::Exp => pairs(out, g, saved, |g, y| g * y),
+            Unary::Ln => pairs(out, g, saved, |g, x| g / x),
+            Unary::Tanh => pairs(out, g, saved, |g, y| g * ((1.0 - y) * (1.0 + y))),
+            Unary::Relu => pairs(out, g, saved, |g, y| if y > 0.0 { g } else { 0.0 }),
+            Unary::Activation(activation) => with_function!(activation, f => slopes(out, g, saved, f)),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 pub use super::activation::Activation;
 use super::activation::with_function;
-use super::dropout::Mask;
+use super::dropout::DropoutMask;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, gemm};
 use crate::lanes::vectorised;
@@ -31,7 +31,7 @@ pub struct LinearOptions {
 pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: LinearOptions) -> Result<Var> {
     let [rows, d_in, d_out] = check(x, weight, bias)?;
     on_gpu!(x.value() => crate::cuda::ops::linear::linear(tape, x, weight, bias, options));
-    let mask = Mask::draw(tape, options.dropout)?;
+    let mask = DropoutMask::draw(tape, options.dropout)?;
     let mut out_shape = x.shape().to_vec();
     *out_shape.last_mut().expect("checked above") = d_out;
     let mut y = Tensor::uninit(&out_shape);
@@ -56,7 +56,7 @@ pub fn linear(tape: &Tape, x: &Var, weight: &Var, bias: Option<&Var>, options: L
             mask.apply(first * d_out, block);
         }
     });
-    let saved = Saved {
+    let saved = LinearSaved {
         x: x.clone(),
         weight: weight.clone(),
         bias: bias.cloned(),
@@ -120,7 +120,7 @@ pub(crate) fn finish_rows(y: &mut Tensor, bias: Option<&[f32]>, activation: Acti
     }
 }
 
-struct Saved {
+struct LinearSaved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
@@ -128,11 +128,11 @@ struct Saved {
     y: Option<Tensor>,
     /// Input of the other activations, without the bias.
     before: Option<Tensor>,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
     activation: Activation,
 }
 
-impl Saved {
+impl LinearSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut crate::tape::Gradients) {
         let gradient = self.before_activation(gradient);
         let [rows, d_out] = gradient.rows();

@@ -35,13 +35,13 @@ pub struct MatmulOptions {
 /// # Errors
 /// If the shapes do not fit together.
 pub fn matmul(tape: &Tape, left: &Var, right: &Var, options: MatmulOptions) -> Result<Var> {
-    let (plan, out_shape) = Plan::new(left.shape(), right.shape(), options)?;
-    on_gpu!(if left.value().card().is_some() || right.value().card().is_some() => crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
+    let (plan, out_shape) = MatmulPlan::new(left.shape(), right.shape(), options)?;
+    on_gpu!(if left.value().gpu().is_some() || right.value().gpu().is_some() => crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
         matmul(tape, &inputs[0], &inputs[1], options)
     }));
     let mut y = Tensor::uninit(&out_shape);
     let (a, b) = (left.value().data(), right.value().data());
-    let Plan { batch, m, n, .. } = plan;
+    let MatmulPlan { batch, m, n, .. } = plan;
     if plan.is_one_product() {
         let a = Matrix::new(a, batch * m, plan.k);
         gemm(&mut MatrixMut::new(y.data_mut(), batch * m, n), a, plan.right(b, 0), Output::Overwrite);
@@ -49,13 +49,13 @@ pub fn matmul(tape: &Tape, left: &Var, right: &Var, options: MatmulOptions) -> R
         let sides = |index| [plan.left(a, index), plan.right(b, index)];
         products(y.data_mut(), [batch, m, n], sides, Output::Overwrite);
     }
-    let saved = Saved { left: left.clone(), right: right.clone(), plan };
+    let saved = MatmulSaved { left: left.clone(), right: right.clone(), plan };
     Ok(tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
 /// Sizes and layouts.
 #[derive(Clone, Copy)]
-struct Plan {
+struct MatmulPlan {
     batch: usize,
     m: usize,
     k: usize,
@@ -65,7 +65,7 @@ struct Plan {
     right_stride: usize,
 }
 
-impl Plan {
+impl MatmulPlan {
     /// The plan and the shape of the product.
     fn new(left: &[usize], right: &[usize], options: MatmulOptions) -> Result<(Self, Vec<usize>)> {
         let (&[.., rows, cols], Some(leading)) = (left, left.len().checked_sub(2)) else {
@@ -150,16 +150,16 @@ fn stored_shape([rows, cols]: [usize; 2], layout: Layout) -> [usize; 2] {
     if layout == Layout::Plain { [rows, cols] } else { [cols, rows] }
 }
 
-struct Saved {
+struct MatmulSaved {
     left: Var,
     right: Var,
-    plan: Plan,
+    plan: MatmulPlan,
 }
 
-impl Saved {
+impl MatmulSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let plan = &self.plan;
-        let Plan { batch, m, k, n, options, .. } = *plan;
+        let MatmulPlan { batch, m, k, n, options, .. } = *plan;
         let (a, b, g) = (self.left.value().data(), self.right.value().data(), gradient.data());
         let d_product = |index: usize| Matrix::new(&g[index * m * n..], m, n);
         gradients.update(&self.left, |out, output| {

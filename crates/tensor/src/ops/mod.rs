@@ -13,7 +13,7 @@ macro_rules! on_gpu {
         }
     };
     ($input:expr => $body:expr) => {
-        on_gpu!(if $input.card().is_some() => $body)
+        on_gpu!(if $input.gpu().is_some() => $body)
     };
 }
 

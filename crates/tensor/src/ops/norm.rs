@@ -4,7 +4,7 @@
 //! for the backward pass: h. With n the normalised row and g = γ·dy: dh = (g − mean(g) − n·mean(g·n)) / √(σ² + ε), dγ =
 //! Σ dy·n, dβ = Σ dy.
 
-use super::dropout::Mask;
+use super::dropout::DropoutMask;
 use crate::error::shape;
 use crate::gemm::Output;
 use crate::lanes::{add_assign, sum, sum2, sum3, vectorised};
@@ -47,7 +47,7 @@ pub fn layer_norm(
     if let Some(residual) = residual.filter(|residual| residual.shape() != x.shape()) {
         return shape("layer_norm", "residual", residual.shape(), format!("{:?}", x.shape()));
     }
-    let mask = Mask::draw(tape, options.dropout)?;
+    let mask = DropoutMask::draw(tape, options.dropout)?;
     on_gpu!(x.value() => {
         let norm = crate::cuda::ops::norm::Norm {
             x,
@@ -77,7 +77,7 @@ pub fn layer_norm(
         let start = first * width;
         normalise(block, &sums[start..start + block.len()], [scales, shifts], options.epsilon);
     });
-    let saved = Saved {
+    let saved = LayerNormSaved {
         x: x.clone(),
         residual: residual.cloned(),
         gamma: gamma.clone(),
@@ -90,17 +90,17 @@ pub fn layer_norm(
     Ok(tape.record(y, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
-struct Saved {
+struct LayerNormSaved {
     x: Var,
     residual: Option<Var>,
     gamma: Var,
     beta: Var,
     h: Tensor,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
     epsilon: f32,
 }
 
-impl Saved {
+impl LayerNormSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let [_, width] = gradient.rows();
         let (dy, h, gamma) = (gradient.data(), self.h.data(), self.gamma.value().data());
@@ -134,7 +134,7 @@ impl Saved {
     }
 }
 
-fn masked(out: &mut [f32], dh: &[f32], mask: Mask, start: usize, output: Output) {
+fn masked(out: &mut [f32], dh: &[f32], mask: DropoutMask, start: usize, output: Output) {
     if output == Output::Overwrite {
         out.copy_from_slice(dh);
         mask.apply(start, out);

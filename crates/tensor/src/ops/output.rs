@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::cross_entropy::{self, CrossEntropyOptions, row_loss};
 use super::linear::{self, finish_rows, sum_rows};
-use super::r_drop::{self, Position, RDrop, RDropOptions, Weights};
+use super::r_drop::{self, RDrop, RDropOptions, RDropPosition, RDropWeights};
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut, Output, Packed, gemm, gemm_packed};
 use crate::indices::Indices;
@@ -55,12 +55,12 @@ pub fn output_cross_entropy(
     let count = options.rows_that_count("cross_entropy", targets, vocab_size)?;
     let order: Vec<usize> = (0..rows).filter(|&row| options.counts(targets[row])).collect();
     let weights = [1.0 / count.max(1) as f32, options.label_smoothing];
-    let wanted = Wanted::new(tape, layer);
-    let (losses, parts) = by_chunks(layer, &order, 1, &wanted, |index, logits| {
+    let needed = NeededGradients::new(tape, layer);
+    let (losses, parts) = by_chunks(layer, &order, 1, &needed, |index, logits| {
         let target = targets[order[index]];
         let (loss, logsumexp) = row_loss(logits, target as usize, options.label_smoothing);
-        if wanted.any() {
-            cross_entropy::go_back(logits, target, logsumexp, weights);
+        if needed.any() {
+            cross_entropy::backward(logits, target, logsumexp, weights);
         }
         loss
     });
@@ -90,14 +90,14 @@ pub fn output_r_drop(
     // Both rows of a position are neighbours in a chunk.
     let order: Vec<usize> = positions.iter().flat_map(|&at| [at, at + targets.len()]).collect();
     let (share, smoothing) = (1.0 / (2 * count).max(1) as f32, options.label_smoothing);
-    let weights = Weights { cross_entropy: share, divergence: alpha * share, smoothing };
-    let wanted = Wanted::new(tape, layer);
-    let (each, parts) = by_chunks(layer, &order, 2, &wanted, |index, logits| {
+    let weights = RDropWeights { cross_entropy: share, divergence: alpha * share, smoothing };
+    let needed = NeededGradients::new(tape, layer);
+    let (each, parts) = by_chunks(layer, &order, 2, &needed, |index, logits| {
         let (y, z) = logits.split_at_mut(vocab_size);
         let target = targets[positions[index]];
-        let position = Position::new([y, z], Some(target as usize), smoothing);
-        if wanted.any() {
-            position.go_back([y, z], target, weights);
+        let position = RDropPosition::new([y, z], Some(target as usize), smoothing);
+        if needed.any() {
+            position.backward([y, z], target, weights);
         }
         position
     });
@@ -107,13 +107,13 @@ pub fn output_r_drop(
 }
 
 /// Which gradients are needed.
-struct Wanted {
+struct NeededGradients {
     x: bool,
     weight: bool,
     bias: bool,
 }
 
-impl Wanted {
+impl NeededGradients {
     fn new(tape: &Tape, layer: OutputLayer<'_>) -> Self {
         let asks = |var: &Var| tape.is_training() && var.needs_gradient();
         Self { x: asks(layer.x), weight: asks(layer.weight), bias: layer.bias.is_some_and(asks) }
@@ -125,7 +125,7 @@ impl Wanted {
 }
 
 /// Gradients of x, W and b for a loss of gradient 1.
-struct Parts {
+struct OutputGradients {
     x: Option<Tensor>,
     weight: Option<Tensor>,
     bias: Option<Tensor>,
@@ -137,22 +137,22 @@ fn by_chunks<T: Send>(
     layer: OutputLayer<'_>,
     order: &[usize],
     unit: usize,
-    wanted: &Wanted,
+    needed: &NeededGradients,
     work: impl Fn(usize, &mut [f32]) -> T + Sync,
-) -> (Vec<T>, Parts) {
+) -> (Vec<T>, OutputGradients) {
     let OutputLayer { x, weight, bias } = layer;
     let [_, d_in] = x.value().rows();
     let [vocab_size, _] = weight.value().rows();
-    let zeros = |wanted: bool, var: &Var| wanted.then(|| Tensor::zeros(var.shape()));
-    let mut parts = Parts {
-        x: zeros(wanted.x, x),
-        weight: zeros(wanted.weight, weight),
-        bias: bias.and_then(|bias| zeros(wanted.bias, bias)),
+    let zeros = |needed: bool, var: &Var| needed.then(|| Tensor::zeros(var.shape()));
+    let mut parts = OutputGradients {
+        x: zeros(needed.x, x),
+        weight: zeros(needed.weight, weight),
+        bias: bias.and_then(|bias| zeros(needed.bias, bias)),
     };
     let mut results = Vec::with_capacity(order.len() / unit);
     let matrix = Matrix::new(weight.value().data(), vocab_size, d_in);
     let forth = Packed::pooled(matrix.t());
-    let back = wanted.x.then(|| Packed::pooled(matrix));
+    let back = needed.x.then(|| Packed::pooled(matrix));
     let chunk = ROWS_A_THREAD * rayon::current_num_threads();
     for rows in order.chunks(chunk) {
         let inputs = gather(x.value(), rows);
@@ -184,7 +184,7 @@ fn by_chunks<T: Send>(
     (results, parts)
 }
 
-impl Parts {
+impl OutputGradients {
     /// Records the loss; its backward pass scales the gradients computed already.
     fn record(self, tape: &Tape, layer: OutputLayer<'_>, loss: f32) -> Var {
         let OutputLayer { x, weight, bias } = layer;

@@ -46,7 +46,7 @@ pub struct RDrop {
 
 /// Results of one position in the forward pass.
 #[derive(Clone, Copy)]
-pub(super) struct Position {
+pub(super) struct RDropPosition {
     /// Cross-entropy of each pass.
     losses: [f32; 2],
     /// logsumexp of each pass; infinite for an ignored position.
@@ -57,7 +57,7 @@ pub(super) struct Position {
 
 /// Factors of a position's gradient: dloss/d(cross-entropy) of one pass, dloss/d(KL) and ε.
 #[derive(Clone, Copy)]
-pub(super) struct Weights {
+pub(super) struct RDropWeights {
     pub(super) cross_entropy: f32,
     pub(super) divergence: f32,
     pub(super) smoothing: f32,
@@ -77,7 +77,7 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
     let [_, vocab_size] = logits.value().rows();
     let RDropOptions { weight: alpha, cross_entropy: options } = options;
     let (first, second) = logits.value().data().split_at(targets.len() * vocab_size);
-    let each: Vec<Position> = targets
+    let each: Vec<RDropPosition> = targets
         .host()
         .par_iter()
         .enumerate()
@@ -85,7 +85,7 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
         .map(|(index, &id)| {
             let range = index * vocab_size..(index + 1) * vocab_size;
             let id = options.counts(id).then_some(id as usize);
-            Position::new([&first[range.clone()], &second[range]], id, options.label_smoothing)
+            RDropPosition::new([&first[range.clone()], &second[range]], id, options.label_smoothing)
         })
         .collect();
     let [loss, cross_entropy, divergence] = means(&each, alpha, count);
@@ -93,11 +93,11 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
     let loss = tape.record(Tensor::scalar(loss), &[logits], move |gradient, gradients| {
         let share = gradient.data()[0] / (2 * count).max(1) as f32;
         let smoothing = options.label_smoothing;
-        let weights = Weights { cross_entropy: share, divergence: alpha * share, smoothing };
+        let weights = RDropWeights { cross_entropy: share, divergence: alpha * share, smoothing };
         let place = input.place();
         let (mut out, source) = input.into_value().into_writable();
-        go_back(&mut out, source.as_ref(), |index, logits| {
-            each[index].go_back(logits, targets.host()[index], weights);
+        backward(&mut out, source.as_ref(), |index, logits| {
+            each[index].backward(logits, targets.host()[index], weights);
         });
         gradients.add(&place, &out);
     });
@@ -126,19 +126,19 @@ impl RDropOptions {
 }
 
 /// Loss, cross-entropy and divergence.
-pub(super) fn means(each: &[Position], alpha: f32, count: usize) -> [f32; 3] {
+pub(super) fn means(each: &[RDropPosition], alpha: f32, count: usize) -> [f32; 3] {
     // In f64 and in the order of the rows, as in the cross-entropy.
     let losses = [0, 1].map(|pass| each.iter().map(move |position| f64::from(position.losses[pass])));
     let cross_entropy =
         losses.into_iter().flatten().fold(0.0, |sum, loss| sum + loss) / (2 * count).max(1) as f64;
-    let halves = each.iter().map(|Position { divergence: [p, q], .. }| f64::from(0.5 * (p + q)));
+    let halves = each.iter().map(|RDropPosition { divergence: [p, q], .. }| f64::from(0.5 * (p + q)));
     let divergence = halves.fold(0.0, |sum, half| sum + half) / count.max(1) as f64;
     // An infinite divergence of weight 0 adds nothing.
     let penalty = if alpha == 0.0 { 0.0 } else { f64::from(alpha) * divergence };
     [cross_entropy + penalty, cross_entropy, divergence].map(|number| number as f32)
 }
 
-impl Position {
+impl RDropPosition {
     /// Computes the forward results from the logits of both passes; zeros without a target id.
     pub(super) fn new([y, z]: [&[f32]; 2], id: Option<usize>, smoothing: f32) -> Self {
         let Some(id) = id else {
@@ -149,7 +149,7 @@ impl Position {
     }
 
     /// Overwrites the logits of both passes with their gradients.
-    pub(super) fn go_back(self, [y, z]: [&mut [f32]; 2], target: u32, weights: Weights) {
+    pub(super) fn backward(self, [y, z]: [&mut [f32]; 2], target: u32, weights: RDropWeights) {
         if self.logsumexp == [f32::INFINITY; 2] {
             y.fill(0.0);
             return z.fill(0.0);
@@ -164,7 +164,7 @@ impl Position {
 }
 
 /// Calls `work` to overwrite the logits of each position in both passes; they are in `out`, or read from `source`.
-fn go_back(out: &mut Tensor, source: Option<&Tensor>, work: impl Fn(usize, [&mut [f32]; 2]) + Sync) {
+fn backward(out: &mut Tensor, source: Option<&Tensor>, work: impl Fn(usize, [&mut [f32]; 2]) + Sync) {
     let [rows, vocab_size] = out.rows();
     if out.is_empty() {
         return;
@@ -202,8 +202,8 @@ vectorised! {
 
 vectorised! {
     /// Overwrites the logits of both passes with their gradients, except for the term of the target id.
-    fn position_gradient(y: &mut [f32], z: &mut [f32], position: Position, weights: Weights) {
-        let Position { logsumexp: [a, b], divergence: [forth, back], .. } = position;
+    fn position_gradient(y: &mut [f32], z: &mut [f32], position: RDropPosition, weights: RDropWeights) {
+        let RDropPosition { logsumexp: [a, b], divergence: [forth, back], .. } = position;
         let shift = a - b;
         let (share, kl) = (weights.cross_entropy, weights.divergence);
         let floor = share * weights.smoothing / y.len() as f32;

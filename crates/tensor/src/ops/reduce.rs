@@ -86,7 +86,7 @@ fn sizes(operation: &'static str, x: &[usize], over: Over) -> Result<([usize; 3]
     match over {
         Over::All => Ok(([1, x.iter().product(), 1], Vec::new())),
         Over::Axis(axis) => {
-            let sizes = around(operation, x, axis)?;
+            let sizes = axis_sizes(operation, x, axis)?;
             let out_shape = x.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, size)| *size);
             Ok((sizes, out_shape.collect()))
         }
@@ -94,7 +94,7 @@ fn sizes(operation: &'static str, x: &[usize], over: Over) -> Result<([usize; 3]
 }
 
 /// Number of values before, along and after an axis: [outer, n, inner].
-pub(super) fn around(operation: &'static str, x: &[usize], axis: usize) -> Result<[usize; 3]> {
+pub(super) fn axis_sizes(operation: &'static str, x: &[usize], axis: usize) -> Result<[usize; 3]> {
     if axis >= x.len() {
         return shape(operation, "x", x, format!("an axis {axis}, counted from 0"));
     }

@@ -37,7 +37,7 @@ pub fn rms_norm(
         return shape("rms_norm", "residual", residual.shape(), format!("{:?}", x.shape()));
     }
     on_gpu!(x.value() => {
-        let mask = super::dropout::Mask::draw(tape, options.dropout)?;
+        let mask = super::dropout::DropoutMask::draw(tape, options.dropout)?;
         let epsilon = options.epsilon;
         let norm = crate::cuda::ops::norm::Norm { x, residual, gamma, beta: None, mask, epsilon };
         Ok(norm.forward(tape))
@@ -50,20 +50,20 @@ pub fn rms_norm(
         let start = first * width;
         normalise(block, &from[start..start + block.len()], scales, options.epsilon);
     });
-    let saved = Saved { h: h.clone(), gamma: gamma.clone(), epsilon: options.epsilon };
+    let saved = RmsNormSaved { h: h.clone(), gamma: gamma.clone(), epsilon: options.epsilon };
     Ok(tape.record(y, &[&h, gamma], move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
 /// Writes rows from h, dy, γ and ε.
 type RowWork = fn(&mut [f32], &[f32], &[f32], &[f32], f32);
 
-struct Saved {
+struct RmsNormSaved {
     h: Var,
     gamma: Var,
     epsilon: f32,
 }
 
-impl Saved {
+impl RmsNormSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let [_, width] = gradient.rows();
         let (dy, h, gamma) = (gradient.data(), self.h.value().data(), self.gamma.value().data());

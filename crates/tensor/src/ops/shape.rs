@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::reduce::around;
+use super::reduce::axis_sizes;
 use crate::error::shape;
 use crate::gemm::Output;
 use crate::tape::{Tape, Var};
@@ -22,7 +22,7 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
     let Some(first) = parts.first() else {
         return shape("concat", "parts", &[0], "at least one tensor");
     };
-    let [outer, _, inner] = around("concat", first.shape(), axis)?;
+    let [outer, _, inner] = axis_sizes("concat", first.shape(), axis)?;
     let mut out_shape = first.shape().to_vec();
     out_shape[axis] = 0;
     for part in parts {
@@ -66,7 +66,7 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
 /// # Errors
 /// If x has no such axis or the sizes do not add up to it.
 pub fn split(tape: &Tape, x: &Var, axis: usize, sizes: &[usize]) -> Result<Vec<Var>> {
-    let [_, n, _] = around("split", x.shape(), axis)?;
+    let [_, n, _] = axis_sizes("split", x.shape(), axis)?;
     if sizes.iter().try_fold(0_usize, |total, size| total.checked_add(*size)) != Some(n) {
         return shape("split", "x", x.shape(), format!("an axis {axis} that is the sum of {sizes:?}"));
     }
@@ -84,7 +84,7 @@ pub fn split(tape: &Tape, x: &Var, axis: usize, sizes: &[usize]) -> Result<Vec<V
 /// # Errors
 /// If x has no such axis or the range exceeds it.
 pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<Var> {
-    let sizes @ [_, n, _] = around("slice", x.shape(), axis)?;
+    let sizes @ [_, n, _] = axis_sizes("slice", x.shape(), axis)?;
     if range.start > range.end || range.end > n {
         return shape("slice", "x", x.shape(), format!("an axis {axis} that holds {range:?}"));
     }
@@ -108,8 +108,8 @@ pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<V
 /// # Errors
 /// If x lacks one of the axes.
 pub fn transpose(tape: &Tape, x: &Var, axes: [usize; 2]) -> Result<Var> {
-    around("transpose", x.shape(), axes[0])?;
-    around("transpose", x.shape(), axes[1])?;
+    axis_sizes("transpose", x.shape(), axes[0])?;
+    axis_sizes("transpose", x.shape(), axes[1])?;
     on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| transpose(tape, &inputs[0], axes)));
     let y = transposed(x.value(), axes);
     let input = x.clone();
@@ -135,7 +135,7 @@ pub fn reshape(x: &Var, to: &[usize]) -> Result<Var> {
 /// # Errors
 /// If x has no axis or an id is outside it.
 pub fn index_select(tape: &Tape, x: &Var, ids: &[u32]) -> Result<Var> {
-    let [_, n, width] = around("index_select", x.shape(), 0)?;
+    let [_, n, width] = axis_sizes("index_select", x.shape(), 0)?;
     if let Some((position, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= n) {
         return Err(Error::Id { operation: "index_select", id, position, vocab_size: n });
     }

@@ -11,8 +11,8 @@ use crate::tensor::Tensor;
 /// Softmax over the last axis of x; the result has the shape of x.
 pub fn softmax(tape: &Tape, x: &Var) -> Var {
     on_gpu!(x.value() => {
-        use crate::cuda::ops::softmax::{Kind, softmax};
-        softmax(tape, x, Kind::Softmax)
+        use crate::cuda::ops::softmax::{SoftmaxKind, softmax};
+        softmax(tape, x, SoftmaxKind::Softmax)
     });
     let y = by_rows(x.value(), x.value(), |out, x, _, width| softmax_rows(out, x, width));
     let (input, saved) = (x.clone(), y.clone());
@@ -24,8 +24,8 @@ pub fn softmax(tape: &Tape, x: &Var) -> Var {
 /// The logarithm of the softmax over the last axis of x; the result has the shape of x.
 pub fn log_softmax(tape: &Tape, x: &Var) -> Var {
     on_gpu!(x.value() => {
-        use crate::cuda::ops::softmax::{Kind, softmax};
-        softmax(tape, x, Kind::Logarithm)
+        use crate::cuda::ops::softmax::{SoftmaxKind, softmax};
+        softmax(tape, x, SoftmaxKind::Logarithm)
     });
     let y = by_rows(x.value(), x.value(), |out, x, _, width| log_softmax_rows(out, x, width));
     let (input, saved) = (x.clone(), y.clone());

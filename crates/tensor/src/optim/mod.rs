@@ -1,13 +1,13 @@
 //! Optimisers, gradient clipping and moving averages.
 
 mod adam;
-mod card;
 mod clip;
+mod gpu_adam;
 mod moving_average;
 mod sgd;
 
 pub use adam::{Adam, AdamOptions};
-pub use card::{CardAdam, CardAdamOptions};
 pub use clip::clip_global_norm;
+pub use gpu_adam::{GpuAdam, GpuAdamOptions};
 pub use moving_average::moving_average;
 pub use sgd::{Momentum, Sgd, SgdOptions};

@@ -9,18 +9,18 @@ use crate::tensor::Tensor;
 
 /// Layout of a gradient: the shape of the value (views of it may have others), and on a GPU its memory.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct GradientSlot {
     pub(super) shape: Vec<usize>,
     #[cfg(feature = "cuda")]
-    pub(super) card: Option<crate::cuda::Slot>,
+    pub(super) gpu: Option<crate::cuda::CudaGradientSlot>,
 }
 
-impl Slot {
+impl GradientSlot {
     pub(super) fn new(value: &Tensor) -> Self {
         Self {
             shape: value.shape().to_vec(),
             #[cfg(feature = "cuda")]
-            card: value.card().map(crate::cuda::Slot::new),
+            gpu: value.gpu().map(crate::cuda::CudaGradientSlot::new),
         }
     }
 }
@@ -29,7 +29,7 @@ impl Slot {
 #[derive(Debug)]
 pub struct Gradients {
     pub(super) by_node: Vec<Option<Tensor>>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<GradientSlot>,
     pub(super) leaves: Vec<(ParameterId, usize)>,
 }
 
@@ -50,7 +50,7 @@ impl Gradients {
             let known = self.leaves.iter().find(|(known, _)| *known == id).map(|&(_, node)| node);
             let node = known.unwrap_or_else(|| {
                 self.by_node.push(None);
-                self.slots.push(Slot::new(gradient));
+                self.slots.push(GradientSlot::new(gradient));
                 self.leaves.push((id, self.by_node.len() - 1));
                 self.by_node.len() - 1
             });
@@ -78,7 +78,7 @@ impl Gradients {
     pub(super) fn begin(&mut self) {
         #[cfg(feature = "cuda")]
         for (gradient, slot) in self.by_node.iter_mut().zip(&self.slots) {
-            *gradient = slot.card.as_ref().and_then(|card| card.before(&slot.shape));
+            *gradient = slot.gpu.as_ref().and_then(|gpu| gpu.before(&slot.shape));
         }
     }
 
@@ -87,8 +87,8 @@ impl Gradients {
     pub(crate) fn update_array(&mut self, input: &Var, work: impl FnOnce(&crate::cuda::Array, Output)) {
         let Some(node) = input.node else { return };
         let slot = &self.slots[node];
-        let card = slot.card.as_ref().expect("the input is on a card");
-        let (tensor, output) = card.writable(self.by_node[node].take(), &slot.shape);
+        let gpu = slot.gpu.as_ref().expect("the input is on a GPU");
+        let (tensor, output) = gpu.writable(self.by_node[node].take(), &slot.shape);
         work(tensor.array(), output);
         self.by_node[node] = Some(tensor);
     }
@@ -96,21 +96,21 @@ impl Gradients {
     /// True for the gradient of a parameter, which only the optimiser waits for.
     #[cfg(feature = "cuda")]
     pub(crate) fn can_wait(&self, input: &Var) -> bool {
-        let card = input.node.and_then(|node| self.slots[node].card.as_ref());
-        card.is_some_and(crate::cuda::Slot::has_home)
+        let gpu = input.node.and_then(|node| self.slots[node].gpu.as_ref());
+        gpu.is_some_and(crate::cuda::CudaGradientSlot::is_parameter)
     }
 
     /// Where work on the main stream writes the gradient of `input`, and what it adds to; for kernels that write
     /// several gradients at once. `None` if the gradient is not needed.
     #[cfg(feature = "cuda")]
-    pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::Place> {
+    pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::GradientTarget> {
         let mut found = None;
         self.update_from(input, |out, before| {
-            found = Some(crate::cuda::Place { out: out.clone(), before: before.cloned() });
+            found = Some(crate::cuda::GradientTarget { out: out.clone(), before: before.cloned() });
         });
         let is_added = found.as_ref().is_some_and(|place| place.before.is_some());
-        if let Some(card) = input.node.and_then(|node| self.slots[node].card.as_ref()).filter(|_| is_added) {
-            card.meet();
+        if let Some(gpu) = input.node.and_then(|node| self.slots[node].gpu.as_ref()).filter(|_| is_added) {
+            gpu.join_branch();
         }
         found
     }
@@ -125,12 +125,12 @@ impl Gradients {
     ) {
         let Some(node) = input.node else { return };
         let slot = &self.slots[node];
-        let card = slot.card.as_ref().expect("the input is on a card");
+        let gpu = slot.gpu.as_ref().expect("the input is on a GPU");
         let before = self.by_node[node].take();
-        let keeps = before.as_ref().is_some_and(|before| card.is_own(before));
+        let keeps = before.as_ref().is_some_and(|before| gpu.is_own(before));
         let tensor = match &before {
             Some(before) if keeps => before.clone(),
-            _ => card.fresh(&slot.shape),
+            _ => gpu.fresh(&slot.shape),
         };
         work(tensor.array(), before.as_ref().map(Tensor::array));
         self.by_node[node] = Some(tensor);
@@ -138,8 +138,8 @@ impl Gradients {
 
     fn add_to_node(&mut self, node: usize, gradient: &Tensor) {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.slots[node].card {
-            let sum = card.sum(self.by_node[node].take(), gradient, &self.slots[node].shape);
+        if let Some(gpu) = &self.slots[node].gpu {
+            let sum = gpu.sum(self.by_node[node].take(), gradient, &self.slots[node].shape);
             self.by_node[node] = Some(sum);
             return;
         }

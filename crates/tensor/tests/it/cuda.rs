@@ -23,7 +23,7 @@ use polyhead_tensor::{Device, Indices, Math, Parameters, Result, StepKey, Tape, 
 use crate::gradient::numbers;
 
 /// The GPU in the given mode; prints why if there is none.
-pub(crate) fn card(math: Math) -> Option<Device> {
+pub(crate) fn gpu(math: Math) -> Option<Device> {
     match Device::open("cuda", math) {
         Ok(device) => Some(device),
         Err(error) => {
@@ -396,7 +396,7 @@ fn shapes(table: &mut Table) {
 fn every_operation_on_a_gpu_equals_that_of_the_cpu() {
     let mut failed = Vec::new();
     for math in [Math::F32, Math::Tf32, Math::Bf16] {
-        let Some(device) = card(math) else { return };
+        let Some(device) = gpu(math) else { return };
         println!("{} on {device:?}: largest allowed {:.1e}", math.name(), tolerance(math));
         let mut table = Table { device, math, failed: Vec::new() };
         all_operations(&mut table);
@@ -410,7 +410,7 @@ fn every_operation_on_a_gpu_equals_that_of_the_cpu() {
 #[test]
 fn a_replayed_graph_has_the_bits_of_the_recorded_work() {
     for math in [Math::F32, Math::Bf16] {
-        let Some(device) = card(math) else { return };
+        let Some(device) = gpu(math) else { return };
         let mut parameters = Parameters::default();
         let weight = parameters.add("weight", numbers(&[64, 64], 71, [-0.3, 0.3]));
         let parameters = parameters.to_device(&device).unwrap();

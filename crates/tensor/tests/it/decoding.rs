@@ -1,7 +1,7 @@
 //! Parts of a decoding step: rows, the input of the first layer, logits.
 
 use polyhead_tensor::ops::attention::StepRows;
-use polyhead_tensor::ops::decoding::{StepPlaces, step_input, step_logits};
+use polyhead_tensor::ops::decoding::{StepPositions, step_input, step_logits};
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
 use polyhead_tensor::{Error, Tape, Tensor, Var};
@@ -31,15 +31,15 @@ fn the_input_of_a_step_equals_that_of_all_tokens_at_once() {
         let part = |start: usize, length: usize| {
             Tensor::new(&[length, 6], places.data()[start * 6..(start + length) * 6].to_vec())
         };
-        for places in [StepPlaces::Learned(&places), StepPlaces::Computed(&part)] {
+        for places in [StepPositions::Learned(&places), StepPositions::Computed(&part)] {
             let x = step_input(&table, &rows, 2.5, places).unwrap();
             assert_eq!(x.shape(), [2, 6]);
             assert!(x.data().chunks(6).all(|row| *row == whole.value().data()[place * 6..][..6]));
         }
     }
-    let missing = step_input(&table, &rows(&[9], 0), 1.0, StepPlaces::None).unwrap_err();
+    let missing = step_input(&table, &rows(&[9], 0), 1.0, StepPositions::None).unwrap_err();
     assert!(matches!(missing, Error::Id { id: 9, vocab_size: 9, .. }), "{missing}");
-    assert!(step_input(&table, &rows(&[1], 4), 1.0, StepPlaces::Learned(&places)).is_err());
+    assert!(step_input(&table, &rows(&[1], 4), 1.0, StepPositions::Learned(&places)).is_err());
 }
 
 #[test]

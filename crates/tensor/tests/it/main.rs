@@ -7,6 +7,8 @@ mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod decoding;
+#[cfg(feature = "cuda")]
+mod device_errors;
 mod dropout;
 mod elementwise;
 mod embedding;
@@ -18,8 +20,6 @@ mod instructions;
 mod layer_norm;
 mod linear;
 mod matmul;
-#[cfg(feature = "cuda")]
-mod obstacles;
 mod output;
 mod r_drop;
 mod reduce;

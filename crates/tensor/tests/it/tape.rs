@@ -156,7 +156,7 @@ fn alone(name: &str, work: impl FnOnce()) {
 
 #[test]
 fn after_two_steps_no_buffer_is_allocated() {
-    alone("tape::after_two_steps_no_buffer_is_made", || {
+    alone("tape::after_two_steps_no_buffer_is_allocated", || {
         let mut parameters = Parameters::default();
         let shapes: [(&str, &[usize]); 5] =
             [("table", &[8, 12]), ("weight", &[12, 12]), ("bias", &[12]), ("gamma", &[12]), ("beta", &[12])];
@@ -176,7 +176,7 @@ fn after_two_steps_no_buffer_is_allocated() {
 /// step.
 #[test]
 fn the_buffer_of_a_scalar_is_reused() {
-    alone("tape::a_single_number_is_used_again", || {
+    alone("tape::the_buffer_of_a_scalar_is_reused", || {
         let places: Vec<*const f32> = (0..3).map(|_| Tensor::scalar(1.0).data().as_ptr()).collect();
         assert!(places[0] == places[1] && places[1] == places[2]);
     });

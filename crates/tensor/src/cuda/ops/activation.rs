@@ -1,8 +1,8 @@
 //! Bias, activation and dropout after the product of a linear layer on a GPU, and their backward pass.
 
 use super::column_sum::{self, Partials};
-use crate::cuda::{Array, Family, Launch, args};
-use crate::ops::dropout::Mask;
+use crate::cuda::{Array, KernelFamily, Launch, args};
+use crate::ops::dropout::DropoutMask;
 use crate::ops::linear::Activation;
 
 /// Values that a warp processes at a time.
@@ -23,7 +23,7 @@ fn code(activation: Activation) -> u32 {
 }
 
 /// Sets y, rows of the width of the bias, to dropout(act(y + bias)).
-pub(crate) fn apply(y: &Array, bias: Option<&Array>, activation: Activation, mask: Option<Mask>) {
+pub(crate) fn apply(y: &Array, bias: Option<&Array>, activation: Activation, mask: Option<DropoutMask>) {
     // Without a bias the division into rows does not matter.
     let columns = bias.map_or(y.len().min(SPAN * 8), Array::len).max(1);
     if bias.is_none() && !y.len().is_multiple_of(columns) {
@@ -37,7 +37,7 @@ fn launch(
     bias: Option<&Array>,
     [rows, columns]: [usize; 2],
     activation: Activation,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
 ) {
     let cuda = y.cuda();
     let warps = rows * columns.div_ceil(SPAN);
@@ -47,13 +47,13 @@ fn launch(
         grid: [warps.div_ceil(8).min(16 * cuda.multiprocessors() as usize), 1, 1],
         block: 256,
         shared: 0,
-        family: Family::Elementwise,
+        family: KernelFamily::Elementwise,
     };
     cuda.launch(launch, args![y, y, bias, rows, columns, code(activation), mask]);
 }
 
 /// Arrays saved for the backward pass.
-pub(crate) struct Kept<'a> {
+pub(crate) struct ActivationSaved<'a> {
     /// The output, for ReLU.
     pub(crate) y: Option<&'a Array>,
     /// Input of the other activations, without the bias.
@@ -62,12 +62,12 @@ pub(crate) struct Kept<'a> {
 }
 
 /// Returns the gradient before dropout and activation, rows × columns, and partial column sums of it, for the bias.
-pub(crate) fn go_back(
+pub(crate) fn backward(
     gradient: &Array,
-    kept: &Kept<'_>,
+    saved: &ActivationSaved<'_>,
     [rows, columns]: [usize; 2],
     activation: Activation,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
 ) -> (Array, Partials) {
     let cuda = gradient.cuda();
     let out = Array::new(cuda, gradient.dtype(), gradient.len());
@@ -76,21 +76,21 @@ pub(crate) fn go_back(
     let launch = |name: &str, arguments: &[crate::cuda::Argument]| {
         let name = &format!("{name}_{}", gradient.suffix());
         let grid = column_sum::grid(columns, shares);
-        let family = Family::Elementwise;
+        let family = KernelFamily::Elementwise;
         cuda.launch(Launch { file: "activation", name, grid, block: 256, shared: 0, family }, arguments);
     };
-    match kept.y {
+    match saved.y {
         // Dropped values are 0 in y too: the mask need not be drawn again.
         Some(y) if activation == Activation::Relu && columns.is_multiple_of(8) => {
             let scale = mask.map_or(1.0, |mask| mask.argument().scale);
             launch("relu_backward", args![gradient, y, &out, partials.array(), rows, columns, scale]);
         }
         _ => {
-            let read = kept.y.or(kept.before);
+            let read = saved.y.or(saved.before);
             let code = code(activation);
             launch(
                 "activation_backward",
-                args![gradient, read, kept.bias, &out, partials.array(), rows, columns, code, mask],
+                args![gradient, read, saved.bias, &out, partials.array(), rows, columns, code, mask],
             );
         }
     }

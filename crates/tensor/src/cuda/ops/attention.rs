@@ -1,15 +1,15 @@
-//! Attention on a card; see [`crate::ops::attention`] and the kernels `attention_*.cu`.
+//! Attention on a GPU; see [`crate::ops::attention`] and the kernels `attention_*.cu`.
 //!
 //! bf16 uses tensor cores, f32 does not. The backward pass of short sequences is one kernel, that of others two: one
 //! for queries, which also computes rowsum(dO ∘ O), and one for keys and values. Patterns, a bias, relative positions
 //! and heads of more than 256 values fall back to the CPU.
 
-use super::attention_shape::{Kernel, MAX_HEAD, Shape};
+use super::attention_shape::{AttentionKernel, AttentionShape, MAX_HEAD};
 use crate::Result;
-use crate::cuda::{Argument, Array, Dtype, Family, Launch, args, through_host};
+use crate::cuda::{Argument, Array, ElementType, KernelFamily, Launch, args, through_host};
 use crate::indices::Indices;
 use crate::ops::attention::{
-    self as host, AttentionOptions, Columns, Direction, Plan, Relative, Side, gradient_tensors,
+    self as host, AttentionOptions, AttentionPlan, Columns, Direction, HeadLayout, Relative, gradient_tensors,
 };
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
@@ -19,18 +19,18 @@ pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &Attentio
     if !has_kernel(sides, options) {
         return by_host(tape, sides, options);
     }
-    let plan = Plan::new(tape, sides, options)?;
+    let plan = AttentionPlan::new(tape, sides, options)?;
     let dtype = sides[0].var.value().array().dtype();
     let inputs = sides.map(|side| side.var.value().array().matching(dtype));
     let cuda = inputs[0].cuda();
-    let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.card().clone());
+    let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.gpu().clone());
     let out = Array::new(cuda, dtype, plan.batch * plan.q_len * plan.out.width());
-    let logsumexp = Array::new(cuda, Dtype::F32, plan.batch * plan.n_heads * plan.q_len);
-    let call = Call { shape: Shape::new(&plan, dtype), plan, inputs, lengths };
+    let logsumexp = Array::new(cuda, ElementType::F32, plan.batch * plan.n_heads * plan.q_len);
+    let call = Call { shape: AttentionShape::new(&plan, dtype), plan, inputs, lengths };
     call.forward(&out, &logsumexp);
-    let value = Tensor::on_card(&[call.plan.batch, call.plan.q_len, call.plan.out.width()], out.clone());
+    let value = Tensor::on_gpu(&[call.plan.batch, call.plan.q_len, call.plan.out.width()], out.clone());
     let recorded = sides.map(|side| side.var);
-    let saved = Saved {
+    let saved = CudaAttentionSaved {
         vars: recorded.map(Clone::clone),
         out: (!call.shape.is_short()).then_some(out),
         logsumexp,
@@ -78,8 +78,8 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
 
 /// Arguments of all launches of one attention.
 struct Call {
-    plan: Plan,
-    shape: Shape,
+    plan: AttentionPlan,
+    shape: AttentionShape,
     inputs: [Array; 3],
     lengths: Option<Array>,
 }
@@ -97,8 +97,8 @@ impl Call {
     }
 
     /// `whole` are further arrays that are read or written in the same way.
-    fn launch(&self, kernel: &Kernel, mut arguments: Vec<Argument>, whole: &[&Array]) {
-        let Plan { q_len, k_len, n_heads, n_key_heads, ref sides, scale, mask, .. } = self.plan;
+    fn launch(&self, kernel: &AttentionKernel, mut arguments: Vec<Argument>, whole: &[&Array]) {
+        let AttentionPlan { q_len, k_len, n_heads, n_key_heads, ref sides, scale, mask, .. } = self.plan;
         arguments.extend(args![q_len, k_len, n_heads, n_key_heads, sides[1].d_head, sides[2].d_head]);
         let is_causal = self.plan.options.direction == Direction::Causal;
         arguments.extend(args![u32::from(is_causal), u32::from(self.is_wide(whole)), scale]);
@@ -109,7 +109,7 @@ impl Call {
             grid: kernel.grid,
             block: kernel.block,
             shared: kernel.shared,
-            family: Family::Attention,
+            family: KernelFamily::Attention,
         };
         self.inputs[0].cuda().launch(launch, &arguments);
     }
@@ -117,7 +117,7 @@ impl Call {
     /// True if all rows of all heads begin and end at multiples of 16 bytes.
     fn is_wide(&self, whole: &[&Array]) -> bool {
         let heads = self.plan.sides.iter().all(|side| side.d_head.is_multiple_of(8));
-        let aligned = |array: &Array, side: Side| {
+        let aligned = |array: &Array, side: HeadLayout| {
             let bytes = array.dtype().bytes();
             first_column(array, side).is_multiple_of(16) && (side.stride * bytes).is_multiple_of(16)
         };
@@ -127,16 +127,16 @@ impl Call {
     }
 }
 
-fn first_column(array: &Array, side: Side) -> u64 {
+fn first_column(array: &Array, side: HeadLayout) -> u64 {
     array.pointer() + (side.start * array.dtype().bytes()) as u64
 }
 
-fn arguments_of(array: &Array, side: Side) -> [Argument; 2] {
+fn arguments_of(array: &Array, side: HeadLayout) -> [Argument; 2] {
     [Argument::Pointer(first_column(array, side)), Argument::from(side.stride)]
 }
 
 /// State saved for the backward pass.
-struct Saved {
+struct CudaAttentionSaved {
     vars: [Var; 3],
     call: Call,
     /// The result, if the backward pass reads it.
@@ -144,13 +144,13 @@ struct Saved {
     logsumexp: Array,
 }
 
-impl Saved {
+impl CudaAttentionSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let dtype = self.call.inputs[0].dtype();
         let d_out = gradient.array().to_dtype(dtype);
         let make = |input: &Var, is_covered| {
             let make = if is_covered { Array::new } else { Array::zeros };
-            Tensor::on_card(input.shape(), make(d_out.cuda(), dtype, input.value().len()))
+            Tensor::on_gpu(input.shape(), make(d_out.cuda(), dtype, input.value().len()))
         };
         let (tensors, place) = gradient_tensors(&self.vars, &self.call.plan.sides, make);
         let targets = place.map(|place| tensors[place].1.array());
@@ -175,7 +175,7 @@ impl Saved {
     /// Computes dQ, then dK and dV.
     fn backward_long(&self, out: &Array, d_out: &Array, targets: [&Array; 3]) {
         let call = &self.call;
-        let delta = Array::new(d_out.cuda(), Dtype::F32, self.logsumexp.len());
+        let delta = Array::new(d_out.cuda(), ElementType::F32, self.logsumexp.len());
         let inputs = call.sides(&call.inputs.each_ref());
         let mut to = call.sides(&targets);
         let keys = to.split_off(2);

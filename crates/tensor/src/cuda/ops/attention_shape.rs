@@ -3,8 +3,8 @@
 //! The sizes are those of `attention_*.cu`: a warp has 16 queries or keys in bf16, 8 or 4 in f32; tiles of heads are
 //! padded to 32, 64, 128 or 256 columns, and their rows to avoid bank conflicts.
 
-use crate::cuda::Dtype;
-use crate::ops::attention::Plan;
+use crate::cuda::ElementType;
+use crate::ops::attention::AttentionPlan;
 
 /// Columns of the widest head.
 pub(super) const MAX_HEAD: usize = 256;
@@ -25,7 +25,7 @@ const SPARE: usize = 16;
 
 /// A kernel and its launch configuration.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kernel {
+pub(super) struct AttentionKernel {
     pub(super) file: &'static str,
     pub(super) name: String,
     pub(super) grid: [usize; 3],
@@ -35,7 +35,7 @@ pub(super) struct Kernel {
 
 /// The sizes that determine the kernels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct AttentionShape {
     batch: usize,
     n_heads: usize,
     n_key_heads: usize,
@@ -46,8 +46,8 @@ pub(super) struct Shape {
     is_bf16: bool,
 }
 
-impl Shape {
-    pub(super) fn new(plan: &Plan, dtype: Dtype) -> Self {
+impl AttentionShape {
+    pub(super) fn new(plan: &AttentionPlan, dtype: ElementType) -> Self {
         let widest = plan.sides[1].d_head.max(plan.sides[2].d_head);
         Self {
             batch: plan.batch,
@@ -56,7 +56,7 @@ impl Shape {
             q_len: plan.q_len,
             k_len: plan.k_len,
             columns: widest.next_power_of_two().max(32),
-            is_bf16: dtype == Dtype::Bf16,
+            is_bf16: dtype == ElementType::Bf16,
         }
     }
 
@@ -65,7 +65,7 @@ impl Shape {
         self.is_bf16 && self.q_len.max(self.k_len) <= SHORT && self.columns <= 128
     }
 
-    pub(super) fn forward(self) -> Kernel {
+    pub(super) fn forward(self) -> AttentionKernel {
         let rows = self.rows(self.q_len);
         let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
         if !self.is_bf16 {
@@ -74,18 +74,18 @@ impl Shape {
         let keys = if self.k_len <= 32 || self.columns == 256 { 32 } else { 64 };
         let name = format!("attention_forward_bf16_{}_{keys}", self.columns);
         let shared = self.tile(2 * keys + rows) + self.bits(rows, keys);
-        Kernel { file: "attention_forward", name, grid, block: rows * 2, shared }
+        AttentionKernel { file: "attention_forward", name, grid, block: rows * 2, shared }
     }
 
     /// Backward pass of short sequences.
-    pub(super) fn backward(self) -> Kernel {
+    pub(super) fn backward(self) -> AttentionKernel {
         let is_grouped = self.n_heads != self.n_key_heads;
         let keys = if self.k_len <= 32 && self.columns < 128 && !is_grouped { 32 } else { 64 };
         let rows = self.q_len.next_multiple_of(16);
         let kind = if is_grouped { "_grouped" } else { "" };
         // Weights and their gradients, queries × keys.
         let weights = 2 * rows * (keys + 8) * 2;
-        Kernel {
+        AttentionKernel {
             file: "attention_backward",
             name: format!("attention_backward{kind}_bf16_{}_{keys}", self.columns),
             grid: [self.batch * self.n_key_heads, 1, 1],
@@ -95,14 +95,14 @@ impl Shape {
     }
 
     /// Backward pass of long sequences: dQ and rowsum(dO ∘ O).
-    pub(super) fn queries_backward(self) -> Kernel {
+    pub(super) fn queries_backward(self) -> AttentionKernel {
         let rows = self.rows(self.q_len);
         let grid = [self.batch * self.n_heads, self.q_len.div_ceil(rows), 1];
         if !self.is_bf16 {
             return self.f32("attention_queries_f32", grid, rows, [2, self.bits(rows, TILE_F32)]);
         }
         let keys = if self.columns <= 64 { 64 } else { 32 };
-        Kernel {
+        AttentionKernel {
             file: "attention_backward_long",
             name: format!("attention_queries_bf16_{}", self.columns),
             grid,
@@ -112,13 +112,13 @@ impl Shape {
     }
 
     /// Backward pass of long sequences: dK and dV, after the queries.
-    pub(super) fn keys_backward(self) -> Kernel {
+    pub(super) fn keys_backward(self) -> AttentionKernel {
         let rows = self.rows(self.k_len);
         let grid = [self.batch * self.n_key_heads, self.k_len.div_ceil(rows), 1];
         if !self.is_bf16 {
             return self.f32("attention_keys_f32", grid, rows, [2, self.bits(TILE_F32, rows)]);
         }
-        Kernel {
+        AttentionKernel {
             file: "attention_backward_long",
             name: format!("attention_keys_bf16_{}", self.columns),
             // Sums of more than 128 columns do not fit into registers.
@@ -155,9 +155,9 @@ impl Shape {
     }
 
     /// A kernel in f32 with `own` tiles of the block's rows, two of the other side, and room for the weights.
-    fn f32(self, name: &str, grid: [usize; 3], rows: usize, [own, bits]: [usize; 2]) -> Kernel {
+    fn f32(self, name: &str, grid: [usize; 3], rows: usize, [own, bits]: [usize; 2]) -> AttentionKernel {
         let tiles = (2 * TILE_F32 + own * rows) * (self.columns + 4) * 4;
-        Kernel {
+        AttentionKernel {
             file: "attention_f32",
             name: format!("{name}_{}", self.columns),
             grid,
@@ -171,8 +171,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn shape(q_len: usize, k_len: usize, columns: usize) -> Shape {
-        Shape { batch: 256, n_heads: 8, n_key_heads: 8, q_len, k_len, columns, is_bf16: true }
+    fn shape(q_len: usize, k_len: usize, columns: usize) -> AttentionShape {
+        AttentionShape { batch: 256, n_heads: 8, n_key_heads: 8, q_len, k_len, columns, is_bf16: true }
     }
 
     #[test]
@@ -180,12 +180,22 @@ mod tests {
         let shape = shape(32, 32, 64);
         assert!(shape.is_short());
         let name = "attention_forward_bf16_64_32".into();
-        let forward =
-            Kernel { file: "attention_forward", name, grid: [2048, 1, 1], block: 64, shared: 14_000 };
+        let forward = AttentionKernel {
+            file: "attention_forward",
+            name,
+            grid: [2048, 1, 1],
+            block: 64,
+            shared: 14_000,
+        };
         assert_eq!(shape.forward(), forward);
         let name = "attention_backward_bf16_64_32".into();
-        let backward =
-            Kernel { file: "attention_backward", name, grid: [2048, 1, 1], block: 64, shared: 23_728 };
+        let backward = AttentionKernel {
+            file: "attention_backward",
+            name,
+            grid: [2048, 1, 1],
+            block: 64,
+            shared: 23_728,
+        };
         assert_eq!(shape.backward(), backward);
     }
 
@@ -194,7 +204,7 @@ mod tests {
         for columns in [32, 64, 128, 256] {
             for is_bf16 in [true, false] {
                 for len in [1, 17, 32, 64, 65, 5000] {
-                    let shape = Shape { is_bf16, ..shape(len, len, columns) };
+                    let shape = AttentionShape { is_bf16, ..shape(len, len, columns) };
                     let mut kernels = vec![shape.forward(), shape.queries_backward(), shape.keys_backward()];
                     if shape.is_short() {
                         kernels.push(shape.backward());

@@ -4,16 +4,16 @@
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::cuda::{Array, ElementType, KernelFamily, Launch, args};
 use crate::ops::best_tokens::Candidate;
 use crate::tensor::Tensor;
 
 /// Largest k of the kernel.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_K: usize = 64;
 /// Threads per block, as in the kernel.
 const THREADS: usize = 512;
 
-/// The `k` best of each row, k ≤ [`MOST`].
+/// The `k` best of each row, k ≤ [`MAX_K`].
 pub(crate) fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate>>> {
     let ([rows, width], array) = (logits.rows(), logits.array());
     if k == 0 || rows == 0 {
@@ -21,7 +21,7 @@ pub(crate) fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate
     }
     let cuda = array.cuda();
     let size = 2 * k + 1;
-    let out = Array::new(cuda, Dtype::U32, rows * size);
+    let out = Array::new(cuda, ElementType::U32, rows * size);
     let name = format!("best_tokens_{}", array.suffix());
     let launch = Launch {
         file: "best_tokens",
@@ -29,7 +29,7 @@ pub(crate) fn best_tokens(logits: &Tensor, k: usize) -> Result<Vec<Vec<Candidate
         grid: [rows, 1, 1],
         block: THREADS,
         shared: 0,
-        family: Family::Loss,
+        family: KernelFamily::Loss,
     };
     cuda.launch(launch, args![array, &out, width, k]);
     let found = out.read::<u32>()?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::cuda::{Array, Cuda, Dtype, Family, Launch, Place, args};
+use crate::cuda::{Array, Cuda, ElementType, GradientTarget, KernelFamily, Launch, args};
 
 /// Columns per block.
 const COLUMNS: usize = 256;
@@ -28,7 +28,7 @@ pub(crate) struct Partials {
 
 impl Partials {
     pub(crate) fn new(cuda: &Arc<Cuda>, shares: usize, columns: usize) -> Self {
-        Self { sums: Array::new(cuda, Dtype::F32, shares * columns), shares, columns }
+        Self { sums: Array::new(cuda, ElementType::F32, shares * columns), shares, columns }
     }
 
     pub(crate) fn array(&self) -> &Array {
@@ -37,7 +37,7 @@ impl Partials {
 
     /// Adds the partial sums: the first columns go to the first target, as many as it has values, the others to the
     /// second. All are multiplied by `factor`, a scalar on the GPU.
-    pub(crate) fn finish(&self, [first, second]: [Option<&Place>; 2], factor: Option<&Array>) {
+    pub(crate) fn finish(&self, [first, second]: [Option<&GradientTarget>; 2], factor: Option<&Array>) {
         let split = match (first, second) {
             (Some(first), _) => first.out.len(),
             (None, Some(second)) => self.columns - second.out.len(),
@@ -52,7 +52,7 @@ impl Partials {
             grid: [self.columns.div_ceil(32), 1, 1],
             block: 1024,
             shared: 0,
-            family: Family::Elementwise,
+            family: KernelFamily::Elementwise,
         };
         self.sums.cuda().launch(
             launch,
@@ -77,20 +77,20 @@ struct Target {
     sums: Array,
     before: Option<Array>,
     /// The target itself, if it has another type.
-    place: Option<Place>,
+    place: Option<GradientTarget>,
 }
 
 impl Target {
-    fn new(place: &Place) -> Self {
-        if place.out.dtype() == Dtype::F32 {
+    fn new(place: &GradientTarget) -> Self {
+        if place.out.dtype() == ElementType::F32 {
             return Self { sums: place.out.clone(), before: place.before.clone(), place: None };
         }
-        let sums = Array::new(place.out.cuda(), Dtype::F32, place.out.len());
+        let sums = Array::new(place.out.cuda(), ElementType::F32, place.out.len());
         Self { sums, before: None, place: Some(place.clone()) }
     }
 
     fn end(self) {
-        let Some(Place { out, before }) = self.place else { return };
+        let Some(GradientTarget { out, before }) = self.place else { return };
         if let Some(before) = before {
             self.sums.add(&before);
         }
@@ -99,7 +99,7 @@ impl Target {
 }
 
 /// Sets `place` to factor times the column sums of `x`, rows × columns.
-pub(crate) fn column_sum(place: &Place, x: &Array, rows: usize, factor: Option<&Array>) {
+pub(crate) fn column_sum(place: &GradientTarget, x: &Array, rows: usize, factor: Option<&Array>) {
     let (cuda, columns) = (x.cuda(), place.out.len());
     let shares = shares(cuda, rows, columns);
     let partials = Partials::new(cuda, shares, columns);
@@ -109,7 +109,7 @@ pub(crate) fn column_sum(place: &Place, x: &Array, rows: usize, factor: Option<&
         grid: grid(columns, shares),
         block: 256,
         shared: 0,
-        family: Family::Elementwise,
+        family: KernelFamily::Elementwise,
     };
     cuda.launch(launch, args![x, partials.array(), rows, columns]);
     partials.finish([Some(place), None], factor);

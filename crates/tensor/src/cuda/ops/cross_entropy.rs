@@ -1,7 +1,7 @@
 //! Cross-entropy on a GPU: loss and gradient in one pass over the logits; see [`crate::ops::cross_entropy`].
 
 use super::elementwise::scale_into;
-use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::cuda::{Array, ElementType, KernelFamily, Launch, args};
 use crate::indices::Indices;
 use crate::ops::cross_entropy::CrossEntropyOptions;
 use crate::tape::{Tape, Var};
@@ -9,12 +9,12 @@ use crate::tensor::Tensor;
 
 /// Bytes of shared memory up to which three blocks fit on a multiprocessor of Hopper, two on others: larger rows are
 /// faster read again from the cache.
-const KEPT_BYTES: usize = 74 << 10;
+const MAX_SHARED_ROW: usize = 74 << 10;
 
 /// Whether `numbers` values of the type of `logits` are held in shared memory (1 or 0), and their size in bytes.
-pub(super) fn kept(logits: &Array, numbers: usize) -> (u32, usize) {
+pub(super) fn in_shared_memory(logits: &Array, numbers: usize) -> (u32, usize) {
     let bytes = (numbers * logits.dtype().bytes()).next_multiple_of(16);
-    if bytes <= KEPT_BYTES.min(logits.cuda().shared_limit()) { (1, bytes) } else { (0, 0) }
+    if bytes <= MAX_SHARED_ROW.min(logits.cuda().shared_limit()) { (1, bytes) } else { (0, 0) }
 }
 
 /// Whether there is an ignored id (1 or 0), and its value.
@@ -24,7 +24,7 @@ pub(super) fn ignored(options: CrossEntropyOptions) -> (u32, u32) {
 
 /// Number of `targets` that are not ignored, a scalar.
 pub(super) fn count(targets: &Array, options: CrossEntropyOptions) -> Array {
-    let count = Array::new(targets.cuda(), Dtype::U32, 1);
+    let count = Array::new(targets.cuda(), ElementType::U32, 1);
     let (has_ignored, ignored) = ignored(options);
     one_block(
         "cross_entropy",
@@ -44,7 +44,7 @@ pub(super) fn one_block(
     arguments: &[crate::cuda::Argument],
     of: &Array,
 ) {
-    let launch = Launch { file, name, grid: [1, 1, 1], block, shared: 0, family: Family::Loss };
+    let launch = Launch { file, name, grid: [1, 1, 1], block, shared: 0, family: KernelFamily::Loss };
     of.cuda().launch(launch, arguments);
 }
 
@@ -59,8 +59,8 @@ pub(super) fn mean_loss(
     let (cuda, rows) = (logits.cuda(), targets.len());
     let width = logits.len() / rows.max(1);
     let count = count(targets, options);
-    let [losses, mean] = [rows, 1].map(|len| Array::new(cuda, Dtype::F32, len));
-    let (keep, shared) = kept(logits, width);
+    let [losses, mean] = [rows, 1].map(|len| Array::new(cuda, ElementType::F32, len));
+    let (keep, shared) = in_shared_memory(logits, width);
     let (has_ignored, ignored) = ignored(options);
     let is_aligned = (width * logits.dtype().bytes()).is_multiple_of(16);
     let launch = Launch {
@@ -69,7 +69,7 @@ pub(super) fn mean_loss(
         grid: [rows, 1, 1],
         block: 512,
         shared,
-        family: Family::Loss,
+        family: KernelFamily::Loss,
     };
     let smoothing = options.label_smoothing;
     cuda.launch(
@@ -89,7 +89,7 @@ pub(crate) fn cross_entropy(
 ) -> Var {
     let array = logits.value().array();
     let gradient = is_wanted(tape, logits).then(|| Array::new(array.cuda(), array.dtype(), array.len()));
-    let mean = mean_loss(array, gradient.as_ref(), targets.card(), options);
+    let mean = mean_loss(array, gradient.as_ref(), targets.gpu(), options);
     record_scaled(tape, logits, mean, gradient)
 }
 
@@ -101,7 +101,7 @@ pub(super) fn is_wanted(tape: &Tape, var: &Var) -> bool {
 /// Records a loss whose gradient is known up to a factor.
 pub(super) fn record_scaled(tape: &Tape, logits: &Var, loss: Array, known: Option<Array>) -> Var {
     let place = logits.place();
-    tape.record(Tensor::on_card(&[], loss), &[logits], move |gradient, gradients| {
+    tape.record(Tensor::on_gpu(&[], loss), &[logits], move |gradient, gradients| {
         let Some(known) = known else { return };
         gradients.update_array(&place, |out, output| scale_into(out, output, &known, gradient.array()));
     })

@@ -2,7 +2,7 @@
 
 use super::column_sum::column_sum;
 use super::walk;
-use crate::cuda::{Array, Dtype, Family, args};
+use crate::cuda::{Array, ElementType, KernelFamily, args};
 use crate::gemm::Output;
 use crate::ops::activation::Activation;
 use crate::ops::elementwise::{Binary, Unary};
@@ -12,18 +12,18 @@ use crate::tensor::Tensor;
 /// left ∘ right; the right side has the last axes of the left one and is repeated along the others.
 pub(crate) fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Var {
     let [a, b] = alike([left.value().array().operand(), right.value().array().operand()]);
-    let y = Tensor::on_card(left.shape(), combined(operation, &a, &b));
-    let saved = Saved { operation, places: [left.place(), right.place()], a, b, y: y.clone() };
+    let y = Tensor::on_gpu(left.shape(), combined(operation, &a, &b));
+    let saved = CudaBinarySaved { operation, places: [left.place(), right.place()], a, b, y: y.clone() };
     tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients))
 }
 
 /// Both converted to one type, f32 if one is.
 fn alike(sides: [&Array; 2]) -> [Array; 2] {
-    let is_f32 = sides.iter().any(|side| side.dtype() == Dtype::F32);
-    sides.map(|side| if is_f32 { side.to_dtype(Dtype::F32) } else { side.clone() })
+    let is_f32 = sides.iter().any(|side| side.dtype() == ElementType::F32);
+    sides.map(|side| if is_f32 { side.to_dtype(ElementType::F32) } else { side.clone() })
 }
 
-struct Saved {
+struct CudaBinarySaved {
     operation: Binary,
     places: [Var; 2],
     a: Array,
@@ -31,7 +31,7 @@ struct Saved {
     y: Tensor,
 }
 
-impl Saved {
+impl CudaBinarySaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let Self { operation, places: [left, right], a, b, y } = self;
         let g = gradient.array();
@@ -40,7 +40,7 @@ impl Saved {
                 Binary::Add | Binary::Sub => g.clone(),
                 Binary::Mul | Binary::Div => combined(*operation, g, b),
             };
-            gradients.add(left, &Tensor::on_card(y.shape(), full));
+            gradients.add(left, &Tensor::on_gpu(y.shape(), full));
         }
         if !right.needs_gradient() {
             return;
@@ -55,7 +55,7 @@ impl Saved {
             }
         };
         if full.len() == b.len() {
-            gradients.add(right, &Tensor::on_card(&[full.len()], full));
+            gradients.add(right, &Tensor::on_gpu(&[full.len()], full));
         } else if let Some(place) = gradients.place(right) {
             column_sum(&place, &full, full.len() / b.len().max(1), None);
         }
@@ -72,24 +72,24 @@ fn combined(operation: Binary, a: &Array, b: &Array) -> Array {
         Binary::Div => 3,
     };
     let arguments = args![&a, &b, &out, out.len() as u64, b.len() as u64, code];
-    walk(("elementwise", "combine"), out.len().div_ceil(8), Family::Elementwise, &out, arguments);
+    walk(("elementwise", "combine"), out.len().div_ceil(8), KernelFamily::Elementwise, &out, arguments);
     out
 }
 
 /// f(x).
 pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
-    let input = Tensor::on_card(x.shape(), x.value().array().operand().clone());
-    let y = Tensor::on_card(x.shape(), mapped(operation, input.array()));
-    let (place, kept, dtype) = (x.place(), operation.kept(&input, &y), y.array().dtype());
+    let input = Tensor::on_gpu(x.shape(), x.value().array().operand().clone());
+    let y = Tensor::on_gpu(x.shape(), mapped(operation, input.array()));
+    let (place, saved, dtype) = (x.place(), operation.saved(&input, &y), y.array().dtype());
     tape.record(y, &[x], move |gradient, gradients| {
         gradients.update_array(&place, |out, output| {
             let g = gradient.array().to_dtype(dtype);
-            let kept = kept.as_ref().map(Tensor::array);
+            let saved = saved.as_ref().map(Tensor::array);
             if out.dtype() == dtype {
-                return go_back(operation, out, output, [Some(&g), kept]);
+                return backward(operation, out, output, [Some(&g), saved]);
             }
             let own = Array::new(g.cuda(), dtype, g.len());
-            go_back(operation, &own, Output::Overwrite, [Some(&g), kept]);
+            backward(operation, &own, Output::Overwrite, [Some(&g), saved]);
             match output {
                 Output::Overwrite => out.set_from(&own),
                 Output::Accumulate => out.add(&own),
@@ -99,18 +99,18 @@ pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
 }
 
 /// out = or += g·f′, in terms of the saved tensor.
-fn go_back(operation: Unary, out: &Array, output: Output, [g, kept]: [Option<&Array>; 2]) {
+fn backward(operation: Unary, out: &Array, output: Output, [g, saved]: [Option<&Array>; 2]) {
     let (code, factor) = code(operation);
     let adds = u32::from(output == Output::Accumulate);
-    let arguments = args![g, kept, out, out.len() as u64, code, factor, adds];
-    walk(("elementwise", "map_back"), out.len().div_ceil(8), Family::Elementwise, out, arguments);
+    let arguments = args![g, saved, out, out.len() as u64, code, factor, adds];
+    walk(("elementwise", "map_back"), out.len().div_ceil(8), KernelFamily::Elementwise, out, arguments);
 }
 
 fn mapped(operation: Unary, x: &Array) -> Array {
     let y = Array::new(x.cuda(), x.dtype(), x.len());
     let (code, factor) = code(operation);
     let arguments = args![x, &y, y.len() as u64, code, factor];
-    walk(("elementwise", "map"), y.len().div_ceil(8), Family::Elementwise, &y, arguments);
+    walk(("elementwise", "map"), y.len().div_ceil(8), KernelFamily::Elementwise, &y, arguments);
     y
 }
 
@@ -137,7 +137,7 @@ fn code(operation: Unary) -> (u32, f32) {
 /// to = or += factor·from; the factor is a scalar on the GPU.
 pub(super) fn scale_into(to: &Array, output: Output, from: &Array, factor: &Array) {
     let adds = u32::from(output == Output::Accumulate);
-    let (from, factor) = (from.to_dtype(to.dtype()), factor.to_dtype(Dtype::F32));
+    let (from, factor) = (from.to_dtype(to.dtype()), factor.to_dtype(ElementType::F32));
     let arguments = args![&from, to, to.len() as u64, adds, &factor];
-    walk(("elementwise", "scaled"), to.len().div_ceil(8), Family::Elementwise, to, arguments);
+    walk(("elementwise", "scaled"), to.len().div_ceil(8), KernelFamily::Elementwise, to, arguments);
 }

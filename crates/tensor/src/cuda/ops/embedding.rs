@@ -1,7 +1,7 @@
 //! Embedding on a GPU; see [`crate::ops::embedding`].
 
 use super::walk;
-use crate::cuda::{Array, Dtype, Family, Launch, args};
+use crate::cuda::{Array, ElementType, KernelFamily, Launch, args};
 use crate::gemm::Output;
 use crate::indices::Indices;
 use crate::ops::embedding::EmbeddingOptions;
@@ -17,19 +17,19 @@ pub(crate) fn embedding(
     options: &EmbeddingOptions,
 ) -> Var {
     let [vocab_size, width] = table.value().rows();
-    let (ids, rows) = (ids.card().clone(), table.value().array().operand());
+    let (ids, rows) = (ids.gpu().clone(), table.value().array().operand());
     let cuda = rows.cuda();
-    let positions = options.positions.as_ref().map(|positions| match positions.card() {
-        Some(card) => card.to_dtype(Dtype::F32),
+    let positions = options.positions.as_ref().map(|positions| match positions.gpu() {
+        Some(gpu) => gpu.to_dtype(ElementType::F32),
         None => Array::constant(cuda, &positions.data()[..length * width]),
     });
     let y = Array::new(cuda, rows.dtype(), ids.len() * width);
     let arguments =
         args![&ids, rows, positions.as_ref(), &y, ids.len(), length, vocab_size, width, options.scale];
     let tasks = ids.len() * width.div_ceil(8);
-    walk(("embedding", "embedding"), tasks, Family::Embedding, &y, arguments);
+    walk(("embedding", "embedding"), tasks, KernelFamily::Embedding, &y, arguments);
     let (place, scale) = (table.place(), options.scale);
-    let value = Tensor::on_card(&[ids.len() / length, length, width], y);
+    let value = Tensor::on_gpu(&[ids.len() / length, length, width], y);
     tape.record(value, &[table], move |gradient, gradients| {
         gradients.update_array(&place, |out, output| {
             let scatter = Scatter { gradient: gradient.array(), ids: &ids, vocab_size, width, scale };
@@ -52,10 +52,10 @@ impl Scatter<'_> {
         if output == Output::Overwrite {
             out.clear();
         }
-        if out.dtype() == Dtype::F32 {
+        if out.dtype() == ElementType::F32 {
             return self.scatter(out);
         }
-        let sums = Array::zeros(out.cuda(), Dtype::F32, out.len());
+        let sums = Array::zeros(out.cuda(), ElementType::F32, out.len());
         self.scatter(&sums);
         out.add(&sums);
     }
@@ -66,10 +66,10 @@ impl Scatter<'_> {
         let (cuda, tokens) = (gradient.cuda(), ids.len());
         let chunk = tokens.div_ceil(1024).next_multiple_of(8);
         let chunks = tokens.div_ceil(chunk.max(1));
-        let [order, sorted, other] = [(); 3].map(|()| Array::new(cuda, Dtype::U32, tokens));
-        let parts = Array::new(cuda, Dtype::F32, chunks * 2 * width);
+        let [order, sorted, other] = [(); 3].map(|()| Array::new(cuda, ElementType::U32, tokens));
+        let parts = Array::new(cuda, ElementType::F32, chunks * 2 * width);
         let launch = |name: &str, grid: [usize; 2], block: usize, arguments: &[crate::cuda::Argument]| {
-            let (grid, family) = ([grid[0], grid[1], 1], Family::Embedding);
+            let (grid, family) = ([grid[0], grid[1], 1], KernelFamily::Embedding);
             cuda.launch(Launch { file: "embedding", name, grid, block, shared: 0, family }, arguments);
         };
         if tokens == 0 {

@@ -3,9 +3,9 @@
 use super::activation;
 use super::column_sum::{Partials, column_sum};
 use crate::Result;
-use crate::cuda::{Array, Epilogue, Place, Product, Side};
+use crate::cuda::{Array, Epilogue, GradientTarget, Operand, Product};
 use crate::gemm::Output;
-use crate::ops::dropout::Mask;
+use crate::ops::dropout::DropoutMask;
 use crate::ops::linear::{Activation, LinearOptions};
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
@@ -18,7 +18,7 @@ pub(crate) fn linear(
     bias: Option<&Var>,
     options: LinearOptions,
 ) -> Result<Var> {
-    let mask = Mask::draw(tape, options.dropout)?;
+    let mask = DropoutMask::draw(tape, options.dropout)?;
     let is_fused = matches!(options.activation, Activation::None | Activation::Relu);
     let epilogue = if options.activation == Activation::Relu { Epilogue::Relu } else { Epilogue::None };
     let y = product(x.value(), weight.value(), bias.filter(|_| is_fused).map(Var::value), epilogue);
@@ -31,8 +31,8 @@ pub(crate) fn linear(
     }
     let mut shape = x.shape().to_vec();
     *shape.last_mut().expect("checked by the caller") = weight.value().rows()[0];
-    let value = Tensor::on_card(&shape, y.clone());
-    let saved = Saved {
+    let value = Tensor::on_gpu(&shape, y.clone());
+    let saved = CudaLinearSaved {
         x: x.clone(),
         weight: weight.clone(),
         bias: bias.cloned(),
@@ -51,12 +51,12 @@ pub(super) fn product(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, epilog
     let weight = weight.array().matching(x.dtype());
     let bias = bias.map(|bias| bias.array().matching(x.dtype()));
     let y = Array::new(x.cuda(), x.dtype(), rows * d_out);
-    let product = Product::new(Side::new(x, rows, d_in), Side::new(&weight, d_out, d_in).t(), &y);
+    let product = Product::new(Operand::new(x, rows, d_in), Operand::new(&weight, d_out, d_in).t(), &y);
     x.cuda().multiply(&Product { bias: bias.as_ref(), epilogue, ..product });
     y
 }
 
-struct Saved {
+struct CudaLinearSaved {
     x: Var,
     weight: Var,
     bias: Option<Var>,
@@ -64,11 +64,11 @@ struct Saved {
     y: Option<Array>,
     /// Input of the other activations, without the bias.
     before: Option<Array>,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
     activation: Activation,
 }
 
-impl Saved {
+impl CudaLinearSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let shape = gradient.rows();
         let (g, sums) = self.before_activation(gradient.array(), shape);
@@ -83,8 +83,12 @@ impl Saved {
             return (gradient.clone(), None);
         }
         let bias = self.bias.as_ref().map(|bias| bias.value().array().matching(gradient.dtype()));
-        let kept = activation::Kept { y: self.y.as_ref(), before: self.before.as_ref(), bias: bias.as_ref() };
-        let (g, sums) = activation::go_back(gradient, &kept, shape, self.activation, self.mask);
+        let saved = activation::ActivationSaved {
+            y: self.y.as_ref(),
+            before: self.before.as_ref(),
+            bias: bias.as_ref(),
+        };
+        let (g, sums) = activation::backward(gradient, &saved, shape, self.activation, self.mask);
         (g, Some(sums))
     }
 }
@@ -109,29 +113,29 @@ impl LinearGradient<'_> {
     ) {
         let cuda = g.cuda();
         let [_, d_in] = self.x.value().rows();
-        let side = Side::new(g, rows, d_out);
+        let side = Operand::new(g, rows, d_out);
         let factor = self.factor;
         gradients.update_from(self.x, |out, before| {
             let weight = self.weight.value().array().matching(g.dtype());
-            let product = Product::new(side, Side::new(&weight, d_out, d_in), out);
+            let product = Product::new(side, Operand::new(&weight, d_out, d_in), out);
             cuda.multiply(&Product { output: output(before), before, factor, ..product });
         });
         let x = self.x.value().array().matching(g.dtype());
         let reads =
             [Some(g), Some(&x), factor, sums.map(Partials::array)].into_iter().flatten().collect::<Vec<_>>();
         let on_branch = |can_wait: bool, work: &dyn Fn()| {
-            if can_wait { cuda.aside(&reads, work) } else { work() }
+            if can_wait { cuda.on_branch(&reads, work) } else { work() }
         };
         let can_wait = gradients.can_wait(self.weight);
         gradients.update_from(self.weight, |out, before| {
-            let product = Product::new(side.t(), Side::new(&x, rows, d_in), out);
+            let product = Product::new(side.t(), Operand::new(&x, rows, d_in), out);
             let product = Product { output: output(before), before, factor, ..product };
             on_branch(can_wait, &|| cuda.multiply(&product));
         });
         if let Some(bias) = self.bias {
             let can_wait = gradients.can_wait(bias);
             gradients.update_from(bias, |out, before| {
-                let place = Place { out: out.clone(), before: before.cloned() };
+                let place = GradientTarget { out: out.clone(), before: before.cloned() };
                 on_branch(can_wait, &|| match sums {
                     Some(sums) => sums.finish([Some(&place), None], factor),
                     None => column_sum(&place, g, rows, factor),

@@ -18,13 +18,13 @@ pub(crate) mod shape;
 pub(crate) mod softmax;
 pub(crate) mod step;
 
-use super::{Argument, Array, Family, Launch};
+use super::{Argument, Array, KernelFamily, Launch};
 
 /// Launches a kernel over `tasks` pieces of work, one per thread, with as many threads as suit the GPU.
 fn walk(
     (file, name): (&'static str, &str),
     tasks: usize,
-    family: Family,
+    family: KernelFamily,
     of: &Array,
     arguments: &[Argument],
 ) {

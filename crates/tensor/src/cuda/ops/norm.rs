@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::column_sum::Partials;
-use crate::cuda::{Array, Dtype, Family, Launch, Place, args};
-use crate::ops::dropout::Mask;
+use crate::cuda::{Array, ElementType, GradientTarget, KernelFamily, Launch, args};
+use crate::ops::dropout::DropoutMask;
 use crate::tape::{Gradients, Tape, Var};
 use crate::tensor::Tensor;
 
@@ -16,7 +16,7 @@ pub(crate) struct Norm<'a> {
     pub(crate) gamma: &'a Var,
     /// β of a layer norm; `None` for RMS norm.
     pub(crate) beta: Option<&'a Var>,
-    pub(crate) mask: Option<Mask>,
+    pub(crate) mask: Option<DropoutMask>,
     pub(crate) epsilon: f32,
 }
 
@@ -47,9 +47,9 @@ impl Norm<'_> {
         // Without a residual and dropout h is x.
         let h = (residual.is_some() || self.mask.is_some()).then(|| Array::new(cuda, x.dtype(), x.len()));
         let y = Array::new(cuda, x.dtype(), x.len());
-        let [mean, inverse] = [(); 2].map(|()| Array::new(cuda, Dtype::F32, rows));
-        let gamma = self.gamma.value().array().to_dtype(Dtype::F32);
-        let beta = self.beta.map(|beta| beta.value().array().to_dtype(Dtype::F32));
+        let [mean, inverse] = [(); 2].map(|()| Array::new(cuda, ElementType::F32, rows));
+        let gamma = self.gamma.value().array().to_dtype(ElementType::F32);
+        let beta = self.beta.map(|beta| beta.value().array().to_dtype(ElementType::F32));
         let (size, at_once, _) = variant(width, THREADS[0]);
         let launch = Launch {
             file: "norm",
@@ -57,7 +57,7 @@ impl Norm<'_> {
             grid: [rows.div_ceil(at_once), 1, 1],
             block: THREADS[0],
             shared: 0,
-            family: Family::Norm,
+            family: KernelFamily::Norm,
         };
         cuda.launch(
             launch,
@@ -76,7 +76,7 @@ impl Norm<'_> {
                 self.mask
             ],
         );
-        let saved = Saved {
+        let saved = CudaNormSaved {
             kind: self.kind(),
             h: h.unwrap_or_else(|| x.clone()),
             scales: gamma,
@@ -85,25 +85,25 @@ impl Norm<'_> {
             mask: self.mask,
             places: [Some(self.x), self.residual, Some(self.gamma), self.beta].map(|var| var.map(Var::place)),
         };
-        let value = Tensor::on_card(self.x.shape(), y);
+        let value = Tensor::on_gpu(self.x.shape(), y);
         let inputs: Vec<&Var> =
             [self.x, self.gamma].into_iter().chain(self.beta).chain(self.residual).collect();
         tape.record(value, &inputs, move |gradient, gradients| saved.backward(gradient, gradients))
     }
 }
 
-struct Saved {
+struct CudaNormSaved {
     kind: &'static str,
     h: Array,
     scales: Array,
     mean: Array,
     inverse: Array,
-    mask: Option<Mask>,
+    mask: Option<DropoutMask>,
     /// x, residual, γ, β.
     places: [Option<Var>; 4],
 }
 
-impl Saved {
+impl CudaNormSaved {
     /// Computes with one kernel the gradients of x and the residual, each added to the sum so far, and the partial sums
     /// of dγ and dβ.
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
@@ -114,7 +114,7 @@ impl Saved {
         let [x, residual, gamma, beta] = &self.places;
         let mut place = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.place(var));
         let (residual, x) = (place(residual), place(x));
-        let fits = |place: &Place| place.out.dtype() == self.h.dtype();
+        let fits = |place: &GradientTarget| place.out.dtype() == self.h.dtype();
         assert!(
             [&x, &residual].into_iter().flatten().all(fits),
             "x, the residual and their gradients have the same type"
@@ -130,7 +130,7 @@ impl Saved {
             grid: [blocks, 1, 1],
             block: THREADS[1],
             shared: 0,
-            family: Family::Norm,
+            family: KernelFamily::Norm,
         };
         Arc::clone(cuda).launch(
             launch,

@@ -21,7 +21,7 @@ pub(crate) fn output_cross_entropy(
 ) -> Var {
     let logits = logits(layer);
     let gradient = wants_gradient(tape, layer).then_some(&logits);
-    let loss = mean_loss(&logits, gradient, targets.card(), options);
+    let loss = mean_loss(&logits, gradient, targets.gpu(), options);
     record(tape, layer, loss, logits)
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn output_r_drop(
 ) -> RDrop {
     let logits = logits(layer);
     let gradient = wants_gradient(tape, layer).then_some(&logits);
-    let [loss, cross_entropy, divergence] = means(&logits, gradient, targets.card(), options);
-    let [cross_entropy, divergence] = [cross_entropy, divergence].map(|part| Tensor::on_card(&[], part));
+    let [loss, cross_entropy, divergence] = means(&logits, gradient, targets.gpu(), options);
+    let [cross_entropy, divergence] = [cross_entropy, divergence].map(|part| Tensor::on_gpu(&[], part));
     RDrop { loss: record(tape, layer, loss, logits), cross_entropy, divergence }
 }
 
@@ -52,7 +52,7 @@ fn record(tape: &Tape, layer: OutputLayer<'_>, loss: Array, g: Array) -> Var {
     let OutputLayer { x, weight, bias } = layer;
     let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
     let (x, weight, bias) = (x.clone(), weight.clone(), bias.cloned());
-    tape.record(Tensor::on_card(&[], loss), &inputs, move |gradient, gradients| {
+    tape.record(Tensor::on_gpu(&[], loss), &inputs, move |gradient, gradients| {
         let ([rows, _], [vocab_size, _]) = (x.value().rows(), weight.value().rows());
         let factor = Some(gradient.array());
         let layer = LinearGradient { x: &x, weight: &weight, bias: bias.as_ref(), factor };

@@ -1,7 +1,7 @@
 //! R-Drop on a GPU: three losses and the gradient in one pass over the logits; see [`crate::ops::r_drop`].
 
-use super::cross_entropy::{count, ignored, is_wanted, kept, one_block, record_scaled};
-use crate::cuda::{Array, Dtype, Family, Launch, args};
+use super::cross_entropy::{count, ignored, in_shared_memory, is_wanted, one_block, record_scaled};
+use crate::cuda::{Array, ElementType, KernelFamily, Launch, args};
 use crate::indices::Indices;
 use crate::ops::r_drop::{RDrop, RDropOptions};
 use crate::tape::{Tape, Var};
@@ -18,8 +18,9 @@ pub(super) fn means(
     let (cuda, positions) = (logits.cuda(), targets.len());
     let width = logits.len() / (2 * positions).max(1);
     let count = count(targets, options);
-    let [losses, halves, means] = [2 * positions, positions, 3].map(|len| Array::new(cuda, Dtype::F32, len));
-    let (keep, shared) = kept(logits, 2 * width.next_multiple_of(8));
+    let [losses, halves, means] =
+        [2 * positions, positions, 3].map(|len| Array::new(cuda, ElementType::F32, len));
+    let (keep, shared) = in_shared_memory(logits, 2 * width.next_multiple_of(8));
     let (has_ignored, ignored) = ignored(options);
     let launch = Launch {
         file: "r_drop",
@@ -27,7 +28,7 @@ pub(super) fn means(
         grid: [positions, 1, 1],
         block: 512,
         shared,
-        family: Family::Loss,
+        family: KernelFamily::Loss,
     };
     let smoothing = options.label_smoothing;
     cuda.launch(
@@ -56,8 +57,8 @@ pub(super) fn means(
 pub(crate) fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOptions) -> RDrop {
     let array = logits.value().array();
     let gradient = is_wanted(tape, logits).then(|| Array::new(array.cuda(), array.dtype(), array.len()));
-    let [loss, cross_entropy, divergence] = means(array, gradient.as_ref(), targets.card(), options);
+    let [loss, cross_entropy, divergence] = means(array, gradient.as_ref(), targets.gpu(), options);
     let loss = record_scaled(tape, logits, loss, gradient);
-    let [cross_entropy, divergence] = [cross_entropy, divergence].map(|part| Tensor::on_card(&[], part));
+    let [cross_entropy, divergence] = [cross_entropy, divergence].map(|part| Tensor::on_gpu(&[], part));
     RDrop { loss, cross_entropy, divergence }
 }

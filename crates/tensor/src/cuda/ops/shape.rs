@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use super::walk;
-use crate::cuda::{Array, Family, args};
+use crate::cuda::{Array, KernelFamily, args};
 use crate::gemm::Output;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
 /// Number of values before, along and after an axis.
-type Around = [usize; 3];
+type AxisSizes = [usize; 3];
 
 /// The part of x in `range` of an axis.
-pub(crate) fn slice(tape: &Tape, x: &Var, sizes: Around, range: Range<usize>, out_shape: &[usize]) -> Var {
-    let y = Tensor::on_card(out_shape, cut(x.value().array().operand(), sizes, range.clone()));
+pub(crate) fn slice(tape: &Tape, x: &Var, sizes: AxisSizes, range: Range<usize>, out_shape: &[usize]) -> Var {
+    let y = Tensor::on_gpu(out_shape, cut(x.value().array().operand(), sizes, range.clone()));
     let place = x.place();
     tape.record(y, &[x], move |gradient, gradients| {
         gradients.update_array(&place, |out, output| {
@@ -29,7 +29,7 @@ pub(crate) fn slice(tape: &Tape, x: &Var, sizes: Around, range: Range<usize>, ou
 pub(crate) fn concat(
     tape: &Tape,
     parts: &[&Var],
-    sizes: Around,
+    sizes: AxisSizes,
     ranges: Vec<Range<usize>>,
     out_shape: &[usize],
 ) -> Var {
@@ -41,17 +41,17 @@ pub(crate) fn concat(
     }
     let places: Vec<(Var, Vec<usize>)> =
         parts.iter().map(|part| (part.place(), part.shape().to_vec())).collect();
-    tape.record(Tensor::on_card(out_shape, y), parts, move |gradient, gradients| {
+    tape.record(Tensor::on_gpu(out_shape, y), parts, move |gradient, gradients| {
         for ((place, shape), range) in places.iter().zip(ranges) {
             if place.needs_gradient() {
-                gradients.add(place, &Tensor::on_card(shape, cut(gradient.array(), sizes, range)));
+                gradients.add(place, &Tensor::on_gpu(shape, cut(gradient.array(), sizes, range)));
             }
         }
     })
 }
 
 /// The values in `range` of the axis.
-fn cut(x: &Array, [outer, n, inner]: Around, range: Range<usize>) -> Array {
+fn cut(x: &Array, [outer, n, inner]: AxisSizes, range: Range<usize>) -> Array {
     let width = range.len() * inner;
     let y = Array::new(x.cuda(), x.dtype(), outer * width);
     if !y.is_empty() {
@@ -62,7 +62,7 @@ fn cut(x: &Array, [outer, n, inner]: Around, range: Range<usize>) -> Array {
 }
 
 /// Writes values to `range` of the axis, or adds them.
-fn put(out: &Array, part: &Array, [outer, n, inner]: Around, range: Range<usize>, output: Output) {
+fn put(out: &Array, part: &Array, [outer, n, inner]: AxisSizes, range: Range<usize>, output: Output) {
     let width = range.len() * inner;
     if !part.is_empty() {
         let to = out.part(range.start * inner..out.len());
@@ -74,5 +74,5 @@ fn copy_rows([from, to]: [&Array; 2], [rows, width]: [usize; 2], strides: [usize
     let [rows_, width_, from_stride, to_stride] = [rows, width, strides[0], strides[1]].map(|n| n as u64);
     let adds = u32::from(output == Output::Accumulate);
     let arguments = args![from, to, rows_, width_, from_stride, to_stride, adds];
-    walk(("shape", "copy_rows"), rows * width.div_ceil(8), Family::Elementwise, to, arguments);
+    walk(("shape", "copy_rows"), rows * width.div_ceil(8), KernelFamily::Elementwise, to, arguments);
 }

@@ -1,17 +1,17 @@
-//! Softmax over the last axis on a card, and its logarithm; see [`crate::ops::softmax`].
+//! Softmax over the last axis on a GPU, and its logarithm; see [`crate::ops::softmax`].
 
-use crate::cuda::{Argument, Family, Launch, args};
+use crate::cuda::{Argument, KernelFamily, Launch, args};
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 
 /// Softmax or its logarithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SoftmaxKind {
     Softmax,
     Logarithm,
 }
 
-impl Kind {
+impl SoftmaxKind {
     fn name(self) -> &'static str {
         match self {
             Self::Softmax => "softmax",
@@ -21,7 +21,7 @@ impl Kind {
 }
 
 /// Softmax of the rows of x, or its logarithm.
-pub(crate) fn softmax(tape: &Tape, x: &Var, kind: Kind) -> Var {
+pub(crate) fn softmax(tape: &Tape, x: &Var, kind: SoftmaxKind) -> Var {
     let y = x.value().uninit_like();
     let [_, width] = y.rows();
     by_rows(kind.name(), &y, args![x.value().array(), y.array(), width]);
@@ -40,6 +40,6 @@ fn by_rows(name: &str, tensor: &Tensor, arguments: &[Argument]) {
     let [rows, _] = tensor.rows();
     let array = tensor.array();
     let name = &format!("{name}_{}", array.suffix());
-    let (grid, family) = ([rows, 1, 1], Family::Loss);
+    let (grid, family) = ([rows, 1, 1], KernelFamily::Loss);
     array.cuda().launch(Launch { file: "softmax", name, grid, block: 256, shared: 0, family }, arguments);
 }

@@ -3,9 +3,11 @@
 //! Nothing here depends on the number of tokens: a recorded step serves for all, until the cache needs more room.
 
 use crate::Result;
-use crate::cuda::{Array, CardRows, Dtype, Epilogue, Family, Launch, Product, Side, args};
-use crate::ops::attention::{Attended, CacheShape, KeysValues, StepOptions, StepRows, StepSight};
-use crate::ops::decoding::StepPlaces;
+use crate::cuda::{Array, ElementType, Epilogue, GpuRows, KernelFamily, Launch, Operand, Product, args};
+use crate::ops::attention::{
+    AttentionOutput, CacheShape, KeysValues, StepAttentionPattern, StepOptions, StepRows,
+};
+use crate::ops::decoding::StepPositions;
 use crate::tape::Var;
 use crate::tensor::Tensor;
 
@@ -14,10 +16,10 @@ const THREADS: usize = 128;
 /// Maximum width of a head: what a warp reads at once.
 const WIDEST: usize = 256;
 /// Key of the table of computed positions; no address is as small.
-const PLACES: usize = 2;
+const POSITION_TABLE: usize = 2;
 
-fn rows_of(rows: &StepRows) -> &CardRows {
-    rows.card().expect("the rows are on the GPU of their tensors")
+fn rows_of(rows: &StepRows) -> &GpuRows {
+    rows.gpu().expect("the rows are on the GPU of their tensors")
 }
 
 /// Division of a head among a warp: lanes that read a key together, and 1 if they read sixteen bytes each.
@@ -25,7 +27,7 @@ fn lanes(shape: CacheShape) -> Result<[usize; 2]> {
     let widest = shape.d_key.max(shape.d_value);
     if widest > WIDEST {
         let expected = format!("heads of at most {WIDEST} values on a GPU");
-        return crate::error::shape("a step of attention", "heads", &[shape.d_key, shape.d_value], expected);
+        return crate::error::shape("a decoding step", "heads", &[shape.d_key, shape.d_value], expected);
     }
     let is_aligned = shape.d_key.is_multiple_of(8) && shape.d_value.is_multiple_of(8);
     Ok([widest.div_ceil(8).next_power_of_two(), usize::from(is_aligned)])
@@ -33,7 +35,14 @@ fn lanes(shape: CacheShape) -> Result<[usize; 2]> {
 
 fn launch(name: &str, rows: usize, n_heads: usize) -> Launch<'_> {
     let grid = [(rows * n_heads).div_ceil(THREADS / 32), 1, 1];
-    Launch { file: "cached_attention", name, grid, block: THREADS, shared: 0, family: Family::Attention }
+    Launch {
+        file: "cached_attention",
+        name,
+        grid,
+        block: THREADS,
+        shared: 0,
+        family: KernelFamily::Attention,
+    }
 }
 
 /// Self-attention in one kernel: rotates, caches, attends.
@@ -42,30 +51,30 @@ pub(crate) fn self_step(
     cache: &KeysValues,
     rows: &StepRows,
     options: &StepOptions<'_>,
-) -> Result<Attended> {
-    let (card, shape, kept) = (rows_of(rows), cache.shape(), cache.array());
-    let (cuda, n_heads) = (kept.cuda(), options.n_heads);
+) -> Result<AttentionOutput> {
+    let (gpu, shape, cached) = (rows_of(rows), cache.shape(), cache.array());
+    let (cuda, n_heads) = (cached.cuda(), options.n_heads);
     let [lanes, is_aligned] = lanes(shape)?;
     let (turns, halves) = turns(rows, options)?;
-    let [distance_keys, distance_values] = distances(kept, options);
+    let [distance_keys, distance_values] = distances(cached, options);
     let (seen, words) = match options.seen {
-        Some(StepSight::Bits(sight)) => (Some(&sight.bits), sight.words),
+        Some(StepAttentionPattern::Bits(pattern)) => (Some(&pattern.bits), pattern.words),
         _ => (None, 0),
     };
-    let out = Array::new(cuda, kept.dtype(), card.rows * n_heads * shape.d_value);
+    let out = Array::new(cuda, cached.dtype(), gpu.rows * n_heads * shape.d_value);
     let n_weights = rows.len() + 1;
     let weights =
-        options.keeps_weights.then(|| Array::new(cuda, Dtype::F32, card.rows * n_heads * n_weights));
-    let name = format!("cached_self_{}", kept.suffix());
+        options.keeps_weights.then(|| Array::new(cuda, ElementType::F32, gpu.rows * n_heads * n_weights));
+    let name = format!("cached_self_{}", cached.suffix());
     cuda.launch(
-        launch(&name, card.rows, n_heads),
+        launch(&name, gpu.rows, n_heads),
         args![
             projected.array(),
-            kept,
+            cached,
             &out,
-            &card.place(),
-            card.ancestry(),
-            card.n_slots,
+            &gpu.position(),
+            gpu.ancestry(),
+            gpu.n_slots,
             turns.as_ref(),
             usize::from(halves),
             distance_keys.as_ref(),
@@ -73,7 +82,7 @@ pub(crate) fn self_step(
             options.relative.map_or(0, |relative| relative.max_distance),
             seen,
             words,
-            card.rows,
+            gpu.rows,
             n_heads,
             shape.n_heads,
             shape.d_key,
@@ -106,23 +115,26 @@ fn turns(rows: &StepRows, options: &StepOptions<'_>) -> Result<(Option<Array>, b
 }
 
 /// Vectors of distances, of keys and of values, in the type of the cache.
-fn distances(kept: &Array, options: &StepOptions<'_>) -> [Option<Array>; 2] {
-    let of = |table: &Var| table.value().array().matching(kept.dtype());
+fn distances(cached: &Array, options: &StepOptions<'_>) -> [Option<Array>; 2] {
+    let of = |table: &Var| table.value().array().matching(cached.dtype());
     let keys = options.relative.map(|relative| of(&relative.keys));
     [keys, options.relative.and_then(|relative| relative.values.as_ref()).map(of)]
 }
 
-fn attended(out: Array, weights: Option<Array>, rows: &StepRows, n_heads: usize) -> Result<Attended> {
+fn attended(out: Array, weights: Option<Array>, rows: &StepRows, n_heads: usize) -> Result<AttentionOutput> {
     let computed = rows.computed();
-    let context = Tensor::on_card(&[computed, out.len() / computed], out);
-    Ok(Attended { context, weights: weights.map(|array| weights_of(array, rows, n_heads)).transpose()? })
+    let context = Tensor::on_gpu(&[computed, out.len() / computed], out);
+    Ok(AttentionOutput {
+        context,
+        weights: weights.map(|array| weights_of(array, rows, n_heads)).transpose()?,
+    })
 }
 
 /// The weights of the actual rows, in CPU memory.
 fn weights_of(array: Array, rows: &StepRows, n_heads: usize) -> Result<Tensor> {
     let computed = rows.computed();
     let length = array.len() / (computed * n_heads);
-    Tensor::on_card(&[computed, n_heads, length], array).first_rows(rows.count()).to_host()
+    Tensor::on_gpu(&[computed, n_heads, length], array).first_rows(rows.count()).to_host()
 }
 
 /// Attention of each row to its source sentence, in the projection that made its keys and values.
@@ -131,28 +143,29 @@ pub(crate) fn cross_step(
     memory: &KeysValues,
     rows: &StepRows,
     options: &StepOptions<'_>,
-) -> Result<Attended> {
-    let (card, shape, kept) = (rows_of(rows), memory.shape(), memory.array());
-    let (cuda, n_heads, max_len) = (kept.cuda(), options.n_heads, memory.capacity());
+) -> Result<AttentionOutput> {
+    let (gpu, shape, cached) = (rows_of(rows), memory.shape(), memory.array());
+    let (cuda, n_heads, max_len) = (cached.cuda(), options.n_heads, memory.capacity());
     let [lanes, is_aligned] = lanes(shape)?;
-    if query.shape() != [card.rows, n_heads * shape.d_key] {
-        let expected = format!("[{}, {}]", card.rows, n_heads * shape.d_key);
-        return crate::error::shape("a step of attention", "query", query.shape(), expected);
+    if query.shape() != [gpu.rows, n_heads * shape.d_key] {
+        let expected = format!("[{}, {}]", gpu.rows, n_heads * shape.d_key);
+        return crate::error::shape("a decoding step", "query", query.shape(), expected);
     }
-    let out = Array::new(cuda, kept.dtype(), card.rows * n_heads * shape.d_value);
-    let weights = options.keeps_weights.then(|| Array::new(cuda, Dtype::F32, card.rows * n_heads * max_len));
-    let [slots, lengths] = card.sources();
-    let name = format!("cached_cross_{}", kept.suffix());
+    let out = Array::new(cuda, cached.dtype(), gpu.rows * n_heads * shape.d_value);
+    let weights =
+        options.keeps_weights.then(|| Array::new(cuda, ElementType::F32, gpu.rows * n_heads * max_len));
+    let [slots, lengths] = gpu.sources();
+    let name = format!("cached_cross_{}", cached.suffix());
     cuda.launch(
-        launch(&name, card.rows, n_heads),
+        launch(&name, gpu.rows, n_heads),
         args![
             query.array(),
-            kept,
+            cached,
             &out,
             &slots,
             &lengths,
             max_len,
-            card.rows,
+            gpu.rows,
             n_heads,
             shape.n_heads,
             shape.d_key,
@@ -167,38 +180,38 @@ pub(crate) fn cross_step(
 }
 
 /// scale · E(token) + P(position).
-pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Tensor {
-    let (card, [_, width]) = (rows_of(rows), table.rows());
+pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPositions<'_>) -> Tensor {
+    let (gpu, [_, width]) = (rows_of(rows), table.rows());
     let positions = match places {
-        StepPlaces::None => None,
+        StepPositions::None => None,
         // A parameter is read as f32, not as its bf16 copy.
-        StepPlaces::Learned(places) => Some(places.array().clone()),
-        StepPlaces::Computed(compute) => Some(card.table(PLACES, || compute(0, card.capacity))),
+        StepPositions::Learned(places) => Some(places.array().clone()),
+        StepPositions::Computed(compute) => Some(gpu.table(POSITION_TABLE, || compute(0, gpu.capacity))),
     };
-    let table = table.array().matching(card.dtype());
-    let y = Array::new(card.cuda(), card.dtype(), card.rows * width);
+    let table = table.array().matching(gpu.dtype());
+    let y = Array::new(gpu.cuda(), gpu.dtype(), gpu.rows * width);
     let name = format!("step_input_{}", y.suffix());
     let launch = Launch {
         file: "step_input",
         name: &name,
-        grid: [card.rows, 1, 1],
+        grid: [gpu.rows, 1, 1],
         block: width.next_multiple_of(32).min(256),
         shared: 0,
-        family: Family::Embedding,
+        family: KernelFamily::Embedding,
     };
-    card.cuda()
-        .launch(launch, args![&card.tokens(), &table, positions.as_ref(), &card.place(), &y, width, scale]);
-    Tensor::on_card(&[card.rows, width], y)
+    gpu.cuda()
+        .launch(launch, args![&gpu.tokens(), &table, positions.as_ref(), &gpu.position(), &y, width, scale]);
+    Tensor::on_gpu(&[gpu.rows, width], y)
 }
 
 /// x·Wᵀ + b, in f32 and in persistent memory.
 pub(crate) fn step_logits(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
     let ([rows, d_in], [d_out, _], input) = (x.rows(), weight.rows(), x.array());
     let cuda = input.cuda();
-    let y = cuda.lasting(|| Array::new(cuda, Dtype::F32, rows * d_out));
+    let y = cuda.persistent(|| Array::new(cuda, ElementType::F32, rows * d_out));
     let operand = weight.array().matching(input.dtype());
-    let product = Product::new(Side::new(input, rows, d_in), Side::new(&operand, d_out, d_in).t(), &y);
+    let product = Product::new(Operand::new(input, rows, d_in), Operand::new(&operand, d_out, d_in).t(), &y);
     let bias = bias.map(Tensor::array);
     cuda.multiply(&Product { bias, epilogue: Epilogue::None, ..product });
-    Tensor::on_card(&[rows, d_out], y)
+    Tensor::on_gpu(&[rows, d_out], y)
 }

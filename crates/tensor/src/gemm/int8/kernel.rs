@@ -94,7 +94,7 @@ pub(super) fn multiply_and_scale(
     a: &[u8],
     b: &[i8],
     offsets: &[i32; PANEL_COLS],
-    tile: &mut Tile,
+    tile: &mut Int8Tile,
     finish: &Scales<'_>,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -123,13 +123,13 @@ pub(super) struct Scales<'a> {
 }
 
 /// Rows and columns of C in one tile.
-pub(super) struct Tile {
+pub(super) struct Int8Tile {
     start: *mut f32,
     row_stride: usize,
     pub(super) cols: usize,
 }
 
-impl Tile {
+impl Int8Tile {
     /// The tile of `cols` columns that begins at (`row`, `col`).
     ///
     /// # Safety
@@ -182,7 +182,7 @@ unsafe fn vnni_tile<const ROWS: usize>(
     a: &[u8],
     b: &[i8],
     offsets: &[i32; PANEL_COLS],
-    tile: &mut Tile,
+    tile: &mut Int8Tile,
     (finish, scales): (&Scales<'_>, &[f32; PANEL_COLS]),
 ) {
     use std::arch::x86_64::{

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use self::kernel::{Scales, Tile, multiply, multiply_and_scale};
+use self::kernel::{Int8Tile, Scales, multiply, multiply_and_scale};
 use super::matrix::{Matrix, MatrixMut, Shared};
 use crate::lanes::{max_abs, vectorised};
 use crate::ops::activation::{Activation, with_function};
@@ -200,7 +200,7 @@ impl Int8Weights {
                 let rows = TILE_ROWS.min(n_rows - row);
                 // SAFETY: the tile lies inside the matrix, and the caller guarantees that nobody else writes its
                 // columns.
-                let mut out = unsafe { Tile::at(target, [row, first], cols) };
+                let mut out = unsafe { Int8Tile::at(target, [row, first], cols) };
                 let bytes = &x.bytes[row * depth..(row + rows) * depth];
                 let scales = Scales {
                     rows: &x.scales[row..row + rows],
@@ -226,7 +226,7 @@ struct Finish<'a> {
 
 vectorised! {
     /// act(s_x s_w Σ (q − 128) p + b) for the rows of a tile.
-    fn dequantize(tile: &mut Tile, sums: &[[i32; PANEL_COLS]], finish: &Scales<'_>) {
+    fn dequantize(tile: &mut Int8Tile, sums: &[[i32; PANEL_COLS]], finish: &Scales<'_>) {
         for (row, (sums, row_scale)) in sums.iter().zip(finish.rows).enumerate() {
             // SAFETY: a tile has as many rows as sums.
             let out = unsafe { tile.row(row) };

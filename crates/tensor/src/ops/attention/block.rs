@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::rows::Seen;
+use super::rows::VisibleColumns;
 
 /// `count` positions from `first`, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,16 +78,16 @@ impl Block<'_> {
     }
 
     /// The columns that the query of row `offset` attends to; the first `prefix` columns if the block has no pattern.
-    pub(super) fn seen(&self, offset: usize, prefix: usize) -> Seen<'_> {
+    pub(super) fn seen(&self, offset: usize, prefix: usize) -> VisibleColumns<'_> {
         match self.seen {
-            None => Seen::One(0, prefix),
+            None => VisibleColumns::One(0, prefix),
             Some(seen) => match seen[offset].as_slice() {
-                [] => Seen::One(0, 0),
+                [] => VisibleColumns::One(0, 0),
                 [range] => {
                     let end = (range.end as usize).min(self.n_keys);
-                    Seen::One((range.start as usize).min(end), end)
+                    VisibleColumns::One((range.start as usize).min(end), end)
                 }
-                ranges => Seen::Several(ranges, self.n_keys),
+                ranges => VisibleColumns::Several(ranges, self.n_keys),
             },
         }
     }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::keys_values::{CacheShape, KeysValues, WIDTH};
 use super::relative::Relative;
-use super::rows::{Seen, scale, softmax};
+use super::rows::{VisibleColumns, scale, softmax};
 use crate::error::shape;
 use crate::lanes::{LANES, vectorised};
 use crate::tensor::Tensor;
@@ -42,7 +42,7 @@ pub struct CachedOptions<'a> {
 /// # Errors
 /// If the shapes do not fit together.
 pub fn cached_attention(query: &Tensor, cache: &KeysValues, options: &CachedOptions<'_>) -> Result<Tensor> {
-    let step = Step::new(query, cache, options)?;
+    let step = CachedStep::new(query, cache, options)?;
     let d_value = cache.shape.d_value;
     let mut out = Tensor::zeros(&[options.slots.len(), options.n_heads * d_value]);
     step.each_head(out.data_mut(), d_value, |index, weights, scratch, out| {
@@ -57,7 +57,7 @@ pub fn cached_attention(query: &Tensor, cache: &KeysValues, options: &CachedOpti
 /// # Errors
 /// If the shapes do not fit together.
 pub fn cached_weights(query: &Tensor, cache: &KeysValues, options: &CachedOptions<'_>) -> Result<Tensor> {
-    let step = Step::new(query, cache, options)?;
+    let step = CachedStep::new(query, cache, options)?;
     let longest = options.lengths.iter().copied().max().unwrap_or(0);
     let mut out = Tensor::zeros(&[options.slots.len(), options.n_heads, longest]);
     step.each_head(out.data_mut(), longest, |index, weights, scratch, out| {
@@ -67,14 +67,14 @@ pub fn cached_weights(query: &Tensor, cache: &KeysValues, options: &CachedOption
     Ok(out)
 }
 
-struct Step<'a> {
+struct CachedStep<'a> {
     query: &'a [f32],
     cache: &'a KeysValues,
     options: &'a CachedOptions<'a>,
     scale: f32,
 }
 
-impl<'a> Step<'a> {
+impl<'a> CachedStep<'a> {
     fn new(query: &'a Tensor, cache: &'a KeysValues, options: &'a CachedOptions<'a>) -> Result<Self> {
         let CacheShape { n_heads, d_key, d_value } = cache.shape;
         let rows = options.slots.len();
@@ -153,7 +153,8 @@ impl<'a> Step<'a> {
             }
         }
         scale(weights, self.scale);
-        let seen = self.options.seen.map_or(Seen::One(0, len), |seen| Seen::Several(seen, len));
+        let seen =
+            self.options.seen.map_or(VisibleColumns::One(0, len), |seen| VisibleColumns::Several(seen, len));
         softmax(weights, seen, scratch);
     }
 

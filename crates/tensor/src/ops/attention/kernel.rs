@@ -1,8 +1,8 @@
 //! One head of one row of the batch, forward and backward, block by block.
 
 use super::block::Block;
-use super::plan::{Address, Plan};
-use super::rows::{differentiate, scale, softmax, weights_again};
+use super::plan::{Address, AttentionPlan};
+use super::rows::{differentiate, recompute_weights, scale, softmax};
 use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
 use crate::lanes::add_assign;
 
@@ -36,7 +36,7 @@ pub(super) struct Gradient<'a> {
     pub(super) tables: &'a [Address],
 }
 
-impl Plan {
+impl AttentionPlan {
     /// Weights of a block of queries, queries × keys; `take` gets each query's logsumexp.
     pub(super) fn weights(
         &self,
@@ -250,7 +250,7 @@ impl Plan {
             block.queries().zip(weights.chunks_exact_mut(block.n_keys)).enumerate()
         {
             let seen = block.seen(offset, self.visible(index / self.n_heads, query));
-            weights_again(scores, seen, logsumexp[index * self.q_len + query]);
+            recompute_weights(scores, seen, logsumexp[index * self.q_len + query]);
         }
         dropped.clone_from(weights);
         self.drop_weights(index, block, dropped);

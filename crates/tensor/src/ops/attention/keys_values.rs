@@ -44,7 +44,7 @@ pub struct KeysValues {
     /// Used instead of both on a GPU: for each position of a slot its keys, then its values, all heads side by side.
     /// Decoded tokens are stored position by position, a source sentence slot by slot.
     #[cfg(feature = "cuda")]
-    card: Option<crate::cuda::Array>,
+    gpu: Option<crate::cuda::Array>,
 }
 
 impl KeysValues {
@@ -60,30 +60,30 @@ impl KeysValues {
             keys,
             values,
             #[cfg(feature = "cuda")]
-            card: None,
+            gpu: None,
         }
     }
 
     /// An empty cache on the device of `rows`.
     pub fn of_rows(shape: CacheShape, rows: &StepRows) -> Self {
         #[cfg(feature = "cuda")]
-        if let Some(card) = rows.card() {
-            let numbers = card.capacity * card.n_slots * shape.width();
-            let array = crate::cuda::Array::new(card.cuda(), card.dtype(), numbers);
-            return Self::on_card(shape, [card.n_slots, card.capacity], array);
+        if let Some(gpu) = rows.gpu() {
+            let numbers = gpu.capacity * gpu.n_slots * shape.width();
+            let array = crate::cuda::Array::new(gpu.cuda(), gpu.dtype(), numbers);
+            return Self::on_gpu(shape, [gpu.n_slots, gpu.capacity], array);
         }
         Self::new(shape, rows.n_slots(), 0)
     }
 
     #[cfg(feature = "cuda")]
-    fn on_card(shape: CacheShape, [n_slots, capacity]: [usize; 2], array: crate::cuda::Array) -> Self {
+    fn on_gpu(shape: CacheShape, [n_slots, capacity]: [usize; 2], array: crate::cuda::Array) -> Self {
         let (keys, values) = (Vec::new(), Vec::new());
-        Self { shape, n_slots, capacity, keys, values, card: Some(array) }
+        Self { shape, n_slots, capacity, keys, values, gpu: Some(array) }
     }
 
     #[cfg(feature = "cuda")]
     pub(crate) fn array(&self) -> &crate::cuda::Array {
-        self.card.as_ref().expect("keys and values are on a GPU")
+        self.gpu.as_ref().expect("keys and values are on a GPU")
     }
 
     /// Allocated positions.
@@ -97,10 +97,10 @@ impl KeysValues {
         #[cfg(not(feature = "cuda"))]
         let _ = regroup;
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            let moved = regroup.inner.moved(card, self.shape.width());
+        if let Some(gpu) = &self.gpu {
+            let moved = regroup.inner.moved(gpu, self.shape.width());
             let sizes = [regroup.inner.n_slots(), regroup.inner.capacity()];
-            *self = Self::on_card(self.shape, sizes, moved);
+            *self = Self::on_gpu(self.shape, sizes, moved);
         }
     }
 
@@ -117,15 +117,15 @@ impl KeysValues {
             return error::shape("K/V cache", "projected", projected.shape(), format!("{width} columns"));
         }
         #[cfg(feature = "cuda")]
-        if let Some(array) = projected.card() {
-            return Ok(Self::on_card(shape, [batch, length], array.clone()));
+        if let Some(array) = projected.gpu() {
+            return Ok(Self::on_gpu(shape, [batch, length], array.clone()));
         }
-        let mut kept = Self::new(shape, batch, length);
+        let mut cache = Self::new(shape, batch, length);
         for (index, row) in projected.data().chunks_exact(width.max(1)).enumerate() {
             let (key, value) = row.split_at(d_keys);
-            kept.write(index / length, index % length, key, value);
+            cache.write(index / length, index % length, key, value);
         }
-        Ok(kept)
+        Ok(cache)
     }
 
     /// Sizes of its heads.
@@ -141,8 +141,8 @@ impl KeysValues {
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            return card.len() * card.dtype().bytes();
+        if let Some(gpu) = &self.gpu {
+            return gpu.len() * gpu.dtype().bytes();
         }
         (self.keys.len() + self.values.len()) * size_of::<f32>()
     }

@@ -30,10 +30,10 @@ use self::kernel::{Forward, Gradient, SCRATCH};
 pub use self::keys_values::{CacheShape, KeysValues};
 pub use self::pattern::{Pattern, join};
 use self::plan::Address;
-pub(crate) use self::plan::{Plan, Side};
+pub(crate) use self::plan::{AttentionPlan, HeadLayout};
 pub use self::relative::Relative;
-pub use self::step::{Attended, StepOptions, cross_step, self_step};
-pub use self::step_rows::{Regroup, StepRows, StepSight};
+pub use self::step::{AttentionOutput, StepOptions, cross_step, self_step};
+pub use self::step_rows::{Regroup, StepAttentionPattern, StepRows};
 use crate::Result;
 use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};
@@ -104,7 +104,7 @@ pub fn attention_weights<'a>(
     // Values are not needed here; the keys are passed in their place.
     let relative = options.relative.clone().map(|relative| Relative { values: None, ..relative });
     let options = AttentionOptions { relative, ..options.clone() };
-    let plan = Plan::new(&Tape::inference(), [query, key, key], &options)?;
+    let plan = AttentionPlan::new(&Tape::inference(), [query, key, key], &options)?;
     let mut out = Tensor::zeros(&[plan.batch, plan.n_heads, plan.q_len, plan.k_len]);
     let data = [query, key].map(|side| side.var.value().data());
     let sequence = (plan.q_len * plan.k_len).max(1);
@@ -136,7 +136,7 @@ pub fn attention<'a>(
 ) -> Result<Var> {
     let sides = [query.into(), key.into(), value.into()];
     on_gpu!(sides[0].var.value() => crate::cuda::ops::attention::attention(tape, sides, options));
-    let plan = Plan::new(tape, sides, options)?;
+    let plan = AttentionPlan::new(tape, sides, options)?;
     let mut out = Tensor::uninit(&[plan.batch, plan.q_len, plan.n_heads * plan.sides[2].d_head]);
     let mut logsumexp = Tensor::uninit(&[plan.batch, plan.n_heads, plan.q_len]);
     let (out_shared, data) =
@@ -148,19 +148,24 @@ pub fn attention<'a>(
     });
     let tables = options.relative.as_ref().map_or_else(Vec::new, Relative::tables);
     let inputs: Vec<&Var> = sides.iter().map(|side| side.var).chain(tables.iter()).collect();
-    let saved = Saved { inputs: sides.map(|side| side.var.clone()), tables: tables.clone(), logsumexp, plan };
+    let saved = AttentionSaved {
+        inputs: sides.map(|side| side.var.clone()),
+        tables: tables.clone(),
+        logsumexp,
+        plan,
+    };
     Ok(tape.record(out, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
 }
 
 /// State saved for the backward pass.
-struct Saved {
+struct AttentionSaved {
     inputs: [Var; 3],
     tables: Vec<Var>,
     logsumexp: Tensor,
-    plan: Plan,
+    plan: AttentionPlan,
 }
 
-impl Saved {
+impl AttentionSaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
         let make = |input: &Var, is_covered| {
             if is_covered { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) }
@@ -198,7 +203,7 @@ impl Saved {
 /// are different columns of one input. The second argument of `make` is true if the sides cover all columns.
 pub(crate) fn gradient_tensors<'a>(
     inputs: &'a [Var; 3],
-    sides: &[Side; 3],
+    sides: &[HeadLayout; 3],
     make: impl Fn(&Var, bool) -> Tensor,
 ) -> (Vec<(&'a Var, Tensor)>, [usize; 3]) {
     let shared = |a: usize, b: usize| {

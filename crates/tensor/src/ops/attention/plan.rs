@@ -6,14 +6,14 @@ use super::{AttentionOptions, Columns, Direction};
 use crate::Result;
 use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut};
-use crate::ops::dropout::Mask;
+use crate::ops::dropout::DropoutMask;
 use crate::tape::Tape;
 
 use super::block::Run;
 
 /// Layout of the heads of query, key or value in their tensor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side {
+pub(crate) struct HeadLayout {
     /// Positions per sequence.
     pub(crate) len: usize,
     /// Values from one position to the next.
@@ -24,7 +24,7 @@ pub(crate) struct Side {
     pub(crate) d_head: usize,
 }
 
-impl Side {
+impl HeadLayout {
     /// Columns of all heads.
     pub(crate) fn width(self) -> usize {
         self.n_heads * self.d_head
@@ -74,22 +74,22 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 /// Sizes and options, the same for every head.
-pub(crate) struct Plan {
+pub(crate) struct AttentionPlan {
     pub(crate) batch: usize,
     pub(crate) q_len: usize,
     pub(crate) k_len: usize,
     pub(crate) n_heads: usize,
     pub(crate) n_key_heads: usize,
     /// Query, key and value.
-    pub(crate) sides: [Side; 3],
+    pub(crate) sides: [HeadLayout; 3],
     /// The result, contiguous.
-    pub(crate) out: Side,
+    pub(crate) out: HeadLayout,
     pub(crate) scale: f32,
-    pub(crate) mask: Option<Mask>,
+    pub(crate) mask: Option<DropoutMask>,
     pub(crate) options: AttentionOptions,
 }
 
-impl Plan {
+impl AttentionPlan {
     pub(crate) fn new(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Self> {
         let &[batch, q_len, _] = sides[0].var.shape() else {
             return shape("attention", "query", sides[0].var.shape(), "batch × length × width");
@@ -102,7 +102,7 @@ impl Plan {
             return shape("attention", "key heads", &[n_key_heads], expected);
         }
         let places = [("query", q_len, n_heads), ("key", k_len, n_key_heads), ("value", k_len, n_key_heads)];
-        let mut checked = [Side { len: 0, stride: 0, start: 0, n_heads: 0, d_head: 0 }; 3];
+        let mut checked = [HeadLayout { len: 0, stride: 0, start: 0, n_heads: 0, d_head: 0 }; 3];
         for ((side, columns), (name, len, heads)) in checked.iter_mut().zip(sides).zip(places) {
             *side = check_side(columns, name, [batch, len, heads])?;
         }
@@ -115,10 +115,15 @@ impl Plan {
         if let Some(relative) = &options.relative {
             relative.check(key.d_head, value.d_head)?;
         }
-        let out =
-            Side { len: q_len, stride: n_heads * value.d_head, start: 0, n_heads, d_head: value.d_head };
+        let out = HeadLayout {
+            len: q_len,
+            stride: n_heads * value.d_head,
+            start: 0,
+            n_heads,
+            d_head: value.d_head,
+        };
         let scale = options.scale.unwrap_or(1.0 / (query.d_head as f32).sqrt());
-        let mask = Mask::draw(tape, options.dropout)?;
+        let mask = DropoutMask::draw(tape, options.dropout)?;
         let options = options.clone();
         Ok(Self { batch, q_len, k_len, n_heads, n_key_heads, sides: checked, out, scale, mask, options })
     }
@@ -163,7 +168,11 @@ impl Plan {
     }
 }
 
-fn check_side(columns: Columns<'_>, name: &'static str, [batch, len, n_heads]: [usize; 3]) -> Result<Side> {
+fn check_side(
+    columns: Columns<'_>,
+    name: &'static str,
+    [batch, len, n_heads]: [usize; 3],
+) -> Result<HeadLayout> {
     let found = columns.var.shape();
     let Columns { start, width, .. } = columns;
     match *found {
@@ -176,7 +185,7 @@ fn check_side(columns: Columns<'_>, name: &'static str, [batch, len, n_heads]: [
                     format!("a last axis that {n_heads} heads can share"),
                 );
             }
-            Ok(Side { len, stride, start, n_heads, d_head: width / n_heads })
+            Ok(HeadLayout { len, stride, start, n_heads, d_head: width / n_heads })
         }
         _ => shape("attention", name, found, format!("[{batch}, {len}, {}]", start + width)),
     }

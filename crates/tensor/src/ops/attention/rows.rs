@@ -6,14 +6,14 @@ use crate::lanes::{exp, ln, max, sum, sum2, vectorised};
 
 /// The columns of a row of scores that its query attends to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Seen<'a> {
+pub(super) enum VisibleColumns<'a> {
     /// One range.
     One(usize, usize),
     /// Several, up to the limit.
     Several(&'a [Range<u32>], usize),
 }
 
-impl Seen<'_> {
+impl VisibleColumns<'_> {
     /// The ranges in order, none empty.
     fn ranges(self) -> impl Iterator<Item = Range<usize>> {
         let (one, several, limit) = match self {
@@ -28,8 +28,8 @@ impl Seen<'_> {
 /// Turns the visible scores into weights and the others into 0; returns the logsumexp, ∞ if none is visible.
 ///
 /// Weights are summed in the order of the visible keys, whatever their columns.
-pub(super) fn softmax(scores: &mut [f32], seen: Seen<'_>, scratch: &mut Vec<f32>) -> f32 {
-    if let Seen::One(start, end) = seen {
+pub(super) fn softmax(scores: &mut [f32], seen: VisibleColumns<'_>, scratch: &mut Vec<f32>) -> f32 {
+    if let VisibleColumns::One(start, end) = seen {
         scores[..start].fill(0.0);
         scores[end..].fill(0.0);
         return softmax_all(&mut scores[start..end]);
@@ -48,7 +48,7 @@ pub(super) fn softmax(scores: &mut [f32], seen: Seen<'_>, scratch: &mut Vec<f32>
 }
 
 /// Recomputes the weights from the scores and their logsumexp.
-pub(super) fn weights_again(scores: &mut [f32], seen: Seen<'_>, logsumexp: f32) {
+pub(super) fn recompute_weights(scores: &mut [f32], seen: VisibleColumns<'_>, logsumexp: f32) {
     let mut done = 0;
     for range in seen.ranges() {
         scores[done..range.start].fill(0.0);

@@ -6,7 +6,7 @@
 use super::cached::{CachedOptions, cached_attention, cached_weights};
 use super::keys_values::KeysValues;
 use super::relative::Relative;
-use super::step_rows::{StepRows, StepSight};
+use super::step_rows::{StepAttentionPattern, StepRows};
 use crate::ops::rotary::{RotaryTable, rotary};
 use crate::ops::shape::split;
 use crate::tape::{Tape, Var};
@@ -23,14 +23,14 @@ pub struct StepOptions<'a> {
     /// Vectors of relative distances. Default: none.
     pub relative: Option<&'a Relative>,
     /// Attention pattern of the newest token. Default: all tokens so far.
-    pub seen: Option<&'a StepSight>,
+    pub seen: Option<&'a StepAttentionPattern>,
     /// True if the weights are returned too. Default: false.
     pub keeps_weights: bool,
 }
 
 /// Result of attention.
 #[derive(Debug, Clone)]
-pub struct Attended {
+pub struct AttentionOutput {
     /// rows × (n_heads·d_value).
     pub context: Tensor,
     /// rows × n_heads × at least the largest length, if requested.
@@ -47,7 +47,7 @@ pub fn self_step(
     cache: &mut KeysValues,
     rows: &StepRows,
     options: &StepOptions<'_>,
-) -> Result<Attended> {
+) -> Result<AttentionOutput> {
     let (count, shape) = (rows.computed(), cache.shape());
     let d_query = options.n_heads * shape.d_key;
     let [d_keys, d_values] = [shape.n_heads * shape.d_key, shape.n_heads * shape.d_value];
@@ -75,7 +75,7 @@ pub fn self_step(
         cache.write(slot, rows.len(), key, value);
     }
     let seen = match options.seen {
-        Some(StepSight::Ranges(ranges)) => Some(ranges.as_slice()),
+        Some(StepAttentionPattern::Ranges(ranges)) => Some(ranges.as_slice()),
         _ => None,
     };
     let lengths = vec![rows.len() + 1; count];
@@ -94,7 +94,7 @@ pub fn cross_step(
     memory: &KeysValues,
     rows: &StepRows,
     options: &StepOptions<'_>,
-) -> Result<Attended> {
+) -> Result<AttentionOutput> {
     on_gpu!(query => crate::cuda::ops::step::cross_step(query, memory, rows, options));
     let cached = CachedOptions {
         n_heads: options.n_heads,
@@ -112,7 +112,7 @@ fn attended(
     kept: &KeysValues,
     options: &CachedOptions<'_>,
     keeps_weights: bool,
-) -> Result<Attended> {
+) -> Result<AttentionOutput> {
     let weights = keeps_weights.then(|| cached_weights(query, kept, options)).transpose()?;
-    Ok(Attended { context: cached_attention(query, kept, options)?, weights })
+    Ok(AttentionOutput { context: cached_attention(query, kept, options)?, weights })
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use crate::device::Device;
 
 /// Steps of more rows are launched kernel by kernel.
-const MOST_RECORDED: usize = 1024;
+const MAX_RECORDED_ROWS: usize = 1024;
 
 /// Rows that are decoded together.
 #[derive(Debug)]
@@ -33,23 +33,23 @@ pub struct StepRows {
     sources: Vec<usize>,
     row_lengths: Vec<usize>,
     #[cfg(feature = "cuda")]
-    card: Option<crate::cuda::CardRows>,
+    gpu: Option<crate::cuda::GpuRows>,
 }
 
 /// Positions that the newest token attends to, the same for all rows.
 #[derive(Debug)]
-pub enum StepSight {
+pub enum StepAttentionPattern {
     /// Ascending ranges, on the CPU.
     Ranges(Vec<Range<u32>>),
     /// A bit per position, for every position of the newest token.
     #[cfg(feature = "cuda")]
-    Bits(CardSight),
+    Bits(GpuAttentionPattern),
 }
 
 /// Attention pattern of every position, on a GPU.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
-pub struct CardSight {
+pub struct GpuAttentionPattern {
     pub(crate) bits: crate::cuda::Array,
     /// Words per position.
     pub(crate) words: usize,
@@ -59,7 +59,7 @@ pub struct CardSight {
 #[derive(Debug)]
 pub struct Regroup {
     #[cfg(feature = "cuda")]
-    pub(crate) inner: crate::cuda::Regroup,
+    pub(crate) inner: crate::cuda::CudaRegroup,
 }
 
 impl StepRows {
@@ -81,7 +81,7 @@ impl StepRows {
             row_lengths: source_lengths.clone(),
             source_lengths,
             #[cfg(feature = "cuda")]
-            card: None,
+            gpu: None,
         }
     }
 
@@ -92,36 +92,36 @@ impl StepRows {
             Device::Cpu => self,
             #[cfg(feature = "cuda")]
             Device::Cuda(cuda) => {
-                let card = crate::cuda::CardRows::new(cuda, &self.source_lengths, self.n_slots);
-                Self { card: Some(card), ..self }
+                let gpu = crate::cuda::GpuRows::new(cuda, &self.source_lengths, self.n_slots);
+                Self { gpu: Some(gpu), ..self }
             }
         }
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn card(&self) -> Option<&crate::cuda::CardRows> {
-        self.card.as_ref()
+    pub(crate) fn gpu(&self) -> Option<&crate::cuda::GpuRows> {
+        self.gpu.as_ref()
     }
 
     /// Number of rows that a step computes: on a GPU some more than there are, whose results are ignored.
     pub fn computed(&self) -> usize {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            return card.rows;
+        if let Some(gpu) = &self.gpu {
+            return gpu.rows;
         }
         self.count()
     }
 
     /// True if a step is worth recording: with many rows the launches cost little compared with the work.
     pub fn are_few(&self) -> bool {
-        self.computed() <= MOST_RECORDED
+        self.computed() <= MAX_RECORDED_ROWS
     }
 
     /// Key of a recorded step: as long as it is equal, the recorded CUDA graph can be replayed.
-    pub fn form(&self) -> [usize; 2] {
+    pub fn recording_key(&self) -> [usize; 2] {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            return [card.rows, card.moves];
+        if let Some(gpu) = &self.gpu {
+            return [gpu.rows, gpu.moves];
         }
         [self.count(), 0]
     }
@@ -175,8 +175,8 @@ impl StepRows {
         assert!(tokens.len() == self.count(), "{} tokens for {} rows", tokens.len(), self.count());
         tokens.clone_into(&mut self.tokens);
         #[cfg(feature = "cuda")]
-        if let Some(card) = &mut self.card {
-            return card.begin(self.len, tokens).map(|inner| Regroup { inner });
+        if let Some(gpu) = &mut self.gpu {
+            return gpu.begin(self.len, tokens).map(|inner| Regroup { inner });
         }
         None
     }
@@ -184,24 +184,27 @@ impl StepRows {
     /// Queues the first work of a step, which can be part of its recorded graph: moves rows to their new order.
     pub fn follow_parents(&self) {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
-            card.follow_parents();
+        if let Some(gpu) = &self.gpu {
+            gpu.follow_parents();
         }
     }
 
     /// Attention pattern of the newest token, if it does not attend to all; `seen(n)` gives it for the last of n
     /// tokens.
-    pub fn sight(&self, seen: impl Fn(usize) -> Option<Vec<Range<u32>>>) -> Option<StepSight> {
+    pub fn attention_pattern(
+        &self,
+        seen: impl Fn(usize) -> Option<Vec<Range<u32>>>,
+    ) -> Option<StepAttentionPattern> {
         #[cfg(feature = "cuda")]
-        if let Some(card) = &self.card {
+        if let Some(gpu) = &self.gpu {
             seen(self.len + 1)?;
-            let words = card.capacity.div_ceil(32);
-            let bits = card.whole_table(SIGHT, || {
-                (1..=card.capacity).flat_map(|len| bits(&seen(len).unwrap_or_default(), words)).collect()
+            let words = gpu.capacity.div_ceil(32);
+            let bits = gpu.whole_table(PATTERN_TABLE, || {
+                (1..=gpu.capacity).flat_map(|len| bits(&seen(len).unwrap_or_default(), words)).collect()
             });
-            return Some(StepSight::Bits(CardSight { bits, words }));
+            return Some(StepAttentionPattern::Bits(GpuAttentionPattern { bits, words }));
         }
-        seen(self.len + 1).map(StepSight::Ranges)
+        seen(self.len + 1).map(StepAttentionPattern::Ranges)
     }
 
     /// Ends a step: its tokens count from now on.
@@ -219,8 +222,8 @@ impl StepRows {
         self.sources = rows.iter().map(|&row| self.sources[row]).collect();
         self.row_lengths = self.sources.iter().map(|&source| self.source_lengths[source]).collect();
         #[cfg(feature = "cuda")]
-        if let Some(card) = &mut self.card {
-            card.reorder(rows);
+        if let Some(gpu) = &mut self.gpu {
+            gpu.reorder(rows);
             return Vec::new();
         }
         let mut taken = vec![false; self.n_slots];
@@ -249,7 +252,7 @@ impl StepRows {
 
 /// Key of the table of attention patterns; no address is as small.
 #[cfg(feature = "cuda")]
-const SIGHT: usize = 1;
+const PATTERN_TABLE: usize = 1;
 
 /// A bitmap of the positions in the ranges.
 #[cfg(feature = "cuda")]

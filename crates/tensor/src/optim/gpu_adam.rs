@@ -10,14 +10,14 @@ use crate::{Error, Result};
 
 /// Options of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CardAdamOptions {
+pub struct GpuAdamOptions {
     /// Options of Adam; the learning rate is given with each step.
     pub adam: AdamOptions,
     /// Largest global norm: longer gradients are scaled down to it. Default: infinite, no clipping.
     pub max_norm: f32,
 }
 
-impl Default for CardAdamOptions {
+impl Default for GpuAdamOptions {
     fn default() -> Self {
         Self { adam: AdamOptions::default(), max_norm: f32::INFINITY }
     }
@@ -25,30 +25,30 @@ impl Default for CardAdamOptions {
 
 /// Adam and its state on a GPU.
 #[derive(Debug)]
-pub struct CardAdam {
+pub struct GpuAdam {
     #[cfg(feature = "cuda")]
-    inner: crate::cuda::CardAdam,
+    inner: crate::cuda::CudaAdam,
     /// Without CUDA there is no value of this type.
     #[cfg(not(feature = "cuda"))]
     never: std::convert::Infallible,
 }
 
 #[cfg(feature = "cuda")]
-impl CardAdam {
+impl GpuAdam {
     /// Creates the optimiser for parameters on a GPU, with a moving average that starts from `average` (in CPU memory).
     ///
     /// # Errors
     /// If the parameters are not on a GPU, or the GPU fails.
     pub fn new(
         parameters: &Parameters,
-        options: CardAdamOptions,
+        options: GpuAdamOptions,
         average: Option<&Parameters>,
     ) -> Result<Self> {
         if parameters.device().is_cpu() {
-            return Err(not_on_a_card());
+            return Err(not_on_a_gpu());
         }
-        let CardAdamOptions { adam, max_norm } = options;
-        Ok(Self { inner: crate::cuda::CardAdam::new(parameters, adam, max_norm, average)? })
+        let GpuAdamOptions { adam, max_norm } = options;
+        Ok(Self { inner: crate::cuda::CudaAdam::new(parameters, adam, max_norm, average)? })
     }
 
     /// Sets the values that change with each step: its number, from 1, its learning rate, and the decay of the moving
@@ -70,7 +70,7 @@ impl CardAdam {
     /// Resumes from the moments of `from`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the GPU fails.
     pub fn restore(&self, from: &Adam) -> Result<()> {
         self.inner.restore(&from.all_moments())
     }
@@ -78,7 +78,7 @@ impl CardAdam {
     /// Copies its moments after `steps` steps to `to`.
     ///
     /// # Errors
-    /// If the card failed.
+    /// If the GPU failed.
     pub fn save(&self, steps: u64, to: &mut Adam) -> Result<()> {
         if steps > 0 {
             to.restore(steps, self.inner.moments()?);
@@ -89,7 +89,7 @@ impl CardAdam {
     /// Copies its moving average, if there is one, to `average`.
     ///
     /// # Errors
-    /// If the card failed.
+    /// If the GPU failed.
     pub fn save_average(&self, average: &mut Parameters) -> Result<()> {
         for (id, value) in self.inner.average()?.into_iter().flatten() {
             average.set(id, value);
@@ -100,9 +100,9 @@ impl CardAdam {
 
 #[cfg(not(feature = "cuda"))]
 #[allow(clippy::missing_errors_doc, missing_docs, reason = "never called: no value of the type exists")]
-impl CardAdam {
-    pub fn new(_: &Parameters, _: CardAdamOptions, _: Option<&Parameters>) -> Result<Self> {
-        Err(not_on_a_card())
+impl GpuAdam {
+    pub fn new(_: &Parameters, _: GpuAdamOptions, _: Option<&Parameters>) -> Result<Self> {
+        Err(not_on_a_gpu())
     }
 
     pub fn set(&self, _: u64, _: f32, _: f32) {
@@ -130,7 +130,7 @@ impl CardAdam {
     }
 }
 
-fn not_on_a_card() -> Error {
+fn not_on_a_gpu() -> Error {
     Error::Device {
         what: "the parameters are in CPU memory, expected them on a GPU".into(),
         hint: "report this",

@@ -38,7 +38,7 @@ fn stand_in(folder: &Path) -> bool {
 /// Output of the program with the given environment.
 fn said(folder: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["obstacles::tells_what_opening_says", "--exact", "--ignored", "--nocapture"]);
+    command.args(["device_errors::prints_the_error_of_opening", "--exact", "--ignored", "--nocapture"]);
     command.env("LD_LIBRARY_PATH", folder).envs(variables.iter().copied());
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }

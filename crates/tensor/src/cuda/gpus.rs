@@ -3,15 +3,15 @@
 use cudarc::driver::{result, sys};
 
 use super::device::describe;
-use super::library::{self, obstacle};
+use super::library::{self, device_error};
 use crate::{Error, Result};
 
 /// Minimum compute capability: bf16 products need it.
-const OLDEST_CARD: (i32, i32) = (8, 0);
+const OLDEST_CAPABILITY: (i32, i32) = (8, 0);
 
 /// Properties of a GPU before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CardFacts {
+pub struct CudaDeviceInfo {
     /// Its index.
     pub ordinal: usize,
     /// Product name.
@@ -26,16 +26,16 @@ pub struct CardFacts {
     pub driver: String,
 }
 
-impl CardFacts {
+impl CudaDeviceInfo {
     /// Checks that its compute capability is high enough.
     ///
     /// # Errors
     /// If it is not.
     pub fn check(&self) -> Result<()> {
         let Self { name, capability: (major, minor), .. } = self;
-        if self.capability < OLDEST_CARD {
-            let (needed_major, needed_minor) = OLDEST_CARD;
-            return obstacle(
+        if self.capability < OLDEST_CAPABILITY {
+            let (needed_major, needed_minor) = OLDEST_CAPABILITY;
+            return device_error(
                 format!(
                     "{name} has compute capability {major}.{minor}, expected {needed_major}.{needed_minor} or more"
                 ),
@@ -50,7 +50,7 @@ impl CardFacts {
 ///
 /// # Errors
 /// If there is no driver, or it is too old.
-pub fn cards() -> Result<Vec<CardFacts>> {
+pub fn gpus() -> Result<Vec<CudaDeviceInfo>> {
     let driver = library::version_text(library::driver_version()?);
     let failed = |error: result::DriverError| Error::Device {
         what: format!("the NVIDIA driver does not start: {}", describe(error)),
@@ -67,7 +67,7 @@ pub fn cards() -> Result<Vec<CardFacts>> {
             let device = result::device::get(ordinal)?;
             // SAFETY: `device` is a device of this machine.
             let attribute = |which: A| unsafe { result::device::get_attribute(device, which) };
-            Ok(CardFacts {
+            Ok(CudaDeviceInfo {
                 ordinal: ordinal as usize,
                 name: result::device::get_name(device)?,
                 // SAFETY: `device` is a device of this machine.
