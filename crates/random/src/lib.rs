@@ -16,7 +16,7 @@
 pub const ROUNDS: usize = 10;
 /// Its two multipliers.
 pub const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-/// What its key grows by in each round.
+/// Increment of its key in each round.
 pub const KEY_STEP: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// Philox4x32-10: four random words for a 128-bit `counter` under a 64-bit `key`.

@@ -18,7 +18,7 @@ impl Bf16Tensor {
     /// # Panics
     /// If the number of values is not that of the shape.
     pub fn new(shape: &[usize], data: Vec<u16>) -> Self {
-        assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
+        assert!(shape.iter().product::<usize>() == data.len(), "{} values for shape {shape:?}", data.len());
         Self { shape: shape.to_vec(), data }
     }
 

@@ -47,13 +47,13 @@ pub enum Error {
     Device {
         /// Description of the problem.
         what: String,
-        /// What the user can do about it.
+        /// Advice to the user.
         hint: &'static str,
     },
 }
 
 impl Error {
-    /// What the user can do about it.
+    /// Advice to the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Shape { .. } => "check that the sizes in the config match each other",

@@ -85,7 +85,7 @@ impl Indices {
     /// # Panics
     /// If the number of entries differs.
     pub fn write(&self, numbers: &[u32]) {
-        assert!(numbers.len() == self.len, "{} numbers for {}", numbers.len(), self.len);
+        assert!(numbers.len() == self.len, "{} values for {}", numbers.len(), self.len);
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {
             gpu.write(numbers);

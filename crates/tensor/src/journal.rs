@@ -96,7 +96,7 @@ impl Journal {
     /// # Panics
     /// If the journal is full, or `number` is not a scalar.
     pub fn note(&mut self, number: &Tensor) {
-        assert!(number.len() == 1 && self.len < self.capacity, "room for {} single numbers", self.capacity);
+        assert!(number.len() == 1 && self.len < self.capacity, "room for {} scalars", self.capacity);
         self.len += 1;
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exp_is_right_to_two_units_in_the_last_place() {
+    fn exp_is_accurate_to_two_units_in_the_last_place() {
         for index in -8700..8800 {
             let x = index as f32 * 0.01;
             let exact = f64::from(x).exp();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn ln_is_right_to_two_units_in_the_last_place() {
+    fn ln_is_accurate_to_two_units_in_the_last_place() {
         let near_one = (-4000..4000).map(|index| 1.0 + index as f32 * 1e-4);
         for x in near_one.chain((-1490..1270).map(|index| (f64::from(index) * 0.1).exp2() as f32)) {
             let exact = f64::from(x).ln();

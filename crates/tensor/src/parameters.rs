@@ -62,7 +62,7 @@ enum Value {
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
     entries: Vec<Entry>,
-    places: HashMap<String, ParameterId>,
+    ids_by_name: HashMap<String, ParameterId>,
     /// All values in one buffer, if they are on a GPU.
     #[cfg(feature = "cuda")]
     flat: Option<Arc<crate::cuda::FlatParameters>>,
@@ -76,7 +76,7 @@ impl Parameters {
     pub fn declare(&mut self, name: impl Into<String>, shape: &[usize], init: Init) -> ParameterId {
         let name = name.into();
         let id = ParameterId(self.entries.len());
-        assert!(self.places.insert(name.clone(), id).is_none(), "two parameters are called {name}");
+        assert!(self.ids_by_name.insert(name.clone(), id).is_none(), "two parameters are called {name}");
         let shape = shape.to_vec();
         self.entries.push(Entry {
             name,
@@ -278,7 +278,7 @@ impl Parameters {
 
     /// The parameter called `name`.
     pub fn find(&self, name: &str) -> Option<ParameterId> {
-        self.places.get(name).copied()
+        self.ids_by_name.get(name).copied()
     }
 
     /// Its value.

@@ -118,7 +118,7 @@ impl Prepared {
     pub fn linear(&self, x: &Tensor, bias: Option<&[f32]>, activation: Activation) -> Tensor {
         let [d_out, d_in] = self.shape();
         let mut shape = x.shape().to_vec();
-        assert!(shape.pop() == Some(d_in), "an input of {:?} meets weights for {d_in}", x.shape());
+        assert!(shape.pop() == Some(d_in), "the input has shape {:?}, expected […, {d_in}]", x.shape());
         shape.push(d_out);
         match self {
             Self::Int8(weights) => weights.linear(&quantize_rows(x), bias, activation).reshaped(&shape),

@@ -57,7 +57,7 @@ impl Var {
     }
 
     /// Its node alone, for a backward pass that does not read the value and so need not keep it alive.
-    pub(crate) fn place(&self) -> Self {
+    pub(crate) fn node_only(&self) -> Self {
         Self { value: Tensor::uninit(&[0]), node: self.node }
     }
 
@@ -158,14 +158,14 @@ impl Tape {
 
     /// A tape with the same random numbers for work on the CPU.
     #[cfg(feature = "cuda")]
-    pub(crate) fn beside(&self) -> Self {
+    pub(crate) fn for_host(&self) -> Self {
         Self { sites: self.sites.clone(), ..Self::new(self.recording, self.random) }
     }
 
-    /// Advances the random numbers by those that `beside` has drawn.
+    /// Advances the random numbers to those of `other`, a tape of [`Tape::for_host`].
     #[cfg(feature = "cuda")]
-    pub(crate) fn catch_up(&self, beside: &Self) {
-        self.sites.set(beside.sites.get());
+    pub(crate) fn advance_to(&self, other: &Self) {
+        self.sites.set(other.sites.get());
     }
 
     /// Address of the step's key on a GPU, or 0.

@@ -72,7 +72,7 @@ impl Tensor {
     /// # Panics
     /// If the number of values is not that of the shape.
     pub fn new(shape: &[usize], data: Vec<f32>) -> Self {
-        assert!(shape.iter().product::<usize>() == data.len(), "{} numbers for shape {shape:?}", data.len());
+        assert!(shape.iter().product::<usize>() == data.len(), "{} values for shape {shape:?}", data.len());
         Self { buffer: Arc::new(Buffer::Given(data)), shape: shape.to_vec() }
     }
 
@@ -134,7 +134,7 @@ impl Tensor {
             copy.data_mut().copy_from_slice(self.data());
             self.buffer = Arc::new(copy);
         }
-        Arc::get_mut(&mut self.buffer).expect("just made").data_mut()
+        Arc::get_mut(&mut self.buffer).expect("copied above if it was shared").data_mut()
     }
 
     /// Returns an array of this shape to overwrite, and where to read the old values: `None` if they are in the array
@@ -152,7 +152,11 @@ impl Tensor {
     /// If the sizes differ.
     #[must_use]
     pub fn reshaped(&self, shape: &[usize]) -> Self {
-        assert!(shape.iter().product::<usize>() == self.len(), "{:?} cannot become {shape:?}", self.shape);
+        assert!(
+            shape.iter().product::<usize>() == self.len(),
+            "{:?} cannot be reshaped to {shape:?}",
+            self.shape
+        );
         Self { buffer: Arc::clone(&self.buffer), shape: shape.to_vec() }
     }
 
@@ -211,11 +215,7 @@ impl Tensor {
 impl Tensor {
     /// An array on a GPU.
     pub(crate) fn on_gpu(shape: &[usize], array: Array) -> Self {
-        assert!(
-            shape.iter().product::<usize>() == array.len(),
-            "{} numbers for shape {shape:?}",
-            array.len()
-        );
+        assert!(shape.iter().product::<usize>() == array.len(), "{} values for shape {shape:?}", array.len());
         Self { buffer: Arc::new(Buffer::Gpu(array)), shape: shape.to_vec() }
     }
 
@@ -229,7 +229,7 @@ impl Tensor {
 
     /// The values on the GPU.
     pub(crate) fn array(&self) -> &Array {
-        self.gpu().expect("the numbers are on a GPU")
+        self.gpu().expect("the values are on a GPU")
     }
 
     /// Uninitialised values on the same GPU, of the same shape and dtype.

@@ -126,7 +126,7 @@ impl Array {
 
     /// The values of a range, shared.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len, "numbers {range:?} of {}", self.len);
+        assert!(range.start <= range.end && range.end <= self.len, "values {range:?} of {}", self.len);
         Self {
             storage: Arc::clone(&self.storage),
             start: self.start + range.start * self.dtype.bytes(),
@@ -187,7 +187,7 @@ impl Array {
 
     /// Copies the values of another array of the same length and type, in stream order.
     pub(crate) fn copy_from(&self, from: &Self) {
-        assert!(self.len == from.len && self.dtype == from.dtype, "copies have one length and type");
+        assert!(self.len == from.len && self.dtype == from.dtype, "arrays of the same length and type");
         if self.is_usable() {
             let cuda = self.cuda();
             cuda.bind();
@@ -203,7 +203,7 @@ impl Array {
     pub(crate) fn write<T: Plain>(&self, numbers: &[T]) {
         assert!(
             numbers.len() == self.len && T::DTYPE == self.dtype,
-            "{} numbers for {}",
+            "{} values for {}",
             numbers.len(),
             self.len
         );

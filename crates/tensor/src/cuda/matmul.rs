@@ -32,7 +32,7 @@ pub(crate) struct Operand<'a> {
 
 impl<'a> Operand<'a> {
     pub(crate) fn new(array: &'a Array, rows: usize, columns: usize) -> Self {
-        assert!(array.len() == rows * columns, "{} numbers for {rows} × {columns}", array.len());
+        assert!(array.len() == rows * columns, "{} values for {rows} × {columns}", array.len());
         Self { array, rows, columns, transposed: false }
     }
 
@@ -176,10 +176,13 @@ impl Cuda {
             }),
         };
         let state = &*state;
-        let place = (self.stream().cast(), state.workspaces[usize::from(self.branch.is_taken())]);
+        let stream_and_workspace =
+            (self.stream().cast(), state.workspaces[usize::from(self.branch.is_taken())]);
         let mut answer = Ok(());
         match plan {
-            Ok(plan) => self.timed(KernelFamily::Gemm, || answer = plan.run(state, product, place)),
+            Ok(plan) => {
+                self.timed(KernelFamily::Gemm, || answer = plan.run(state, product, stream_and_workspace))
+            }
             Err(error) => answer = Err(error),
         }
         if let Err(error) = answer {

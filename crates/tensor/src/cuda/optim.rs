@@ -30,7 +30,7 @@ pub(crate) struct CudaAdam {
     squares: Array,
     norm: Tensor,
     /// Trained parameters with their ranges and shapes.
-    places: Vec<(ParameterId, Range<usize>, Vec<usize>)>,
+    trained: Vec<(ParameterId, Range<usize>, Vec<usize>)>,
 }
 
 impl CudaAdam {
@@ -44,11 +44,11 @@ impl CudaAdam {
         let flat = parameters.shared_flat().expect("the parameters are on a GPU");
         let cuda = Arc::clone(flat.values.cuda());
         let trained = flat.spans.iter().filter(|(_, span)| span.end <= flat.trained);
-        let places: Vec<_> =
+        let trained: Vec<_> =
             trained.map(|(id, span)| (*id, span.clone(), parameters.value(*id).shape().to_vec())).collect();
         let average = average.map(|average| {
             let mut numbers = vec![0.0_f32; flat.trained];
-            for (id, span, _) in &places {
+            for (id, span, _) in &trained {
                 numbers[span.clone()].copy_from_slice(average.value(*id).data());
             }
             Array::constant(&cuda, &numbers)
@@ -62,7 +62,7 @@ impl CudaAdam {
             numbers: Array::zeros(&cuda, ElementType::F32, 4),
             squares: Array::zeros(&cuda, ElementType::F32, 2 * shares(&cuda)),
             norm: Tensor::on_gpu(&[], Array::zeros(&cuda, ElementType::F32, 1)),
-            places,
+            trained,
             flat,
             cuda: Arc::clone(&cuda),
         });
@@ -130,7 +130,7 @@ impl CudaAdam {
     pub(crate) fn restore(&self, moments: &[(ParameterId, [Tensor; 2])]) -> Result<()> {
         for (which, array) in [&self.m, &self.v].into_iter().enumerate() {
             let mut numbers = vec![0.0_f32; array.len()];
-            for (id, span, _) in &self.places {
+            for (id, span, _) in &self.trained {
                 if let Some((_, pair)) = moments.iter().find(|(known, _)| known == id) {
                     numbers[span.clone()].copy_from_slice(pair[which].data());
                 }
@@ -156,7 +156,7 @@ impl CudaAdam {
         let cut = |(id, span, shape): &(ParameterId, Range<usize>, Vec<usize>)| {
             (*id, Tensor::new(shape, numbers[span.clone()].to_vec()))
         };
-        Ok(self.places.iter().map(cut).collect())
+        Ok(self.trained.iter().map(cut).collect())
     }
 }
 

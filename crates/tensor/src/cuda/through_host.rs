@@ -28,34 +28,34 @@ pub(crate) fn through_host(
         );
     }
     like.cuda().count_host_fallback();
-    let beside = tape.beside();
+    let host_tape = tape.for_host();
     let copies: Vec<Var> = inputs
         .iter()
         .map(|input| {
             let value = input.value().to_host()?;
-            Ok(if input.needs_gradient() { beside.input(value) } else { Var::constant(value) })
+            Ok(if input.needs_gradient() { host_tape.input(value) } else { Var::constant(value) })
         })
         .collect::<Result<_>>()?;
-    let out = operation(&beside, &copies)?;
-    tape.catch_up(&beside);
+    let out = operation(&host_tape, &copies)?;
+    tape.advance_to(&host_tape);
     let value = upload(like.cuda(), out.value())?;
-    let originals: Vec<Var> = inputs.iter().map(|input| input.place()).collect();
+    let originals: Vec<Var> = inputs.iter().map(|input| input.node_only()).collect();
     Ok(tape.record(value, inputs, move |gradient, gradients| {
         let cuda = Arc::clone(like.cuda());
-        if let Err(error) = backward(beside, &out, [&originals, &copies], (gradient, gradients), &like) {
+        if let Err(error) = backward(host_tape, &out, [&originals, &copies], (gradient, gradients), &like) {
             cuda.note_error(error);
         }
     }))
 }
 
 fn backward(
-    beside: Tape,
+    host_tape: Tape,
     out: &Var,
     [originals, copies]: [&[Var]; 2],
     (gradient, gradients): (&Tensor, &mut Gradients),
     like: &Array,
 ) -> Result<()> {
-    let found = beside.backward_from(out, &gradient.to_host()?.reshaped(out.shape()));
+    let found = host_tape.backward_from(out, &gradient.to_host()?.reshaped(out.shape()));
     for (original, copy) in originals.iter().zip(copies) {
         if let Some(gradient) = found.of(copy) {
             gradients.add(original, &upload(like.cuda(), gradient)?);

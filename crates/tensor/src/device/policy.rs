@@ -2,7 +2,7 @@
 
 use super::Device;
 
-/// How work is best scheduled on a device.
+/// Scheduling parameters of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Training steps queued before their results are read. 1 if each step is done when it returns; otherwise the

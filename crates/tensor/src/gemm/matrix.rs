@@ -31,7 +31,7 @@ impl<'a> Matrix<'a> {
         let last = rows.saturating_sub(1) * row_stride + cols.saturating_sub(1) * col_stride;
         assert!(
             rows * cols == 0 || last < data.len(),
-            "a {rows}×{cols} matrix needs {} numbers, found {}",
+            "a {rows}×{cols} matrix needs {} values, found {}",
             last + 1,
             data.len()
         );
@@ -88,7 +88,7 @@ impl<'a> MatrixMut<'a> {
     pub fn new(data: &'a mut [f32], rows: usize, cols: usize) -> Self {
         assert!(
             rows * cols <= data.len(),
-            "a {rows}×{cols} matrix needs {} numbers, found {}",
+            "a {rows}×{cols} matrix needs {} values, found {}",
             rows * cols,
             data.len()
         );

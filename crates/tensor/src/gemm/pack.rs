@@ -179,19 +179,19 @@ pub(super) fn pack_rows<'a>(
     let out = &mut buffer[..len];
     for (tile, out) in out.chunks_exact_mut(tile_rows * depths.len()).enumerate() {
         let first = rows.start + tile * tile_rows;
-        let place = [first, tile_rows.min(rows.end - first)];
+        let rows_of_tile = [first, tile_rows.min(rows.end - first)];
         // The size of a tile is a compile-time constant, so that its rows stay in registers.
         match tile_rows {
-            14 => pack_tile::<14>(a, place, depths.clone(), out),
-            6 => pack_tile::<6>(a, place, depths.clone(), out),
-            _ => pack_numbers(a, place, depths.clone(), tile_rows, out),
+            14 => pack_tile::<14>(a, rows_of_tile, depths.clone(), out),
+            6 => pack_tile::<6>(a, rows_of_tile, depths.clone(), out),
+            _ => pack_elements(a, rows_of_tile, depths.clone(), tile_rows, out),
         }
     }
     out
 }
 
 /// Packs a tile element by element: the reference, for any layout.
-fn pack_numbers(
+fn pack_elements(
     a: Matrix<'_>,
     [first, count]: [usize; 2],
     depths: std::ops::Range<usize>,
@@ -225,7 +225,7 @@ fn pack_tile<const ROWS: usize>(
         return;
     }
     if a.row_slice(first, depths.start, deep).is_none() {
-        return pack_numbers(a, [first, count], depths, ROWS, out);
+        return pack_elements(a, [first, count], depths, ROWS, out);
     }
     let mut rows = [&[][..]; ROWS];
     for (row, slice) in rows[..count].iter_mut().enumerate() {
@@ -264,8 +264,8 @@ mod tests {
                     let tile = (tile_rows * depths.len()).max(1);
                     for (index, out) in expected.chunks_exact_mut(tile).enumerate() {
                         let first = rows.start + index * tile_rows;
-                        let place = [first, tile_rows.min(rows.end - first)];
-                        pack_numbers(a, place, depths.clone(), tile_rows, out);
+                        let rows_of_tile = [first, tile_rows.min(rows.end - first)];
+                        pack_elements(a, rows_of_tile, depths.clone(), tile_rows, out);
                     }
                     assert_eq!(found, expected, "{rows:?} {depths:?} {tile_rows}");
                 }

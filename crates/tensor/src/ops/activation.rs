@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tanh_is_right_to_three_units_in_the_last_place() {
+    fn tanh_is_accurate_to_three_units_in_the_last_place() {
         for index in -2000..2000 {
             let x = index as f32 * 0.011;
             let error = (f64::from(tanh(x).0) - f64::from(x).tanh()).abs();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_distribution_is_right_to_its_last_place() {
+    fn the_normal_distribution_is_accurate_to_its_last_place() {
         for index in -8000..=8000 {
             let x = index as f32 * 1e-3;
             let exact = 0.5 + 0.5 * erf(f64::from(x) * std::f64::consts::FRAC_1_SQRT_2);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn gelu_and_its_derivative_are_right_to_a_few_units_in_the_last_place() {
+    fn gelu_and_its_derivative_are_accurate_to_a_few_units_in_the_last_place() {
         for index in -8000..=8000 {
             let x = index as f32 * 1e-3;
             let wide = f64::from(x);

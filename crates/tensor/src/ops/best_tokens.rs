@@ -54,8 +54,8 @@ pub fn top(scores: &[f32], k: usize) -> Vec<Candidate> {
         }
         for (&score, id) in block.iter().zip(first..) {
             if score > bar {
-                let place = best.partition_point(|other| other.score >= score);
-                best.insert(place, Candidate { id, score });
+                let rank = best.partition_point(|other| other.score >= score);
+                best.insert(rank, Candidate { id, score });
                 best.truncate(k);
                 if best.len() == k {
                     bar = best[k - 1].score;

@@ -8,7 +8,7 @@ use crate::error::shape;
 use crate::tensor::Tensor;
 use crate::{Result, parallel};
 
-/// How two tensors broadcast.
+/// Broadcasting of two tensors.
 #[derive(Debug, Clone)]
 pub(super) struct Broadcast {
     /// Shape of the result.

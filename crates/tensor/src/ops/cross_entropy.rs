@@ -91,7 +91,7 @@ pub fn cross_entropy(
     let (input, targets) = (logits.clone(), targets.clone());
     Ok(tape.record(Tensor::scalar(mean), &[logits], move |gradient, gradients| {
         let weight = gradient.data()[0] / count.max(1) as f32;
-        let place = input.place();
+        let node = input.node_only();
         let (mut out, source) = input.into_value().into_writable();
         parallel::rows(out.data_mut(), vocab_size, |first, block| {
             if let Some(source) = &source {
@@ -103,7 +103,7 @@ pub fn cross_entropy(
                 backward(out, targets.host()[row], each[row].1, [weight, smoothing]);
             }
         });
-        gradients.add(&place, &out);
+        gradients.add(&node, &out);
     }))
 }
 

@@ -21,12 +21,12 @@ pub enum StepPositions<'a> {
 
 impl StepPositions<'_> {
     /// The vector of one position, 1 × d_model, in CPU memory.
-    pub fn row(self, place: usize, d_model: usize) -> Option<Tensor> {
+    pub fn row(self, position: usize, d_model: usize) -> Option<Tensor> {
         match self {
             Self::None => None,
-            Self::Computed(compute) => Some(compute(place, 1)),
-            Self::Learned(places) => {
-                Some(Tensor::new(&[1, d_model], places.data()[place * d_model..][..d_model].to_vec()))
+            Self::Computed(compute) => Some(compute(position, 1)),
+            Self::Learned(table) => {
+                Some(Tensor::new(&[1, d_model], table.data()[position * d_model..][..d_model].to_vec()))
             }
         }
     }
@@ -46,7 +46,12 @@ impl std::fmt::Debug for StepPositions<'_> {
 ///
 /// # Errors
 /// If a token is outside the table, or its position outside the table of positions.
-pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPositions<'_>) -> Result<Tensor> {
+pub fn step_input(
+    table: &Tensor,
+    rows: &StepRows,
+    scale: f32,
+    positions: StepPositions<'_>,
+) -> Result<Tensor> {
     let &[vocab_size, d_model] = table.shape() else {
         return shape("embedding", "table", table.shape(), "two axes");
     };
@@ -55,14 +60,14 @@ pub fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPosit
     {
         return Err(Error::Id { operation: "embedding", id, position, vocab_size });
     }
-    if let StepPositions::Learned(places) = places
-        && (places.shape().len() != 2 || places.shape()[0] <= rows.len() || places.shape()[1] != d_model)
+    if let StepPositions::Learned(learned) = positions
+        && (learned.shape().len() != 2 || learned.shape()[0] <= rows.len() || learned.shape()[1] != d_model)
     {
         let expected = format!("more than {} positions of {d_model} values", rows.len());
-        return shape("embedding", "positions", places.shape(), expected);
+        return shape("embedding", "positions", learned.shape(), expected);
     }
-    on_gpu!(table => Ok(crate::cuda::ops::step::step_input(table, rows, scale, places)));
-    let positions = places.row(rows.len(), d_model);
+    on_gpu!(table => Ok(crate::cuda::ops::step::step_input(table, rows, scale, positions)));
+    let positions = positions.row(rows.len(), d_model);
     let (tape, options) = (Tape::inference(), EmbeddingOptions { scale, positions });
     let y = embedding(&tape, &rows.tokens().into(), 1, &Var::constant(table.clone()), &options)?;
     Ok(y.into_value().reshaped(&[rows.count(), d_model]))

@@ -85,8 +85,8 @@ impl DropoutMask {
 
 vectorised! {
     /// Applies the mask to rows shorter than a block; a block that several rows share is drawn once.
-    fn apply_short_rows(mask: DropoutMask, place: [usize; 2], data: &mut [f32], width: usize) {
-        let [index, stride] = place;
+    fn apply_short_rows(mask: DropoutMask, start: [usize; 2], data: &mut [f32], width: usize) {
+        let [index, stride] = start;
         let (mut drawn, mut factors_drawn) = (usize::MAX, [0.0; BLOCK]);
         for (row, mut data) in data.chunks_mut(width.max(1)).enumerate() {
             let mut at = index + row * stride;

@@ -235,7 +235,7 @@ impl Unary {
 fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     on_gpu!(x.value() => crate::cuda::ops::elementwise::unary(tape, x, operation));
     let y = map(operation, x.value());
-    let (place, saved) = (x.place(), operation.saved(x.value(), &y));
+    let (node, saved) = (x.node_only(), operation.saved(x.value(), &y));
     tape.record(y, &[x], move |gradient, gradients| {
         let mut dx = Tensor::uninit(gradient.shape());
         let (g, saved) = (gradient.data(), saved.as_ref().unwrap_or(gradient).data());
@@ -243,7 +243,7 @@ fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
             let range = start..start + out.len();
             differentiate(operation, out, &g[range.clone()], &saved[range]);
         });
-        gradients.add(&place, &dx);
+        gradients.add(&node, &dx);
     })
 }
 

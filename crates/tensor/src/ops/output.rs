@@ -106,7 +106,7 @@ pub fn output_r_drop(
     Ok(RDrop { loss: parts.record(tape, layer, loss), cross_entropy, divergence })
 }
 
-/// Which gradients are needed.
+/// Flags of the gradients that are needed.
 struct NeededGradients {
     x: bool,
     weight: bool,
@@ -189,20 +189,20 @@ impl OutputGradients {
     fn record(self, tape: &Tape, layer: OutputLayer<'_>, loss: f32) -> Var {
         let OutputLayer { x, weight, bias } = layer;
         let inputs: Vec<&Var> = [x, weight].into_iter().chain(bias).collect();
-        let places: Vec<Var> = inputs.iter().map(|var| var.place()).collect();
+        let nodes: Vec<Var> = inputs.iter().map(|var| var.node_only()).collect();
         tape.record(Tensor::scalar(loss), &inputs, move |gradient, gradients| {
             let parts = [self.x, self.weight, self.bias];
-            for (place, part) in places.iter().zip(parts) {
+            for (node, part) in nodes.iter().zip(parts) {
                 if let Some(part) = part {
-                    add_scaled(gradients, place, part, gradient.data()[0]);
+                    add_scaled(gradients, node, part, gradient.data()[0]);
                 }
             }
         })
     }
 }
 
-/// Adds factor · part to the gradient of the input at `place`.
-fn add_scaled(gradients: &mut Gradients, place: &Var, mut part: Tensor, factor: f32) {
+/// Adds factor · part to the gradient of the input at `node`.
+fn add_scaled(gradients: &mut Gradients, node: &Var, mut part: Tensor, factor: f32) {
     if factor != 1.0 {
         parallel::elements(part.data_mut(), |_, numbers| {
             for number in numbers {
@@ -210,7 +210,7 @@ fn add_scaled(gradients: &mut Gradients, place: &Var, mut part: Tensor, factor: 
             }
         });
     }
-    gradients.add(place, &part);
+    gradients.add(node, &part);
 }
 
 /// Copies the chosen rows.

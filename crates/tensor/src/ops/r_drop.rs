@@ -1,5 +1,4 @@
-//! R-Drop loss: cross-entropy of two passes over the same batch with different dropout, plus the divergence between
-//! them.
+//! R-Drop loss: cross-entropy of two passes with different dropout, plus the divergence between them.
 //!
 //! Liang et al. 2021 (R-Drop). With p and q the softmax of a position's logits in the first and in the second pass:
 //! loss = mean cross-entropy of both passes + α · mean over positions of ½ (KL(p‖q) + KL(q‖p)). With d = ln p − ln q =
@@ -94,12 +93,12 @@ pub fn r_drop(tape: &Tape, logits: &Var, targets: &Indices, options: RDropOption
         let share = gradient.data()[0] / (2 * count).max(1) as f32;
         let smoothing = options.label_smoothing;
         let weights = RDropWeights { cross_entropy: share, divergence: alpha * share, smoothing };
-        let place = input.place();
+        let node = input.node_only();
         let (mut out, source) = input.into_value().into_writable();
         backward(&mut out, source.as_ref(), |index, logits| {
             each[index].backward(logits, targets.host()[index], weights);
         });
-        gradients.add(&place, &out);
+        gradients.add(&node, &out);
     });
     let [cross_entropy, divergence] = [cross_entropy, divergence].map(Tensor::scalar);
     Ok(RDrop { loss, cross_entropy, divergence })

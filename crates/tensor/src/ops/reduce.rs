@@ -69,13 +69,13 @@ pub fn max(tape: &Tape, x: &Var, over: Over) -> Result<Var> {
     let (sizes @ [_, n, inner], out_shape) = sizes("max", x.shape(), over)?;
     not_empty("max", x.shape(), sizes)?;
     on_gpu!(x.value() => crate::cuda::through_host(tape, &[x], |tape, inputs| max(tape, &inputs[0], over)));
-    let (largest, places) = largest(x.value().data(), sizes);
+    let (largest, indices) = largest(x.value().data(), sizes);
     let input = x.clone();
     Ok(tape.record(largest.reshaped(&out_shape), &[x], move |gradient, gradients| {
         let mut dx = Tensor::zeros(input.shape());
         let out = dx.data_mut();
-        for (index, (&place, &number)) in places.iter().zip(gradient.data()).enumerate() {
-            out[(index / inner * n + place) * inner + index % inner] = number;
+        for (index, (&position, &number)) in indices.iter().zip(gradient.data()).enumerate() {
+            out[(index / inner * n + position) * inner + index % inner] = number;
         }
         gradients.add(&input, &dx);
     }))
@@ -197,15 +197,15 @@ fn spread(gradient: &Tensor, [outer, n, inner]: [usize; 3], divisor: f32) -> Ten
 fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Tensor, Vec<usize>) {
     let mut values = Tensor::uninit(&[outer, inner]);
     values.data_mut().fill(f32::NEG_INFINITY);
-    let mut places = vec![0; outer * inner];
+    let mut indices = vec![0; outer * inner];
     if data.is_empty() {
-        return (values, places);
+        return (values, indices);
     }
-    let work = |((values, places), data): ((&mut [f32], &mut [usize]), &[f32])| {
-        for (place, row) in data.chunks_exact(inner).enumerate() {
-            for ((value, best), &number) in values.iter_mut().zip(places.iter_mut()).zip(row) {
+    let work = |((values, indices), data): ((&mut [f32], &mut [usize]), &[f32])| {
+        for (position, row) in data.chunks_exact(inner).enumerate() {
+            for ((value, best), &number) in values.iter_mut().zip(indices.iter_mut()).zip(row) {
                 if number > *value || (number.is_nan() && !value.is_nan()) {
-                    (*value, *best) = (number, place);
+                    (*value, *best) = (number, position);
                 }
             }
         }
@@ -213,9 +213,9 @@ fn largest(data: &[f32], [outer, n, inner]: [usize; 3]) -> (Tensor, Vec<usize>) 
     values
         .data_mut()
         .par_chunks_mut(inner)
-        .zip(places.par_chunks_mut(inner))
+        .zip(indices.par_chunks_mut(inner))
         .zip(data.par_chunks(n * inner))
         .with_min_len((PARALLEL / (n * inner)).max(1))
         .for_each(work);
-    (values, places)
+    (values, indices)
 }

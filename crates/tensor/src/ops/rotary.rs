@@ -11,7 +11,7 @@ use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result, parallel};
 
-/// Which values of a head form pair i.
+/// Pairing: the values of a head that form pair i.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pairing {
     /// 2i and 2i + 1, as in the paper.
@@ -26,7 +26,7 @@ pub enum Pairing {
 pub struct RotaryOptions {
     /// Base of the angles: the slowest pair rotates about `base` times slower than the fastest. Default: 10 000.
     pub base: f32,
-    /// Which values form a pair. Default: neighbours.
+    /// Pairing of values. Default: neighbours.
     pub pairing: Pairing,
 }
 

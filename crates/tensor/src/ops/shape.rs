@@ -29,7 +29,7 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
         let fits = part.shape().len() == out_shape.len()
             && part.shape().iter().zip(first.shape()).enumerate().all(|(at, (a, b))| at == axis || a == b);
         if !fits {
-            let expected = format!("{:?} but for axis {axis}", first.shape());
+            let expected = format!("{:?} except for axis {axis}", first.shape());
             return shape("concat", "part", part.shape(), expected);
         }
         out_shape[axis] += part.shape()[axis];
@@ -68,7 +68,7 @@ pub fn concat(tape: &Tape, parts: &[&Var], axis: usize) -> Result<Var> {
 pub fn split(tape: &Tape, x: &Var, axis: usize, sizes: &[usize]) -> Result<Vec<Var>> {
     let [_, n, _] = axis_sizes("split", x.shape(), axis)?;
     if sizes.iter().try_fold(0_usize, |total, size| total.checked_add(*size)) != Some(n) {
-        return shape("split", "x", x.shape(), format!("an axis {axis} that is the sum of {sizes:?}"));
+        return shape("split", "x", x.shape(), format!("an axis {axis} of size the sum of {sizes:?}"));
     }
     let mut start = 0;
     let mut next = |size: &usize| {
@@ -86,7 +86,7 @@ pub fn split(tape: &Tape, x: &Var, axis: usize, sizes: &[usize]) -> Result<Vec<V
 pub fn slice(tape: &Tape, x: &Var, axis: usize, range: Range<usize>) -> Result<Var> {
     let sizes @ [_, n, _] = axis_sizes("slice", x.shape(), axis)?;
     if range.start > range.end || range.end > n {
-        return shape("slice", "x", x.shape(), format!("an axis {axis} that holds {range:?}"));
+        return shape("slice", "x", x.shape(), format!("an axis {axis} that contains {range:?}"));
     }
     let mut out_shape = x.shape().to_vec();
     out_shape[axis] = range.len();
@@ -206,12 +206,12 @@ fn transposed(x: &Tensor, axes: [usize; 2]) -> Tensor {
             let index = first + offset;
             let (outer, at_b, at_middle) = (index / (b * middle), index / middle % b, index % middle);
             let start = ((outer * a * middle + at_middle) * b + at_b) * inner;
-            let places = (start..).step_by(middle * b * inner);
+            let starts = (start..).step_by(middle * b * inner);
             if inner == 1 {
                 // Copying single values with `copy_from_slice` costs more than the value.
-                row.iter_mut().zip(places).for_each(|(out, at)| *out = from[at]);
+                row.iter_mut().zip(starts).for_each(|(out, at)| *out = from[at]);
             } else {
-                let rows = row.chunks_exact_mut(inner).zip(places);
+                let rows = row.chunks_exact_mut(inner).zip(starts);
                 rows.for_each(|(out, at)| out.copy_from_slice(&from[at..at + inner]));
             }
         }

@@ -103,12 +103,12 @@ impl Gradients {
     /// Where work on the main stream writes the gradient of `input`, and what it adds to; for kernels that write
     /// several gradients at once. `None` if the gradient is not needed.
     #[cfg(feature = "cuda")]
-    pub(crate) fn place(&mut self, input: &Var) -> Option<crate::cuda::GradientTarget> {
+    pub(crate) fn target(&mut self, input: &Var) -> Option<crate::cuda::GradientTarget> {
         let mut found = None;
         self.update_from(input, |out, before| {
             found = Some(crate::cuda::GradientTarget { out: out.clone(), before: before.cloned() });
         });
-        let is_added = found.as_ref().is_some_and(|place| place.before.is_some());
+        let is_added = found.as_ref().is_some_and(|target| target.before.is_some());
         if let Some(gpu) = input.node.and_then(|node| self.slots[node].gpu.as_ref()).filter(|_| is_added) {
             gpu.join_branch();
         }

@@ -220,7 +220,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn values_are_right_for_any_shape(
+    fn values_are_correct_for_any_shape(
         batch in 1_usize..4, q_len in 1_usize..70, k_len in 1_usize..70, n_heads in 1_usize..4, d_head in 1_usize..40,
         causal in 0_usize..2, length in 0_usize..70,
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn gradients_are_right_for_any_shape(
+    fn gradients_are_correct_for_any_shape(
         batch in 1_usize..3, q_len in 1_usize..6, k_len in 1_usize..6, n_heads in 1_usize..4, d_head in 1_usize..8,
         causal in 0_usize..2, length in 0_usize..6,
     ) {

@@ -85,7 +85,7 @@ fn a_table_used_twice_gets_the_sum_of_both() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn values_and_gradients_are_right_for_any_shape(
+    fn values_and_gradients_are_correct_for_any_shape(
         rows in 1_usize..4, length in 1_usize..8, vocab_size in 1_usize..10, d_model in 1_usize..9,
     ) {
         let ids = random_ids(rows * length, vocab_size);

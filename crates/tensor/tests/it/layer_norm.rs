@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn values_are_right_for_any_shape(rows in 1_usize..40, width in 4_usize..300, count in 3_usize..5) {
+    fn values_are_correct_for_any_shape(rows in 1_usize..40, width in 4_usize..300, count in 3_usize..5) {
         let inputs = tensors(&[&[rows, width], &[width], &[width], &[rows, width]]);
         assert_values("layer_norm", &inputs[..count], fused(EPSILON, 0.0), |inputs| {
             equation(inputs, None, f64::from(EPSILON))
@@ -109,7 +109,7 @@ proptest! {
 
     // From three values per row: with two, equal ones make the equation too steep for differences.
     #[test]
-    fn gradients_are_right_for_any_shape(rows in 1_usize..6, width in 3_usize..40, count in 3_usize..5) {
+    fn gradients_are_correct_for_any_shape(rows in 1_usize..6, width in 3_usize..40, count in 3_usize..5) {
         let inputs = tensors(&[&[rows, width], &[width], &[width], &[rows, width]]);
         assert_values_and_gradients("layer_norm", &inputs[..count], fused(1e-2, 0.0), |inputs| {
             equation(inputs, None, f64::from(1e-2_f32))

@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn values_are_right_for_any_shape(
+    fn values_are_correct_for_any_shape(
         rows in 1_usize..40, d_in in 1_usize..300, d_out in 1_usize..70, which in 0_usize..8, count in 2_usize..4,
     ) {
         let inputs = tensors(&[&[rows, d_in], &[d_out, d_in], &[d_out]]);
@@ -126,7 +126,7 @@ proptest! {
 
     // Without ReLU: at its kink differences are not derivatives, and a random shape may hit it.
     #[test]
-    fn gradients_are_right_for_any_shape(
+    fn gradients_are_correct_for_any_shape(
         rows in 1_usize..6, d_in in 1_usize..20, d_out in 1_usize..20, which in 1_usize..8, count in 2_usize..4,
     ) {
         let activation = ACTIVATIONS[which];

@@ -88,7 +88,7 @@ fn values_and_gradients_equal_the_equation() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn values_and_gradients_are_right_for_any_shape(
+    fn values_and_gradients_are_correct_for_any_shape(
         rows in 1_usize..5, vocab_size in 1_usize..40, smoothing in 0_u32..10, ignored in 0_u32..5,
     ) {
         let targets = random_ids(rows, vocab_size);

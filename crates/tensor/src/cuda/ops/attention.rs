@@ -152,8 +152,8 @@ impl CudaAttentionSaved {
             let make = if is_covered { Array::new } else { Array::zeros };
             Tensor::on_gpu(input.shape(), make(d_out.cuda(), dtype, input.value().len()))
         };
-        let (tensors, place) = gradient_tensors(&self.vars, &self.call.plan.sides, make);
-        let targets = place.map(|place| tensors[place].1.array());
+        let (tensors, tensor_of) = gradient_tensors(&self.vars, &self.call.plan.sides, make);
+        let targets = tensor_of.map(|index| tensors[index].1.array());
         match &self.out {
             None => self.backward_short(&d_out, targets),
             Some(out) => self.backward_long(out, &d_out, targets),

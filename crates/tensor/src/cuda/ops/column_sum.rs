@@ -43,9 +43,9 @@ impl Partials {
             (None, Some(second)) => self.columns - second.out.len(),
             (None, None) => return,
         };
-        let [first, second] = [first, second].map(|place| place.map(Target::new));
-        let out = |target: &Option<Target>| target.as_ref().map(|target| target.sums.clone());
-        let before = |target: &Option<Target>| target.as_ref().and_then(|target| target.before.clone());
+        let [first, second] = [first, second].map(|target| target.map(F32Target::new));
+        let out = |target: &Option<F32Target>| target.as_ref().map(|target| target.sums.clone());
+        let before = |target: &Option<F32Target>| target.as_ref().and_then(|target| target.before.clone());
         let launch = Launch {
             file: "column_sum",
             name: "column_sum_finish",
@@ -68,29 +68,29 @@ impl Partials {
                 factor
             ],
         );
-        [first, second].into_iter().flatten().for_each(Target::end);
+        [first, second].into_iter().flatten().for_each(F32Target::end);
     }
 }
 
 /// A target as the kernel sees it: f32 throughout.
-struct Target {
+struct F32Target {
     sums: Array,
     before: Option<Array>,
     /// The target itself, if it has another type.
-    place: Option<GradientTarget>,
+    target: Option<GradientTarget>,
 }
 
-impl Target {
-    fn new(place: &GradientTarget) -> Self {
-        if place.out.dtype() == ElementType::F32 {
-            return Self { sums: place.out.clone(), before: place.before.clone(), place: None };
+impl F32Target {
+    fn new(target: &GradientTarget) -> Self {
+        if target.out.dtype() == ElementType::F32 {
+            return Self { sums: target.out.clone(), before: target.before.clone(), target: None };
         }
-        let sums = Array::new(place.out.cuda(), ElementType::F32, place.out.len());
-        Self { sums, before: None, place: Some(place.clone()) }
+        let sums = Array::new(target.out.cuda(), ElementType::F32, target.out.len());
+        Self { sums, before: None, target: Some(target.clone()) }
     }
 
     fn end(self) {
-        let Some(GradientTarget { out, before }) = self.place else { return };
+        let Some(GradientTarget { out, before }) = self.target else { return };
         if let Some(before) = before {
             self.sums.add(&before);
         }
@@ -98,9 +98,9 @@ impl Target {
     }
 }
 
-/// Sets `place` to factor times the column sums of `x`, rows × columns.
-pub(crate) fn column_sum(place: &GradientTarget, x: &Array, rows: usize, factor: Option<&Array>) {
-    let (cuda, columns) = (x.cuda(), place.out.len());
+/// Sets `target` to factor times the column sums of `x`, rows × columns.
+pub(crate) fn column_sum(target: &GradientTarget, x: &Array, rows: usize, factor: Option<&Array>) {
+    let (cuda, columns) = (x.cuda(), target.out.len());
     let shares = shares(cuda, rows, columns);
     let partials = Partials::new(cuda, shares, columns);
     let launch = Launch {
@@ -112,5 +112,5 @@ pub(crate) fn column_sum(place: &GradientTarget, x: &Array, rows: usize, factor:
         family: KernelFamily::Elementwise,
     };
     cuda.launch(launch, args![x, partials.array(), rows, columns]);
-    partials.finish([Some(place), None], factor);
+    partials.finish([Some(target), None], factor);
 }

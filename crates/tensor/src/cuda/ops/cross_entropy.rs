@@ -11,13 +11,13 @@ use crate::tensor::Tensor;
 /// faster read again from the cache.
 const MAX_SHARED_ROW: usize = 74 << 10;
 
-/// Whether `numbers` values of the type of `logits` are held in shared memory (1 or 0), and their size in bytes.
+/// 1 if `numbers` values of the type of `logits` fit into shared memory, otherwise 0; and their size in bytes.
 pub(super) fn in_shared_memory(logits: &Array, numbers: usize) -> (u32, usize) {
     let bytes = (numbers * logits.dtype().bytes()).next_multiple_of(16);
     if bytes <= MAX_SHARED_ROW.min(logits.cuda().shared_limit()) { (1, bytes) } else { (0, 0) }
 }
 
-/// Whether there is an ignored id (1 or 0), and its value.
+/// 1 if there is an ignored id, otherwise 0; and its value.
 pub(super) fn ignored(options: CrossEntropyOptions) -> (u32, u32) {
     options.ignored_id.map_or((0, 0), |id| (1, id))
 }
@@ -100,9 +100,9 @@ pub(super) fn is_wanted(tape: &Tape, var: &Var) -> bool {
 
 /// Records a loss whose gradient is known up to a factor.
 pub(super) fn record_scaled(tape: &Tape, logits: &Var, loss: Array, known: Option<Array>) -> Var {
-    let place = logits.place();
+    let node = logits.node_only();
     tape.record(Tensor::on_gpu(&[], loss), &[logits], move |gradient, gradients| {
         let Some(known) = known else { return };
-        gradients.update_array(&place, |out, output| scale_into(out, output, &known, gradient.array()));
+        gradients.update_array(&node, |out, output| scale_into(out, output, &known, gradient.array()));
     })
 }

@@ -11,9 +11,9 @@ use crate::tensor::Tensor;
 pub(crate) fn dropout(tape: &Tape, x: &Var, mask: DropoutMask) -> Var {
     let y = x.value().uninit_like();
     drop_into(y.array(), x.value().array(), None, Some(mask));
-    let place = x.place();
+    let node = x.node_only();
     tape.record(y, &[x], move |gradient, gradients| {
-        gradients.update_array(&place, |out, output| backward(out, gradient.array(), output, Some(mask)));
+        gradients.update_array(&node, |out, output| backward(out, gradient.array(), output, Some(mask)));
     })
 }
 
@@ -22,9 +22,9 @@ pub(crate) fn add_dropped(tape: &Tape, residual: &Var, x: &Var, mask: Option<Dro
     let y = x.value().uninit_like();
     let other = residual.value().array().to_dtype(y.array().dtype());
     drop_into(y.array(), x.value().array(), Some(&other), mask);
-    let places = [residual.place(), x.place()];
+    let nodes = [residual.node_only(), x.node_only()];
     tape.record(y, &[residual, x], move |gradient: &Tensor, gradients| {
-        let [residual, x] = &places;
+        let [residual, x] = &nodes;
         gradients.add(residual, gradient);
         match mask {
             None => gradients.add(x, gradient),

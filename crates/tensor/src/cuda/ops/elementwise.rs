@@ -13,7 +13,8 @@ use crate::tensor::Tensor;
 pub(crate) fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Var {
     let [a, b] = alike([left.value().array().operand(), right.value().array().operand()]);
     let y = Tensor::on_gpu(left.shape(), combined(operation, &a, &b));
-    let saved = CudaBinarySaved { operation, places: [left.place(), right.place()], a, b, y: y.clone() };
+    let saved =
+        CudaBinarySaved { operation, nodes: [left.node_only(), right.node_only()], a, b, y: y.clone() };
     tape.record(y, &[left, right], move |gradient, gradients| saved.backward(gradient, gradients))
 }
 
@@ -25,7 +26,7 @@ fn alike(sides: [&Array; 2]) -> [Array; 2] {
 
 struct CudaBinarySaved {
     operation: Binary,
-    places: [Var; 2],
+    nodes: [Var; 2],
     a: Array,
     b: Array,
     y: Tensor,
@@ -33,7 +34,7 @@ struct CudaBinarySaved {
 
 impl CudaBinarySaved {
     fn backward(&self, gradient: &Tensor, gradients: &mut Gradients) {
-        let Self { operation, places: [left, right], a, b, y } = self;
+        let Self { operation, nodes: [left, right], a, b, y } = self;
         let g = gradient.array();
         if left.needs_gradient() {
             let full = match operation {
@@ -56,8 +57,8 @@ impl CudaBinarySaved {
         };
         if full.len() == b.len() {
             gradients.add(right, &Tensor::on_gpu(&[full.len()], full));
-        } else if let Some(place) = gradients.place(right) {
-            column_sum(&place, &full, full.len() / b.len().max(1), None);
+        } else if let Some(target) = gradients.target(right) {
+            column_sum(&target, &full, full.len() / b.len().max(1), None);
         }
     }
 }
@@ -80,9 +81,9 @@ fn combined(operation: Binary, a: &Array, b: &Array) -> Array {
 pub(crate) fn unary(tape: &Tape, x: &Var, operation: Unary) -> Var {
     let input = Tensor::on_gpu(x.shape(), x.value().array().operand().clone());
     let y = Tensor::on_gpu(x.shape(), mapped(operation, input.array()));
-    let (place, saved, dtype) = (x.place(), operation.saved(&input, &y), y.array().dtype());
+    let (node, saved, dtype) = (x.node_only(), operation.saved(&input, &y), y.array().dtype());
     tape.record(y, &[x], move |gradient, gradients| {
-        gradients.update_array(&place, |out, output| {
+        gradients.update_array(&node, |out, output| {
             let g = gradient.array().to_dtype(dtype);
             let saved = saved.as_ref().map(Tensor::array);
             if out.dtype() == dtype {

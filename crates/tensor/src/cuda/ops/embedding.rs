@@ -28,10 +28,10 @@ pub(crate) fn embedding(
         args![&ids, rows, positions.as_ref(), &y, ids.len(), length, vocab_size, width, options.scale];
     let tasks = ids.len() * width.div_ceil(8);
     walk(("embedding", "embedding"), tasks, KernelFamily::Embedding, &y, arguments);
-    let (place, scale) = (table.place(), options.scale);
+    let (node, scale) = (table.node_only(), options.scale);
     let value = Tensor::on_gpu(&[ids.len() / length, length, width], y);
     tape.record(value, &[table], move |gradient, gradients| {
-        gradients.update_array(&place, |out, output| {
+        gradients.update_array(&node, |out, output| {
             let scatter = Scatter { gradient: gradient.array(), ids: &ids, vocab_size, width, scale };
             scatter.add_to(out, output);
         });

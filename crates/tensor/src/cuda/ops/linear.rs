@@ -135,10 +135,10 @@ impl LinearGradient<'_> {
         if let Some(bias) = self.bias {
             let can_wait = gradients.can_wait(bias);
             gradients.update_from(bias, |out, before| {
-                let place = GradientTarget { out: out.clone(), before: before.cloned() };
+                let target = GradientTarget { out: out.clone(), before: before.cloned() };
                 on_branch(can_wait, &|| match sums {
-                    Some(sums) => sums.finish([Some(&place), None], factor),
-                    None => column_sum(&place, g, rows, factor),
+                    Some(sums) => sums.finish([Some(&target), None], factor),
+                    None => column_sum(&target, g, rows, factor),
                 });
             });
         }

@@ -83,7 +83,8 @@ impl Norm<'_> {
             mean,
             inverse,
             mask: self.mask,
-            places: [Some(self.x), self.residual, Some(self.gamma), self.beta].map(|var| var.map(Var::place)),
+            nodes: [Some(self.x), self.residual, Some(self.gamma), self.beta]
+                .map(|var| var.map(Var::node_only)),
         };
         let value = Tensor::on_gpu(self.x.shape(), y);
         let inputs: Vec<&Var> =
@@ -100,7 +101,7 @@ struct CudaNormSaved {
     inverse: Array,
     mask: Option<DropoutMask>,
     /// x, residual, γ, β.
-    places: [Option<Var>; 4],
+    nodes: [Option<Var>; 4],
 }
 
 impl CudaNormSaved {
@@ -111,15 +112,15 @@ impl CudaNormSaved {
         let dy = gradient.array().to_dtype(self.h.dtype());
         let cuda = dy.cuda();
         let (size, at_once, side_by_side) = variant(width, THREADS[1]);
-        let [x, residual, gamma, beta] = &self.places;
-        let mut place = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.place(var));
-        let (residual, x) = (place(residual), place(x));
-        let fits = |place: &GradientTarget| place.out.dtype() == self.h.dtype();
+        let [x, residual, gamma, beta] = &self.nodes;
+        let mut target = |var: &Option<Var>| var.as_ref().and_then(|var| gradients.target(var));
+        let (residual, x) = (target(residual), target(x));
+        let fits = |target: &GradientTarget| target.out.dtype() == self.h.dtype();
         assert!(
             [&x, &residual].into_iter().flatten().all(fits),
             "x, the residual and their gradients have the same type"
         );
-        let (gamma, beta) = (place(gamma), place(beta));
+        let (gamma, beta) = (target(gamma), target(beta));
         let blocks = rows.div_ceil(at_once).min(side_by_side * cuda.multiprocessors() as usize);
         let columns = if self.kind == "layer_norm" { 2 * width } else { width };
         let is_summed = gamma.is_some() || beta.is_some();
@@ -140,10 +141,10 @@ impl CudaNormSaved {
                 &self.scales,
                 &self.mean,
                 &self.inverse,
-                residual.as_ref().map(|place| &place.out),
-                residual.as_ref().and_then(|place| place.before.as_ref()),
-                x.as_ref().map(|place| &place.out),
-                x.as_ref().and_then(|place| place.before.as_ref()),
+                residual.as_ref().map(|target| &target.out),
+                residual.as_ref().and_then(|target| target.before.as_ref()),
+                x.as_ref().map(|target| &target.out),
+                x.as_ref().and_then(|target| target.before.as_ref()),
                 partials.as_ref().map(Partials::array),
                 rows,
                 width,

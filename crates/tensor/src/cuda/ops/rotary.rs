@@ -14,9 +14,9 @@ pub(crate) fn rotary(tape: &Tape, x: &Var, turns: &Tensor, pairing: Pairing, off
         None => Array::constant(cuda, turns.data()),
     };
     let y = turned(x.value(), &turns, pairing, (offset, 1.0));
-    let place = x.place();
+    let node = x.node_only();
     tape.record(y, &[x], move |gradient, gradients| {
-        gradients.add(&place, &turned(gradient, &turns, pairing, (offset, -1.0)));
+        gradients.add(&node, &turned(gradient, &turns, pairing, (offset, -1.0)));
     })
 }
 

@@ -14,9 +14,9 @@ type AxisSizes = [usize; 3];
 /// The part of x in `range` of an axis.
 pub(crate) fn slice(tape: &Tape, x: &Var, sizes: AxisSizes, range: Range<usize>, out_shape: &[usize]) -> Var {
     let y = Tensor::on_gpu(out_shape, cut(x.value().array().operand(), sizes, range.clone()));
-    let place = x.place();
+    let node = x.node_only();
     tape.record(y, &[x], move |gradient, gradients| {
-        gradients.update_array(&place, |out, output| {
+        gradients.update_array(&node, |out, output| {
             if output == Output::Overwrite {
                 out.clear();
             }
@@ -39,12 +39,12 @@ pub(crate) fn concat(
         let part = part.value().array().operand().to_dtype(y.dtype());
         put(&y, &part, sizes, range.clone(), Output::Overwrite);
     }
-    let places: Vec<(Var, Vec<usize>)> =
-        parts.iter().map(|part| (part.place(), part.shape().to_vec())).collect();
+    let nodes: Vec<(Var, Vec<usize>)> =
+        parts.iter().map(|part| (part.node_only(), part.shape().to_vec())).collect();
     tape.record(Tensor::on_gpu(out_shape, y), parts, move |gradient, gradients| {
-        for ((place, shape), range) in places.iter().zip(ranges) {
-            if place.needs_gradient() {
-                gradients.add(place, &Tensor::on_gpu(shape, cut(gradient.array(), sizes, range)));
+        for ((node, shape), range) in nodes.iter().zip(ranges) {
+            if node.needs_gradient() {
+                gradients.add(node, &Tensor::on_gpu(shape, cut(gradient.array(), sizes, range)));
             }
         }
     })

@@ -25,13 +25,13 @@ pub(crate) fn softmax(tape: &Tape, x: &Var, kind: SoftmaxKind) -> Var {
     let y = x.value().uninit_like();
     let [_, width] = y.rows();
     by_rows(kind.name(), &y, args![x.value().array(), y.array(), width]);
-    let (place, saved) = (x.place(), y.clone());
+    let (node, saved) = (x.node_only(), y.clone());
     tape.record(y, &[x], move |gradient, gradients| {
         let dx = saved.uninit_like();
         let dy = gradient.array().to_dtype(saved.array().dtype());
         let name = format!("{}_back", kind.name());
         by_rows(&name, &saved, args![&dy, saved.array(), dx.array(), width]);
-        gradients.add(&place, &dx);
+        gradients.add(&node, &dx);
     })
 }
 

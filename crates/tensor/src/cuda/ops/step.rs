@@ -180,12 +180,17 @@ pub(crate) fn cross_step(
 }
 
 /// scale · E(token) + P(position).
-pub(crate) fn step_input(table: &Tensor, rows: &StepRows, scale: f32, places: StepPositions<'_>) -> Tensor {
+pub(crate) fn step_input(
+    table: &Tensor,
+    rows: &StepRows,
+    scale: f32,
+    positions: StepPositions<'_>,
+) -> Tensor {
     let (gpu, [_, width]) = (rows_of(rows), table.rows());
-    let positions = match places {
+    let positions = match positions {
         StepPositions::None => None,
         // A parameter is read as f32, not as its bf16 copy.
-        StepPositions::Learned(places) => Some(places.array().clone()),
+        StepPositions::Learned(table) => Some(table.array().clone()),
         StepPositions::Computed(compute) => Some(gpu.table(POSITION_TABLE, || compute(0, gpu.capacity))),
     };
     let table = table.array().matching(gpu.dtype());

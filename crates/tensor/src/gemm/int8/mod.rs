@@ -155,7 +155,7 @@ impl Int8Weights {
     /// # Panics
     /// If the widths do not fit together.
     pub fn linear(&self, x: &Int8Rows, bias: Option<&[f32]>, activation: Activation) -> Tensor {
-        assert_eq!(x.width, self.d_in, "a row of {} numbers meets weights for {}", x.width, self.d_in);
+        assert_eq!(x.width, self.d_in, "a row has {} values, expected {}", x.width, self.d_in);
         let rows = x.scales.len();
         let mut out = Tensor::uninit(&[rows, self.d_out]);
         if rows == 0 || self.d_out == 0 {

@@ -193,8 +193,8 @@ impl KeysValues {
         let CacheShape { n_heads, d_value, .. } = self.shape;
         let first =
             |position: usize, head: usize| ((slot * n_heads + head) * self.capacity + position) * d_value;
-        let places = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
-        places.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
+        let starts = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
+        starts.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
     }
 
     /// Grows to at least `len` positions, and to twice the capacity.

@@ -170,7 +170,7 @@ impl AttentionSaved {
         let make = |input: &Var, is_covered| {
             if is_covered { Tensor::uninit(input.shape()) } else { Tensor::zeros(input.shape()) }
         };
-        let (mut tensors, place) = gradient_tensors(&self.inputs, &self.plan.sides, make);
+        let (mut tensors, tensor_of) = gradient_tensors(&self.inputs, &self.plan.sides, make);
         let addresses: Vec<Address> =
             tensors.iter_mut().map(|(_, tensor)| Address(tensor.data_mut().as_mut_ptr())).collect();
         let forward = Forward {
@@ -184,7 +184,7 @@ impl AttentionSaved {
             self.tables.iter().map(|table| Tensor::zeros(&[n_tasks, table.value().len()])).collect();
         let partial_addresses: Vec<Address> =
             partial.iter_mut().map(|tensor| Address(tensor.data_mut().as_mut_ptr())).collect();
-        let out = Gradient { sides: place.map(|place| addresses[place]), tables: &partial_addresses };
+        let out = Gradient { sides: tensor_of.map(|index| addresses[index]), tables: &partial_addresses };
         (0..n_tasks).into_par_iter().for_each(|task| {
             // SAFETY: each task writes the columns of its own heads in its own row of the batch, and its own row of
             // the partial sums.
@@ -211,17 +211,17 @@ pub(crate) fn gradient_tensors<'a>(
         a == b || one && !sides[a].overlaps(sides[b])
     };
     let mut tensors: Vec<(&Var, Tensor)> = Vec::new();
-    let mut place = [0, 1, 2];
+    let mut tensor_of = [0, 1, 2];
     for side in 0..3 {
         if let Some(known) = (0..side).find(|&known| shared(known, side)) {
-            place[side] = place[known];
+            tensor_of[side] = tensor_of[known];
             continue;
         }
         let input = &inputs[side];
         let covered: usize =
             (side..3).filter(|&other| shared(side, other)).map(|other| sides[other].width()).sum();
-        place[side] = tensors.len();
+        tensor_of[side] = tensors.len();
         tensors.push((input, make(input, input.shape().last() == Some(&covered))));
     }
-    (tensors, place)
+    (tensors, tensor_of)
 }

@@ -98,17 +98,18 @@ impl AttentionPlan {
         let n_heads = options.n_heads;
         let n_key_heads = options.n_key_heads.unwrap_or(n_heads);
         if n_heads > 0 && (n_key_heads == 0 || !n_heads.is_multiple_of(n_key_heads)) {
-            let expected = format!("a number of heads that divides the {n_heads} of the queries");
+            let expected = format!("a divisor of the {n_heads} query heads");
             return shape("attention", "key heads", &[n_key_heads], expected);
         }
-        let places = [("query", q_len, n_heads), ("key", k_len, n_key_heads), ("value", k_len, n_key_heads)];
+        let expected =
+            [("query", q_len, n_heads), ("key", k_len, n_key_heads), ("value", k_len, n_key_heads)];
         let mut checked = [HeadLayout { len: 0, stride: 0, start: 0, n_heads: 0, d_head: 0 }; 3];
-        for ((side, columns), (name, len, heads)) in checked.iter_mut().zip(sides).zip(places) {
+        for ((side, columns), (name, len, heads)) in checked.iter_mut().zip(sides).zip(expected) {
             *side = check_side(columns, name, [batch, len, heads])?;
         }
         let [query, key, value] = checked;
         if key.d_head != query.d_head {
-            let expected = format!("heads of {}, as the query has", query.d_head);
+            let expected = format!("heads of {}, as in the query", query.d_head);
             return shape("attention", "key", sides[1].var.shape(), expected);
         }
         check_options(options, [batch, q_len, k_len])?;
@@ -178,12 +179,7 @@ fn check_side(
     match *found {
         [rows, length, stride] if rows == batch && length == len && start + width <= stride => {
             if n_heads == 0 || !width.is_multiple_of(n_heads) {
-                return shape(
-                    "attention",
-                    name,
-                    found,
-                    format!("a last axis that {n_heads} heads can share"),
-                );
+                return shape("attention", name, found, format!("a last axis divisible by {n_heads} heads"));
             }
             Ok(HeadLayout { len, stride, start, n_heads, d_head: width / n_heads })
         }
@@ -203,12 +199,7 @@ fn check_options(options: &AttentionOptions, [batch, q_len, k_len]: [usize; 3]) 
         return shape("attention", "pattern", &pattern.lengths(), format!("[{q_len}, {k_len}]"));
     }
     if options.pattern.is_some() && options.direction == Direction::Causal {
-        return shape(
-            "attention",
-            "pattern",
-            &[q_len, k_len],
-            "a pattern that is causal itself, direction Both",
-        );
+        return shape("attention", "pattern", &[q_len, k_len], "a causal pattern and direction Both");
     }
     Ok(())
 }

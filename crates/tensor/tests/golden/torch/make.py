@@ -1,4 +1,4 @@
-"""Writes torch.json: what PyTorch says each operation gives, with gradients.
+"""Writes torch.json: results and gradients of each operation in PyTorch.
 
     python crates/tensor/tests/golden/torch/make.py
 
