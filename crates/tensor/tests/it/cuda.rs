@@ -432,7 +432,7 @@ fn a_replayed_graph_has_the_bits_of_the_recorded_work() {
             let layer = OutputLayer { x: &y, weight: &var, bias: None };
             let loss = output_cross_entropy(&tape, layer, &list, CrossEntropyOptions::default())?;
             let gradients = tape.backward(&loss);
-            Ok(gradients.of(&var).expect("the loss hangs on it").clone())
+            Ok(gradients.of(&var).expect("the loss depends on it").clone())
         };
         let mut direct = Vec::new();
         for number in 0..3 {

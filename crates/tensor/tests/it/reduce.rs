@@ -107,7 +107,7 @@ fn an_empty_sum_is_zero_and_has_no_mean() {
         let message = operation(&tape, &x, Over::Axis(1)).unwrap_err().to_string();
         assert_eq!(
             message,
-            format!("{name}: x has shape [2, 0], expected at least one number along the axis")
+            format!("{name}: x has shape [2, 0], expected at least one value along the axis")
         );
         assert!(operation(&tape, &x, Over::All).is_err());
         assert_eq!(operation(&tape, &x, Over::Axis(0)).unwrap().shape(), [0]);

@@ -165,19 +165,19 @@ fn bad_shapes_are_named_and_empty_ones_are_no_work() {
     let message = |error: polyhead_tensor::Error| error.to_string();
     assert_eq!(
         message(concat(&tape, &[&of(&[2, 3]), &of(&[3, 2])], 1).unwrap_err()),
-        "concat: part has shape [3, 2], expected [2, 3] but for axis 1"
+        "concat: part has shape [3, 2], expected [2, 3] except for axis 1"
     );
     assert!(concat(&tape, &[], 0).is_err());
     assert!(concat(&tape, &[&of(&[2])], 1).is_err());
     assert!(concat(&tape, &[&of(&[2]), &of(&[2, 1])], 0).is_err());
     assert_eq!(
         message(split(&tape, &of(&[2, 3]), 1, &[1, 1]).unwrap_err()),
-        "split: x has shape [2, 3], expected an axis 1 that is the sum of [1, 1]"
+        "split: x has shape [2, 3], expected an axis 1 of size the sum of [1, 1]"
     );
     assert!(split(&tape, &of(&[2, 3]), 1, &[usize::MAX, 4]).is_err());
     assert_eq!(
         message(slice(&tape, &of(&[2, 3]), 1, 2..4).unwrap_err()),
-        "slice: x has shape [2, 3], expected an axis 1 that holds 2..4"
+        "slice: x has shape [2, 3], expected an axis 1 that contains 2..4"
     );
     let (start, end) = (2, 1);
     assert!(slice(&tape, &of(&[2, 3]), 1, start..end).is_err());
@@ -185,7 +185,7 @@ fn bad_shapes_are_named_and_empty_ones_are_no_work() {
     assert!(transpose(&tape, &of(&[2, 3]), [0, 2]).is_err());
     assert_eq!(
         message(reshape(&of(&[2, 3]), &[4, 2]).unwrap_err()),
-        "reshape: x has shape [2, 3], expected as many numbers as [4, 2]"
+        "reshape: x has shape [2, 3], expected as many values as [4, 2]"
     );
     assert!(reshape(&of(&[2, 3]), &[usize::MAX, 2]).is_err());
     assert_eq!(reshape(&of(&[2, 3]), &[6]).unwrap().shape(), [6]);

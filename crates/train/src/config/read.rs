@@ -374,7 +374,7 @@ mod tests {
         assert!(error.to_string().starts_with("model: "), "{error}");
         let error = read(SMALLEST, &["train.device=gpu"]).unwrap_err();
         assert!(
-            error.to_string().starts_with("train.device: \"gpu\" is no device") && error.is_misuse(),
+            error.to_string().starts_with("train.device: unknown device \"gpu\"") && error.is_misuse(),
             "{error}"
         );
     }
