@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::TASK;
 use crate::lanes::vectorised;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tape::Gradients;
@@ -41,9 +42,6 @@ pub struct Adam {
     step: i32,
     moments: HashMap<ParameterId, [Tensor; 2]>,
 }
-
-/// Values per task.
-const TASK: usize = 1 << 15;
 
 impl Adam {
     /// An optimiser before its first step.

@@ -11,3 +11,6 @@ pub use clip::clip_global_norm;
 pub use gpu_adam::{GpuAdam, GpuAdamOptions};
 pub use moving_average::moving_average;
 pub use sgd::{Momentum, Sgd, SgdOptions};
+
+/// Values per task of an update.
+const TASK: usize = 1 << 15;

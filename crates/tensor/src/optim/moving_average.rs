@@ -4,11 +4,9 @@
 
 use rayon::prelude::*;
 
+use super::TASK;
 use crate::lanes::vectorised;
 use crate::parameters::Parameters;
-
-/// Values per task.
-const TASK: usize = 1 << 15;
 
 /// Moves `average` towards `parameters`, which must belong to the same model. Frozen parameters keep their bits.
 pub fn moving_average(average: &mut Parameters, parameters: &Parameters, decay: f32) {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::TASK;
 use crate::lanes::vectorised;
 use crate::parameters::{ParameterId, Parameters};
 use crate::tape::Gradients;
@@ -48,9 +49,6 @@ pub struct Sgd {
     pub options: SgdOptions,
     velocities: HashMap<ParameterId, Tensor>,
 }
-
-/// Values per task.
-const TASK: usize = 1 << 15;
 
 impl Sgd {
     /// An optimiser before its first step.
