@@ -188,8 +188,8 @@ pub enum Rounding {
     /// No rounding.
     #[default]
     Exact,
-    /// Few shapes: sixteen row counts and eight lengths between a power of two and the next. Row counts are multiples of 8,
-    /// lengths of 2.
+    /// Few shapes: sixteen row counts and eight lengths between a power of two and the next. Row counts are multiples
+    /// of 8, lengths of 2.
     Few {
         /// Most positions of the model: no length is rounded up beyond it.
         max_length: usize,

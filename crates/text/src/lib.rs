@@ -1,6 +1,6 @@
 //! Text processing: corpora, tokenisers, batches, metrics on strings, language identification.
 //!
-//! 1. [`lines`] reads text files line by line, plain or gzip; [`output`] writes files so that a failure leaves none behind.
+//! 1. [`lines`] reads text files line by line, plain or gzip; [`output`] writes files atomically.
 //! 2. [`corpus`] reads pairs of lines: two line files, TSV or JSONL.
 //! 3. [`doctor`] finds the problems of a corpus and cleans it.
 //! 4. [`tokenizer`] encodes text to ids and decodes ids; trained here or read from the files of other programs.

@@ -3,8 +3,8 @@
 /// Longest part of a word that is compared, in characters: the cost is the product of both lengths.
 const MAX_CHARS: usize = 100;
 
-/// The word of `known` with the smallest edit distance to `word`, the first on ties. Words that contain `word` come before
-/// all others.
+/// The word of `known` with the smallest edit distance to `word`, the first on ties. Words that contain `word` come
+/// before all others.
 ///
 /// ```
 /// use polyhead_text::spelling::nearest;

@@ -1,4 +1,4 @@
-//! Detection of misaligned files: the lines between which source and target are out of step, estimated from line lengths.
+//! Detection of misaligned files: the lines where source and target are out of step, estimated from line lengths.
 //!
 //! After Gale & Church 1993: a translation is about as long as its original. A dynamic program aligns both files with
 //! an offset between them. Keeping the offset costs the difference of the two lengths on a logarithmic scale; changing
@@ -49,7 +49,7 @@ impl Lengths {
 pub struct Drift {
     /// The first line, from 1, that may be out of step.
     pub first_line: u64,
-    /// The last such line, found from the end of the files; near the first if a single insertion or deletion explains all.
+    /// The last such line, found from the end of the files; near the first if one inserted or lost line explains all.
     pub last_line: u64,
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use polyhead_random::Random;
 
-    /// Drift of 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, without the lost lines.
+    /// Drift of 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, less the lost lines.
     fn drift_without(lost_source: &[usize], lost_target: &[usize]) -> Option<Drift> {
         let (mut source, mut target) = (Lengths::default(), Lengths::default());
         for line in 0..2000 {

@@ -1,10 +1,10 @@
 //! Language identification by character n-grams.
 //!
 //! A linear model over hashed n-grams, p(l | x) = softmaxₗ( Σ_{g ∈ x} w[h(g)]ₗ / √|x| ), where x are the n-grams of all
-//! words, h maps each to a row of the table w, and the division keeps one word and a page on the same scale. The n-grams
-//! are those of Cavnar & Trenkle (1994, *N-gram-based text categorization*), the hashing that of Weinberger et al.
-//! (2009, *Feature hashing for large scale multitask learning*), the classifier that of Joulin et al. (2016, *Bag of tricks
-//! for efficient text classification*) without its hidden layer.
+//! words, h maps each to a row of the table w, and the division keeps one word and a page on the same scale. The
+//! n-grams are those of Cavnar & Trenkle (1994, *N-gram-based text categorization*), the hashing that of Weinberger et
+//! al. (2009, *Feature hashing for large scale multitask learning*), the classifier that of Joulin et al. (2016, *Bag
+//! of tricks for efficient text classification*) without its hidden layer.
 //!
 //! - `words.rs` finds the words and drops case, addresses and digits;
 //! - `ngrams.rs` hashes their n-grams to rows;
@@ -77,8 +77,8 @@ impl Identifier {
         self.detect(text, |_| true)
     }
 
-    /// Detects the language of `text` among `codes` only; `None` if it holds no letter of a known language, or none of the
-    /// codes is known.
+    /// Detects the language of `text` among `codes` only; `None` if it holds no letter of a known language, or none of
+    /// the codes is known.
     pub fn identify_among(&self, text: &str, codes: &[&str]) -> Option<Detection> {
         self.detect(text, |code| codes.contains(&code))
     }

@@ -1,7 +1,7 @@
 //! Training of the weights: multinomial logistic regression, −log p(l | x), by AdaGrad (Duchi, Hazan & Singer 2011).
 //!
-//! Languages alternate, so that one with less text has the same weight. An example is a line, a few consecutive words, or
-//! one word of the vocabulary; some examples are stripped of accents, as people often type.
+//! Languages alternate, so that one with less text has the same weight. An example is a line, a few consecutive words,
+//! or one word of the vocabulary; some examples are stripped of accents, as people often type.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -89,8 +89,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// Trains the weights. Calls `advance` with the finished share, 0 to 1, every 4096 examples. The same lines and options
-    /// give the same identifier.
+    /// Trains the weights. Calls `advance` with the finished share, 0 to 1, every 4096 examples. The same lines and
+    /// options give the same identifier.
     pub fn train(self, options: &IdentifierOptions, advance: &mut dyn FnMut(f64)) -> Result<Identifier> {
         self.check(options)?;
         let hasher =

@@ -1,8 +1,8 @@
 //! The words of a text, each in two spellings: plain, and original.
 //!
-//! Case carries no information about the language and is dropped; accents carry much, but are often omitted. So a word has
-//! a `plain` spelling (étudiant → etudiant, IŞIK → isik, groß → gross) and a `marked` one (étudiant, işık, groß). Turkish
-//! `I` is `ı` and English `I` is `i`: plain is `i` for both, and only a written `ı` or `İ` counts as a mark.
+//! Case carries no information about the language and is dropped; accents carry much, but are often omitted. So a word
+//! has a `plain` spelling (étudiant → etudiant, IŞIK → isik, groß → gross) and a `marked` one (étudiant, işık, groß).
+//! Turkish `I` is `ı` and English `I` is `i`: plain is `i` for both, and only a written `ı` or `İ` counts as a mark.
 //!
 //! Skipped: addresses, e-mails, file names, and words with digits.
 

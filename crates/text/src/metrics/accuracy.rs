@@ -1,7 +1,7 @@
 //! Accuracy: the share of lines equal to a reference; and its complement, the sequence error rate.
 //!
-//! Work on grapheme-to-phoneme conversion calls the sequence error rate *word* error rate: a line is the pronunciation of
-//! one word. It is not [`super::TokenErrorRate`].
+//! Work on grapheme-to-phoneme conversion calls the sequence error rate *word* error rate: a line is the pronunciation
+//! of one word. It is not [`super::TokenErrorRate`].
 
 use serde_json::{Map, Value, json};
 

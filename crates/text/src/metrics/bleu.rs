@@ -81,7 +81,7 @@ pub struct Bleu {
     options: BleuOptions,
 }
 
-/// A BLEU score and its components. `Display` is sacreBLEU's line, with two decimals unless the format sets a precision.
+/// A BLEU score and its components. `Display` is sacreBLEU's line; default precision: two decimals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BleuScore {
     /// The score in percent.

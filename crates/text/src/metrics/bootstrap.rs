@@ -1,8 +1,8 @@
 //! Bootstrap resampling (Koehn 2004, *Statistical significance tests for machine translation evaluation*): confidence
 //! intervals of a score, and the significance of the difference of two systems.
 //!
-//! A sample draws as many sentences as the corpus has, with replacement, and is scored from the sum of their statistics.
-//! The interval spans the middle 95 % of the sample scores. Two systems are compared on the same samples:
+//! A sample draws as many sentences as the corpus has, with replacement, and is scored from the sum of their
+//! statistics. The interval spans the middle 95 % of the sample scores. Two systems are compared on the same samples:
 //!
 //! ```text
 //! p = (1 + #{ samples with |d*| − mean |d*| > |d| }) / (1 + samples)

@@ -29,8 +29,8 @@ pub struct ChrfOptions {
     pub lowercase: bool,
     /// Character n-grams include white space; default: false.
     pub whitespace: bool,
-    /// Averages the F-scores of all orders, as the author's script does, instead of the precision and recall of the orders
-    /// that both sides have; default: false.
+    /// Averages the F-scores of all orders, as the author's script does, instead of the precision and recall of the
+    /// orders that both sides have; default: false.
     pub epsilon_smoothing: bool,
 }
 

@@ -4,9 +4,9 @@
 //! rate = 100 · Σ edits / Σ length of the reference
 //! ```
 //!
-//! Edits are insertions, deletions and substitutions (Levenshtein 1966). The rate may exceed 100. If the references have
-//! no token, every token is an edit and the length counts as one, as in `jiwer`. With several references the one with the
-//! fewest edits counts. The share of wrong lines is [`super::SequenceErrorRate`].
+//! Edits are insertions, deletions and substitutions (Levenshtein 1966). The rate may exceed 100. If the references
+//! have no token, every token is an edit and the length counts as one, as in `jiwer`. With several references the one
+//! with the fewest edits counts. The share of wrong lines is [`super::SequenceErrorRate`].
 
 use serde_json::{Map, Value, json};
 use strsim::generic_levenshtein;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The overlap is the number of common n-grams or, in ROUGE-L, the length of the longest common subsequence. Words are
-//! runs of a–z and 0–9 after lower-casing; accented letters and other scripts split words. The corpus score is the mean F
-//! of the sentences; with several references the one with the highest F counts.
+//! runs of a–z and 0–9 after lower-casing; accented letters and other scripts split words. The corpus score is the mean
+//! F of the sentences; with several references the one with the highest F counts.
 
 use serde_json::{Map, Value, json};
 

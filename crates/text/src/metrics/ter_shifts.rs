@@ -1,8 +1,8 @@
 //! The edits of TER: insertions, deletions and substitutions of words, and shifts of word sequences, each of cost one.
 //!
-//! Finding the minimum is NP-hard with shifts. The search is greedy (Snover et al. 2006): of all shifts that move a word
-//! sequence to its position in the reference, apply the one that lowers the edit distance most, until none lowers it.
-//! Limits and tie-breaking are those of sacreBLEU, so that the scores are equal: a beam around the diagonal of the
+//! Finding the minimum is NP-hard with shifts. The search is greedy (Snover et al. 2006): of all shifts that move a
+//! word sequence to its position in the reference, apply the one that lowers the edit distance most, until none lowers
+//! it. Limits and tie-breaking are those of sacreBLEU, so that the scores are equal: a beam around the diagonal of the
 //! distance matrix, sequences of up to ten words, moves of up to fifty words, a thousand shifts tried.
 
 use std::ops::Range;

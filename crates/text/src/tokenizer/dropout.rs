@@ -1,8 +1,8 @@
 //! BPE-dropout: at each step of encoding a word, every possible merge is skipped with probability p.
 //!
 //! Provilkov, Emelianenko & Voita 2020, *BPE-dropout: simple and effective subword regularization*. The same text is
-//! segmented differently in each epoch, which exposes the composition of subwords to the model. The segmentation is a pure
-//! function of the text and (seed, stream), on any machine and in any order.
+//! segmented differently in each epoch, which exposes the composition of subwords to the model. The segmentation is a
+//! pure function of the text and (seed, stream), on any machine and in any order.
 
 use std::cell::Cell;
 

@@ -3,8 +3,8 @@
 //! The crate `tokenizers` trusts its file. While encoding it indexes out of bounds (`Precompiled`), divides by a stated
 //! length (`FixedLength` of 0) and subtracts one from an empty length (`BPEDecoder`); hence calls into it run in
 //! [`without_panic`]. Running out of memory cannot be caught, so its causes are rejected beforehand: rules whose growth
-//! multiplies and maps that state a size of gigabytes ([`check_rules`]), and ids far beyond the number of entries, since
-//! the crate iterates over all ids up to the highest ([`check_ids`]).
+//! multiplies and maps that state a size of gigabytes ([`check_rules`]), and ids far beyond the number of entries,
+//! since the crate iterates over all ids up to the highest ([`check_ids`]).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,8 @@
 //! Tokenisers in Hugging Face's `tokenizer.json` format, trained here or elsewhere.
 //!
-//! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens are
-//! added by the caller, with [`HuggingFace::id`], or by the file's template, with [`HuggingFace::encode_with_special`].
+//! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens
+//! are added by the caller, with [`HuggingFace::id`], or by the file's template, with
+//! [`HuggingFace::encode_with_special`].
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Tokenisers: text to ids and back.
 //!
-//! Tokenisers are trained here ([`train()`]) and stored in Hugging Face's `tokenizer.json` format ([`HuggingFace`]). Those
-//! of other programs are read directly: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt codes
-//! with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
+//! Tokenisers are trained here ([`train()`]) and stored in Hugging Face's `tokenizer.json` format ([`HuggingFace`]).
+//! Those of other programs are read directly: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt
+//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
 
 mod any;
 mod dropout;

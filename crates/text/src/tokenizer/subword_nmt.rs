@@ -1,9 +1,9 @@
 //! Byte-pair encoding with the codes files of subword-nmt (Sennrich et al. 2016).
 //!
-//! Each line of the file is a merge `left right`, in order of priority. A word starts as its characters with `</w>` at the
-//! end; the pair that comes first in the file is merged wherever it occurs, from left to right, until no pair is in the
-//! file. Subwords that do not end a word get `@@`. In version 0.1 of the file `</w>` is a symbol of its own, in version
-//! 0.2 (`#version: 0.2` in the first line) it is part of the last character.
+//! Each line of the file is a merge `left right`, in order of priority. A word starts as its characters with `</w>` at
+//! the end; the pair that comes first in the file is merged wherever it occurs, from left to right, until no pair is in
+//! the file. Subwords that do not end a word get `@@`. In version 0.1 of the file `</w>` is a symbol of its own, in
+//! version 0.2 (`#version: 0.2` in the first line) it is part of the last character.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -124,8 +124,8 @@ impl SubwordNmt {
         Self { version, symbols, merges, splits, vocabulary: None }
     }
 
-    /// Restricts subwords to those in the vocabulary at `path` (lines `subword count`) with a count of at least `threshold`;
-    /// others are split into the pair from which they were merged.
+    /// Restricts subwords to those in the vocabulary at `path` (lines `subword count`) with a count of at least
+    /// `threshold`; others are split into the pair from which they were merged.
     pub fn with_vocabulary(mut self, path: impl AsRef<Path>, threshold: i64) -> Result<Self> {
         let mut lines = Lines::open(path)?;
         let mut vocabulary = HashSet::new();

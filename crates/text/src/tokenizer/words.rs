@@ -1,7 +1,7 @@
 //! Pre-tokenisation: normalised text into words, inside which tokens are found.
 //!
-//! [`WordSplit::each_word`] is the fast implementation used in training; [`WordSplit::to_hugging_face`] is the same as the
-//! pre-tokeniser of `tokenizer.json`, and a property test checks that the two agree.
+//! [`WordSplit::each_word`] is the fast implementation used in training; [`WordSplit::to_hugging_face`] is the same as
+//! the pre-tokeniser of `tokenizer.json`, and a property test checks that the two agree.
 
 use std::sync::OnceLock;
 

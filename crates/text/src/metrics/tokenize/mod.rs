@@ -133,8 +133,8 @@ fn around(line: &str, class: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Inserts `[before, between, after]` around two adjacent characters for which `is_pair` holds. A character belongs to at
-/// most one pair, from left to right, as in the substitution of a regular expression.
+/// Inserts `[before, between, after]` around two adjacent characters for which `is_pair` holds. A character belongs to
+/// at most one pair, from left to right, as in the substitution of a regular expression.
 fn pairs(line: &str, is_pair: impl Fn(char, char) -> bool, [before, between, after]: [&str; 3]) -> String {
     let mut out = String::with_capacity(line.len() * 2);
     let mut chars = line.chars().peekable();

@@ -1,8 +1,8 @@
-//! Byte-pair encoding (Sennrich et al. 2016) with scores: of all adjacent pairs whose concatenation is a piece, the pair
-//! with the highest score merges first, the leftmost on ties, until none is left. User-defined symbols never merge.
+//! Byte-pair encoding (Sennrich et al. 2016) with scores: of all adjacent pairs whose concatenation is a piece, the
+//! pair with the highest score merges first, the leftmost on ties, until none is left. User-defined symbols never merge.
 //!
-//! An unused piece may be an intermediate result of a longer one; if it remains at the end, it is split into the pair from
-//! which it was last built.
+//! An unused piece may be an intermediate result of a longer one; if it remains at the end, it is split into the pair
+//! from which it was last built.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! The rules of the normaliser: a compiled map from character sequences to replacements, longest match first.
 //!
 //! The bytes are `u32 size`, a double array of `size` bytes in the layout of darts-clone, and the replacements, each
-//! terminated by a NUL byte. A unit of the array packs, from the lowest bit: the label (8 bits), a flag for the end of a
-//! key (1), the scale of the offset (1) and the offset (22); the unit of a value has the highest bit set and holds the
-//! position of the replacement. The child of unit `p` on byte `b` is `p ^ offset(p) ^ b`.
+//! terminated by a NUL byte. A unit of the array packs, from the lowest bit: the label (8 bits), a flag for the end of
+//! a key (1), the scale of the offset (1) and the offset (22); the unit of a value has the highest bit set and holds
+//! the position of the replacement. The child of unit `p` on byte `b` is `p ^ offset(p) ^ b`.
 
 use super::proto::FormatError;
 

@@ -1,6 +1,6 @@
-//! Decoding as in SentencePiece: control pieces are dropped, `▁` becomes a space, the one that the normaliser inserted in
-//! front is removed, an unknown piece becomes the model's `unk_surface`, and runs of byte pieces become characters, with
-//! U+FFFD for each invalid byte.
+//! Decoding as in SentencePiece: control pieces are dropped, `▁` becomes a space, the one that the normaliser inserted
+//! in front is removed, an unknown piece becomes the model's `unk_surface`, and runs of byte pieces become characters,
+//! with U+FFFD for each invalid byte.
 
 use super::SentencePiece;
 use super::normalizer::SPACE;

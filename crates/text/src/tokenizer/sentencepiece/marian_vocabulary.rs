@@ -58,8 +58,8 @@ impl MarianVocabulary {
         Ok(Self { ids, pieces, unk })
     }
 
-    /// The pieces into which `model` segments `text`, with the ids of this vocabulary; `<unk>` for pieces without an entry. A
-    /// tag in front (`>>tur<<`) is one piece.
+    /// The pieces into which `model` segments `text`, with the ids of this vocabulary; `<unk>` for pieces without an
+    /// entry. A tag in front (`>>tur<<`) is one piece.
     pub fn encode(&self, model: &SentencePiece, text: &str) -> Encoding {
         let (tag, rest) = split_tag(text);
         let skipped = text.len() - rest.len();

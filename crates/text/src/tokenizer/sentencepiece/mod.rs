@@ -1,8 +1,8 @@
 //! SentencePiece models (Kudo and Richardson 2018), read from their `.spm` or `.model` file without the C++ library.
 //!
-//! Encoding: normalise (`normalizer`), segment into pieces (`unigram`, `bpe`, `words`), merge adjacent unknown pieces into
-//! one or, with byte fallback, spell them in bytes. Pieces, ids and spans are those of the `sentencepiece` package, except
-//! that each byte of a character has the span of the whole character.
+//! Encoding: normalise (`normalizer`), segment into pieces (`unigram`, `bpe`, `words`), merge adjacent unknown pieces
+//! into one or, with byte fallback, spell them in bytes. Pieces, ids and spans are those of the `sentencepiece`
+//! package, except that each byte of a character has the span of the whole character.
 //!
 //! A Marian folder takes the ids from a separate `vocab.json`: see [`MarianVocabulary`].
 
@@ -139,8 +139,8 @@ impl SentencePiece {
         })
     }
 
-    /// The pieces of `text`. If a character became several pieces, all but the last have an empty span, except that byte
-    /// pieces all have the span of the character.
+    /// The pieces of `text`. If a character became several pieces, all but the last have an empty span, except that
+    /// byte pieces all have the span of the character.
     pub fn encode(&self, text: &str) -> Encoding {
         let mut origins = Vec::with_capacity(text.len() + text.len() / 2 + 8);
         let normalized = self.normalizer.normalize(text, &mut origins);

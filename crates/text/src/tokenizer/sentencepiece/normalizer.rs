@@ -1,8 +1,8 @@
 //! Normalisation: characters are replaced by rules, white space is collapsed and written as `▁` (U+2581).
 //!
-//! In this order, as in SentencePiece (Kudo and Richardson 2018): leading spaces are removed, a `▁` is inserted in front
-//! (or at the end, if white space is a suffix), the longest matching rule is applied from left to right, runs of spaces
-//! become one, trailing spaces are removed. User-defined symbols are unchanged. Each step is a setting of the model.
+//! In this order, as in SentencePiece (Kudo and Richardson 2018): leading spaces are removed, a `▁` is inserted in
+//! front (or at the end, if white space is a suffix), the longest matching rule is applied from left to right, runs of
+//! spaces become one, trailing spaces are removed. User-defined symbols are unchanged. Each step is optional.
 
 use super::charsmap::Charsmap;
 use super::proto::{FormatError, NormalizerSpec};

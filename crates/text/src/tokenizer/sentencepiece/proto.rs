@@ -1,9 +1,9 @@
 //! The `.spm` / `.model` file: a protobuf message `ModelProto`, parsed without a protobuf library.
 //!
-//! A message is a sequence of fields `key value`, `key = number << 3 | wire type`, with wire type 0 = varint (7 bits per
-//! byte, least significant first), 1 = 8 bytes, 2 = length and that many bytes, 5 = 4 bytes. Unknown fields are skipped, a
-//! repeated field keeps the last value, and a missing one the default of `sentencepiece_model.proto`. Nothing is
-//! allocated from a stated length: every length is checked against the bytes present.
+//! A message is a sequence of fields `key value`, `key = number << 3 | wire type`, with wire type 0 = varint (7 bits
+//! per byte, least significant first), 1 = 8 bytes, 2 = length and that many bytes, 5 = 4 bytes. Unknown fields are
+//! skipped, a repeated field keeps the last value, and a missing one the default of `sentencepiece_model.proto`.
+//! Nothing is allocated from a stated length: every length is checked against the bytes present.
 
 /// Error about a malformed file: (found, expected).
 pub(crate) type FormatError = (String, String);

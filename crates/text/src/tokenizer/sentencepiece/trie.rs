@@ -1,7 +1,7 @@
 //! A double-array trie over bytes: piece → id, traversed byte by byte (Aoe 1989).
 //!
-//! The child of node `n` on byte `b` is `base[n] + b` if `check[base[n] + b] = n`; otherwise there is none. A step is one
-//! addition and one comparison, for any number of children.
+//! The child of node `n` on byte `b` is `base[n] + b` if `check[base[n] + b] = n`; otherwise there is none. A step is
+//! one addition and one comparison, for any number of children.
 
 /// The root node.
 pub(crate) const ROOT: u32 = 0;

@@ -1,12 +1,12 @@
-//! Unigram segmentation (Kudo 2018, *Subword regularization*): `argmax_x Σ score(x_i)` over all segmentations of the text
-//! into pieces, found by Viterbi over byte positions. A character without a piece scores 10 less than the lowest score of
-//! all pieces.
+//! Unigram segmentation (Kudo 2018, *Subword regularization*): `argmax_x Σ score(x_i)` over all segmentations of the
+//! text into pieces, found by Viterbi over byte positions. A character without a piece scores 10 less than the lowest
+//! score of all pieces.
 //!
-//! To break ties as SentencePiece 0.2.2 does, sums are computed as there: in f32, from left to right, and of two paths with
-//! the same sum the one whose last piece begins earlier wins. A user-defined symbol of `n` bytes scores (n − 1) / 10, more
-//! than the log probabilities of any other segmentation of it. (Up to version 0.2.1 sums were compared in f64 before
-//! rounding and such symbols scored −0.1, so that about one text in ten thousand, mostly one with an exact tie, is
-//! segmented differently there.)
+//! To break ties as SentencePiece 0.2.2 does, sums are computed as there: in f32, from left to right, and of two paths
+//! with the same sum the one whose last piece begins earlier wins. A user-defined symbol of `n` bytes scores (n − 1) /
+//! 10, more than the log probabilities of any other segmentation of it. (Up to version 0.2.1 sums were compared in f64
+//! before rounding and such symbols scored −0.1, so that about one text in ten thousand, mostly one with an exact tie,
+//! is segmented differently there.)
 
 use super::proto::{Piece, PieceKind};
 use super::trie::{ROOT, Trie};

@@ -190,8 +190,8 @@ mod tests {
         learn(&words, &alphabet, options, || {})
     }
 
-    /// The words of Sennrich et al.: low, lower, newest, widest. `es`, `st` and `t·` occur nine times each; the smallest
-    /// ids go first, so `t·` comes before the longer `est`.
+    /// The words of Sennrich et al.: low, lower, newest, widest. `es`, `st` and `t·` occur nine times each; the
+    /// smallest ids go first, so `t·` comes before the longer `est`.
     #[test]
     fn the_papers_example() {
         let learned = learn_from(&[("low·", 5), ("lower·", 2), ("newest·", 6), ("widest·", 3)], 15, "");

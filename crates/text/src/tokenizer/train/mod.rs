@@ -56,7 +56,7 @@ pub enum UnknownCharacters {
 pub struct TrainOptions {
     /// Kind of tokeniser; default: BPE.
     pub kind: TokenizerKind,
-    /// Number of entries, special tokens and bytes included; `None` takes all (words and characters only); default: 8000.
+    /// Number of entries, special tokens and bytes included; `None` (words and characters only): all; default: 8000.
     pub vocab_size: Option<usize>,
     /// Encoding of characters without an entry; default: `<unk>`.
     pub unknown: UnknownCharacters,

@@ -1,11 +1,11 @@
 //! Training of a unigram model: starts from many frequent substrings and prunes those that matter least.
 //!
-//! Kudo 2018, *Subword regularization*. The probability of a text is the sum over all its segmentations of the product of
-//! the pieces' probabilities. EM estimates these (E: expected counts from the [lattice](super::lattice); M: digamma of
-//! the counts, a sparse prior); between rounds the pieces whose removal lowers the likelihood least are pruned.
+//! Kudo 2018, *Subword regularization*. The probability of a text is the sum over all its segmentations of the product
+//! of the pieces' probabilities. EM estimates these (E: expected counts from the [lattice](super::lattice); M: digamma
+//! of the counts, a sparse prior); between rounds the pieces whose removal lowers the likelihood least are pruned.
 //!
-//! Expected counts are summed in fixed point: integer sums do not depend on order, so the pieces are the same to the bit
-//! for any number of threads.
+//! Expected counts are summed in fixed point: integer sums do not depend on order, so the pieces are the same to the
+//! bit for any number of threads.
 
 use ahash::{AHashMap, AHashSet};
 use rayon::prelude::*;
@@ -38,8 +38,8 @@ pub(crate) struct UnigramOptions {
     pub(crate) max_piece_chars: usize,
 }
 
-/// Pieces with log probabilities, best first; fewer than requested if the text does not yield more. Calls `advanced` after
-/// each EM round.
+/// Pieces with log probabilities, best first; fewer than requested if the text does not yield more. Calls `advanced`
+/// after each EM round.
 pub(crate) fn learn(
     words: &WordCounts,
     alphabet: &[char],
