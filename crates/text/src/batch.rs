@@ -11,9 +11,9 @@ use crate::{Error, Result};
 /// Options of batching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Most tokens of the wider side of a batch, padding included: rows × longest row ≤ this; default: 4096.
+    /// Maximum number of tokens of the wider side, padding included (rows × longest row); default: 4096.
     pub max_tokens: usize,
-    /// Most rows of a batch; default: no limit.
+    /// Maximum number of rows of a batch; default: no limit.
     pub max_rows: usize,
     /// Lengths are rounded up to a multiple of this before sorting: a larger one mixes and pads more; default: 1.
     pub bucket: usize,
@@ -191,7 +191,7 @@ pub enum Rounding {
     /// Few shapes: sixteen row counts and eight lengths between a power of two and the next. Row counts are multiples
     /// of 8, lengths of 2.
     Few {
-        /// Most positions of the model: no length is rounded up beyond it.
+        /// Maximum number of positions of the model: no length is rounded up beyond it.
         max_length: usize,
     },
 }

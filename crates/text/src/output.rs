@@ -46,7 +46,7 @@ impl Output {
     }
 
     /// [`Output::create`] with a function that opens the temporary file.
-    fn create_with(given: &Path, make: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
+    fn create_with(given: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
         // A symbolic link stays: the file it points to is replaced.
         let path = if given.is_symlink() { fs::canonicalize(given).ok() } else { None };
         let path = path.unwrap_or_else(|| given.to_owned());
@@ -54,7 +54,7 @@ impl Output {
             return Err(Error::io(path, "write", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
         }
         let temporary = if is_special(&path) { path.clone() } else { temporary_name(&path) };
-        let file = make(&temporary).map_err(|error| Error::io(&path, "write", error))?;
+        let file = open(&temporary).map_err(|error| Error::io(&path, "write", error))?;
         if temporary != path {
             UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
         }

@@ -9,14 +9,14 @@
 use serde::Serialize;
 
 /// Smallest and largest search range of offsets, in lines.
-const OFFSETS: [usize; 2] = [8, 64];
+const SEARCH_RANGE: [usize; 2] = [8, 64];
 const SHIFT_COST: u32 = 80;
 /// Largest cost of one line.
 const MAX_LINE_COST: u32 = 40;
 /// Cost of a surplus line at the end: less than a shift, since files are truncated more often than they lose lines.
-const LEFT_OVER_COST: u64 = SHIFT_COST as u64 / 2;
-/// Gain from which files of equal length count as out of step: that of about a hundred misaligned lines.
-const CONVINCING: u64 = 10 * SHIFT_COST as u64;
+const SURPLUS_COST: u64 = SHIFT_COST as u64 / 2;
+/// Minimum gain for files of equal length to count as out of step: that of about a hundred misaligned lines.
+const MIN_GAIN: u64 = 10 * SHIFT_COST as u64;
 const CHUNK: usize = 1 << 16;
 
 /// Line lengths on a logarithmic scale, one byte per line, in chunks so that growing copies nothing.
@@ -57,7 +57,7 @@ pub struct Drift {
 pub(crate) fn locate(source: &Lengths, target: &Lengths) -> Option<Drift> {
     let (n_source, n_target) = (source.len(), target.len());
     let forward = cheapest_path([n_source, n_target], |line| source.get(line), |line| target.get(line));
-    if n_source == n_target && forward.gain < CONVINCING {
+    if n_source == n_target && forward.gain < MIN_GAIN {
         return None;
     }
     let Some(first_line) = forward.first_line else {
@@ -85,7 +85,7 @@ fn cheapest_path(
     source: impl Fn(usize) -> Option<u8>,
     target: impl Fn(usize) -> Option<u8>,
 ) -> OffsetPath {
-    let reach = n_source.abs_diff(n_target).clamp(OFFSETS[0], OFFSETS[1]);
+    let reach = n_source.abs_diff(n_target).clamp(SEARCH_RANGE[0], SEARCH_RANGE[1]);
     let n_offsets = 2 * reach + 1;
     // (cost above the cheapest state, line where the path left offset 0 or 0 for never)
     let mut states = vec![(u32::MAX / 2, 0_u64); n_offsets];
@@ -118,14 +118,14 @@ fn cheapest_path(
     }
     let extra = n_target as i64 - n_source as i64;
     let ends = states.iter().enumerate().map(|(index, &(cost, first))| {
-        let left_over = (extra - (index as i64 - reach as i64)).unsigned_abs().min(1000);
-        (u64::from(cost) + left_over * LEFT_OVER_COST, first)
+        let surplus = (extra - (index as i64 - reach as i64)).unsigned_abs().min(1000);
+        (u64::from(cost) + surplus * SURPLUS_COST, first)
     });
     let (cost, first) = ends.min().unwrap_or_default();
     let first_line = (first > 0).then_some(first);
     OffsetPath {
         first_line,
-        gain: (staying + extra.unsigned_abs() * LEFT_OVER_COST).saturating_sub(cheapest + cost),
+        gain: (staying + extra.unsigned_abs() * SURPLUS_COST).saturating_sub(cheapest + cost),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use polyhead_random::Random;
 
-    /// Drift of 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, less the lost lines.
+    /// Drift of 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, without lost lines.
     fn drift_without(lost_source: &[usize], lost_target: &[usize]) -> Option<Drift> {
         let (mut source, mut target) = (Lengths::default(), Lengths::default());
         for line in 0..2000 {

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// Thresholds of the problems.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// Most characters of a side; default: 1000.
+    /// Maximum number of characters of a side; default: 1000.
     pub max_chars: usize,
     /// Largest ratio of the longer to the shorter side, in characters; default: 5.
     pub max_ratio: f64,
@@ -32,7 +32,7 @@ pub struct CheckOptions {
     pub min_difference: usize,
     /// A corpus whose lines must not occur, usually the test set; default: none.
     pub test: Option<Corpus>,
-    /// Most example lines per problem; default: 5.
+    /// Maximum number of example lines per problem; default: 5.
     pub n_examples: usize,
 }
 

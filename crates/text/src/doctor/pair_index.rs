@@ -3,7 +3,7 @@
 //! Open-addressing tables of 64-bit hashes and line numbers. The slot is the high half of hash × capacity (no power of
 //! two needed), so a table grows by half at a time: 12 × 1.5 / 0.85 bytes per pair just after growing. There are 64
 //! tables, chosen by the first bits of the hash, so that only one small table is in memory twice while it grows. The
-//! probability that two different pairs share a hash is n² / 2⁶⁵: one in 37 million for a million pairs.
+//! probability that two of n different pairs share a hash is n² / 2⁶⁵: one in 37 million for a million pairs.
 
 use ahash::RandomState;
 

@@ -110,7 +110,7 @@ impl CheckReport {
 pub(super) struct ProblemCounters {
     counts: [u64; Problem::ALL.len()],
     examples: [Vec<Example>; Problem::ALL.len()],
-    /// Most example lines per problem.
+    /// Maximum number of example lines per problem.
     n_examples: usize,
 }
 

@@ -25,9 +25,9 @@ const MAGIC: &[u8; 8] = b"polylang";
 const VERSION: u32 = 1;
 /// Longest n-gram of a file; longer ones would only cost time.
 pub(super) const MAX_N: usize = 8;
-/// Most languages of a file.
+/// Maximum number of languages of a file.
 pub(super) const MAX_LANGUAGES: usize = 1000;
-/// Most rows of the weight table.
+/// Maximum number of rows of the weight table.
 pub(super) const MAX_ROWS: usize = 1 << 24;
 
 impl Identifier {

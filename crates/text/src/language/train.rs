@@ -39,13 +39,13 @@ const LEARNING_RATE: f32 = 1.0;
 const LINES: f64 = 0.3;
 /// Share of the examples that are consecutive words; the rest are single words, drawn uniformly from the vocabulary.
 const SPANS: f64 = 0.3;
-/// Most words of a span.
+/// Maximum number of words of a span.
 const SPAN: usize = 3;
 /// Share of the examples without accents.
 const WITHOUT_ACCENTS: f64 = 0.3;
 /// Share of a language's letters below which a letter counts as foreign.
 const RARE_LETTER: f64 = 2e-5;
-/// Most weights: training needs eight bytes per weight.
+/// Maximum number of weights: training needs eight bytes per weight.
 const MAX_WEIGHTS: usize = 1 << 28;
 /// Longest language code, in bytes.
 const MAX_CODE: usize = 64;

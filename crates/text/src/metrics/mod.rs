@@ -47,7 +47,7 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// A metric: statistics of one sentence that add up, and the score of a sum.
+/// A metric: additive statistics of a sentence, and the score of their sum.
 pub trait Metric: Send + Sync {
     /// Name as printed in papers: `BLEU`, `chrF2++`, `TER`.
     fn name(&self) -> String;

@@ -1,4 +1,4 @@
-//! A fairseq `dict.txt` (Ott et al. 2019): the vocabulary of a model, one `token count` per line in the order of the ids.
+//! A fairseq `dict.txt` (Ott et al. 2019): the vocabulary of a model, one `token count` per line in id order.
 //!
 //! The ids 0 to 3 are `<s>`, `<pad>`, `</s>` and `<unk>` and have no line. A token may contain spaces; the count
 //! follows the last one. The flag `#fairseq:overwrite` after the count lets a token replace an earlier one of the same

@@ -1,6 +1,6 @@
 //! Protection from a malformed or hostile `tokenizer.json`: from panics, and from excessive memory use.
 //!
-//! The crate `tokenizers` trusts its file. While encoding it indexes out of bounds (`Precompiled`), divides by a stated
+//! The crate `tokenizers` trusts its file. While encoding it indexes out of bounds (`Precompiled`), splits by a stated
 //! length (`FixedLength` of 0) and subtracts one from an empty length (`BPEDecoder`); hence calls into it run in
 //! [`without_panic`]. Running out of memory cannot be caught, so its causes are rejected beforehand: rules whose growth
 //! multiplies and maps that state a size of gigabytes ([`check_rules`]), and ids far beyond the number of entries,
@@ -16,7 +16,7 @@ use tokenizers::{Model as _, ModelWrapper};
 
 /// Exclusive limit of ids; the largest vocabularies in use have a million entries.
 const MAX_IDS: u32 = 1 << 22;
-/// Most bytes that one byte of text may become by all rules together; real files stay below a thousand.
+/// Maximum number of bytes that one byte of text may become by all rules together; real files stay below a thousand.
 const MAX_GROWTH: f64 = 4096.0;
 
 /// Runs `work`; returns `None` if it panics, and suppresses the panic message. The crate panics on some malformed files
@@ -94,7 +94,7 @@ fn steps(rule: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Most bytes that one byte may become by a rule or a sequence of rules. Old files omit the type.
+/// Maximum number of bytes that one byte may become by a rule or a sequence of rules. Old files omit the type.
 fn growth(rule: &Value) -> f64 {
     let own = match rule["type"].as_str() {
         _ if rule.is_null() => 1.0,

@@ -1,5 +1,5 @@
 //! Byte-pair encoding (Sennrich et al. 2016) with scores: of all adjacent pairs whose concatenation is a piece, the
-//! pair with the highest score merges first, the leftmost on ties, until none is left. User-defined symbols never merge.
+//! pair with the highest score merges first (ties: the leftmost), until none is left. User-defined symbols never merge.
 //!
 //! An unused piece may be an intermediate result of a longer one; if it remains at the end, it is split into the pair
 //! from which it was last built.

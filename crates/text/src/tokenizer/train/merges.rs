@@ -25,7 +25,7 @@ pub(crate) struct LearnedMerges {
 /// Options of training.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeOptions<'a> {
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub(crate) max_pieces: usize,
     /// A pair rarer than this is not merged.
     pub(crate) min_frequency: u64,

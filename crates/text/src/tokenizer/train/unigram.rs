@@ -19,9 +19,9 @@ const EM_ROUNDS: usize = 2;
 const SHRINK: f64 = 0.75;
 /// Pruning stops at this multiple of the requested size; the final selection is by score.
 const SLACK: f64 = 1.1;
-/// Most initial pieces.
+/// Maximum number of initial pieces.
 const MAX_SEEDS: usize = 1_000_000;
-/// Most distinct words, by frequency, whose substrings are counted: a bound on memory.
+/// Maximum number of distinct words, by frequency, whose substrings are counted: a bound on memory.
 const SEED_WORDS: usize = 200_000;
 /// A piece with a lower expected count is removed.
 const MIN_EXPECTED: f64 = 0.5;
