@@ -119,6 +119,11 @@ impl Error {
         Self::Io { path: path.as_ref().to_owned(), action, source }
     }
 
+    /// An id that is not in a vocabulary of `vocab_size` entries.
+    pub(crate) fn unknown_id(id: u32, vocab_size: usize) -> Self {
+        Self::UnknownToken { found: format!("id {id}"), vocab_size }
+    }
+
     /// True if the caller passed an invalid option; false if the operation itself failed.
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::Option { .. })

@@ -92,10 +92,7 @@ impl FairseqDictionary {
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let mut pieces = Vec::with_capacity(ids.len());
         for &id in ids {
-            let piece = self.piece(id).ok_or_else(|| Error::UnknownToken {
-                found: format!("id {id}"),
-                vocab_size: self.vocab_size(),
-            })?;
+            let piece = self.piece(id).ok_or_else(|| Error::unknown_id(id, self.vocab_size()))?;
             if ![Self::BOS, Self::PAD, Self::EOS].contains(&id) {
                 pieces.push(piece);
             }

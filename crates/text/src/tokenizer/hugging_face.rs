@@ -150,7 +150,7 @@ impl HuggingFace {
     /// The text of `ids`, without special tokens.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         if let Some(id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
-            return Err(Error::UnknownToken { found: format!("id {id}"), vocab_size: self.vocab_size() });
+            return Err(Error::unknown_id(*id, self.vocab_size()));
         }
         // Nothing is left to decode, and the crate's BPE decoder needs at least one token.
         if ids.iter().all(|id| self.special_ids.contains(id)) {

@@ -12,10 +12,8 @@ impl SentencePiece {
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let mut decoder = Decoder::new(self);
         for &id in ids {
-            let piece = self.pieces.get(id as usize).ok_or_else(|| Error::UnknownToken {
-                found: format!("id {id}"),
-                vocab_size: self.pieces.len(),
-            })?;
+            let piece =
+                self.pieces.get(id as usize).ok_or_else(|| Error::unknown_id(id, self.pieces.len()))?;
             decoder.push(&piece.text, Some(id));
         }
         Ok(decoder.finish())

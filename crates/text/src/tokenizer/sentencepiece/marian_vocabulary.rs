@@ -76,12 +76,8 @@ impl MarianVocabulary {
 
     /// The text of `ids`, without `</s>`, `<pad>` and `<unk>`.
     pub fn decode(&self, model: &SentencePiece, ids: &[u32]) -> Result<String> {
-        let pieces = ids.iter().map(|&id| {
-            self.piece(id).ok_or_else(|| Error::UnknownToken {
-                found: format!("id {id}"),
-                vocab_size: self.vocab_size(),
-            })
-        });
+        let pieces =
+            ids.iter().map(|&id| self.piece(id).ok_or_else(|| Error::unknown_id(id, self.vocab_size())));
         let pieces: Vec<&str> = pieces.collect::<Result<_>>()?;
         let text = model.decode_pieces(pieces.into_iter().filter(|piece| !SPECIAL.contains(piece)));
         Ok(text.replace('\u{2581}', " ").trim().to_owned())
