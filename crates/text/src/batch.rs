@@ -1,23 +1,23 @@
 //! Batches of encoded pairs: by token budget, of similar length, in an order that is a pure function of (seed, epoch).
 //!
-//! In each epoch the pairs are put into random order, stably sorted by length so that equals stay random, cut wherever
-//! one more pair would break the budget, and the batches are put into random order. Nothing is remembered between
-//! epochs: batch k of epoch e is the same whether the run came there by itself or was resumed there.
+//! In each epoch the pairs are shuffled, stably sorted by length so that pairs of equal length stay shuffled, cut
+//! wherever one more pair would exceed the budget, and the batches are shuffled. There is no state between epochs:
+//! batch k of epoch e is the same in an uninterrupted and in a resumed run.
 
 use polyhead_random::Random;
 
 use crate::{Error, Result};
 
-/// How batches are made.
+/// Options of batching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Tokens of the wider side, padding included: rows × longest row ≤ this; 4096.
+    /// Maximum number of tokens of the wider side, padding included (rows × longest row); default: 4096.
     pub max_tokens: usize,
-    /// Rows of a batch at the most; no limit.
+    /// Maximum number of rows of a batch; default: no limit.
     pub max_rows: usize,
-    /// Lengths are rounded up to a multiple of this before sorting: larger mixes more and pads more; 1.
+    /// Lengths are rounded up to a multiple of this before sorting: a larger one mixes and pads more; default: 1.
     pub bucket: usize,
-    /// Names the order; 1.
+    /// Random seed of the order; default: 1.
     pub seed: u64,
 }
 
@@ -42,45 +42,45 @@ impl PairLengths {
     }
 }
 
-/// Where a run stands in its data.
+/// Position of a run in its training data.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
-pub struct Position {
+pub struct DataPosition {
     /// Epochs completed.
     pub epoch: u64,
     /// Batches of this epoch already used.
     pub batch: usize,
 }
 
-/// The batches of one epoch as indices of pairs.
+/// The batches of one epoch, as indices of pairs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
     /// Every pair once, batch after batch.
     order: Vec<u32>,
-    /// Where each batch begins in `order`, in the order of use.
+    /// Start and end of each batch in `order`, in the order of use.
     spans: Vec<(u32, u32)>,
-    waste: Padding,
+    waste: PaddingStats,
 }
 
-/// How much of the batches is padding.
+/// Token counts of batches with and without padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Padding {
-    /// Tokens of text.
+pub struct PaddingStats {
+    /// Tokens without padding.
     pub tokens: u64,
     /// Tokens with padding.
     pub padded: u64,
 }
 
-impl Padding {
-    /// The share that is padding, 0 to 1.
+impl PaddingStats {
+    /// Share of padding, 0 to 1.
     pub fn waste(self) -> f64 {
         if self.padded == 0 { 0.0 } else { 1.0 - self.tokens as f64 / self.padded as f64 }
     }
 }
 
 impl Epoch {
-    /// Plans epoch number `epoch` over pairs of the given lengths.
+    /// Plans epoch `epoch` (from 0) over pairs of these lengths.
     ///
     /// ```
     /// use polyhead_text::batch::{BatchOptions, Epoch, PairLengths};
@@ -102,7 +102,7 @@ impl Epoch {
             (source.max(target).div_ceil(bucket), source.min(target).div_ceil(bucket))
         });
         let mut spans = Vec::new();
-        let mut waste = Padding::default();
+        let mut waste = PaddingStats::default();
         let mut start = 0;
         let mut widest = 0;
         for at in 0..=order.len() {
@@ -128,28 +128,28 @@ impl Epoch {
         self.spans.len()
     }
 
-    /// True without pairs.
+    /// True if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// All batches as indices of pairs.
+    /// All batches, as indices of pairs.
     pub fn batches(&self) -> impl Iterator<Item = &[u32]> {
         self.batches_from(0)
     }
 
-    /// The batches from number `batch` on: what is left after a resume at [`Position::batch`].
+    /// The batches from index `batch` on: the rest of the epoch after a resume at [`DataPosition::batch`].
     pub fn batches_from(&self, batch: usize) -> impl Iterator<Item = &[u32]> {
         self.spans.iter().skip(batch).map(|&(start, end)| &self.order[start as usize..end as usize])
     }
 
     /// Padding over the whole epoch, both sides.
-    pub fn padding(&self) -> Padding {
+    pub fn padding(&self) -> PaddingStats {
         self.waste
     }
 }
 
-impl Padding {
+impl PaddingStats {
     fn add(&mut self, rows: &(impl Iterator<Item = PairLengths> + Clone)) {
         for side in [|row: PairLengths| row.source, |row: PairLengths| row.target] {
             let widest = rows.clone().map(side).max().unwrap_or(0);
@@ -180,29 +180,29 @@ impl BatchOptions {
     }
 }
 
-/// Whether the sizes of batches are rounded up. A graphics card records a step once for each size and plays it again, so
-/// few sizes are worth some padding: the 124 batches of an epoch of Multi30k with 4096 tokens have 29 sizes, and padding
-/// goes from 7 to 12 %.
+/// Rounding of batch shapes. On a GPU a training step is recorded as a CUDA graph once per shape and replayed, so few
+/// shapes are worth some padding: the 124 batches of an epoch of Multi30k with 4096 tokens have 29 shapes, and padding
+/// rises from 7 to 12 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rounding {
-    /// Every batch is as large as its pairs ask for.
+    /// No rounding.
     #[default]
     Exact,
-    /// Rows and lengths take few values: sixteen rows and eight lengths between a power of two and the next. Rows are
-    /// multiples of 8 and lengths of 2.
+    /// Few shapes: sixteen row counts and eight lengths between a power of two and the next. Row counts are multiples
+    /// of 8, lengths of 2.
     Few {
-        /// No length is rounded beyond this: a model has no more places.
+        /// Maximum number of positions of the model: no length is rounded up beyond it.
         max_length: usize,
     },
 }
 
 impl Rounding {
-    /// Rows of a batch that has `count` pairs.
+    /// Row count of a batch of `count` pairs.
     pub fn rows(self, count: usize) -> usize {
         self.up(count, 16, 8)
     }
 
-    /// Room for tokens in a batch whose longest row has `length`.
+    /// Padded length of a batch whose longest row has `length` tokens.
     pub fn length(self, length: usize) -> usize {
         match self {
             Self::Exact => length,
@@ -219,64 +219,10 @@ impl Rounding {
     }
 }
 
-/// Rows of ids, each filled up with padding to the longest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rows {
-    /// Row after row, `n_rows × width`.
-    pub ids: Vec<u32>,
-    /// True lengths of the rows.
-    pub lengths: Vec<u32>,
-    /// Ids in a row, padding included.
-    pub width: usize,
-}
-
-impl Rows {
-    /// Pads `rows` on the right with `pad`.
-    pub fn pad<'a>(rows: impl Iterator<Item = &'a [u32]> + Clone, pad: u32) -> Self {
-        let width = rows.clone().map(<[u32]>::len).max().unwrap_or(0);
-        let mut ids = Vec::with_capacity(width * rows.size_hint().0);
-        let mut lengths = Vec::new();
-        for row in rows {
-            ids.extend_from_slice(row);
-            ids.extend(std::iter::repeat_n(pad, width - row.len()));
-            lengths.push(row.len() as u32);
-        }
-        Self { ids, lengths, width }
-    }
-}
-
-/// A padded batch of pairs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
-    /// Which pairs these are.
-    pub indices: Vec<u32>,
-    /// Source ids.
-    pub source: Rows,
-    /// Target ids.
-    pub target: Rows,
-}
-
-impl Batch {
-    /// Gathers the pairs `indices` of an encoded corpus.
-    pub fn gather(indices: &[u32], source: &[Vec<u32>], target: &[Vec<u32>], pad: u32) -> Self {
-        let rows =
-            |side: &[Vec<u32>]| Rows::pad(indices.iter().map(|&index| side[index as usize].as_slice()), pad);
-        Self { indices: indices.to_vec(), source: rows(source), target: rows(target) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn rows_are_padded_on_the_right() {
-        let (source, target) = (vec![vec![5, 6], vec![7], vec![8, 9, 10]], vec![vec![1], vec![2, 3], vec![]]);
-        let batch = Batch::gather(&[2, 0], &source, &target, 0);
-        assert_eq!(batch.source, Rows { ids: vec![8, 9, 10, 5, 6, 0], lengths: vec![3, 2], width: 3 });
-        assert_eq!(batch.target, Rows { ids: vec![0, 1], lengths: vec![0, 1], width: 1 });
-    }
 
     #[test]
     fn a_pair_that_never_fits_is_named() {
@@ -307,7 +253,7 @@ mod tests {
             let (rows, length) = (few.rows(number), few.length(number));
             assert!(rows >= number && rows.is_multiple_of(8) && rows < number + (number / 16).max(8));
             assert!(length >= number && length.is_multiple_of(2) && length < number + (number / 8).max(2));
-            // A size that was rounded is its own: recording it again would change nothing.
+            // Rounding is idempotent.
             assert_eq!((few.rows(rows), few.length(length)), (rows, length));
         }
         let few = Rounding::Few { max_length: 50 };

@@ -1,6 +1,6 @@
-//! Parallel text: pairs of a source and a target line, streamed, so that a file may be larger than the memory.
+//! Parallel text: pairs of a source and a target line, streamed, so that a file may be larger than memory.
 //!
-//! Three forms, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line.
+//! Three formats, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::lines::Lines;
 use crate::output::Output;
 use crate::{Error, Result};
 
-/// Where a parallel corpus lies and in which form.
+/// Paths and format of a parallel corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Corpus {
-    /// Line n of one file belongs to line n of the other.
+    /// Two files: line n of one corresponds to line n of the other.
     LineFiles {
         /// Source lines.
         source: PathBuf,
@@ -41,7 +41,7 @@ pub enum Corpus {
     },
 }
 
-/// The bytes of one pair; a side is `None` where its file has ended.
+/// The bytes of one pair; a side is `None` after the end of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawPair<'a> {
     /// Line number, from 1.
@@ -63,15 +63,16 @@ pub struct Pair<'a> {
     pub target: &'a str,
 }
 
-/// The pairs of a corpus, one after the other.
+/// Reader of the pairs of a corpus, in order.
 #[derive(Debug)]
 pub struct Pairs {
-    form: Reading,
+    files: PairFiles,
     line: u64,
 }
 
+/// Open files of each format, and the place of the current pair in their line buffers.
 #[derive(Debug)]
-enum Reading {
+enum PairFiles {
     LineFiles { source: Lines, target: Lines, has: [bool; 2] },
     Tsv { lines: Lines, columns: [usize; 2], spans: [Range<usize>; 2] },
     Jsonl { lines: Lines, fields: [String; 2], texts: [String; 2] },
@@ -91,25 +92,25 @@ impl Corpus {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pairs(&self) -> Result<Pairs> {
-        let form = match self {
-            Self::LineFiles { source, target } => Reading::LineFiles {
+        let files = match self {
+            Self::LineFiles { source, target } => PairFiles::LineFiles {
                 source: Lines::open(source)?,
                 target: Lines::open(target)?,
                 has: [false; 2],
             },
             Self::Tsv { path, source_column, target_column } => {
                 let columns = [*source_column, *target_column];
-                Reading::Tsv { lines: Lines::open(path)?, columns, spans: [0..0, 0..0] }
+                PairFiles::Tsv { lines: Lines::open(path)?, columns, spans: [0..0, 0..0] }
             }
             Self::Jsonl { path, source_field, target_field } => {
                 let fields = [source_field.clone(), target_field.clone()];
-                Reading::Jsonl { lines: Lines::open(path)?, fields, texts: [String::new(), String::new()] }
+                PairFiles::Jsonl { lines: Lines::open(path)?, fields, texts: [String::new(), String::new()] }
             }
         };
-        Ok(Pairs { form, line: 0 })
+        Ok(Pairs { files, line: 0 })
     }
 
-    /// Whether the corpus lies in regular files; a pipe can be read only once.
+    /// True if the corpus is in regular files; a pipe can be read only once.
     pub fn can_be_read_twice(&self) -> bool {
         [self.source_path(), self.target_path()].iter().all(|path| path.is_file())
     }
@@ -132,17 +133,17 @@ impl Corpus {
 }
 
 impl Pairs {
-    /// The next pair as bytes, or `None` when both sides have ended.
+    /// The next pair as bytes, or `None` at the end of both sides.
     pub fn next_raw(&mut self) -> Result<Option<RawPair<'_>>> {
         Ok(if self.advance()? { Some(self.current()) } else { None })
     }
 
-    /// The next pair as text; unequal line counts and invalid UTF-8 are errors.
+    /// The next pair as text, or `None` at the end. Unequal line counts and invalid UTF-8 are errors.
     pub fn next_pair(&mut self) -> Result<Option<Pair<'_>>> {
         if !self.advance()? {
             return Ok(None);
         }
-        if matches!(&self.form, Reading::LineFiles { has, .. } if *has != [true; 2]) {
+        if matches!(&self.files, PairFiles::LineFiles { has, .. } if *has != [true; 2]) {
             return Err(self.unequal_counts()?);
         }
         let RawPair { line, source, target } = self.current();
@@ -154,24 +155,24 @@ impl Pairs {
         }
     }
 
-    /// The line last read of a TSV or JSONL file, all columns and fields included; empty for line files.
+    /// The current line of a TSV or JSONL file with all columns and fields; empty for line files.
     pub(crate) fn whole_line(&self) -> &[u8] {
-        match &self.form {
-            Reading::LineFiles { .. } => &[],
-            Reading::Tsv { lines, .. } | Reading::Jsonl { lines, .. } => lines.bytes(),
+        match &self.files {
+            PairFiles::LineFiles { .. } => &[],
+            PairFiles::Tsv { lines, .. } | PairFiles::Jsonl { lines, .. } => lines.bytes(),
         }
     }
 
-    /// Reads on by one line; false at the end of both sides.
+    /// Reads the next line; false at the end of both sides.
     fn advance(&mut self) -> Result<bool> {
         self.line += 1;
         let line = self.line;
-        match &mut self.form {
-            Reading::LineFiles { source, target, has } => {
+        match &mut self.files {
+            PairFiles::LineFiles { source, target, has } => {
                 *has = [source.next_bytes()?.is_some(), target.next_bytes()?.is_some()];
                 Ok(*has != [false; 2])
             }
-            Reading::Tsv { lines, columns, spans } => {
+            PairFiles::Tsv { lines, columns, spans } => {
                 if lines.next_bytes()?.is_none() {
                     return Ok(false);
                 }
@@ -181,14 +182,14 @@ impl Pairs {
                 }
                 Ok(true)
             }
-            Reading::Jsonl { lines, fields, texts } => {
+            PairFiles::Jsonl { lines, fields, texts } => {
                 let Some(json) = lines.next_text()? else { return Ok(false) };
                 let object =
-                    serde_json::from_str::<Value>(json).map_err(|error| format!("no JSON ({error})"));
+                    serde_json::from_str::<Value>(json).map_err(|error| format!("invalid JSON ({error})"));
                 let taken = object.and_then(|object| {
                     for (field, text) in fields.iter().zip(texts) {
                         let Some(Value::String(found)) = object.get(field.as_str()) else {
-                            return Err(format!("no text in a field {field:?}"));
+                            return Err(format!("no string in the field {field:?}"));
                         };
                         text.clone_from(found);
                     }
@@ -199,14 +200,14 @@ impl Pairs {
         }
     }
 
-    /// The pair last read.
+    /// The current pair.
     pub(crate) fn current(&self) -> RawPair<'_> {
-        let [source, target] = match &self.form {
-            Reading::LineFiles { source, target, has } => {
+        let [source, target] = match &self.files {
+            PairFiles::LineFiles { source, target, has } => {
                 [has[0].then(|| source.bytes()), has[1].then(|| target.bytes())]
             }
-            Reading::Tsv { lines, spans, .. } => spans.clone().map(|span| Some(&lines.bytes()[span])),
-            Reading::Jsonl { texts: [source, target], .. } => {
+            PairFiles::Tsv { lines, spans, .. } => spans.clone().map(|span| Some(&lines.bytes()[span])),
+            PairFiles::Jsonl { texts: [source, target], .. } => {
                 [Some(source.as_bytes()), Some(target.as_bytes())]
             }
         };
@@ -214,20 +215,20 @@ impl Pairs {
     }
 
     fn invalid(&self, side: usize, error: std::str::Utf8Error) -> Error {
-        let (path, start) = match &self.form {
-            Reading::LineFiles { source, target, .. } => ([source, target][side].path(), 0),
-            Reading::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
-            Reading::Jsonl { lines, .. } => (lines.path(), 0),
+        let (path, start) = match &self.files {
+            PairFiles::LineFiles { source, target, .. } => ([source, target][side].path(), 0),
+            PairFiles::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
+            PairFiles::Jsonl { lines, .. } => (lines.path(), 0),
         };
         Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }
     }
 
-    /// Counts what is left of the longer side.
+    /// Counts the remaining lines of the longer side and returns the error about the counts.
     pub(crate) fn unequal_counts(&mut self) -> Result<Error> {
         let last = self.line - 1;
         while self.advance()? {}
-        let Reading::LineFiles { source, target, .. } = &self.form else {
-            unreachable!("one file has one count")
+        let PairFiles::LineFiles { source, target, .. } = &self.files else {
+            unreachable!("a single file has a single line count")
         };
         Ok(Error::LineCounts {
             source_path: source.path().to_owned(),
@@ -265,12 +266,12 @@ fn bad_json(path: &Path, line: u64, found: String, fields: &[String; 2]) -> Erro
         path: path.to_owned(),
         line: Some(line),
         found,
-        expected: format!("an object with the text fields {:?} and {:?}", fields[0], fields[1]),
+        expected: format!("an object with the string fields {:?} and {:?}", fields[0], fields[1]),
         hint: "name the fields with --fields source,target".into(),
     }
 }
 
-/// Writes pairs in the form in which they were read.
+/// Writer of pairs in the format in which they were read.
 #[derive(Debug)]
 pub enum PairWriter {
     /// Two files line by line.
@@ -280,12 +281,12 @@ pub enum PairWriter {
         /// Target lines.
         target: Output,
     },
-    /// Whole lines of a TSV or JSONL file, with every column and field they had.
+    /// Lines of a TSV or JSONL file, with all their columns and fields.
     Whole(Output),
 }
 
 impl PairWriter {
-    /// Writes the pair that `pairs` has read last.
+    /// Writes the current pair of `pairs`.
     pub(crate) fn write(&mut self, pairs: &Pairs) -> Result<()> {
         match self {
             Self::LineFiles { source: first, target: second } => {
@@ -303,7 +304,7 @@ impl PairWriter {
         }
     }
 
-    /// Completes the files and gives them their names.
+    /// Completes the files and renames them to their final names.
     pub(crate) fn finish(self) -> Result<()> {
         match self {
             Self::LineFiles { source, target } => {
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn three_forms_give_the_same_pairs() {
+    fn three_formats_give_the_same_pairs() {
         let files = [
             ("a.en", "I\u{2028}am\r\nthanks"),
             ("a.fr", "je suis\nmerci\n"),
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_file_and_line() {
+    fn errors_name_file_and_line() {
         let files = [
             ("short", "a\n"),
             ("long", "a\nb\nc\n"),
@@ -400,7 +401,7 @@ mod tests {
             };
             assert_eq!(
                 message(jsonl),
-                "no.jsonl:1: no text in a field \"target\", expected an object with the text fields \"source\" and \"target\""
+                "no.jsonl:1: no string in the field \"target\", expected an object with the string fields \"source\" and \"target\""
             );
         });
     }

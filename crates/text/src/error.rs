@@ -1,19 +1,29 @@
-//! Everything that can go wrong with text: what was found, what was expected, and a hint.
+//! The error type of this crate: every variant holds values (paths, lines, sizes), prints as one line and has a hint.
+//!
+//! The line is `where: found, expected …`, in lower case, without a full stop. The hint is an imperative sentence or a
+//! command to run; programs print it on a line of its own, after `hint: `.
 
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error about text or the files it lives in. `Display` is one line; [`Error::hint`] says what to do about it.
+/// An error about text, or about the files that hold it. `Display` is one line; [`Error::hint`] is the remedy.
+///
+/// ```
+/// use polyhead_text::{Error, lines::Lines};
+/// let error: Error = Lines::open("no/such.txt").unwrap_err();
+/// assert!(error.to_string().starts_with("no/such.txt: cannot open: "));
+/// assert_eq!(error.hint(), "check the spelling and the current folder");
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused to read or write.
+    /// The operating system refused to open, read or write a file.
     #[error("{}: cannot {action}: {}", path.display(), lower(source))]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried, as a verb: `open`, `read`, `write`.
+        /// The attempted operation as a verb: `open`, `read`, `write`.
         action: &'static str,
         /// The system's answer.
         source: std::io::Error,
@@ -23,26 +33,26 @@ pub enum Error {
     Utf8 {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// The first wrong byte of the line, from 1.
+        /// The first invalid byte of the line, from 1.
         byte: usize,
     },
-    /// A file does not have the form it should have.
-    #[error("{}: {found}, expected {expected}", at(path, *line))]
+    /// The content of a file is not in the expected format.
+    #[error("{}: {found}, expected {expected}", location(path, *line))]
     Format {
         /// The file.
         path: PathBuf,
-        /// The line, from 1, where the form has lines.
+        /// Line number, from 1; `None` for formats without lines.
         line: Option<u64>,
-        /// What stands there.
+        /// The content found, as a noun phrase.
         found: String,
-        /// What should stand there.
+        /// The content expected, as a noun phrase.
         expected: String,
-        /// What to do about it.
+        /// The remedy; see [`Error::hint`].
         hint: String,
     },
-    /// Two files that belong together line by line have different numbers of lines.
+    /// Two files that correspond line by line have different numbers of lines.
     #[error(
         "{} has {source_lines} lines, {} has {target_lines}: expected the same number",
         source_path.display(), target_path.display()
@@ -57,46 +67,48 @@ pub enum Error {
         /// Lines of the target file.
         target_lines: u64,
     },
-    /// There is no text to work with.
+    /// The input holds no text.
     #[error("{what}: no text found, expected at least one line that is not empty")]
     Empty {
-        /// The file or files.
+        /// The input: a path, or words such as `training text`.
         what: String,
     },
-    /// An option has a value that makes no sense.
+    /// An option has an invalid value. The one variant that is misuse: see [`Error::is_misuse`].
     #[error("{name}: {found}, expected {expected}")]
     Option {
-        /// The option's name.
+        /// Name of the option.
         name: &'static str,
         /// The value found.
         found: String,
-        /// The values that would do.
+        /// The valid values.
         expected: String,
-        /// What to do about it.
+        /// The remedy; see [`Error::hint`].
         hint: String,
     },
-    /// The asked vocabulary has no room for what it must hold.
-    #[error("vocabulary size {asked} asked, but special tokens, bytes and characters alone need {smallest}")]
+    /// The requested vocabulary is smaller than its obligatory entries.
+    #[error(
+        "vocabulary size {requested}, expected at least {minimum} for special tokens, bytes and single characters"
+    )]
     VocabularyTooSmall {
-        /// The size asked for.
-        asked: usize,
-        /// Entries that must fit.
-        smallest: usize,
+        /// The requested size.
+        requested: usize,
+        /// Number of obligatory entries.
+        minimum: usize,
     },
-    /// The asked vocabulary is larger than the text allows.
-    #[error("vocabulary size {asked} asked, but the text yields at most {largest}")]
+    /// The requested vocabulary is larger than the training text allows.
+    #[error("vocabulary size {requested}, expected at most {maximum}, which is all that the text yields")]
     VocabularyTooLarge {
-        /// The size asked for.
-        asked: usize,
+        /// The requested size.
+        requested: usize,
         /// The largest size that training on this text can reach.
-        largest: usize,
+        maximum: usize,
     },
-    /// An id or piece that the vocabulary does not hold.
+    /// An id or a token that is not in the vocabulary.
     #[error("{found} is not in the vocabulary of {vocab_size} entries")]
-    Unknown {
-        /// The id or piece, in words: `id 9000`, `piece "<2tr>"`.
+    UnknownToken {
+        /// The id or token as displayed: `id 9000`, `token "<2tr>"`.
         found: String,
-        /// Entries in the vocabulary.
+        /// Number of entries in the vocabulary.
         vocab_size: usize,
     },
 }
@@ -107,12 +119,17 @@ impl Error {
         Self::Io { path: path.as_ref().to_owned(), action, source }
     }
 
-    /// True where the caller asked for something that makes no sense, rather than something having failed.
+    /// An id that is not in a vocabulary of `vocab_size` entries.
+    pub(crate) fn unknown_id(id: u32, vocab_size: usize) -> Self {
+        Self::UnknownToken { found: format!("id {id}"), vocab_size }
+    }
+
+    /// True if the caller passed an invalid option; false if the operation itself failed.
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::Option { .. })
     }
 
-    /// What the reader of the message can do.
+    /// The remedy, as an imperative sentence or a command to run. Never empty.
     pub fn hint(&self) -> String {
         match self {
             Self::Io { source, .. } => io_hint(source).into(),
@@ -122,45 +139,48 @@ impl Error {
                 path.display()
             ),
             Self::LineCounts { .. } => {
-                "polyhead data check --source … --target … says where the two drift apart".into()
+                "find the first line out of step with: polyhead data check --source … --target …".into()
             }
             Self::Empty { .. } => "check the path; an empty .gz also reads as no text".into(),
-            Self::VocabularyTooSmall { smallest, .. } => format!(
-                "ask for --vocab-size {smallest} or more, or lower --character-coverage so that rare characters need \
-                 no entry of their own"
+            Self::VocabularyTooSmall { minimum, .. } => format!(
+                "use --vocab-size {minimum} or more, or lower --character-coverage so that rare characters need no \
+                 entry of their own"
             ),
-            Self::VocabularyTooLarge { largest, .. } => {
-                format!("ask for --vocab-size {largest} or give more text")
+            Self::VocabularyTooLarge { maximum, .. } => {
+                format!("use --vocab-size {maximum} or less, or more text")
             }
-            Self::Unknown { .. } => "are tokeniser and model from the same folder?".into(),
+            Self::UnknownToken { .. } => {
+                "check that the tokeniser and the model are from the same folder".into()
+            }
             Self::Format { hint, .. } | Self::Option { hint, .. } => hint.clone(),
         }
     }
 }
 
 fn io_hint(source: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind as Kind;
+    use std::io::ErrorKind;
     match source.kind() {
-        Kind::NotFound => "check the spelling and the current folder",
-        Kind::PermissionDenied => "check the permissions of the file and its folder",
-        Kind::IsADirectory => "name a file inside this folder",
-        Kind::NotADirectory => "a part of the path is a file, not a folder",
-        Kind::StorageFull => "free some space or write to another disk",
-        Kind::InvalidInput | Kind::InvalidData | Kind::UnexpectedEof => {
+        ErrorKind::NotFound => "check the spelling and the current folder",
+        ErrorKind::PermissionDenied => "check the permissions of the file and its folder",
+        ErrorKind::IsADirectory => "name a file inside this folder",
+        ErrorKind::NotADirectory => "a part of the path is a file, not a folder",
+        ErrorKind::StorageFull => "free some space or write to another disk",
+        ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
             "the file may be damaged or cut short; a .gz can be tested with: gzip -t"
         }
         _ => "check the path and the disk",
     }
 }
 
-fn at(path: &Path, line: Option<u64>) -> String {
+/// `path:line`, or `path` alone.
+fn location(path: &Path, line: Option<u64>) -> String {
     match line {
         Some(line) => format!("{}:{line}", path.display()),
         None => path.display().to_string(),
     }
 }
 
-/// The system's message in lower case and without its number, so that it reads on inside a sentence.
+/// The system's message with its first letter in lower case and without `(os error 2)`, to continue a sentence.
 fn lower(source: &std::io::Error) -> String {
     let text = source.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);

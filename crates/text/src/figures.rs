@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Number formatting for display.
 
-/// `10531488` as `10,531,488`.
+/// Decimal digits in groups of three: 10531488 as `10,531,488`.
 ///
 /// ```
 /// assert_eq!(polyhead_text::figures::grouped(10_531_488), "10,531,488");

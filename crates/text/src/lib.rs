@@ -1,15 +1,14 @@
-//! Language in, ids out.
+//! Text processing: corpora, tokenisers, batches, metrics on strings, language identification.
 //!
-//! 1. [`lines`] reads text files, plain or gzip, one `\n`-ended line at a time, and [`output`] writes them so that a
-//!    failure leaves nothing behind.
-//! 2. [`corpus`] makes pairs of them: two line files, TSV or JSONL.
-//! 3. [`doctor`] looks for what is wrong in a corpus and cleans it.
-//! 4. [`tokenizer`] turns text into ids and back, and is trained here or read from foreign files.
-//! 5. [`batch`] groups encoded pairs into padded batches in an order that is a pure function of (seed, epoch).
+//! 1. [`lines`] reads text files line by line, plain or gzip; [`output`] writes files atomically.
+//! 2. [`corpus`] reads pairs of lines: two line files, TSV or JSONL.
+//! 3. [`doctor`] finds the problems of a corpus and cleans it.
+//! 4. [`tokenizer`] encodes text to ids and decodes ids; trained here or read from the files of other programs.
+//! 5. [`batch`] groups encoded pairs into batches, in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
-//! 7. [`language`] tells which language a text is in.
+//! 7. [`language`] detects the language of a text.
 //!
-//! No tensors here. Offsets are bytes and always slice the original string.
+//! The crate has no tensors. Offsets are bytes and always slice the original string.
 
 pub mod batch;
 pub mod corpus;

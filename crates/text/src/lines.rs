@@ -1,7 +1,7 @@
-//! Text files line by line: plain, or gzip recognised by its first two bytes; `-` is standard input.
+//! Text files line by line: plain, or gzip, detected by its first two bytes; `-` is standard input.
 //!
-//! Only `\n` ends a line; one `\r` before it is dropped. Other characters that some tools take for line ends
-//! (U+2028, U+0085, a lone `\r`) stay inside the line, so two files never drift apart because of them.
+//! Only `\n` ends a line; one `\r` before it is dropped. Other characters that some tools read as line ends
+//! (U+2028, U+0085, a lone `\r`) stay inside the line, so they never misalign two files.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// A file read line by line.
+/// Reader of a text file, line by line.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?; let path = folder.path().join("a.txt");
@@ -54,26 +54,23 @@ impl Lines {
         Self::from_reader(file, path)
     }
 
-    /// Lines of any reader; `name` stands for the path in messages.
+    /// Lines of any reader; `name` replaces the path in error messages.
     pub fn from_reader(reader: impl Read + Send + 'static, name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref().to_owned();
         let failed = |error| Error::io(&path, "read", error);
-        let (start, reader) = peek(reader, &GZIP_MAGIC).map_err(failed)?;
-        let unpacked: Box<dyn Read + Send> = if start == Start::Magic {
-            Box::new(MultiGzDecoder::new(BufReader::new(reader)))
-        } else {
-            Box::new(reader)
-        };
-        // Some editors put a byte-order mark before the first line; it is no text.
-        let (start, mut unpacked) = peek(unpacked, &BYTE_ORDER_MARK).map_err(failed)?;
-        if start == Start::Magic {
+        let (is_gzip, reader) = peek(reader, &GZIP_MAGIC).map_err(failed)?;
+        let unpacked: Box<dyn Read + Send> =
+            if is_gzip { Box::new(MultiGzDecoder::new(BufReader::new(reader))) } else { Box::new(reader) };
+        // A byte-order mark before the first line is not part of the text.
+        let (has_mark, mut unpacked) = peek(unpacked, &BYTE_ORDER_MARK).map_err(failed)?;
+        if has_mark {
             unpacked.read_exact(&mut [0; BYTE_ORDER_MARK.len()]).map_err(failed)?;
         }
         let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked));
         Ok(Self { reader, path, line: 0, buffer: Vec::new() })
     }
 
-    /// The next line's bytes without its end, or `None` at the end of the file.
+    /// Bytes of the next line without its line end, or `None` at the end of the file.
     pub fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
         self.buffer.clear();
         let read = self
@@ -105,17 +102,17 @@ impl Lines {
         without_line_end(&self.buffer)
     }
 
-    /// The number of the line last returned, from 1; 0 before the first.
+    /// Number of the line last returned, from 1; 0 before the first.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The path as it was given.
+    /// The path as passed.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All lines at once, for files known to be small (test sets, references).
+    /// Reads all lines at once, for small files (test sets, references).
     pub fn read_all(path: impl AsRef<Path>) -> Result<Vec<String>> {
         let mut lines = Self::open(path)?;
         let mut all = Vec::new();
@@ -126,29 +123,19 @@ impl Lines {
     }
 }
 
-/// A reader with some bytes put back before it.
+/// A reader preceded by the bytes already read from it.
 type Refilled<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
 
-/// How a stream begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// With the bytes looked for.
-    Magic,
-    /// Otherwise.
-    Other,
-}
-
-/// Whether `reader` begins with `magic`, and a reader that still has its first bytes. A pipe may give them one by one,
-/// and no further byte is waited for once one differs: a short line may be all there is for a while.
-fn peek<R: Read>(mut reader: R, magic: &[u8]) -> io::Result<(Start, Refilled<R>)> {
+/// True if `reader` begins with `magic`, and a reader that still yields its first bytes. A pipe may deliver them one by
+/// one; reading stops at the first byte that differs, since a short line may be all there is for a while.
+fn peek<R: Read>(mut reader: R, magic: &[u8]) -> io::Result<(bool, Refilled<R>)> {
     let mut start = Vec::with_capacity(magic.len());
     while start.len() < magic.len() && magic.starts_with(&start) {
         if reader.by_ref().take(1).read_to_end(&mut start)? == 0 {
             break;
         }
     }
-    let found = if start == magic { Start::Magic } else { Start::Other };
-    Ok((found, io::Cursor::new(start).chain(reader)))
+    Ok((start == magic, io::Cursor::new(start).chain(reader)))
 }
 
 /// `bytes` without one final `\n` or `\r\n`.
@@ -200,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_text() {
+    fn a_byte_order_mark_is_skipped() {
         assert_eq!(all("\u{feff}a\n\u{feff}b".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
         assert_eq!(all(b"\xef\xbb").unwrap_err().to_string(), "test:1: invalid UTF-8 at byte 1 of the line");
     }

@@ -1,6 +1,6 @@
-//! Files that appear whole or not at all: written under a temporary name beside the final one, renamed at the end.
+//! Atomic writing of files: written under a temporary name in the same folder, renamed at the end.
 //!
-//! A dropped [`Output`] removes its temporary file; a program that is interrupted calls [`remove_unfinished`].
+//! A dropped [`Output`] removes its temporary file; an interrupted program calls [`remove_unfinished`].
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,19 +13,19 @@ use flate2::write::GzEncoder;
 
 use crate::{Error, Result};
 
-/// Temporary files of this process that are not finished yet.
+/// Temporary files of this process that are still being written.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes every temporary file that is still being written, for the moment before an interrupted program ends.
+/// Removes every temporary file that is still being written; for the interrupt handler of a program.
 pub fn remove_unfinished() {
     let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     for path in unfinished.drain(..) {
-        // A file that is gone already needs no removing.
+        // The file may be gone already.
         let _ = fs::remove_file(path);
     }
 }
 
-/// A file being written; gzip when the name ends in `.gz`. Dropped before [`Output::finish`], it leaves nothing behind.
+/// A file being written; gzip if the name ends in `.gz`. Dropped before [`Output::finish`], it leaves no file behind.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -40,21 +40,21 @@ enum Writer {
 }
 
 impl Output {
-    /// Starts a file that will be called `path`.
+    /// Starts writing a file with the final name `path`.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
-        Self::create_by(path.as_ref(), |temporary| File::create(temporary))
+        Self::create_with(path.as_ref(), |temporary| File::create(temporary))
     }
 
-    /// The same with how the temporary file is made.
-    fn create_by(given: &Path, make: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
-        // A link keeps pointing where it points: the file behind it is replaced.
+    /// [`Output::create`] with a function that opens the temporary file.
+    fn create_with(given: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self> {
+        // A symbolic link stays: the file it points to is replaced.
         let path = if given.is_symlink() { fs::canonicalize(given).ok() } else { None };
         let path = path.unwrap_or_else(|| given.to_owned());
         if path.is_dir() {
             return Err(Error::io(path, "write", io::Error::new(io::ErrorKind::IsADirectory, "is a folder")));
         }
         let temporary = if is_special(&path) { path.clone() } else { temporary_name(&path) };
-        let file = make(&temporary).map_err(|error| Error::io(&path, "write", error))?;
+        let file = open(&temporary).map_err(|error| Error::io(&path, "write", error))?;
         if temporary != path {
             UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(temporary.clone());
         }
@@ -76,13 +76,13 @@ impl Output {
         result.map_err(|error| Error::io(&self.path, "write", error))
     }
 
-    /// Writes `text` and a line end.
+    /// Writes `text` and `\n`.
     pub fn write_line(&mut self, text: &str) -> Result<()> {
         self.write(text.as_bytes())?;
         self.write(b"\n")
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     pub fn finish(mut self) -> Result<()> {
         let writer = self.writer.take().expect("finish takes self");
         let flushed = match writer {
@@ -106,15 +106,15 @@ impl Output {
         output.finish()
     }
 
-    /// Writes a whole file at once that nobody but its owner can read (where the system knows owners).
+    /// Writes a whole file at once that only its owner can read (mode 600 on Unix).
     pub fn save_private(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
-        let mut output = Self::create_by(path.as_ref(), private)?;
+        let mut output = Self::create_with(path.as_ref(), private)?;
         output.write(bytes)?;
         output.finish()
     }
 }
 
-/// A file that nobody but its owner can read or write, from its first byte on.
+/// Opens a file that only its owner can read or write, from its first byte on.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -123,12 +123,12 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// True for what exists and is no regular file, such as a pipe or a device: it is written to, never replaced.
+/// True for an existing path that is not a regular file, such as a pipe or a device: it is written to, never replaced.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// A name beside `path` that no other output of this process has.
+/// A name in the folder of `path` that no other output of this process has.
 fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -141,7 +141,7 @@ impl Drop for Output {
         if self.temporary == self.path {
             return;
         }
-        // After a successful rename there is nothing to remove; the error of that case says so and no more.
+        // After a successful rename there is nothing to remove, and the error is expected.
         let _ = fs::remove_file(&self.temporary);
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.retain(|path| *path != self.temporary);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_and_devices_stay_what_they_are() {
+    fn links_and_devices_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "old").unwrap();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_private_file_is_its_owners_alone_whatever_it_was() {
+    fn a_private_file_is_readable_by_its_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");

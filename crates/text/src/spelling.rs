@@ -1,43 +1,27 @@
-//! The word that was probably meant.
+//! Spelling suggestions: the known word that was probably meant.
 
-/// So many letters of a word are looked at: comparing costs the product of both lengths.
-const MOST_LETTERS: usize = 100;
+/// Longest part of a word that is compared, in characters: the cost is the product of both lengths.
+const MAX_CHARS: usize = 100;
 
-/// The word of `known` that differs least from `word`, the first of several; one that holds the whole of it comes before.
+/// The word of `known` with the smallest edit distance to `word`, the first on ties. Words that contain `word` come
+/// before all others.
 ///
 /// ```
 /// use polyhead_text::spelling::nearest;
 /// assert_eq!(nearest("warmup", ["peak", "warmup_steps"]), Some("warmup_steps"));
+/// assert_eq!(nearest("d_modle", ["n_heads", "d_model"]), Some("d_model"));
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word: String = word.chars().take(MOST_LETTERS).collect();
-    known.into_iter().min_by_key(|known| (!known.contains(&word), distance(known, &word)))
-}
-
-/// How many letters must be put in, taken out or changed to make `b` of `a` (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let word: String = word.chars().take(MAX_CHARS).collect();
+    known.into_iter().min_by_key(|known| (!known.contains(&word), strsim::levenshtein(known, &word)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn distances_by_hand() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("d_model", "d_model"), 0);
+        assert_eq!(strsim::levenshtein("kitten", "sitting"), 3);
+        assert_eq!(strsim::levenshtein("", "abc"), 3);
+        assert_eq!(strsim::levenshtein("d_model", "d_model"), 0);
     }
 }

@@ -87,7 +87,7 @@ fn the_summary_reads_well() {
     let folder = corpus(&[(10, b"", b"leer"), (100, b"same", b"same")]);
     let out = polyhead(folder.path(), &["data", "check", "--source", "a.en", "--target", "a.de"], "").ok();
     assert!(
-        out.contains("! source empty                              1  (0.2 %)\n    line 10         leer\n"),
+        out.contains("! empty source                              1  (0.2 %)\n    line 10         leer\n"),
         "{out}"
     );
     assert!(out.ends_with("398 of 400 pairs (99.5 %) have no fault\n"), "{out}");

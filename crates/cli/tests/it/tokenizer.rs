@@ -101,7 +101,7 @@ fn wrong_input_is_one_line_and_a_hint() {
         (vec!["train", "--input", "empty", "--out", "t.json"], "error: empty: no text found"),
         (
             vec!["train", "--input", "few", "--out", "t.json"],
-            "error: vocabulary size 8000 asked, but the text yields",
+            "error: vocabulary size 8000, expected at most",
         ),
         (vec!["train", "--input", "a.jsonl", "--out", "t.json"], "error: a.jsonl:2: no JSON object"),
         (

@@ -1,56 +1,56 @@
-//! Keeps the good pairs of a corpus and says of every other one why it went.
+//! Cleaning: copies the pairs without problems and reports each dropped pair with its reasons.
 
 use serde::Serialize;
 
 use super::examine::Examiner;
-use super::report::Tally;
-use super::{CheckOptions, Fault, unreadable};
+use super::report::ProblemCounters;
+use super::{CheckOptions, Problem, unreadable};
 use crate::corpus::{Corpus, PairWriter, Pairs, RawPair};
 use crate::output::Output;
 use crate::{Error, Result};
 
-/// One pair that was left out; a line of the report.
+/// A dropped pair; one JSON line of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Dropped<'a> {
-    /// The line, from 1.
+pub struct DroppedPair<'a> {
+    /// Line number, from 1.
     pub line: u64,
-    /// Every fault it has.
-    pub reasons: Vec<Fault>,
-    /// What exactly was found, for each reason.
+    /// All problems of the pair.
+    pub reasons: Vec<Problem>,
+    /// Details of each reason, in the same order.
     pub details: Vec<String>,
-    /// The source as far as it is text; the whole line if it could not be taken apart.
+    /// The source, with U+FFFD for invalid UTF-8; the whole line if it is malformed.
     pub source: &'a str,
-    /// The target as far as it is text.
+    /// The target, with U+FFFD for invalid UTF-8.
     pub target: &'a str,
 }
 
-/// How many pairs stayed and why the others went.
+/// Counts of kept and dropped pairs, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Cleaned {
     /// Pairs read.
     pub read: u64,
     /// Pairs written.
     pub kept: u64,
-    /// Pairs left out.
+    /// Pairs dropped.
     pub dropped: u64,
-    /// How often each fault was a reason, the gravest first; a pair may have several.
-    pub reasons: Vec<(Fault, u64)>,
+    /// Number of pairs dropped for each problem, the most severe first; a pair may have several.
+    pub reasons: Vec<(Problem, u64)>,
 }
 
-/// Where the pairs go and what does not matter.
+/// Outputs of cleaning, and the problems to ignore.
 #[derive(Debug)]
 pub struct Cleaning {
-    /// Takes the good pairs.
+    /// Receives the pairs without problems.
     pub kept: PairWriter,
-    /// Takes a [`Dropped`] as a JSON object for each other pair.
+    /// Receives a [`DroppedPair`] as a JSON line for each other pair.
     pub report: Output,
-    /// Faults that are no reason to drop a pair.
-    pub tolerate: Vec<Fault>,
+    /// Problems to ignore.
+    pub tolerate: Vec<Problem>,
 }
 
-/// Copies the pairs without faults and reports the others; `progress` is told the line number now and then.
+/// Copies the pairs without problems and reports the others. Calls `progress` with the line number every 4096 lines.
 ///
-/// Unequal line counts are an error: no pair can be trusted then. On an error no file is left behind.
+/// Unequal line counts are an error, since no pair can be trusted then. An error leaves no file behind.
 pub fn clean(
     corpus: &Corpus,
     options: &CheckOptions,
@@ -58,21 +58,21 @@ pub fn clean(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Cleaned> {
     let mut examiner = Examiner::new(options)?;
-    let mut tally = Tally::default();
+    let mut counters = ProblemCounters::default();
     let mut cleaned = Cleaned::default();
     let mut pairs = corpus.pairs()?;
-    while let Some(faults) = next(&mut pairs, &mut examiner, cleaned.read + 1)? {
+    while let Some(problems) = next(&mut pairs, &mut examiner, cleaned.read + 1)? {
         let line = cleaned.read + 1;
-        let reasons: Vec<(Fault, String)> =
-            faults.into_iter().filter(|(fault, _)| !cleaning.tolerate.contains(fault)).collect();
-        if reasons.iter().any(|(fault, _)| *fault == Fault::Unpaired) {
+        let reasons: Vec<(Problem, String)> =
+            problems.into_iter().filter(|(problem, _)| !cleaning.tolerate.contains(problem)).collect();
+        if reasons.iter().any(|(problem, _)| *problem == Problem::Unpaired) {
             return Err(pairs.unequal_counts()?);
         }
         if reasons.is_empty() {
             cleaned.kept += 1;
             cleaning.kept.write(&pairs)?;
         } else {
-            cleaning.drop(&mut tally, line, reasons, &pairs)?;
+            cleaning.drop(&mut counters, line, reasons, &pairs)?;
         }
         cleaned.read = line;
         if line.is_multiple_of(4096) {
@@ -84,39 +84,40 @@ pub fn clean(
     }
     cleaned.dropped = cleaned.read - cleaned.kept;
     cleaned.reasons =
-        tally.findings(cleaned.read).into_iter().map(|finding| (finding.fault, finding.count)).collect();
+        counters.findings(cleaned.read).into_iter().map(|finding| (finding.problem, finding.count)).collect();
     cleaning.kept.finish()?;
     cleaning.report.finish()?;
     Ok(cleaned)
 }
 
-/// The faults of the next pair with their details; `None` at the end.
-fn next(pairs: &mut Pairs, examiner: &mut Examiner, line: u64) -> Result<Option<Vec<(Fault, String)>>> {
+/// The problems of the next pair with their details; `None` at the end.
+fn next(pairs: &mut Pairs, examiner: &mut Examiner, line: u64) -> Result<Option<Vec<(Problem, String)>>> {
     match pairs.next_raw() {
         Ok(None) => Ok(None),
         Ok(Some(pair)) => {
             let pair = RawPair { line, ..pair };
             let diagnosis = examiner.examine(pair);
-            let faults = diagnosis.faults.iter().map(|fault| (fault, diagnosis.detail(fault, pair)));
-            Ok(Some(faults.collect()))
+            let problems =
+                diagnosis.problems.iter().map(|problem| (problem, diagnosis.detail(problem, pair)));
+            Ok(Some(problems.collect()))
         }
-        Err(error) => unreadable(error).map(|fault| Some(vec![fault])),
+        Err(error) => unreadable(error).map(|problem| Some(vec![problem])),
     }
 }
 
 impl Cleaning {
     fn drop(
         &mut self,
-        tally: &mut Tally,
+        counters: &mut ProblemCounters,
         line: u64,
-        faults: Vec<(Fault, String)>,
+        problems: Vec<(Problem, String)>,
         pairs: &Pairs,
     ) -> Result<()> {
-        for (fault, _) in &faults {
-            tally.add(*fault, line, String::new);
+        for (problem, _) in &problems {
+            counters.add(*problem, line, String::new);
         }
-        let malformed = faults.iter().any(|(fault, _)| *fault == Fault::Malformed);
-        // A line that cannot be taken apart is reported whole.
+        let malformed = problems.iter().any(|(problem, _)| *problem == Problem::Malformed);
+        // A malformed line has no columns or fields to report: it is reported whole.
         let [source, target] = if malformed {
             [Some(pairs.whole_line()), None]
         } else {
@@ -124,8 +125,8 @@ impl Cleaning {
             [source, target]
         }
         .map(|side| String::from_utf8_lossy(side.unwrap_or_default()));
-        let (reasons, details) = faults.into_iter().unzip();
-        let dropped = Dropped { line, reasons, details, source: &source, target: &target };
+        let (reasons, details) = problems.into_iter().unzip();
+        let dropped = DroppedPair { line, reasons, details, source: &source, target: &target };
         let json = serde_json::to_string(&dropped).expect("strings and numbers are always representable");
         self.report.write_line(&json)
     }

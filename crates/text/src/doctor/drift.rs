@@ -1,32 +1,32 @@
-//! Where two files that should run in step fall out of it, guessed from line lengths.
+//! Detection of misaligned files: the lines where source and target are out of step, estimated from line lengths.
 //!
-//! After Gale & Church 1993: a translation is about as long as its original. A dynamic program walks both files with
-//! an offset between them; keeping the offset costs the difference of the two lengths (on a logarithmic scale), changing
-//! it by one line costs [`SHIFT_COST`], which about ten lines out of step pay back. Each state remembers the line where
-//! its path first left offset 0, so no table is kept. Walking from the start finds the first such line, walking from the
-//! end the last; where lengths tell little, the two lie far apart.
+//! After Gale & Church 1993: a translation is about as long as its original. A dynamic program aligns both files with
+//! an offset between them. Keeping the offset costs the difference of the two lengths on a logarithmic scale; changing
+//! it by one line costs [`SHIFT_COST`], about as much as ten misaligned lines. Each state carries the line where its
+//! path first left offset 0, so no back-pointers are stored. Run from the start, the program finds the first such line,
+//! run from the end, the last; where lengths are uninformative, the two are far apart.
 
 use serde::Serialize;
 
-/// Offsets followed at least and at most, in lines.
-const OFFSETS: [usize; 2] = [8, 64];
+/// Smallest and largest search range of offsets, in lines.
+const SEARCH_RANGE: [usize; 2] = [8, 64];
 const SHIFT_COST: u32 = 80;
-/// One line that does not match costs no more than this, however different it is.
+/// Largest cost of one line.
 const MAX_LINE_COST: u32 = 40;
-/// A line left over at the end: cheaper than a shift, since files are cut short more often than they lose lines.
-const LEFT_OVER_COST: u64 = SHIFT_COST as u64 / 2;
-/// What must be gained before files of equal length are said to be out of step: some hundred lines.
-const CONVINCING: u64 = 10 * SHIFT_COST as u64;
+/// Cost of a surplus line at the end: less than a shift, since files are truncated more often than they lose lines.
+const SURPLUS_COST: u64 = SHIFT_COST as u64 / 2;
+/// Minimum gain for files of equal length to count as out of step: that of about a hundred misaligned lines.
+const MIN_GAIN: u64 = 10 * SHIFT_COST as u64;
 const CHUNK: usize = 1 << 16;
 
-/// Line lengths on a logarithmic scale, one byte a line, kept in chunks so that growing copies nothing.
+/// Line lengths on a logarithmic scale, one byte per line, in chunks so that growing copies nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     chunks: Vec<Vec<u8>>,
 }
 
 impl Lengths {
-    /// Appends a line of `chars` characters: sixteen steps for each doubling.
+    /// Appends a line of `chars` characters, coded in sixteen steps per doubling.
     pub(crate) fn push(&mut self, chars: usize) {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
@@ -44,20 +44,20 @@ impl Lengths {
     }
 }
 
-/// The lines between which the two sides fall out of step.
+/// The lines between which source and target are out of step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Drift {
     /// The first line, from 1, that may be out of step.
     pub first_line: u64,
-    /// Where they are back in step, counted from the end; near the first line if a single place explains all.
+    /// The last such line, found from the end of the files; near the first if one inserted or lost line explains all.
     pub last_line: u64,
 }
 
-/// Where the sides drift apart; `None` for sides of equal length that seem to run in step.
+/// The misaligned lines; `None` for files of equal length that seem to be in step.
 pub(crate) fn locate(source: &Lengths, target: &Lengths) -> Option<Drift> {
     let (n_source, n_target) = (source.len(), target.len());
-    let forward = walk([n_source, n_target], |line| source.get(line), |line| target.get(line));
-    if n_source == n_target && forward.gain < CONVINCING {
+    let forward = cheapest_path([n_source, n_target], |line| source.get(line), |line| target.get(line));
+    if n_source == n_target && forward.gain < MIN_GAIN {
         return None;
     }
     let Some(first_line) = forward.first_line else {
@@ -66,27 +66,28 @@ pub(crate) fn locate(source: &Lengths, target: &Lengths) -> Option<Drift> {
     };
     let from_end =
         |side: &Lengths, line: usize| side.len().checked_sub(line + 1).and_then(|line| side.get(line));
-    let backward = walk([n_source, n_target], |line| from_end(source, line), |line| from_end(target, line));
+    let backward =
+        cheapest_path([n_source, n_target], |line| from_end(source, line), |line| from_end(target, line));
     let last_line = backward.first_line.map_or(first_line, |line| (n_source as u64 + 1).saturating_sub(line));
     Some(Drift { first_line, last_line: last_line.max(first_line) })
 }
 
-/// What a walk through both files found.
-struct Walk {
-    /// Where the best path leaves offset 0, from 1.
+/// The cheapest path through both files.
+struct OffsetPath {
+    /// Line, from 1, where the path leaves offset 0; `None` if it never does.
     first_line: Option<u64>,
-    /// How much cheaper it is than never leaving it.
+    /// Cost of the path at offset 0 throughout, less that of the cheapest path.
     gain: u64,
 }
 
-fn walk(
+fn cheapest_path(
     [n_source, n_target]: [usize; 2],
     source: impl Fn(usize) -> Option<u8>,
     target: impl Fn(usize) -> Option<u8>,
-) -> Walk {
-    let reach = n_source.abs_diff(n_target).clamp(OFFSETS[0], OFFSETS[1]);
+) -> OffsetPath {
+    let reach = n_source.abs_diff(n_target).clamp(SEARCH_RANGE[0], SEARCH_RANGE[1]);
     let n_offsets = 2 * reach + 1;
-    // (cost above the cheapest, line where the path left offset 0; 0 = never)
+    // (cost above the cheapest state, line where the path left offset 0 or 0 for never)
     let mut states = vec![(u32::MAX / 2, 0_u64); n_offsets];
     states[reach] = (0, 0);
     let mut next = states.clone();
@@ -100,11 +101,11 @@ fn walk(
             staying += if index == reach { u64::from(cost) } else { 0 };
             *state = (states[index].0.saturating_add(cost), states[index].1);
         }
-        // A source line without a partner: one more source line, the same target lines.
+        // An unpaired source line: one more source line, the same target lines.
         for index in 0..n_offsets - 1 {
             next[index] = next[index].min(shifted(states[index + 1], index + 1 == reach, line));
         }
-        // A target line without a partner.
+        // An unpaired target line.
         for index in 1..n_offsets {
             next[index] = next[index].min(shifted(next[index - 1], index - 1 == reach, line));
         }
@@ -117,18 +118,18 @@ fn walk(
     }
     let extra = n_target as i64 - n_source as i64;
     let ends = states.iter().enumerate().map(|(index, &(cost, first))| {
-        let left_over = (extra - (index as i64 - reach as i64)).unsigned_abs().min(1000);
-        (u64::from(cost) + left_over * LEFT_OVER_COST, first)
+        let surplus = (extra - (index as i64 - reach as i64)).unsigned_abs().min(1000);
+        (u64::from(cost) + surplus * SURPLUS_COST, first)
     });
     let (cost, first) = ends.min().unwrap_or_default();
     let first_line = (first > 0).then_some(first);
-    Walk {
+    OffsetPath {
         first_line,
-        gain: (staying + extra.unsigned_abs() * LEFT_OVER_COST).saturating_sub(cheapest + cost),
+        gain: (staying + extra.unsigned_abs() * SURPLUS_COST).saturating_sub(cheapest + cost),
     }
 }
 
-/// The state after one shift at `line`, away from offset 0 if it `leaves` it.
+/// The state after a shift by one at `line`; `leaves` is true for a shift away from offset 0.
 fn shifted((cost, first): (u32, u64), leaves: bool, line: usize) -> (u32, u64) {
     let first = if first == 0 && leaves { line as u64 + 1 } else { first };
     (cost.saturating_add(SHIFT_COST), first)
@@ -139,8 +140,8 @@ mod tests {
     use super::*;
     use polyhead_random::Random;
 
-    /// 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, some lost on either side.
-    fn guess(lost_source: &[usize], lost_target: &[usize]) -> Option<Drift> {
+    /// Drift of 2000 lines of 5 to 100 characters and translations of 0.8 to 1.3 times that length, without lost lines.
+    fn drift_without(lost_source: &[usize], lost_target: &[usize]) -> Option<Drift> {
         let (mut source, mut target) = (Lengths::default(), Lengths::default());
         for line in 0..2000 {
             let random = Random::new(5).stream(line as u64);
@@ -164,35 +165,43 @@ mod tests {
     fn a_lost_line_is_found_within_a_few_lines() {
         for lost in [30, 700, 1500, 1900] {
             let line = lost as u64 + 1;
-            assert!(near(guess(&[], &[lost]), [line; 2]), "{lost}: {:?}", guess(&[], &[lost]));
-            assert!(near(guess(&[lost], &[]), [line; 2]), "{lost}: {:?}", guess(&[lost], &[]));
+            assert!(
+                near(drift_without(&[], &[lost]), [line; 2]),
+                "{lost}: {:?}",
+                drift_without(&[], &[lost])
+            );
+            assert!(
+                near(drift_without(&[lost], &[]), [line; 2]),
+                "{lost}: {:?}",
+                drift_without(&[lost], &[])
+            );
         }
     }
 
     #[test]
-    fn of_several_the_first_and_last_are_named() {
-        let drift = guess(&[], &[400, 401, 1200]);
+    fn the_first_and_last_of_several_lost_lines_are_found() {
+        let drift = drift_without(&[], &[400, 401, 1200]);
         assert!(near(drift, [401, 1201]), "{drift:?}");
         let block: Vec<usize> = (700..730).collect();
-        let drift = guess(&[], &block).expect("lines are lost");
+        let drift = drift_without(&[], &block).expect("lines are lost");
         assert!(drift.first_line.abs_diff(701) <= 8 && drift.last_line <= 740, "{drift:?}");
     }
 
     #[test]
     fn equal_counts_may_hide_a_drift() {
-        assert_eq!(guess(&[], &[]), None);
-        let drift = guess(&[1500], &[500]);
+        assert_eq!(drift_without(&[], &[]), None);
+        let drift = drift_without(&[1500], &[500]);
         assert!(near(drift, [501, 1501]), "{drift:?}");
     }
 
     #[test]
     fn a_file_cut_short_drifts_at_its_end() {
         let cut: Vec<usize> = (1800..2000).collect();
-        assert_eq!(guess(&[], &cut), Some(Drift { first_line: 1801, last_line: 1801 }));
+        assert_eq!(drift_without(&[], &cut), Some(Drift { first_line: 1801, last_line: 1801 }));
     }
 
     #[test]
-    fn lines_of_one_length_tell_nothing() {
+    fn lines_of_equal_length_give_a_wide_range() {
         let (mut source, mut target) = (Lengths::default(), Lengths::default());
         (0..1000).for_each(|_| source.push(20));
         (0..999).for_each(|_| target.push(21));

@@ -1,38 +1,38 @@
-//! The data doctor: what is wrong in a parallel corpus, line by line, before training finds out.
+//! The data doctor: finds problems in a parallel corpus, line by line, before training.
 //!
-//! One pass, about 25 bytes of memory a line: nothing of the text is kept, only a hash and a length.
+//! One pass, about 25 bytes of memory per line: a hash and a length are stored, not the text.
 
 mod clean;
 mod drift;
 mod examine;
-mod fault;
+mod line_facts;
+mod pair_index;
+mod problem;
 mod report;
-mod seen;
-mod side;
 
-pub use clean::{Cleaned, Cleaning, Dropped, clean};
+pub use clean::{Cleaned, Cleaning, DroppedPair, clean};
 pub use drift::Drift;
-pub use fault::Fault;
-pub use report::{Example, Finding, Report, SideTotals};
+pub use problem::Problem;
+pub use report::{CheckReport, Example, Finding, SideTotals};
 
 use self::drift::Lengths;
 use self::examine::Examiner;
-use self::report::Tally;
+use self::report::ProblemCounters;
 use crate::corpus::{Corpus, RawPair};
 use crate::{Error, Result};
 
-/// What counts as wrong.
+/// Thresholds of the problems.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// A side with more characters than this is too long; 1000.
+    /// Maximum number of characters of a side; default: 1000.
     pub max_chars: usize,
-    /// One side more than this many times as long as the other is suspicious; 5.
+    /// Largest ratio of the longer to the shorter side, in characters; default: 5.
     pub max_ratio: f64,
-    /// … but only when they differ by more than this many characters; 30.
+    /// The ratio is checked only for sides that differ by more than this many characters; default: 30.
     pub min_difference: usize,
-    /// A corpus whose lines must not occur here, usually the test set; none.
+    /// A corpus whose lines must not occur, usually the test set; default: none.
     pub test: Option<Corpus>,
-    /// How many lines are named for each fault; 5.
+    /// Maximum number of example lines per problem; default: 5.
     pub n_examples: usize,
 }
 
@@ -42,21 +42,21 @@ impl Default for CheckOptions {
     }
 }
 
-/// Reads the corpus once and reports; `progress` is told the line number now and then.
+/// Reads the corpus once and reports its problems. Calls `progress` with the line number every 4096 lines.
 ///
 /// ```
-/// use polyhead_text::{corpus::Corpus, doctor::{CheckOptions, Fault, check}};
+/// use polyhead_text::{corpus::Corpus, doctor::{CheckOptions, Problem, check}};
 /// # let folder = tempfile::tempdir()?; let path = folder.path().join("pairs.tsv");
 /// std::fs::write(&path, "a cat\tune chatte\na dog\t\n")?;
 /// let corpus = Corpus::Tsv { path, source_column: 0, target_column: 1 };
 /// let report = check(&corpus, &CheckOptions::default(), &mut |_| {})?;
-/// assert_eq!((report.findings[0].fault, report.findings[0].examples[0].line), (Fault::EmptyTarget, 2));
+/// assert_eq!((report.findings[0].problem, report.findings[0].examples[0].line), (Problem::EmptyTarget, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u64)) -> Result<Report> {
+pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
     let mut examiner = Examiner::new(options)?;
-    let mut sizes = Sizes::new(corpus);
-    let mut tally = Tally::keeping(options.n_examples);
+    let mut sizes = SizeTotals::new(corpus);
+    let mut counters = ProblemCounters::with_examples(options.n_examples);
     let mut pairs = corpus.pairs()?;
     let (mut lines, mut clean) = (0, 0);
     loop {
@@ -66,14 +66,14 @@ pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u
             Ok(Some(pair)) => {
                 let diagnosis = examiner.examine(pair);
                 sizes.add(pair, [diagnosis.source, diagnosis.target]);
-                clean += u64::from(diagnosis.faults.is_empty());
-                for fault in diagnosis.faults.iter() {
-                    tally.add(fault, line, || diagnosis.detail(fault, pair));
+                clean += u64::from(diagnosis.problems.is_empty());
+                for problem in diagnosis.problems.iter() {
+                    counters.add(problem, line, || diagnosis.detail(problem, pair));
                 }
             }
             Err(error) => {
-                let (fault, detail) = unreadable(error)?;
-                tally.add(fault, line, || detail);
+                let (problem, detail) = unreadable(error)?;
+                counters.add(problem, line, || detail);
             }
         }
         lines = line;
@@ -81,33 +81,33 @@ pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u
             progress(line);
         }
     }
-    sizes.report(lines, clean, tally)
+    sizes.report(lines, clean, counters)
 }
 
-/// The fault of a line that could not be taken apart; other errors end the work.
-fn unreadable(error: Error) -> Result<(Fault, String)> {
+/// The problem of an unreadable line; other errors are returned.
+fn unreadable(error: Error) -> Result<(Problem, String)> {
     match error {
         Error::Format { found, expected, .. } => {
-            Ok((Fault::Malformed, format!("{found}, expected {expected}")))
+            Ok((Problem::Malformed, format!("{found}, expected {expected}")))
         }
-        Error::Utf8 { byte, .. } => Ok((Fault::InvalidUtf8, format!("byte {byte} of the line"))),
+        Error::Utf8 { byte, .. } => Ok((Problem::InvalidUtf8, format!("byte {byte} of the line"))),
         error => Err(error),
     }
 }
 
-/// Sizes of both sides, and every line's length in case the sides drift apart.
-struct Sizes {
+/// Totals of both sides, and the length of every line for [`drift::locate`].
+struct SizeTotals {
     totals: [SideTotals; 2],
     lengths: [Lengths; 2],
 }
 
-impl Sizes {
+impl SizeTotals {
     fn new(corpus: &Corpus) -> Self {
         let totals = [corpus.source_path(), corpus.target_path()].map(SideTotals::of);
         Self { totals, lengths: Default::default() }
     }
 
-    fn add(&mut self, pair: RawPair<'_>, sides: [side::Side; 2]) {
+    fn add(&mut self, pair: RawPair<'_>, sides: [line_facts::LineFacts; 2]) {
         for (index, (bytes, side)) in [pair.source, pair.target].into_iter().zip(sides).enumerate() {
             if let Some(bytes) = bytes {
                 self.totals[index].add(bytes, &side);
@@ -116,13 +116,13 @@ impl Sizes {
         }
     }
 
-    fn report(self, lines: u64, clean: u64, tally: Tally) -> Result<Report> {
+    fn report(self, lines: u64, clean: u64, counters: ProblemCounters) -> Result<CheckReport> {
         let [source, target] = self.totals;
         if lines == 0 {
             return Err(Error::Empty { what: source.path.display().to_string() });
         }
         let [source_lengths, target_lengths] = &self.lengths;
         let drift = drift::locate(source_lengths, target_lengths);
-        Ok(Report { source, target, lines, clean, drift, findings: tally.findings(lines) })
+        Ok(CheckReport { source, target, lines, clean, drift, findings: counters.findings(lines) })
     }
 }

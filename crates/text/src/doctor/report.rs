@@ -1,36 +1,37 @@
-//! What the doctor tells: sizes, counts, and the first lines that have each fault.
+//! The doctor's report: sizes, counts, and the first lines with each problem.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::drift::Drift;
-use super::fault::Fault;
-use super::side::Side;
+use super::line_facts::LineFacts;
+use super::problem::Problem;
 
-/// A line that has a fault.
+/// A line with a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What exactly was found.
+    /// Details: position, lengths, or an excerpt.
     pub detail: String,
 }
 
-/// How often a fault occurs and where first.
+/// Count and first lines of one problem.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The fault.
-    pub fault: Fault,
-    /// Pairs that have it.
+    /// The problem; `fault` in JSON.
+    #[serde(rename = "fault")]
+    pub problem: Problem,
+    /// Pairs with the problem.
     pub count: u64,
-    /// The same as a share of all lines, in percent.
+    /// Share of all lines, in percent.
     pub percent: f64,
-    /// The first lines that have it.
+    /// The first lines with it.
     pub examples: Vec<Example>,
 }
 
-/// Sizes of one side.
+/// Totals of one side.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SideTotals {
     /// The file.
@@ -45,12 +46,12 @@ pub struct SideTotals {
     pub words: u64,
     /// Characters of the longest line.
     pub longest: u64,
-    /// How many lines have so many characters; the last entry gathers all longer ones.
+    /// Number of lines by length in characters; the last entry counts all longer lines.
     #[serde(skip)]
     histogram: Vec<u64>,
 }
 
-/// Lines longer than this share one entry of the histogram.
+/// Longest line with an entry of its own in the histogram.
 const HISTOGRAM_CHARS: usize = 4096;
 
 impl SideTotals {
@@ -58,7 +59,7 @@ impl SideTotals {
         Self { path: path.to_owned(), ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, bytes: &[u8], side: &Side) {
+    pub(super) fn add(&mut self, bytes: &[u8], side: &LineFacts) {
         self.lines += 1;
         self.bytes += bytes.len() as u64;
         self.chars += side.chars as u64;
@@ -68,7 +69,7 @@ impl SideTotals {
         self.histogram[side.chars.min(HISTOGRAM_CHARS)] += 1;
     }
 
-    /// The number of characters that `percent` of the lines do not exceed.
+    /// Percentile of the line length, in characters: `percent` of the lines are not longer.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.lines as f64 * percent / 100.0).ceil() as u64;
         let mut below = 0;
@@ -80,58 +81,58 @@ impl SideTotals {
     }
 }
 
-/// What the doctor found.
+/// Result of [`check`](super::check).
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// The source side.
     pub source: SideTotals,
     /// The target side.
     pub target: SideTotals,
     /// Lines of the longer side.
     pub lines: u64,
-    /// Pairs without any fault.
+    /// Pairs without problems.
     pub clean: u64,
-    /// Where the sides seem to fall out of step; always told if their line counts differ.
+    /// The lines that seem to be out of step; always present if the line counts differ.
     pub drift: Option<Drift>,
-    /// The faults that occur, the gravest first.
+    /// The problems that occur, the most severe first.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
-    /// True where the corpus can be read for training as it is.
+impl CheckReport {
+    /// True if the corpus can be used for training as it is.
     pub fn is_readable(&self) -> bool {
-        !self.findings.iter().any(|finding| finding.fault.is_fatal())
+        !self.findings.iter().any(|finding| finding.problem.is_fatal())
     }
 }
 
-/// Counts faults and keeps the first lines of each.
+/// Counts of problems, and the first lines with each.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    counts: [u64; Fault::ALL.len()],
-    examples: [Vec<Example>; Fault::ALL.len()],
-    /// Lines kept for each fault.
+pub(super) struct ProblemCounters {
+    counts: [u64; Problem::ALL.len()],
+    examples: [Vec<Example>; Problem::ALL.len()],
+    /// Maximum number of example lines per problem.
     n_examples: usize,
 }
 
-impl Tally {
-    pub(super) fn keeping(n_examples: usize) -> Self {
+impl ProblemCounters {
+    pub(super) fn with_examples(n_examples: usize) -> Self {
         Self { n_examples, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, fault: Fault, line: u64, detail: impl FnOnce() -> String) {
-        self.counts[fault as usize] += 1;
-        let examples = &mut self.examples[fault as usize];
+    pub(super) fn add(&mut self, problem: Problem, line: u64, detail: impl FnOnce() -> String) {
+        self.counts[problem as usize] += 1;
+        let examples = &mut self.examples[problem as usize];
         if examples.len() < self.n_examples {
             examples.push(Example { line, detail: detail() });
         }
     }
 
-    /// The faults that occurred among `lines` lines.
+    /// The problems that occurred in `lines` lines.
     pub(super) fn findings(self, lines: u64) -> Vec<Finding> {
-        let all = Fault::ALL.into_iter().zip(self.counts).zip(self.examples);
+        let all = Problem::ALL.into_iter().zip(self.counts).zip(self.examples);
         all.filter(|((_, count), _)| *count > 0)
-            .map(|((fault, count), examples)| Finding {
-                fault,
+            .map(|((problem, count), examples)| Finding {
+                problem,
                 count,
                 percent: 100.0 * count as f64 / lines as f64,
                 examples,

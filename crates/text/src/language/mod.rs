@@ -1,59 +1,59 @@
-//! Which language a text is in, by its character n-grams.
+//! Language identification by character n-grams.
 //!
 //! A linear model over hashed n-grams, p(l | x) = softmaxₗ( Σ_{g ∈ x} w[h(g)]ₗ / √|x| ), where x are the n-grams of all
-//! words, h gives each a row of the table w, and the division keeps one word and a page on the same scale. The n-grams
-//! are those of Cavnar & Trenkle (1994, *N-gram-based text categorization*), the shared rows those of Weinberger et al.
-//! (2009, *Feature hashing for large scale multitask learning*), the classifier that of Joulin et al. (2016, *Bag of tricks
-//! for efficient text classification*), less its hidden layer.
+//! words, h maps each to a row of the table w, and the division keeps one word and a page on the same scale. The
+//! n-grams are those of Cavnar & Trenkle (1994, *N-gram-based text categorization*), the hashing that of Weinberger et
+//! al. (2009, *Feature hashing for large scale multitask learning*), the classifier that of Joulin et al. (2016, *Bag
+//! of tricks for efficient text classification*) without its hidden layer.
 //!
 //! - `words.rs` finds the words and drops case, addresses and digits;
-//! - `grams.rs` makes rows of them;
-//! - `train.rs` learns the weights;
-//! - `file.rs` is their form on disk.
+//! - `ngrams.rs` hashes their n-grams to rows;
+//! - `train.rs` trains the weights;
+//! - `file.rs` is the file format.
 
 mod file;
-mod grams;
+mod ngrams;
 mod train;
 mod words;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use self::grams::Grams;
-pub use self::train::{TrainOptions, Trainer};
+use self::ngrams::NgramHasher;
+pub use self::train::{IdentifierOptions, Trainer};
 use crate::{Error, Result};
 
-/// The built-in identifier: `recipes/detect.sh` makes it.
+/// The built-in identifier; trained by `recipes/detect.sh`.
 const FOUR: &[u8] = include_bytes!("../../assets/four.ngrams");
 
-/// Tells languages apart. Made by training, or read from a file; [`Identifier::four`] is built in.
+/// Language identifier: trained, or read from a file; [`Identifier::four`] is built in.
 ///
 /// ```
 /// use polyhead_text::language::Identifier;
-/// let guess = Identifier::four().identify("Kedi fareyi yedi.").expect("it has letters");
-/// assert_eq!(guess.code, "tr");
-/// assert!(guess.probability > 0.9);
+/// let detection = Identifier::four().identify("Kedi fareyi yedi.").expect("it has letters");
+/// assert_eq!(detection.code, "tr");
+/// assert!(detection.probability > 0.9);
 /// assert!(Identifier::four().identify("12:30").is_none());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Identifier {
-    /// The languages' codes, in the order of the columns of `weights`.
+    /// Language codes, in the order of the columns of `weights`.
     codes: Vec<String>,
-    grams: Grams,
-    /// What one step of a weight is worth.
+    hasher: NgramHasher,
+    /// Scale of the int8 weights.
     scale: f32,
-    /// One row of `codes.len()` weights, each a signed byte, for each row of `grams`.
+    /// Row by row, `hasher.n_rows` × `codes.len()` int8 values.
     weights: Cow<'static, [u8]>,
 }
 
-/// What a text was taken for.
+/// Languages of a text by probability.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Guess {
-    /// Code of the likeliest language, as `en`.
+pub struct Detection {
+    /// Code of the most probable language, such as `en`.
     pub code: String,
-    /// How likely it is, from 0 to 1, if the text is in one of the languages.
+    /// Its probability, 0 to 1, given that the text is in one of the known languages.
     pub probability: f64,
-    /// The other languages, the likelier first; all probabilities add up to 1.
+    /// The other languages, the most probable first; all probabilities sum to 1.
     pub others: Vec<(String, f64)>,
 }
 
@@ -66,24 +66,24 @@ impl Identifier {
         })
     }
 
-    /// Codes of the languages that it knows.
+    /// Codes of the known languages.
     pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
         self.codes.iter().map(String::as_str)
     }
 
-    /// The language of `text`; `None` where it holds no letter of any language known. Upper case, missing accents,
+    /// Detects the language of `text`; `None` if it holds no letter of a known language. Upper case, missing accents,
     /// digits, addresses and e-mails do not matter.
-    pub fn identify(&self, text: &str) -> Option<Guess> {
-        self.weigh(text, |_| true)
+    pub fn identify(&self, text: &str) -> Option<Detection> {
+        self.detect(text, |_| true)
     }
 
-    /// The language of `text` if only those with these `codes` come into question; `None` where it holds no letter, or
-    /// none of the codes is known.
-    pub fn identify_among(&self, text: &str, codes: &[&str]) -> Option<Guess> {
-        self.weigh(text, |code| codes.contains(&code))
+    /// Detects the language of `text` among `codes` only; `None` if it holds no letter of a known language, or none of
+    /// the codes is known.
+    pub fn identify_among(&self, text: &str, codes: &[&str]) -> Option<Detection> {
+        self.detect(text, |code| codes.contains(&code))
     }
 
-    /// An error with the known codes where one of `codes` is not among them, or there is none.
+    /// Checks that `codes` is not empty and every code is known.
     pub fn check_codes(&self, codes: &[&str]) -> Result<()> {
         let unknown = codes.iter().find(|code| !self.codes.iter().any(|known| known == *code));
         let found = match unknown {
@@ -95,15 +95,17 @@ impl Identifier {
             name: "languages",
             found,
             expected: format!("some of {}", self.codes.join(", ")),
-            hint: "an identifier of other languages can be trained: polyhead detect --train CODE=FILE … --out FILE".into(),
+            hint:
+                "train an identifier for other languages with: polyhead detect --train CODE=FILE … --out FILE"
+                    .into(),
         })
     }
 
-    fn weigh(&self, text: &str, counts: impl Fn(&str) -> bool) -> Option<Guess> {
+    fn detect(&self, text: &str, is_candidate: impl Fn(&str) -> bool) -> Option<Detection> {
         let n_codes = self.codes.len();
         let mut sums = vec![0_i64; n_codes];
         let mut n_grams = 0_u64;
-        self.grams.each_row(text, |row| {
+        self.hasher.each_row(text, |row| {
             n_grams += 1;
             let row = &self.weights[row * n_codes..][..n_codes];
             for (sum, &weight) in sums.iter_mut().zip(row) {
@@ -114,7 +116,7 @@ impl Identifier {
             return None;
         }
         let unit = f64::from(self.scale) / (n_grams as f64).sqrt();
-        let scores = self.codes.iter().zip(&sums).filter(|(code, _)| counts(code));
+        let scores = self.codes.iter().zip(&sums).filter(|(code, _)| is_candidate(code));
         let mut ranked: Vec<(String, f64)> =
             scores.map(|(code, &sum)| (code.clone(), sum as f64 * unit)).collect();
         // Equal scores stay in the order of the codes.
@@ -125,7 +127,7 @@ impl Identifier {
             *score = (*score - best).exp() / total;
         }
         let (code, probability) = ranked.remove(0);
-        Some(Guess { code, probability, others: ranked })
+        Some(Detection { code, probability, others: ranked })
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_are_told_apart() {
+    fn short_texts_are_identified() {
         for (expected, texts) in [
             (
                 "en",
@@ -168,26 +170,28 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_digits_do_not_sway() {
-        let guess = |text: &str| Identifier::four().identify(text);
-        let plain = guess("Kedi geldi");
+    fn addresses_and_digits_are_ignored() {
+        let detection = |text: &str| Identifier::four().identify(text);
+        let plain = detection("Kedi geldi");
         assert_eq!(
-            guess("Kedi 12 https://www.example.com/the/english/page the.cat@which.example.org mp3 geldi 3.5"),
+            detection(
+                "Kedi 12 https://www.example.com/the/english/page the.cat@which.example.org mp3 geldi 3.5"
+            ),
             plain
         );
-        assert_eq!(guess("KEDI GELDI!"), plain);
+        assert_eq!(detection("KEDI GELDI!"), plain);
         for nothing in ["", " ", "12:30", "?!", "🙂", "https://example.com/hello", "me@example.com", "漢字"]
         {
-            assert_eq!(guess(nothing), None, "{nothing}");
+            assert_eq!(detection(nothing), None, "{nothing}");
         }
     }
 
     #[test]
-    fn only_asked_languages_come_into_question() {
+    fn only_requested_languages_are_candidates() {
         let four = Identifier::four();
-        let guess = four.identify_among("Kedi fareyi yedi.", &["fr", "de"]).expect("letters");
-        assert_eq!(guess.others.len(), 1);
-        assert!(["fr", "de"].contains(&guess.code.as_str()), "{guess:?}");
+        let detection = four.identify_among("Kedi fareyi yedi.", &["fr", "de"]).expect("letters");
+        assert_eq!(detection.others.len(), 1);
+        assert!(["fr", "de"].contains(&detection.code.as_str()), "{detection:?}");
         assert_eq!(four.identify_among("the", &["de"]).expect("letters").probability, 1.0);
         assert_eq!(four.identify_among("the", &["xx"]), None);
         assert!(four.check_codes(&["tr", "en"]).is_ok());
@@ -203,11 +207,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_probabilities_that_add_up(text in any::<String>()) {
+        fn probabilities_sum_to_one(text in any::<String>()) {
             let four = Identifier::four();
-            let guess = four.identify(&text);
-            prop_assert_eq!(&guess, &four.identify(&text));
-            if let Some(Guess { probability, others, .. }) = guess {
+            let detection = four.identify(&text);
+            prop_assert_eq!(&detection, &four.identify(&text));
+            if let Some(Detection { probability, others, .. }) = detection {
                 let all: Vec<f64> = std::iter::once(probability).chain(others.iter().map(|(_, p)| *p)).collect();
                 prop_assert!(all.is_sorted_by(|a, b| a >= b) && all.iter().all(|p| (0.0..=1.0).contains(p)), "{:?}", all);
                 prop_assert!((all.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -215,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn letters_give_a_guess(text in "[A-Za-zéüşı ,!]{0,20}") {
+        fn any_letter_gives_a_detection(text in "[A-Za-zéüşı ,!]{0,20}") {
             let has_letters = text.chars().any(char::is_alphabetic);
             prop_assert_eq!(Identifier::four().identify(&text).is_some(), has_letters);
         }

@@ -1,7 +1,7 @@
 //! Training of the weights: multinomial logistic regression, −log p(l | x), by AdaGrad (Duchi, Hazan & Singer 2011).
 //!
-//! Languages take turns, so that one with less text weighs the same. An example is a line, a few words in a row, or one
-//! word of the list of all words; in some the accents are left out, as people do.
+//! Languages alternate, so that one with less text has the same weight. An example is a line, a few consecutive words,
+//! or one word of the vocabulary; some examples are stripped of accents, as people often type.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,77 +10,78 @@ use polyhead_random::Random;
 
 use super::Identifier;
 use super::file::{MAX_LANGUAGES, MAX_N, MAX_ROWS};
-use super::grams::Grams;
+use super::ngrams::NgramHasher;
 use super::words::{Word, each_word};
 use crate::{Error, Result};
 
-/// How an identifier is trained.
+/// Options of training an identifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrainOptions {
-    /// Rows of the table of weights, each with a byte for each language: they are nearly the whole size of the file.
+pub struct IdentifierOptions {
+    /// Rows of the weight table, one byte per language each: nearly the whole size of the file; default: 32,768.
     pub n_rows: usize,
-    /// Longest n-gram.
+    /// Longest n-gram; default: 5.
     pub max_n: usize,
-    /// Examples drawn of each language.
+    /// Examples per language; default: 1,000,000.
     pub n_examples: usize,
-    /// What the draws begin with.
+    /// Random seed; default: 1.
     pub seed: u64,
 }
 
-impl Default for TrainOptions {
+impl Default for IdentifierOptions {
     fn default() -> Self {
         Self { n_rows: 1 << 15, max_n: 5, n_examples: 1_000_000, seed: 1 }
     }
 }
 
-/// First step of a weight; it falls to 0 in a line, and faster where gradients were large.
+/// Initial learning rate; it decays linearly to 0, and AdaGrad divides it by the root of the summed squared gradients.
 const LEARNING_RATE: f32 = 1.0;
 /// Share of the examples that are whole lines.
 const LINES: f64 = 0.3;
-/// Share of the examples that are some words in a row; the rest are single words, rare ones as often as frequent ones.
+/// Share of the examples that are consecutive words; the rest are single words, drawn uniformly from the vocabulary.
 const SPANS: f64 = 0.3;
-/// Most words of such a span.
+/// Maximum number of words of a span.
 const SPAN: usize = 3;
 /// Share of the examples without accents.
 const WITHOUT_ACCENTS: f64 = 0.3;
-/// Share of a language's letters below which a letter is taken for foreign.
+/// Share of a language's letters below which a letter counts as foreign.
 const RARE_LETTER: f64 = 2e-5;
-/// Most weights: training needs eight bytes for each.
+/// Maximum number of weights: training needs eight bytes per weight.
 const MAX_WEIGHTS: usize = 1 << 28;
-/// Longest code of a language, in bytes.
+/// Longest language code, in bytes.
 const MAX_CODE: usize = 64;
 
-/// Collects texts and learns to tell their languages apart.
+/// Trainer of an identifier: collects lines by language, then trains on them.
 ///
 /// ```
-/// use polyhead_text::language::{TrainOptions, Trainer};
+/// use polyhead_text::language::{IdentifierOptions, Trainer};
 /// let mut trainer = Trainer::default();
 /// trainer.add("it", "il gatto mangia il topo")?;
 /// trainer.add("es", "el gato come el ratón")?;
-/// let options = TrainOptions { n_examples: 1000, ..TrainOptions::default() };
+/// let options = IdentifierOptions { n_examples: 1000, ..IdentifierOptions::default() };
 /// let identifier = trainer.train(&options, &mut |_| {})?;
 /// assert_eq!(identifier.identify("RATON").expect("it has letters").code, "es");
 /// # Ok::<(), polyhead_text::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Trainer {
-    /// In the order in which they came.
-    languages: Vec<Language>,
+    /// In the order of their first lines.
+    languages: Vec<LanguageText>,
 }
 
-/// The text of one language.
+/// Training text of one language.
 #[derive(Debug, Default)]
-struct Language {
+struct LanguageText {
     code: String,
     /// Distinct words.
     words: Vec<Word>,
-    numbers: HashMap<Word, u32>,
-    /// The lines that hold words, as their numbers.
+    /// Index of each word in `words`.
+    indices: HashMap<Word, u32>,
+    /// The lines that hold words, as indices into `words`.
     lines: Vec<Box<[u32]>>,
 }
 
 impl Trainer {
-    /// Takes one line of the language `code`.
+    /// Adds a line of the language `code`.
     pub fn add(&mut self, code: &str, line: &str) -> Result<()> {
         let at = self.languages.iter().position(|language| language.code == code);
         let at = if let Some(at) = at { at } else { self.add_language(code)? };
@@ -88,32 +89,33 @@ impl Trainer {
         Ok(())
     }
 
-    /// Learns the weights; `advance` is called now and then with the share of the work that is done. The same texts and
+    /// Trains the weights. Calls `advance` with the finished share, 0 to 1, every 4096 examples. The same lines and
     /// options give the same identifier.
-    pub fn train(self, options: &TrainOptions, advance: &mut dyn FnMut(f64)) -> Result<Identifier> {
+    pub fn train(self, options: &IdentifierOptions, advance: &mut dyn FnMut(f64)) -> Result<Identifier> {
         self.check(options)?;
-        let grams = Grams { letters: letters(&self.languages), max_n: options.max_n, n_rows: options.n_rows };
+        let hasher =
+            NgramHasher { letters: letters(&self.languages), max_n: options.max_n, n_rows: options.n_rows };
         let of_language = |(at, language)| {
-            Examples::new(language, &grams, Random::new(options.seed).stream_pair(0, at as u64))
+            Examples::new(language, &hasher, Random::new(options.seed).stream_pair(0, at as u64))
         };
         let examples: Vec<Examples> = self.languages.iter().enumerate().map(of_language).collect();
-        let mut learner = Learner::new(self.languages.len(), options.n_rows);
+        let mut regression = LogisticRegression::new(self.languages.len(), options.n_rows);
         let mut rows = Vec::new();
         for index in 0..options.n_examples {
             let done = index as f64 / options.n_examples as f64;
             if index % 4096 == 0 {
                 advance(done);
             }
-            learner.rate = LEARNING_RATE * (1.0 - done) as f32;
+            regression.rate = LEARNING_RATE * (1.0 - done) as f32;
             for (language, examples) in examples.iter().enumerate() {
                 rows.clear();
                 examples.draw(index, &mut rows);
-                learner.learn(&rows, language);
+                regression.learn(&rows, language);
             }
         }
-        let (scale, weights) = learner.quantized();
+        let (scale, weights) = regression.quantized();
         let codes = self.languages.into_iter().map(|language| language.code).collect();
-        Ok(Identifier { codes, grams, scale, weights: Cow::Owned(weights) })
+        Ok(Identifier { codes, hasher, scale, weights: Cow::Owned(weights) })
     }
 
     fn add_language(&mut self, code: &str) -> Result<usize> {
@@ -126,11 +128,11 @@ impl Trainer {
                 hint: "for instance en, deu or pt-BR".into(),
             });
         }
-        self.languages.push(Language { code: code.to_owned(), ..Language::default() });
+        self.languages.push(LanguageText { code: code.to_owned(), ..LanguageText::default() });
         Ok(self.languages.len() - 1)
     }
 
-    fn check(&self, options: &TrainOptions) -> Result<()> {
+    fn check(&self, options: &IdentifierOptions) -> Result<()> {
         let within = |name, found: usize, least: usize, most: usize, hint: &str| {
             if (least..=most).contains(&found) {
                 return Ok(());
@@ -139,24 +141,24 @@ impl Trainer {
                 if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
             Err(Error::Option { name, found: found.to_string(), expected, hint: hint.into() })
         };
-        let default = TrainOptions::default();
+        let default = IdentifierOptions::default();
+        within("languages", self.languages.len(), 2, MAX_LANGUAGES, "give text of each language")?;
         within(
-            "languages",
-            self.languages.len(),
-            2,
-            MAX_LANGUAGES,
-            "give text of each language to be told apart",
+            "rows",
+            options.n_rows,
+            1,
+            MAX_ROWS,
+            &format!("{} rows suit a few languages", default.n_rows),
         )?;
-        within("rows", options.n_rows, 1, MAX_ROWS, &format!("{} do for a few languages", default.n_rows))?;
         let n_weights = options.n_rows.saturating_mul(self.languages.len());
-        within("rows times languages", n_weights, 1, MAX_WEIGHTS, "ask for fewer rows")?;
-        within("longest n-gram", options.max_n, 1, MAX_N, &format!("{} is a good length", default.max_n))?;
+        within("rows times languages", n_weights, 1, MAX_WEIGHTS, "use fewer rows")?;
+        within("longest n-gram", options.max_n, 1, MAX_N, &format!("the default is {}", default.max_n))?;
         within(
             "examples",
             options.n_examples,
             1,
             usize::MAX,
-            &format!("{} is a good number", default.n_examples),
+            &format!("the default is {}", default.n_examples),
         )?;
         match self.languages.iter().find(|language| language.lines.is_empty()) {
             Some(language) => Err(Error::Empty { what: format!("the text of {}", language.code) }),
@@ -165,14 +167,14 @@ impl Trainer {
     }
 }
 
-impl Language {
+impl LanguageText {
     fn add(&mut self, line: &str) {
         let mut ids = Vec::new();
         each_word(line, |word| {
-            let id = self.numbers.get(word).copied().unwrap_or_else(|| {
+            let id = self.indices.get(word).copied().unwrap_or_else(|| {
                 let id = self.words.len() as u32;
                 self.words.push(word.clone());
-                self.numbers.insert(word.clone(), id);
+                self.indices.insert(word.clone(), id);
                 id
             });
             ids.push(id);
@@ -183,8 +185,8 @@ impl Language {
     }
 }
 
-/// The letters besides a to z that are no rarity in one of the languages, in order.
-fn letters(languages: &[Language]) -> Vec<char> {
+/// The letters besides a to z that are not rare in every language, ascending.
+fn letters(languages: &[LanguageText]) -> Vec<char> {
     let mut known = BTreeSet::new();
     for language in languages {
         let mut counts: BTreeMap<char, u64> = BTreeMap::new();
@@ -202,21 +204,21 @@ fn letters(languages: &[Language]) -> Vec<char> {
     known.into_iter().collect()
 }
 
-/// Examples of one language.
+/// Training examples of one language.
 struct Examples<'a> {
     lines: &'a [Box<[u32]>],
-    /// The lines in the order in which they are drawn, again and again.
+    /// Random order of the lines, cycled through.
     order: Vec<u32>,
-    /// Rows of each word, and how many of them are of its plain spelling: these come first.
+    /// Rows of each word's n-grams, and the number of those of its plain spelling, which come first.
     rows: Vec<(Vec<u32>, usize)>,
     random: Random,
 }
 
 impl<'a> Examples<'a> {
-    fn new(language: &'a Language, grams: &Grams, random: Random) -> Self {
+    fn new(language: &'a LanguageText, hasher: &NgramHasher, random: Random) -> Self {
         let rows_of = |word: &Word| {
             let mut rows = Vec::new();
-            grams.each_row_of(word, &mut |row| rows.push(row as u32));
+            hasher.each_row_of(word, &mut |row| rows.push(row as u32));
             rows
         };
         let rows = language.words.iter().map(|word| {
@@ -227,7 +229,7 @@ impl<'a> Examples<'a> {
         Self { lines: &language.lines, order, rows: rows.collect(), random }
     }
 
-    /// Appends the rows of the example `index`.
+    /// Appends the rows of example `index`.
     fn draw(&self, index: usize, rows: &mut Vec<u32>) {
         let draw = self.random.stream_pair(1, index as u64);
         let line = &self.lines[self.order[index % self.order.len()] as usize];
@@ -250,18 +252,18 @@ impl<'a> Examples<'a> {
     }
 }
 
-/// The weights while they are learned.
-struct Learner {
+/// The weights and the state of AdaGrad.
+struct LogisticRegression {
     n_codes: usize,
     rate: f32,
     weights: Vec<f32>,
     /// Sums of squared gradients.
     squares: Vec<f32>,
-    /// Scores of the languages, then the gradients of these.
+    /// Scores of the languages, then their gradients.
     scores: Vec<f32>,
 }
 
-impl Learner {
+impl LogisticRegression {
     fn new(n_codes: usize, n_rows: usize) -> Self {
         let len = n_codes * n_rows;
         Self {
@@ -273,18 +275,18 @@ impl Learner {
         }
     }
 
-    /// One step towards `language` for a text of these rows.
+    /// One AdaGrad step for an example of `language` with these rows.
     fn learn(&mut self, rows: &[u32], language: usize) {
         if rows.is_empty() {
-            // A word of foreign letters.
+            // All letters of the word are foreign.
             return;
         }
         let n_codes = self.n_codes;
-        let place = |row: u32| row as usize * n_codes..(row as usize + 1) * n_codes;
+        let span = |row: u32| row as usize * n_codes..(row as usize + 1) * n_codes;
         let unit = 1.0 / (rows.len() as f32).sqrt();
         self.scores.fill(0.0);
         for &row in rows {
-            for (score, weight) in self.scores.iter_mut().zip(&self.weights[place(row)]) {
+            for (score, weight) in self.scores.iter_mut().zip(&self.weights[span(row)]) {
                 *score += weight * unit;
             }
         }
@@ -298,7 +300,7 @@ impl Learner {
             *score = (*score / total - truth) * unit;
         }
         for &row in rows {
-            let weights = self.weights[place(row)].iter_mut().zip(&mut self.squares[place(row)]);
+            let weights = self.weights[span(row)].iter_mut().zip(&mut self.squares[span(row)]);
             for ((weight, square), gradient) in weights.zip(&self.scores) {
                 *square += gradient * gradient;
                 *weight -= self.rate * gradient / square.sqrt();
@@ -306,9 +308,9 @@ impl Learner {
         }
     }
 
-    /// The weights as signed bytes, and what one step of them is worth.
+    /// Quantises the weights to int8; returns the scale and the values.
     fn quantized(mut self) -> (f32, Vec<u8>) {
-        // What all languages have in common changes no probability, and would only make the steps coarser.
+        // The mean of a row changes no probability, and would only make the quantisation coarser.
         for row in self.weights.chunks_exact_mut(self.n_codes) {
             let mean = row.iter().sum::<f32>() / row.len() as f32;
             for weight in row {
@@ -326,9 +328,10 @@ impl Learner {
 mod tests {
     use super::*;
 
-    const OPTIONS: TrainOptions = TrainOptions { n_rows: 4096, max_n: 4, n_examples: 2000, seed: 3 };
+    const OPTIONS: IdentifierOptions =
+        IdentifierOptions { n_rows: 4096, max_n: 4, n_examples: 2000, seed: 3 };
 
-    fn trained(lines: &[(&str, &str)], options: &TrainOptions) -> Result<Identifier> {
+    fn trained(lines: &[(&str, &str)], options: &IdentifierOptions) -> Result<Identifier> {
         let mut trainer = Trainer::default();
         for (code, line) in lines {
             trainer.add(code, line)?;
@@ -351,8 +354,8 @@ mod tests {
         assert_eq!(identifier.codes().collect::<Vec<_>>(), ["es", "ru", "it"]);
         for (text, code) in [("donde esta el gato", "es"), ("ДОМ", "ru"), ("Il gatto", "it"), ("niño", "es")]
         {
-            let guess = identifier.identify(text).unwrap();
-            assert_eq!(guess.code, code, "{text}: {guess:?}");
+            let detection = identifier.identify(text).unwrap();
+            assert_eq!(detection.code, code, "{text}: {detection:?}");
         }
         assert_eq!(identifier.identify("漢字"), None);
     }
@@ -361,7 +364,7 @@ mod tests {
     fn the_same_texts_give_the_same_identifier() {
         let first = trained(&LINES, &OPTIONS).unwrap();
         assert_eq!(first, trained(&LINES, &OPTIONS).unwrap());
-        assert_ne!(first, trained(&LINES, &TrainOptions { seed: 4, ..OPTIONS }).unwrap());
+        assert_ne!(first, trained(&LINES, &IdentifierOptions { seed: 4, ..OPTIONS }).unwrap());
     }
 
     #[test]
@@ -369,13 +372,13 @@ mod tests {
         let many: Vec<(&str, &str)> =
             (0..50).flat_map(|_| LINES[..2].to_vec()).chain(LINES[4..].to_vec()).collect();
         let identifier = trained(&many, &OPTIONS).unwrap();
-        let guess = identifier.identify("xyz").unwrap();
-        assert!(guess.probability < 0.9, "{guess:?}");
+        let detection = identifier.identify("xyz").unwrap();
+        assert!(detection.probability < 0.9, "{detection:?}");
         assert_eq!(identifier.identify("dormono nella").unwrap().code, "it");
     }
 
     #[test]
-    fn what_cannot_be_learned_is_said() {
+    fn invalid_training_input_is_named() {
         let message = |lines: &[(&str, &str)], options| trained(lines, options).unwrap_err().to_string();
         assert_eq!(message(&LINES[..2], &OPTIONS), "languages: 1, expected 2 to 1000");
         let empty = [("en", "the"), ("de", "12")];
@@ -384,21 +387,21 @@ mod tests {
             "the text of de: no text found, expected at least one line that is not empty"
         );
         assert_eq!(
-            message(&LINES, &TrainOptions { max_n: 9, ..OPTIONS }),
+            message(&LINES, &IdentifierOptions { max_n: 9, ..OPTIONS }),
             "longest n-gram: 9, expected 1 to 8"
         );
         assert_eq!(
-            message(&LINES, &TrainOptions { n_examples: 0, ..OPTIONS }),
+            message(&LINES, &IdentifierOptions { n_examples: 0, ..OPTIONS }),
             "examples: 0, expected 1 or more"
         );
         assert!(message(&[("e n", "the")], &OPTIONS).starts_with("language: \"e n\", expected a code"));
     }
 
     #[test]
-    fn weights_fit_into_bytes_whatever_they_are() {
-        let mut learner = Learner::new(2, 2);
-        assert_eq!(Learner::new(2, 2).quantized(), (1.0, vec![0; 4]));
-        learner.weights = vec![3.0, 1.0, -127.0, 127.0];
-        assert_eq!(learner.quantized(), (1.0, vec![1, 255, 129, 127]));
+    fn any_weights_are_quantised() {
+        let mut regression = LogisticRegression::new(2, 2);
+        assert_eq!(LogisticRegression::new(2, 2).quantized(), (1.0, vec![0; 4]));
+        regression.weights = vec![3.0, 1.0, -127.0, 127.0];
+        assert_eq!(regression.quantized(), (1.0, vec![1, 255, 129, 127]));
     }
 }

@@ -1,16 +1,16 @@
-//! The words of a text, each in two spellings: plain letters, and as written.
+//! The words of a text, each in two spellings: plain, and original.
 //!
-//! Case says nothing about a language and is dropped; accents say much, but people leave them out. So a word is kept as
-//! `plain` (étudiant → etudiant, IŞIK → isik, groß → gross) and as `marked` (étudiant, işık, groß). Turkish `I` stands for
-//! `ı` and English `I` for `i`: plain is `i` for both, and only a written `ı` or `İ` counts as a mark.
+//! Case carries no information about the language and is dropped; accents carry much, but are often omitted. So a word
+//! has a `plain` spelling (étudiant → etudiant, IŞIK → isik, groß → gross) and a `marked` one (étudiant, işık, groß).
+//! Turkish `I` is `ı` and English `I` is `i`: plain is `i` for both, and only a written `ı` or `İ` counts as a mark.
 //!
-//! What is no language is left out: addresses, e-mails, names of files, and words with digits in them.
+//! Skipped: addresses, e-mails, file names, and words with digits.
 
 use unicode_categories::UnicodeCategories as _;
 use unicode_normalization_alignments::UnicodeNormalization as _;
 use unicode_normalization_alignments::char::decompose_canonical;
 
-/// Letters that Unicode does not take apart, and how they are written without their mark.
+/// Letters without a canonical decomposition, and their plain spellings.
 const PLAIN: [(char, &str); 9] = [
     ('ß', "ss"),
     ('ı', "i"),
@@ -23,12 +23,12 @@ const PLAIN: [(char, &str); 9] = [
     ('þ', "th"),
 ];
 
-/// One word in small letters.
+/// A word in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Word {
     /// Without accents.
     pub(super) plain: Vec<char>,
-    /// As written.
+    /// With accents, as in the text.
     pub(super) marked: Vec<char>,
 }
 
@@ -102,7 +102,7 @@ fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’' | 'ʼ' | '‘')
 }
 
-/// Whether a token is an address, an e-mail, or the name of a host or file (`example.com`, `notes.txt`).
+/// True if a token is an address, an e-mail, or the name of a host or file (`example.com`, `notes.txt`).
 fn is_address(token: &str) -> bool {
     let token = token.trim_matches(|c: char| !c.is_alphanumeric());
     if token.contains("://") || token.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www.")) {
@@ -113,7 +113,7 @@ fn is_address(token: &str) -> bool {
         let after = token[at + 1..].chars().next();
         before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric)
     };
-    // `end.Start` lacks a space, `host.name` does not.
+    // `end.Start` is two sentences without a space between them, `host.name` is one name.
     let is_name = |at: usize| {
         token.is_ascii() && is_inside(at) && token[at + 1..].starts_with(|c: char| c.is_ascii_lowercase())
     };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn case_goes_and_accents_are_kept_apart() {
+    fn words_have_a_plain_and_a_marked_spelling() {
         let pair = |plain: &str, marked: &str| (plain.to_owned(), marked.to_owned());
         assert_eq!(
             words("Je suis ÉTUDIANT."),
@@ -149,13 +149,13 @@ mod tests {
     #[test]
     fn both_turkish_letters_i_are_plain_i() {
         assert_eq!(plain("ışık IŞIK İstanbul istanbul"), ["isik", "isik", "istanbul", "istanbul"]);
-        // What other programs make of İ in small letters.
+        // İ in lower case by the default Unicode mapping.
         assert_eq!(words("İzmir"), words("i\u{307}zmir"));
         assert_ne!(words("İzmir"), words("Izmir"));
     }
 
     #[test]
-    fn what_is_no_language_is_left_out() {
+    fn addresses_digits_and_symbols_are_skipped() {
         let text = "see https://example.org/the/page?of=all, WWW.example.DE or mail me@the.example.com (notes.txt) mp3 2nd";
         assert_eq!(plain(text), ["see", "or", "mail"]);
         assert_eq!(plain("1234 5,6 — !? 🙂 \u{E000}"), Vec::<String>::new());

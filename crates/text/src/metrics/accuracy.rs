@@ -1,24 +1,24 @@
-//! Accuracy: the share of lines that equal a reference, and its complement, the sequence error rate.
+//! Accuracy: the share of lines equal to a reference; and its complement, the sequence error rate.
 //!
-//! The sequence error rate is what work on grapheme-to-phoneme conversion calls *word* error rate: a line is one word's
-//! pronunciation. It is not [`super::TokenErrorRate`].
+//! Work on grapheme-to-phoneme conversion calls the sequence error rate *word* error rate: a line is the pronunciation
+//! of one word. It is not [`super::TokenErrorRate`].
 
 use serde_json::{Map, Value, json};
 
 use super::tokenize::words;
-use super::{Metric, cased};
+use super::{Metric, case_setting, cased};
 
-/// The share of lines whose words equal those of a reference, in percent. Statistics: equal lines, lines.
+/// Share of lines whose words equal those of a reference, in percent. Statistics: equal lines, lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accuracy {
-    /// Whether upper and lower case are the same; no.
+    /// Ignores case; default: false.
     pub lowercase: bool,
 }
 
-/// The share of lines that equal no reference, in percent. Statistics: unequal lines, lines.
+/// Share of lines that equal no reference, in percent. Statistics: unequal lines, lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceErrorRate {
-    /// Whether upper and lower case are the same; no.
+    /// Ignores case; default: false.
     pub lowercase: bool,
 }
 
@@ -36,7 +36,7 @@ impl Metric for Accuracy {
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("case", if self.lowercase { "lc" } else { "mixed" }.into())]
+        vec![case_setting(self.lowercase)]
     }
 
     fn details(&self, statistics: &[f64]) -> Map<String, Value> {
@@ -61,7 +61,7 @@ impl Metric for SequenceErrorRate {
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("case", if self.lowercase { "lc" } else { "mixed" }.into())]
+        vec![case_setting(self.lowercase)]
     }
 
     fn details(&self, statistics: &[f64]) -> Map<String, Value> {
@@ -72,7 +72,7 @@ impl Metric for SequenceErrorRate {
     }
 }
 
-/// Whether the words are those of a reference; how much white space stands around them does not matter.
+/// True if the words equal those of a reference; the amount of white space between them does not matter.
 fn equals_any(hypothesis: &str, references: &[&str], lowercase: bool) -> bool {
     let hypothesis = cased(hypothesis, lowercase);
     references.iter().any(|reference| words(&hypothesis).eq(words(&cased(reference, lowercase))))

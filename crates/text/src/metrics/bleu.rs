@@ -1,30 +1,30 @@
-//! BLEU (Papineni et al. 2002, *BLEU: a method for automatic evaluation of machine translation*), as sacreBLEU has it.
+//! BLEU (Papineni et al. 2002, *BLEU: a method for automatic evaluation of machine translation*), as in sacreBLEU.
 //!
 //! ```text
 //! BLEU = BP · exp( 1/N · Σ_n log p_n )      BP = min(1, exp(1 − r / h))
 //! ```
 //!
-//! p_n is the share of the hypothesis' n-grams that a reference holds (each counted at most as often as in the
-//! reference that holds it most), h the length of the hypotheses, r that of the references closest in length. A p_n of
-//! zero is smoothed as in Chen & Cherry 2014, *A systematic comparison of smoothing techniques for sentence-level BLEU*.
+//! p_n is the clipped n-gram precision (each n-gram of the hypothesis counts at most as often as in the reference that
+//! has it most often), h the length of the hypotheses, r that of the references closest in length. A p_n of zero is
+//! smoothed as in Chen & Cherry 2014, *A systematic comparison of smoothing techniques for sentence-level BLEU*.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
 use super::tokenize::words;
-use super::{Metric, Tokenization, cased, ngrams, yes_no};
+use super::{Metric, Tokenization, case_setting, cased, ngrams, yes_no};
 
-/// Stands for the logarithm of zero: its exponential is zero for every order in use.
+/// Replaces the logarithm of zero: its exponential is zero for every order in use.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;
 
-/// What to do about an order without a single match.
+/// Smoothing of an order without a match.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Smoothing {
-    /// The k-th order without a match counts 2⁻ᵏ matches (NIST). The default.
+    /// The k-th order without a match gets 2⁻ᵏ matches (NIST). The default.
     #[default]
     Exponential,
-    /// It counts this many matches; [`Smoothing::FLOOR`] is usual.
+    /// An order without a match gets this many matches; [`Smoothing::FLOOR`] is usual.
     Floor(f64),
     /// This is added to matches and totals of every order above one; [`Smoothing::ADD_K`] is usual.
     AddK(f64),
@@ -33,9 +33,9 @@ pub enum Smoothing {
 }
 
 impl Smoothing {
-    /// The value Chen & Cherry use for [`Smoothing::Floor`].
+    /// The value of Chen & Cherry for [`Smoothing::Floor`].
     pub const FLOOR: f64 = 0.1;
-    /// The value Chen & Cherry use for [`Smoothing::AddK`].
+    /// The value of Chen & Cherry for [`Smoothing::AddK`].
     pub const ADD_K: f64 = 1.0;
 
     fn signature(self) -> String {
@@ -51,15 +51,15 @@ impl Smoothing {
 /// Options of [`Bleu`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BleuOptions {
-    /// How lines fall into words; 13a.
+    /// Tokenisation of lines into words; default: 13a.
     pub tokenization: Tokenization,
-    /// What an order without a match counts; exponential.
+    /// Smoothing of orders without a match; default: exponential.
     pub smoothing: Smoothing,
-    /// Whether upper and lower case are the same; no.
+    /// Ignores case; default: false.
     pub lowercase: bool,
-    /// The longest n-grams; 4.
+    /// Longest n-grams; default: 4.
     pub max_order: usize,
-    /// Whether to leave out the orders for which the hypothesis is too short, as sentence scores should; no.
+    /// Omits the orders for which the hypothesis is too short, as sentence scores should; default: false.
     pub effective_order: bool,
 }
 
@@ -81,18 +81,18 @@ pub struct Bleu {
     options: BleuOptions,
 }
 
-/// A BLEU score and its parts. `Display` is sacreBLEU's line, with two decimals unless the format asks otherwise.
+/// A BLEU score and its components. `Display` is sacreBLEU's line; default precision: two decimals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BleuScore {
     /// The score in percent.
     pub score: f64,
     /// Matched n-grams per order, before smoothing.
     pub counts: Vec<u64>,
-    /// The hypothesis' n-grams per order, before smoothing.
+    /// N-grams of the hypothesis per order, before smoothing.
     pub totals: Vec<u64>,
     /// Precision per order in percent, smoothed.
     pub precisions: Vec<f64>,
-    /// The brevity penalty, 0 to 1.
+    /// Brevity penalty, 0 to 1.
     pub brevity_penalty: f64,
     /// Words of the hypotheses.
     pub hypothesis_len: u64,
@@ -101,12 +101,12 @@ pub struct BleuScore {
 }
 
 impl BleuScore {
-    /// Hypothesis length over reference length; 0 where the reference is empty.
+    /// Hypothesis length over reference length; 0 if the reference is empty.
     pub fn ratio(&self) -> f64 {
         if self.reference_len == 0 { 0.0 } else { self.hypothesis_len as f64 / self.reference_len as f64 }
     }
 
-    /// The part of the line that follows the score.
+    /// The line of sacreBLEU after the score.
     pub fn verbose(&self) -> String {
         let precisions: Vec<String> = self.precisions.iter().map(|p| format!("{p:.1}")).collect();
         format!(
@@ -132,7 +132,7 @@ impl Bleu {
         Self { options }
     }
 
-    /// The score with its parts, of one sentence's statistics or of a sum of them.
+    /// The score with its components, from the statistics of a sentence or a sum of them.
     pub fn parts(&self, statistics: &[f64]) -> BleuScore {
         let (lengths, counts) = statistics.split_at(2);
         let (matches, totals) = counts.split_at(self.options.max_order);
@@ -155,7 +155,7 @@ impl Bleu {
         parts
     }
 
-    /// Sets the smoothed precisions and returns the number of orders that count.
+    /// Sets the smoothed precisions and returns the number of orders in the mean.
     fn fill_precisions(&self, matches: &[f64], totals: &[f64], precisions: &mut [f64]) -> usize {
         let mut order = self.options.max_order;
         let mut halvings = 1.0;
@@ -222,7 +222,7 @@ impl Metric for Bleu {
 
     fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("case", if self.options.lowercase { "lc" } else { "mixed" }.into()),
+            case_setting(self.options.lowercase),
             ("eff", yes_no(self.options.effective_order)),
             ("tok", self.options.tokenization.name().into()),
             ("smooth", self.options.smoothing.signature()),

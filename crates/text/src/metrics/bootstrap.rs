@@ -1,8 +1,8 @@
-//! Bootstrap resampling (Koehn 2004, *Statistical significance tests for machine translation evaluation*): how much a
-//! score, or the difference of two systems, owes to the choice of sentences.
+//! Bootstrap resampling (Koehn 2004, *Statistical significance tests for machine translation evaluation*): confidence
+//! intervals of a score, and the significance of the difference of two systems.
 //!
-//! A sample draws as many sentences as the corpus has, with replacement, and is scored from the sum of their statistics.
-//! The interval spans the middle 95 % of the sample scores. Two systems are compared on the same samples:
+//! A sample draws as many sentences as the corpus has, with replacement, and is scored from the sum of their
+//! statistics. The interval spans the middle 95 % of the sample scores. Two systems are compared on the same samples:
 //!
 //! ```text
 //! p = (1 + #{ samples with |d*| − mean |d*| > |d| }) / (1 + samples)
@@ -20,9 +20,9 @@ use crate::{Error, Result};
 /// Options of bootstrap resampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// How many samples to draw; 1000.
+    /// Number of samples; default: 1000.
     pub samples: usize,
-    /// The seed of the draws; 12345.
+    /// Random seed; default: 12345.
     pub seed: u64,
 }
 
@@ -32,10 +32,10 @@ impl Default for Bootstrap {
     }
 }
 
-/// Where 95 % of the sample scores lie.
+/// 95 % confidence interval of a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The mean of the sample scores.
+    /// Mean of the sample scores.
     pub mean: f64,
     /// Half the distance from `lower` to `upper`: the number that sacreBLEU prints after `±`.
     pub half_width: f64,
@@ -45,14 +45,14 @@ pub struct Interval {
     pub upper: f64,
 }
 
-/// A system next to a baseline.
+/// Comparison of a system with a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Comparison {
+pub struct SystemComparison {
     /// The baseline's corpus score.
     pub baseline_score: f64,
     /// The system's corpus score less the baseline's.
     pub difference: f64,
-    /// The chance of a difference this large between two systems that are equally good.
+    /// Probability of a difference this large between two equally good systems.
     pub p_value: f64,
     /// The system's interval.
     pub interval: Interval,
@@ -61,7 +61,7 @@ pub struct Comparison {
 }
 
 impl Bootstrap {
-    /// The scores of the samples.
+    /// Scores of the samples.
     pub fn scores(&self, metric: &dyn Metric, statistics: &Statistics) -> Vec<f64> {
         let len = statistics.len();
         let random = Random::new(self.seed);
@@ -74,19 +74,19 @@ impl Bootstrap {
             .collect()
     }
 
-    /// The interval of a corpus score.
+    /// Confidence interval of a corpus score.
     pub fn interval(&self, metric: &dyn Metric, statistics: &Statistics) -> Result<Interval> {
         self.check()?;
         Ok(Interval::of(self.scores(metric, statistics)))
     }
 
-    /// Whether `system` differs from `baseline`, both compared with the same references.
+    /// Significance of the difference between `system` and `baseline`, both scored against the same references.
     pub fn compare(
         &self,
         metric: &dyn Metric,
         system: &Statistics,
         baseline: &Statistics,
-    ) -> Result<Comparison> {
+    ) -> Result<SystemComparison> {
         self.check()?;
         if system.len() != baseline.len() {
             return Err(Error::LineCounts {
@@ -101,10 +101,10 @@ impl Bootstrap {
         let difference = system.score(metric) - baseline_score;
         let distances: Vec<f64> = scores.iter().zip(&baseline_scores).map(|(a, b)| (a - b).abs()).collect();
         let mean = distances.iter().sum::<f64>() / distances.len() as f64;
-        // Two systems that never differ are the one case where sacreBLEU's strict comparison would count nothing.
+        // For two systems that never differ sacreBLEU's strict comparison would count no sample: p is 1 instead.
         let same = distances.iter().all(|&distance| distance == 0.0);
         let larger = distances.iter().filter(|&&distance| same || distance - mean > difference.abs()).count();
-        Ok(Comparison {
+        Ok(SystemComparison {
             baseline_score,
             difference,
             p_value: (larger + 1) as f64 / (distances.len() + 1) as f64,
@@ -119,7 +119,7 @@ impl Bootstrap {
                 name: "samples",
                 found: "0".into(),
                 expected: "at least 1".into(),
-                hint: "1000 is usual".into(),
+                hint: "the default is 1000".into(),
             });
         }
         Ok(())

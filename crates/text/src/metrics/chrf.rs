@@ -1,5 +1,5 @@
-//! chrF (Popović 2015, *chrF: character n-gram F-score for automatic MT evaluation*) and chrF++ (Popović 2017), as
-//! sacreBLEU has them.
+//! chrF (Popović 2015, *chrF: character n-gram F-score for automatic MT evaluation*) and chrF++ (Popović 2017), as in
+//! sacreBLEU.
 //!
 //! ```text
 //! chrF_β = 100 · (1 + β²) · P · R / (β² · P + R)
@@ -11,26 +11,26 @@
 use serde_json::{Map, Value, json};
 
 use super::tokenize::{is_space, words};
-use super::{Metric, cased, ngrams, yes_no};
+use super::{Metric, case_setting, cased, ngrams, yes_no};
 
-/// Stands for a precision or recall that has nothing to divide by, and for an F-score of two zeros.
+/// Replaces a precision or recall without a denominator, and the F-score of two zeros.
 const EPSILON: f64 = 1e-16;
 
 /// Options of [`Chrf`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChrfOptions {
-    /// The longest character n-grams; 6.
+    /// Longest character n-grams; default: 6.
     pub char_order: usize,
-    /// The longest word n-grams; 0, and 2 for chrF++.
+    /// Longest word n-grams; default: 0 (chrF++: 2).
     pub word_order: usize,
-    /// How many times as much recall counts as precision; 2.
+    /// Weight of recall relative to precision; default: 2.
     pub beta: u32,
-    /// Whether upper and lower case are the same; no.
+    /// Ignores case; default: false.
     pub lowercase: bool,
-    /// Whether character n-grams reach across white space; no.
+    /// Character n-grams include white space; default: false.
     pub whitespace: bool,
-    /// Whether to average F-scores of all orders, as the author's script does, instead of precision and recall of the
-    /// orders that both sides have; no.
+    /// Averages the F-scores of all orders, as the author's script does, instead of the precision and recall of the
+    /// orders that both sides have; default: false.
     pub epsilon_smoothing: bool,
 }
 
@@ -54,7 +54,7 @@ impl ChrfOptions {
     }
 }
 
-/// chrF. Statistics, per order: n-grams of the hypothesis, of the reference, and of both.
+/// chrF. Statistics per order: n-grams of the hypothesis, n-grams of the reference, matches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chrf {
     options: ChrfOptions,
@@ -132,7 +132,7 @@ impl Metric for Chrf {
 
     fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("case", if self.options.lowercase { "lc" } else { "mixed" }.into()),
+            case_setting(self.options.lowercase),
             ("eff", yes_no(!self.options.epsilon_smoothing)),
             ("nc", self.options.char_order.to_string()),
             ("nw", self.options.word_order.to_string()),
@@ -149,14 +149,14 @@ impl Metric for Chrf {
     }
 }
 
-/// N-grams of the hypothesis, of `reference`, and matches. An order that the reference does not have costs nothing.
-fn compare(order: &ngrams::Order, reference: usize) -> [f64; 3] {
+/// N-grams of the hypothesis, n-grams of `reference`, and matches. An order missing in the reference is not penalised.
+fn compare(order: &ngrams::NgramOrder, reference: usize) -> [f64; 3] {
     let total = |index: usize| order.ids[index].len() as f64;
     let matched = ngrams::matches(&order.counts(0), &order.counts(reference));
     [if total(reference) > 0.0 { total(0) } else { 0.0 }, total(reference), f64::from(matched)]
 }
 
-/// The words of `line` with one ASCII punctuation character split off: the last or else the first.
+/// The words of `line`, each with one ASCII punctuation character split off: the last, or else the first.
 fn split_punctuation(line: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     for word in words(line) {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_mark_falls_off_a_word() {
+    fn one_punctuation_mark_is_split_off() {
         assert_eq!(
             split_punctuation("(hi) \"so . what?! é,"),
             ["(hi", ")", "\"", "so", ".", "what?", "!", "é", ","]

@@ -4,23 +4,23 @@
 //! rate = 100 · Σ edits / Σ length of the reference
 //! ```
 //!
-//! Edits are insertions, deletions and substitutions (Levenshtein 1966). The rate may exceed 100. Against references
-//! without a single token every token is an edit and the length counts as one, as in `jiwer`. With several references
-//! the one that needs the fewest edits counts. The share of whole lines that are wrong is
-//! [`super::SequenceErrorRate`].
+//! Edits are insertions, deletions and substitutions (Levenshtein 1966). The rate may exceed 100. If the references
+//! have no token, every token is an edit and the length counts as one, as in `jiwer`. With several references the one
+//! with the fewest edits counts. The share of wrong lines is [`super::SequenceErrorRate`].
 
 use serde_json::{Map, Value, json};
+use strsim::generic_levenshtein;
 
 use super::tokenize::{is_space, words};
-use super::{Metric, cased, ngrams};
+use super::{Metric, case_setting, cased, ngrams};
 
-/// What an edit changes.
+/// Unit of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
+pub enum EditUnit {
     /// Words between white space: WER. The default.
     #[default]
     Words,
-    /// Phonemes between white space: PER. The same computation under the name the field uses.
+    /// Phonemes between white space: PER, computed as WER.
     Phonemes,
     /// Characters, inner white space included: CER.
     Characters,
@@ -29,9 +29,9 @@ pub enum Unit {
 /// A token error rate. Statistics: edits, reference length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenErrorRate {
-    /// What an edit changes; words.
-    pub unit: Unit,
-    /// Whether upper and lower case are the same; no.
+    /// Unit of an edit; default: words.
+    pub unit: EditUnit,
+    /// Ignores case; default: false.
     pub lowercase: bool,
 }
 
@@ -39,10 +39,10 @@ impl TokenErrorRate {
     fn tokens(self, lines: &[&str]) -> Vec<Vec<u32>> {
         let lines: Vec<_> = lines.iter().map(|line| cased(line, self.lowercase)).collect();
         match self.unit {
-            Unit::Words | Unit::Phonemes => {
+            EditUnit::Words | EditUnit::Phonemes => {
                 ngrams::word_ids(&lines.iter().map(|line| words(line).collect()).collect::<Vec<_>>())
             }
-            Unit::Characters => lines
+            EditUnit::Characters => lines
                 .iter()
                 .map(|line| line.trim_matches(is_space).chars().map(u32::from).collect())
                 .collect(),
@@ -53,9 +53,9 @@ impl TokenErrorRate {
 impl Metric for TokenErrorRate {
     fn name(&self) -> String {
         match self.unit {
-            Unit::Words => "WER",
-            Unit::Phonemes => "PER",
-            Unit::Characters => "CER",
+            EditUnit::Words => "WER",
+            EditUnit::Phonemes => "PER",
+            EditUnit::Characters => "CER",
         }
         .into()
     }
@@ -65,7 +65,7 @@ impl Metric for TokenErrorRate {
         let sequences = self.tokens(&lines);
         let (hypothesis, references) = sequences.split_first().expect("the hypothesis was put in first");
         let costs =
-            references.iter().map(|reference| (edit_distance(hypothesis, reference), reference.len()));
+            references.iter().map(|reference| (generic_levenshtein(hypothesis, reference), reference.len()));
         let (edits, len) = costs.min_by_key(|&(edits, _)| edits).expect("at least one reference");
         vec![edits as f64, len as f64]
     }
@@ -75,8 +75,8 @@ impl Metric for TokenErrorRate {
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {
-        let tokens = if self.unit == Unit::Characters { "char" } else { "none" };
-        vec![("case", if self.lowercase { "lc" } else { "mixed" }.into()), ("tok", tokens.into())]
+        let tokens = if self.unit == EditUnit::Characters { "char" } else { "none" };
+        vec![case_setting(self.lowercase), ("tok", tokens.into())]
     }
 
     fn details(&self, statistics: &[f64]) -> Map<String, Value> {
@@ -87,21 +87,6 @@ impl Metric for TokenErrorRate {
     }
 }
 
-/// The fewest insertions, deletions and substitutions that turn `a` into `b`.
-pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
-    let mut costs: Vec<usize> = (0..=b.len()).collect();
-    for (row, x) in a.iter().enumerate() {
-        let mut diagonal = costs[0];
-        costs[0] = row + 1;
-        for (column, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = costs[column + 1];
-            costs[column + 1] = replaced.min(diagonal + 1).min(costs[column] + 1);
-        }
-    }
-    costs[b.len()]
-}
-
 #[cfg(test)]
 #[allow(clippy::float_cmp, reason = "whole numbers are exact")]
 mod tests {
@@ -109,7 +94,7 @@ mod tests {
 
     #[test]
     fn known_distances() {
-        let distance = |a: &str, b: &str| edit_distance(a.as_bytes(), b.as_bytes());
+        let distance = |a: &str, b: &str| generic_levenshtein(&a.as_bytes().to_vec(), &b.as_bytes().to_vec());
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("abc", ""), 3);
@@ -117,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_more_than_wrong() {
+    fn the_rate_may_exceed_100() {
         let rate = TokenErrorRate::default();
         assert_eq!(rate.score(&rate.statistics("a b c", &["d"])), 300.0);
         assert_eq!(rate.score(&rate.statistics("a b", &[""])), 200.0);

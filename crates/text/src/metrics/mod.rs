@@ -1,8 +1,8 @@
 //! Metrics on strings: BLEU, chrF, TER, ROUGE, accuracy and error rates.
 //!
-//! Every metric has one shape: a sentence yields a vector of sufficient statistics, the vectors of a corpus add up, and
-//! the score is a function of a sum. A sentence score is the function of one vector, a corpus score that of the whole
-//! sum, and a bootstrap sample ([`bootstrap`]) that of a sum drawn with replacement:
+//! Every metric maps a sentence to a vector of sufficient statistics, and a sum of such vectors to a score. A sentence
+//! score is that of one vector, a corpus score that of the sum over the corpus, and the score of a bootstrap sample
+//! ([`bootstrap`]) that of a sum over sentences drawn with replacement:
 //!
 //! ```text
 //! corpus score = f( Σ_i s(hypothesis_i, references_i) )
@@ -35,9 +35,9 @@ pub mod tokenize;
 
 pub use accuracy::{Accuracy, SequenceErrorRate};
 pub use bleu::{Bleu, BleuOptions, BleuScore, Smoothing};
-pub use bootstrap::{Bootstrap, Comparison, Interval};
+pub use bootstrap::{Bootstrap, Interval, SystemComparison};
 pub use chrf::{Chrf, ChrfOptions};
-pub use error_rate::{TokenErrorRate, Unit};
+pub use error_rate::{EditUnit, TokenErrorRate};
 pub use rouge::{Rouge, RougeVariant};
 pub use ter::{Ter, TerOptions};
 pub use tokenize::Tokenization;
@@ -47,30 +47,30 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// A metric: statistics of one sentence that add up, and the score of a sum.
+/// A metric: additive statistics of a sentence, and the score of their sum.
 pub trait Metric: Send + Sync {
-    /// The name as papers print it: `BLEU`, `chrF2++`, `TER`.
+    /// Name as printed in papers: `BLEU`, `chrF2++`, `TER`.
     fn name(&self) -> String;
 
-    /// The statistics of one sentence against its references; the number of values is the same for every sentence.
+    /// Statistics of one sentence against its references; the same number of values for every sentence.
     fn statistics(&self, hypothesis: &str, references: &[&str]) -> Vec<f64>;
 
-    /// The score, in percent, of one sentence's statistics or of a sum of them.
+    /// Score in percent, from the statistics of a sentence or a sum of them.
     fn score(&self, statistics: &[f64]) -> f64;
 
-    /// What the score depends on, as (key, value), in the order of the signature.
+    /// Settings as (key, value), in the order of the signature.
     fn settings(&self) -> Vec<(&'static str, String)>;
 
-    /// The parts the score is made of, for a report.
+    /// Components of the score, for a report.
     fn details(&self, statistics: &[f64]) -> Map<String, Value>;
 
-    /// The parts as one line for people; empty where there is no more to say than the score.
+    /// Components of the score as one line of text; empty if there are none.
     fn verbose(&self, _statistics: &[f64]) -> String {
         String::new()
     }
 }
 
-/// The statistics of a corpus: one row per sentence.
+/// Statistics of a corpus: one row per sentence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     width: usize,
@@ -78,8 +78,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Compares `hypotheses` with `references`, which hold one list per reference translation, each as long as
-    /// `hypotheses`. Sentences are compared in parallel; the result does not depend on the number of threads.
+    /// Compares `hypotheses` with `references`: one list per reference translation, each as long as `hypotheses`.
+    /// Sentences are compared in parallel; the result does not depend on the number of threads.
     pub fn collect<H, R>(metric: &dyn Metric, hypotheses: &[H], references: &[Vec<R>]) -> Result<Self>
     where
         H: AsRef<str> + Sync,
@@ -102,7 +102,7 @@ impl Statistics {
         self.values.len() / self.width
     }
 
-    /// Never true: a corpus has at least one sentence.
+    /// Always false: a corpus has at least one sentence.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -139,7 +139,7 @@ impl Statistics {
     }
 }
 
-/// What another group needs to compute the same number, in sacreBLEU's form; only the version is our own.
+/// Signature that makes a score reproducible, in sacreBLEU's format but with our version.
 pub fn signature(metric: &dyn Metric, n_references: usize, bootstrap: Option<&Bootstrap>) -> String {
     let mut parts = vec![format!("nrefs:{n_references}")];
     if let Some(bootstrap) = bootstrap {
@@ -170,12 +170,17 @@ fn check_lengths<R>(hypotheses: usize, references: &[Vec<R>]) -> Result<()> {
     Ok(())
 }
 
-/// The text to compare: lower case, or as it is.
+/// `text`, in lower case if `lowercase`.
 fn cased(text: &str, lowercase: bool) -> std::borrow::Cow<'_, str> {
     if lowercase { text.to_lowercase().into() } else { text.into() }
 }
 
-/// The words of the signatures: `yes` or `no`.
+/// Setting `case` of a signature: `lc` if case is ignored, else `mixed`.
+fn case_setting(lowercase: bool) -> (&'static str, String) {
+    ("case", if lowercase { "lc" } else { "mixed" }.into())
+}
+
+/// `yes` or `no`, as in signatures.
 fn yes_no(value: bool) -> String {
     if value { "yes" } else { "no" }.into()
 }
@@ -185,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_must_agree_and_a_corpus_must_hold_something() {
+    fn lengths_must_agree_and_a_corpus_must_not_be_empty() {
         let accuracy = Accuracy::default();
         let none: [&str; 0] = [];
         let error = Statistics::collect(&accuracy, &["a"], &[vec!["a"], vec!["a", "b"]]).unwrap_err();

@@ -1,24 +1,24 @@
-//! ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004, *ROUGE: a package for automatic evaluation of summaries*), as Google's
-//! `rouge_score` has them without stemming.
+//! ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004, *ROUGE: a package for automatic evaluation of summaries*), as in Google's
+//! `rouge_score` without stemming.
 //!
 //! ```text
 //! P = overlap / hypothesis,   R = overlap / reference,   F = 2 · P · R / (P + R)
 //! ```
 //!
-//! The overlap is that of the n-grams or, in ROUGE-L, the longest common subsequence. Words are runs of a–z and 0–9
-//! after lower-casing; letters with marks and other scripts split words. The corpus score is the mean F of the
-//! sentences; with several references the one with the highest F counts.
+//! The overlap is the number of common n-grams or, in ROUGE-L, the length of the longest common subsequence. Words are
+//! runs of a–z and 0–9 after lower-casing; accented letters and other scripts split words. The corpus score is the mean
+//! F of the sentences; with several references the one with the highest F counts.
 
 use serde_json::{Map, Value, json};
 
 use super::{Metric, ngrams};
 
-/// What the two sides must share.
+/// Unit of the overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RougeVariant {
     /// n-grams of this length, at least 1.
     Ngram(usize),
-    /// A subsequence, with gaps.
+    /// Longest common subsequence: ROUGE-L.
     LongestSubsequence,
 }
 
@@ -29,7 +29,7 @@ pub struct Rouge {
 }
 
 impl Rouge {
-    /// ROUGE of this kind.
+    /// ROUGE of this variant.
     pub fn new(variant: RougeVariant) -> Self {
         Self { variant }
     }

@@ -1,28 +1,28 @@
 //! TER, translation edit rate (Snover, Dorr, Schwartz, Micciulla & Makhoul 2006, *A study of translation edit rate with
-//! targeted human annotation*), as sacreBLEU has it.
+//! targeted human annotation*), as in sacreBLEU.
 //!
 //! ```text
 //! TER = 100 · (insertions + deletions + substitutions + shifts) / words of the reference
 //! ```
 //!
-//! With several references the fewest edits count, over the average length. The search for shifts is in `ter_shifts`.
+//! With several references: the fewest edits over the average length. The search for shifts is in `ter_shifts`.
 
 use serde_json::{Map, Value, json};
 
 use super::tokenize::{tercom, words};
-use super::{Metric, ngrams, ter_shifts, yes_no};
+use super::{Metric, case_setting, ngrams, ter_shifts, yes_no};
 
 /// Options of [`Ter`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent switches of the original program")]
 pub struct TerOptions {
-    /// Whether to split off punctuation and replace XML entities first; no.
+    /// Splits off punctuation and replaces XML entities first; default: false.
     pub normalized: bool,
-    /// Whether to leave out punctuation; no.
+    /// Removes punctuation; default: false.
     pub no_punctuation: bool,
-    /// Whether the two options above also treat Chinese and Japanese characters; no.
+    /// The two options above also apply to Chinese and Japanese characters; default: false.
     pub asian_support: bool,
-    /// Whether upper and lower case differ; no.
+    /// Distinguishes upper and lower case; default: false.
     pub case_sensitive: bool,
 }
 
@@ -71,7 +71,7 @@ impl Metric for Ter {
 
     fn settings(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("case", if self.options.case_sensitive { "mixed" } else { "lc" }.into()),
+            case_setting(!self.options.case_sensitive),
             ("tok", "tercom".into()),
             ("norm", yes_no(self.options.normalized)),
             ("punct", yes_no(!self.options.no_punctuation)),

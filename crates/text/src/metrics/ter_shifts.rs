@@ -1,9 +1,9 @@
-//! The edits of TER: word insertions, deletions and substitutions, and shifts of word sequences, each of cost one.
+//! The edits of TER: insertions, deletions and substitutions of words, and shifts of word sequences, each of cost one.
 //!
-//! Finding the fewest is NP-hard with shifts. The search is greedy (Snover et al. 2006): of all shifts that move a word
-//! sequence to where the reference has it, take the one that lowers the edit distance most, and repeat until none
-//! does. Limits and preferences are those of sacreBLEU, so that the numbers are too: a beam around the diagonal of
-//! the distance matrix, sequences up to ten words, moves up to fifty words, a thousand shifts tried.
+//! Finding the minimum is NP-hard with shifts. The search is greedy (Snover et al. 2006): of all shifts that move a
+//! word sequence to its position in the reference, apply the one that lowers the edit distance most, until none lowers
+//! it. Limits and tie-breaking are those of sacreBLEU, so that the scores are equal: a beam around the diagonal of the
+//! distance matrix, sequences of up to ten words, moves of up to fifty words, a thousand shifts tried.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ const MAX_SHIFT_LEN: usize = 10;
 const MAX_SHIFT_DISTANCE: usize = 50;
 const MAX_SHIFTS_TRIED: usize = 1000;
 const BEAM_WIDTH: usize = 25;
-/// The cost of a cell outside the beam: above every real cost, and far from overflow.
+/// Cost of a cell outside the beam: above every real cost, and far from overflow.
 const UNREACHED: u32 = u32::MAX / 2;
 
-/// Edits that turn `hypothesis` into `reference`.
+/// Number of edits that turn `hypothesis` into `reference`.
 pub(crate) fn edits(hypothesis: &[u32], reference: &[u32]) -> usize {
     if reference.is_empty() {
         return hypothesis.len();
     }
-    let mut search = Search::new(hypothesis, reference);
+    let mut search = ShiftSearch::new(hypothesis, reference);
     let mut shifts = 0;
     while let Some(shifted) = search.best_shift() {
         search.replace_words(shifted);
@@ -28,7 +28,7 @@ pub(crate) fn edits(hypothesis: &[u32], reference: &[u32]) -> usize {
     shifts + search.cost() as usize
 }
 
-/// A sequence of words in the hypothesis and the word before which it goes.
+/// A move of `len` words of the hypothesis from `start` to before the word at `target`.
 #[derive(Clone, Copy)]
 struct Shift {
     start: usize,
@@ -36,29 +36,29 @@ struct Shift {
     target: usize,
 }
 
-/// The matrix of edit distances between prefixes of the words and of the reference, and what has been tried.
-struct Search<'a> {
+/// Search state: the matrix of edit distances between prefixes of the words and of the reference.
+struct ShiftSearch<'a> {
     reference: &'a [u32],
     words: Vec<u32>,
-    /// Row by row, (words + 1) × (reference + 1).
+    /// Edit distances, row by row, (words + 1) × (reference + 1).
     costs: Vec<u32>,
     tried: usize,
-    /// Buffers for one shift: its words, and two rows.
+    /// Buffers for one shift: the shifted words, and two rows.
     shifted: Vec<u32>,
     rows: [Vec<u32>; 2],
 }
 
-/// How an optimal edit sequence lays the hypothesis against the reference.
+/// Alignment of hypothesis and reference by an optimal edit sequence.
 struct Alignment {
-    /// Per reference word, how many hypothesis words lie before or on it.
+    /// Per reference word, the number of hypothesis words before or at it.
     position: Vec<usize>,
-    /// Per reference word, whether it is wrong or missing.
+    /// Per reference word, true if it is substituted or missing.
     reference_errors: Vec<bool>,
-    /// Per hypothesis word, whether it is wrong or too much.
+    /// Per hypothesis word, true if it is substituted or superfluous.
     word_errors: Vec<bool>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ShiftSearch<'a> {
     fn new(words: &[u32], reference: &'a [u32]) -> Self {
         let row = vec![UNREACHED; reference.len() + 1];
         let mut search = Self {
@@ -94,12 +94,12 @@ impl<'a> Search<'a> {
         self.costs[row * (self.reference.len() + 1) + column]
     }
 
-    /// The columns of `row` that are looked at. The last row reaches the end, so the last cell always has a value.
+    /// Columns of `row` inside the beam. The last row reaches the end, so the last cell always has a value.
     fn beam(&self, row: usize) -> Range<usize> {
         let end = self.reference.len() + 1;
         let ratio = self.reference.len() as f64 / self.words.len() as f64;
         let width = if ratio / 2.0 > BEAM_WIDTH as f64 {
-            // Rows this far apart would not overlap otherwise.
+            // Otherwise the beams of successive rows would not overlap.
             (ratio / 2.0 + BEAM_WIDTH as f64).ceil() as usize
         } else {
             BEAM_WIDTH
@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         diagonal.saturating_sub(width)..last
     }
 
-    /// The words after the shift that lowers the cost most; `None` when none does or enough were tried.
+    /// The words after the shift that lowers the cost most; `None` if none does, or after too many tries.
     fn best_shift(&mut self) -> Option<Vec<u32>> {
         let alignment = self.alignment();
         let before = i64::from(self.cost());
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
         Some(words)
     }
 
-    /// How many words from `start` on equal those of the reference from `goal` on.
+    /// Number of words from `start` on that equal those of the reference from `goal` on.
     fn common_len(&self, start: usize, goal: usize) -> usize {
         let pairs = self.words[start..].iter().zip(&self.reference[goal..]).take(MAX_SHIFT_LEN);
         pairs.take_while(|(word, reference)| word == reference).count()
@@ -169,7 +169,7 @@ impl<'a> Search<'a> {
         cost
     }
 
-    /// Walks back through the matrix; among equal costs it prefers keeping or replacing a word, then dropping a word.
+    /// Backtracks through the matrix; among equal costs it prefers a match or substitution, then a deletion.
     fn alignment(&self) -> Alignment {
         let (mut row, mut column) = (self.words.len(), self.reference.len());
         let mut alignment = Alignment {
@@ -201,15 +201,15 @@ impl<'a> Search<'a> {
 }
 
 impl Alignment {
-    /// Whether to move `len` words from `start` to `goal`: only what is wrong, to where something is wrong, and not
-    /// into itself.
+    /// True if `len` words may move from `start` to `goal`: there must be an error at both ends, and the target must be
+    /// outside the sequence.
     fn allows(&self, start: usize, goal: usize, len: usize) -> bool {
         self.word_errors[start..start + len].contains(&true)
             && self.reference_errors[goal..goal + len].contains(&true)
             && !(start + 1..=start + len).contains(&self.position[goal])
     }
 
-    /// Where words may go so that they stand beside the words aligned with the reference around `goal`.
+    /// Targets next to the words aligned with the reference around `goal`.
     fn targets(&self, goal: usize, len: usize) -> Vec<usize> {
         let before = if goal == 0 { 0 } else { self.position[goal - 1] };
         let mut targets = vec![before];
@@ -220,7 +220,7 @@ impl Alignment {
 }
 
 impl Shift {
-    /// Writes `words` with the sequence moved. A target inside the sequence counts from its end.
+    /// Writes the shifted `words` to `out`. A target inside the sequence counts from its end.
     fn apply(self, words: &[u32], out: &mut Vec<u32>) {
         let end = self.start + self.len;
         out.clear();
@@ -240,7 +240,7 @@ impl Shift {
     }
 }
 
-/// One row of the matrix: `word` against the reference in `columns`, everything else unreached.
+/// Computes one row of the matrix, for `word`, in `columns`; other cells are unchanged.
 fn fill_row(word: u32, reference: &[u32], columns: Range<usize>, above: &[u32], current: &mut [u32]) {
     for column in columns {
         current[column] = if column == 0 {

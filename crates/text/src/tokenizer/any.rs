@@ -1,14 +1,14 @@
-//! A tokeniser of any origin, recognised by its files.
+//! A tokeniser of any supported format, detected from its files.
 
 use std::path::Path;
 
 use super::fairseq_dictionary::FairseqDictionary;
-use super::sentencepiece::{SentencePiece, Vocabulary};
+use super::sentencepiece::{MarianVocabulary, SentencePiece};
 use super::subword_nmt::SubwordNmt;
-use super::{Dropout, Encoding, HuggingFace};
+use super::{BpeDropout, Encoding, HuggingFace};
 use crate::{Error, Result};
 
-/// Text to ids and back, whatever made the files.
+/// A tokeniser of any supported format.
 #[derive(Debug, Clone)]
 pub enum Tokenizer {
     /// A `tokenizer.json`.
@@ -17,24 +17,24 @@ pub enum Tokenizer {
     SentencePiece(Box<SentencePiece>),
     /// A Marian or OPUS-MT folder: encodes with `source.spm`, decodes with `target.spm`, ids from `vocab.json`.
     Marian {
-        /// Cuts source text.
+        /// Segments source text.
         source: Box<SentencePiece>,
-        /// Joins target pieces.
+        /// Segments and decodes target text.
         target: Box<SentencePiece>,
-        /// Ids of both.
-        vocabulary: Vocabulary,
+        /// Ids of the pieces of both.
+        vocabulary: MarianVocabulary,
     },
     /// subword-nmt codes with a fairseq dictionary.
     Fairseq {
-        /// Cuts words into `@@` pieces.
+        /// Segments words into subwords with `@@`.
         codes: Box<SubwordNmt>,
-        /// Ids of the pieces.
+        /// Ids of the subwords.
         dictionary: FairseqDictionary,
     },
 }
 
 impl Tokenizer {
-    /// Reads a file, told apart by its name or first byte, or a model folder with one of the known forms.
+    /// Reads a file, whose format is detected by its name or first byte, or a model folder of a supported layout.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if path.is_dir() {
@@ -60,7 +60,7 @@ impl Tokenizer {
             return Ok(Self::Marian {
                 source: Box::new(SentencePiece::load(file("source.spm"))?),
                 target: Box::new(SentencePiece::load(file("target.spm"))?),
-                vocabulary: Vocabulary::load(file("vocab.json"))?,
+                vocabulary: MarianVocabulary::load(file("vocab.json"))?,
             });
         }
         Err(Error::Format {
@@ -68,7 +68,7 @@ impl Tokenizer {
             line: None,
             found: "a folder without a tokeniser".into(),
             expected: "tokenizer.json, or source.spm, target.spm and vocab.json".into(),
-            hint: "subword-nmt codes and fairseq dictionaries are named file by file".into(),
+            hint: "subword-nmt codes and a fairseq dictionary are passed as two files".into(),
         })
     }
 
@@ -80,7 +80,7 @@ impl Tokenizer {
         })
     }
 
-    /// Ids, pieces and offsets of `text`, without special tokens.
+    /// Ids, tokens and offsets of `text`, without special tokens.
     pub fn encode(&self, text: &str) -> Result<Encoding> {
         Ok(match self {
             Self::HuggingFace(tokenizer) => tokenizer.encode(text)?,
@@ -90,7 +90,7 @@ impl Tokenizer {
         })
     }
 
-    /// As [`Tokenizer::encode`] for text of the target side, which a Marian folder cuts by pieces of its own.
+    /// [`Tokenizer::encode`] for target text, for which a Marian folder has a model of its own.
     pub fn encode_target(&self, text: &str) -> Result<Encoding> {
         match self {
             Self::Marian { target, vocabulary, .. } => Ok(vocabulary.encode(target, text)),
@@ -98,7 +98,7 @@ impl Tokenizer {
         }
     }
 
-    /// As [`Tokenizer::encode`], followed by the end of the sentence or what else the files ask for.
+    /// [`Tokenizer::encode`] with the special tokens of the file's template, or with `</s>` at the end.
     pub fn encode_with_special(&self, text: &str) -> Result<Encoding> {
         if let Self::HuggingFace(tokenizer) = self {
             return tokenizer.encode_with_special(text);
@@ -110,15 +110,15 @@ impl Tokenizer {
         Ok(encoding)
     }
 
-    /// As [`Tokenizer::encode`], each merge left out with a probability; only for BPE in a `tokenizer.json`.
-    pub fn encode_with_dropout(&self, text: &str, dropout: &Dropout) -> Result<Encoding> {
+    /// [`Tokenizer::encode`] with BPE-dropout; only for BPE in a `tokenizer.json`.
+    pub fn encode_with_dropout(&self, text: &str, dropout: &BpeDropout) -> Result<Encoding> {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.encode_with_dropout(text, dropout),
-            _ => Err(Dropout::unsupported()),
+            _ => Err(BpeDropout::unsupported()),
         }
     }
 
-    /// The text of `ids`; special tokens vanish.
+    /// The text of `ids`, without special tokens.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.decode(ids),
@@ -128,7 +128,7 @@ impl Tokenizer {
         }
     }
 
-    /// Entries, special tokens included.
+    /// Number of entries, special tokens included.
     pub fn vocab_size(&self) -> usize {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.vocab_size(),
@@ -138,7 +138,7 @@ impl Tokenizer {
         }
     }
 
-    /// The id of a piece or special token.
+    /// Id of a token, special tokens included.
     pub fn id(&self, piece: &str) -> Option<u32> {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.id(piece),
@@ -148,7 +148,7 @@ impl Tokenizer {
         }
     }
 
-    /// The piece or special token of an id.
+    /// Token of an id, special tokens included.
     pub fn piece(&self, id: u32) -> Option<String> {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.piece(id),
@@ -158,7 +158,7 @@ impl Tokenizer {
         }
     }
 
-    /// The id for what has no entry.
+    /// Id of the unknown token.
     pub fn unknown_id(&self) -> Option<u32> {
         match self {
             Self::HuggingFace(tokenizer) => tokenizer.unknown_id(),
@@ -168,7 +168,7 @@ impl Tokenizer {
         }
     }
 
-    /// The id that ends a sentence.
+    /// Id of the end of a sentence.
     pub fn end_id(&self) -> Option<u32> {
         match self {
             Self::SentencePiece(model) => model.eos_id(),
@@ -176,14 +176,14 @@ impl Tokenizer {
         }
     }
 
-    /// What it is, for people.
+    /// Short description of the format and model, for display.
     pub fn describe(&self) -> String {
         match self {
             Self::HuggingFace(tokenizer) => {
                 format!("Hugging Face tokenizer.json, {}", tokenizer.model_name())
             }
             Self::SentencePiece(model) => format!("SentencePiece, {:?}", model.model_type()).to_lowercase(),
-            Self::Marian { .. } => "Marian folder, SentencePiece pieces with ids from vocab.json".into(),
+            Self::Marian { .. } => "Marian folder, SentencePiece with ids from vocab.json".into(),
             Self::Fairseq { .. } => "subword-nmt codes with a fairseq dictionary".into(),
         }
     }

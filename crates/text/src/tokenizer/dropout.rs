@@ -1,8 +1,8 @@
-//! BPE-dropout: while a word is put together, each possible merge is skipped with probability p.
+//! BPE-dropout: at each step of encoding a word, every possible merge is skipped with probability p.
 //!
-//! Provilkov, Emelianenko & Voita 2020, *BPE-dropout: simple and effective subword regularization*. The same text is cut
-//! differently each time it is seen in training, which teaches the model what pieces are made of. Here "each time" is
-//! named by (seed, stream): the same names give the same cut, on any machine and in any order.
+//! Provilkov, Emelianenko & Voita 2020, *BPE-dropout: simple and effective subword regularization*. The same text is
+//! segmented differently in each epoch, which exposes the composition of subwords to the model. The segmentation is a
+//! pure function of the text and (seed, stream), on any machine and in any order.
 
 use std::cell::Cell;
 
@@ -14,17 +14,17 @@ use tokenizers::{Encoding, OffsetType, PreTokenizer as _, Token, Tokenizer};
 use super::hugging_face::bpe_json;
 use crate::Error;
 
-/// How often merges are skipped, and by which numbers.
+/// Options of BPE-dropout.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dropout {
-    /// Probability of skipping a merge; 0.1 in the paper.
+pub struct BpeDropout {
+    /// Probability of skipping a merge; the paper uses 0.1.
     pub probability: f64,
-    /// The numbers: one stream for each text and epoch.
+    /// Random numbers: one stream per text and epoch.
     pub random: Random,
 }
 
-impl Dropout {
-    /// Only BPE puts words together by merges that could be skipped.
+impl BpeDropout {
+    /// The error for a tokeniser other than BPE.
     pub(crate) fn unsupported() -> Error {
         Error::Option {
             name: "--dropout",
@@ -35,10 +35,10 @@ impl Dropout {
     }
 }
 
-/// Merges by pair, and characters by id.
+/// A BPE model in the form that dropout needs.
 #[derive(Debug, Clone)]
 pub(crate) struct MergeTable {
-    /// (left, right) → (rank, joined).
+    /// (left, right) → (rank, merged).
     merges: AHashMap<(u32, u32), (u32, u32)>,
     ids: AHashMap<String, u32>,
     pieces: AHashMap<u32, String>,
@@ -49,18 +49,16 @@ pub(crate) struct MergeTable {
     suffix: String,
 }
 
-type Foreign = Box<dyn std::error::Error + Send + Sync>;
-
-/// A piece of a word while it is put together.
+/// A subword during the merging of a word.
 #[derive(Clone, Copy)]
 struct Symbol {
     id: u32,
-    /// Bytes of the word.
+    /// Length in bytes.
     len: usize,
 }
 
 impl MergeTable {
-    /// Takes a model apart; the error says what is missing in it.
+    /// Reads the merges and vocabulary of a model; the error names what is missing.
     pub(crate) fn new(bpe: &BPE) -> Result<Self, String> {
         let json = bpe_json(bpe);
         let ids: AHashMap<String, u32> = bpe.get_vocab().into_iter().collect();
@@ -69,11 +67,12 @@ impl MergeTable {
         let mut merges = AHashMap::new();
         for (rank, pair) in json["merges"].as_array().map_or(&[][..], Vec::as_slice).iter().enumerate() {
             let [Some(left), Some(right)] = [0, 1].map(|side| pair[side].as_str()) else {
-                return Err(format!("merge {pair}, not two pieces"));
+                return Err(format!("merge {pair} instead of two tokens"));
             };
             let joined = format!("{left}{}", right.strip_prefix(&prefix).unwrap_or(right));
-            let id =
-                |piece: &str| ids.get(piece).copied().ok_or(format!("merge of {piece:?} without an entry"));
+            let id = |piece: &str| {
+                ids.get(piece).copied().ok_or(format!("merge of {piece:?}, which has no entry"))
+            };
             merges.insert((id(left)?, id(right)?), (rank as u32, id(&joined)?));
         }
         let pieces = ids.iter().map(|(piece, &id)| (id, piece.clone())).collect();
@@ -95,13 +94,13 @@ impl MergeTable {
         self.merges.len()
     }
 
-    /// Encodes `text` by the tokeniser's own normaliser and word boundaries, but with these merges.
+    /// Encodes `text` with the normaliser and word boundaries of `tokenizer`, and these merges.
     pub(crate) fn encode(
         &self,
         tokenizer: &Tokenizer,
         text: &str,
-        dropout: &Dropout,
-    ) -> Result<Encoding, Foreign> {
+        dropout: &BpeDropout,
+    ) -> tokenizers::Result<Encoding> {
         let mut words =
             tokenizer.get_added_vocabulary().extract_and_normalize(tokenizer.get_normalizer(), text);
         if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
@@ -137,7 +136,7 @@ impl MergeTable {
         symbols.into_iter().map(token).collect()
     }
 
-    /// The characters of `word` as ids: their own, their bytes', or the unknown's.
+    /// The characters of `word` as ids: of the character, of its bytes, or of the unknown token.
     fn spell(&self, word: &str) -> Vec<Symbol> {
         let mut symbols: Vec<Symbol> = Vec::with_capacity(word.len());
         let mut last_unknown = false;

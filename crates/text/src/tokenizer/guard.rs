@@ -1,10 +1,10 @@
-//! What a `tokenizer.json` from elsewhere may not do: bring the program down, or ask for memory out of proportion.
+//! Protection from a malformed or hostile `tokenizer.json`: from panics, and from excessive memory use.
 //!
-//! The crate `tokenizers` trusts its file. It indexes where the rules point (`Precompiled`), cuts by the length that is
-//! given (`FixedLength` of 0) and takes one off an empty list (`BPEDecoder`), in the middle of encoding; hence calls
-//! into it run in [`without_panic`]. What cannot be caught, memory, is refused beforehand: rules whose growth
-//! multiplies and maps that state a size of gigabytes ([`check_rules`]), and ids far beyond the entries, since the crate
-//! walks through all ids up to the highest ([`check_ids`]).
+//! The crate `tokenizers` trusts its file. While encoding it indexes out of bounds (`Precompiled`), splits by a stated
+//! length (`FixedLength` of 0) and subtracts one from an empty length (`BPEDecoder`); hence calls into it run in
+//! [`without_panic`]. Running out of memory cannot be caught, so its causes are rejected beforehand: rules whose growth
+//! multiplies and maps that state a size of gigabytes ([`check_rules`]), and ids far beyond the number of entries,
+//! since the crate iterates over all ids up to the highest ([`check_ids`]).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +14,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{Model as _, ModelWrapper};
 
-/// Ids stay below this; the largest vocabularies in use have a million entries.
+/// Exclusive limit of ids; the largest vocabularies in use have a million entries.
 const MAX_IDS: u32 = 1 << 22;
-/// How many bytes one byte of text may become by all rules together; those of real files stay below a thousand.
+/// Maximum number of bytes that one byte of text may become by all rules together; real files stay below a thousand.
 const MAX_GROWTH: f64 = 4096.0;
 
-/// Runs `work` and swallows a panic, its message included: the crate panics on some malformed files instead of
-/// reporting them.
+/// Runs `work`; returns `None` if it panics, and suppresses the panic message. The crate panics on some malformed files
+/// instead of returning an error.
 pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     thread_local! {
         static QUIET: Cell<bool> = const { Cell::new(false) };
@@ -35,13 +35,13 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
         }));
     });
     QUIET.set(true);
-    // A tokeniser is only read, and its caches skip what a panic left locked.
+    // Unwind safety: a tokeniser is only read, and its caches skip a lock that a panic poisoned.
     let result = catch_unwind(AssertUnwindSafe(work)).ok();
     QUIET.set(false);
     result
 }
 
-/// The parts of the file whose rules make text longer.
+/// The sections of the file whose rules can lengthen text.
 #[derive(Deserialize)]
 struct Rules {
     #[serde(default)]
@@ -52,34 +52,36 @@ struct Rules {
     decoder: Value,
 }
 
-/// Refuses rules by which text would grow out of proportion; says what was found. It has to look at the file itself,
-/// since reading it already applies the rules to the tokens that it adds.
+/// Rejects rules by which text would grow excessively; the error says what was found. Checks the JSON before the crate
+/// reads it, since reading already applies the rules to the added tokens.
 pub(crate) fn check_rules(file: &[u8]) -> Result<(), String> {
     let rules: Rules = serde_json::from_slice(file).map_err(|error| error.to_string())?;
     let mut maps = Vec::new();
     collect_maps(&rules.normalizer, &mut maps);
     if maps.len() > 1 {
-        return Err(format!("{} compiled maps in a row, not one", maps.len()));
+        return Err(format!("{} compiled maps instead of one", maps.len()));
     }
     if let Some(map) = maps.iter().find(|map| stated_size(map) > map.len() as u64) {
-        return Err(format!("a map of {} bytes in {} of base64", stated_size(map), map.len()));
+        return Err(format!("a map of {} bytes in {} digits of base64", stated_size(map), map.len()));
     }
     for growth in [growth(&rules.normalizer) * growth(&rules.pre_tokenizer), growth(&rules.decoder)] {
         if growth > MAX_GROWTH {
-            return Err(format!("rules by which text may grow {growth:.0} times, not {MAX_GROWTH}"));
+            return Err(format!(
+                "rules by which text may grow {growth:.0} times instead of at most {MAX_GROWTH}"
+            ));
         }
     }
     Ok(())
 }
 
-/// Refuses ids far beyond the entries; says what was found.
+/// Rejects ids far beyond the number of entries; the error says what was found.
 pub(crate) fn check_ids(model: &ModelWrapper) -> Result<(), String> {
     let highest = match model {
-        ModelWrapper::Unigram(_) => None, // the id is the place in a list
+        ModelWrapper::Unigram(_) => None, // an id is an index into a list
         _ => model.get_vocab().into_values().max(),
     };
     match highest {
-        Some(id) if id >= MAX_IDS => Err(format!("id {id}, not below {MAX_IDS}")),
+        Some(id) if id >= MAX_IDS => Err(format!("id {id} instead of one below {MAX_IDS}")),
         _ => Ok(()),
     }
 }
@@ -92,13 +94,13 @@ fn steps(rule: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Bytes that one byte may become, at most, by one rule or a sequence of them. Old files leave out the type.
+/// Maximum number of bytes that one byte may become by a rule or a sequence of rules. Old files omit the type.
 fn growth(rule: &Value) -> f64 {
     let own = match rule["type"].as_str() {
         _ if rule.is_null() => 1.0,
-        // The crate takes the fields of a rule from a list too; nobody writes one.
+        // The crate also accepts a list of a rule's fields, which no known program writes.
         _ if !rule.is_object() => f64::INFINITY,
-        // A character for each byte, or a mark for each word, which may be one byte long.
+        // A character per byte, or a mark per word, which may be one byte long.
         Some("ByteLevel") => 4.0,
         Some("Metaspace") | None => 8.0,
         Some("NFC" | "NFD" | "NFKC" | "NFKD" | "BertNormalizer") => 3.0,
@@ -109,13 +111,13 @@ fn growth(rule: &Value) -> f64 {
     let replaced = match (&rule["pattern"], rule["pattern"]["String"].as_str()) {
         (Value::Null, _) => 1.0,
         (_, Some(pattern)) if !pattern.is_empty() => (content / pattern.len() as f64).max(1.0),
-        // What matches nothing at all is put between any two characters.
+        // An empty match inserts the content between any two characters.
         _ => content + 1.0,
     };
     own * replaced * steps(rule).map(growth).product::<f64>()
 }
 
-/// The maps from SentencePiece in the rules; a replacement may be as long as the file.
+/// Collects the compiled SentencePiece maps of the rules; a replacement may be as long as the file.
 fn collect_maps<'a>(rule: &'a Value, maps: &mut Vec<&'a str>) {
     maps.extend(rule["precompiled_charsmap"].as_str());
     for step in steps(rule) {
@@ -123,7 +125,7 @@ fn collect_maps<'a>(rule: &'a Value, maps: &mut Vec<&'a str>) {
     }
 }
 
-/// The first four bytes of a map in base64: how long its trie says it is, which the crate allocates unseen.
+/// The first four bytes of a map in base64: the stated length of its trie, which the crate allocates unchecked.
 fn stated_size(map: &str) -> u64 {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',

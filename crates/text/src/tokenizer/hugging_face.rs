@@ -1,7 +1,8 @@
-//! Tokenisers in Hugging Face's `tokenizer.json` form, trained here or elsewhere.
+//! Tokenisers in Hugging Face's `tokenizer.json` format, trained here or elsewhere.
 //!
-//! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens are
-//! put in by the caller, by [`HuggingFace::id`], or by the file's own template with [`HuggingFace::encode_with_special`].
+//! Special tokens inside a text are text: `encode("</s>")` never yields the end of a sentence. Ids of special tokens
+//! are added by the caller, with [`HuggingFace::id`], or by the file's template, with
+//! [`HuggingFace::encode_with_special`].
 
 use std::path::Path;
 
@@ -16,36 +17,35 @@ use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{AddedToken, ModelWrapper, NormalizedString, Normalizer as _};
 
 use super::Encoding;
-use super::dropout::{Dropout, MergeTable};
+use super::dropout::{BpeDropout, MergeTable};
 use super::guard::{check_ids, check_rules, without_panic};
 use super::normalization::{Normalization, WORD_MARK};
 use super::special::SpecialTokens;
-use super::words::Split;
+use super::words::WordSplit;
 use crate::output::Output;
 use crate::{Error, Result};
 
 type Inner = tokenizers::Tokenizer;
-type Foreign = Box<dyn std::error::Error + Send + Sync>;
 
 /// A tokeniser read from, or written to, `tokenizer.json`.
 #[derive(Debug, Clone)]
 pub struct HuggingFace {
     inner: Inner,
-    /// The merges again, in the form that dropout needs; `None` for other models than BPE.
+    /// The merges in the form that BPE-dropout needs; `None` for models other than BPE.
     merges: Option<MergeTable>,
-    /// Ids that text must not yield.
+    /// Ids that encoding text must not yield.
     special_ids: Vec<u32>,
-    /// What text that spells a special token becomes.
+    /// Id of the unknown token, also for text that spells a special token.
     unknown_id: Option<u32>,
 }
 
-/// What a trained tokeniser is put together from.
-pub(crate) struct Parts<'a> {
+/// The components of a trained tokeniser.
+pub(crate) struct TokenizerParts<'a> {
     pub(crate) model: ModelWrapper,
     pub(crate) normalization: Normalization,
-    pub(crate) split: Split,
+    pub(crate) split: WordSplit,
     pub(crate) special: &'a SpecialTokens,
-    /// Written before pieces inside a word, taken off in decoding.
+    /// Prefix of tokens inside a word, removed in decoding.
     pub(crate) continuing_prefix: Option<&'a str>,
 }
 
@@ -57,14 +57,14 @@ impl HuggingFace {
         Self::from_bytes(&bytes, path)
     }
 
-    /// Reads the same from memory; `name` stands for the path in messages.
+    /// Reads a `tokenizer.json` from memory; `name` replaces the path in error messages.
     pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
         let path = name.as_ref();
         check_rules(bytes).map_err(|found| malformed(path, &found))?;
         let inner = match without_panic(|| Inner::from_bytes(bytes)) {
             Some(Ok(inner)) => inner,
             Some(Err(error)) => return Err(malformed(path, &error.to_string())),
-            None => return Err(malformed(path, "a part that cannot be read")),
+            None => return Err(malformed(path, "a section that cannot be read")),
         };
         check_ids(inner.get_model()).map_err(|found| malformed(path, &found))?;
         Self::new(inner, path)
@@ -72,10 +72,10 @@ impl HuggingFace {
 
     fn new(mut inner: Inner, path: &Path) -> Result<Self> {
         inner.set_encode_special_tokens(true);
-        // A folder may ask for padding and truncation; both would change or lose text here.
+        // A file may enable padding and truncation; both would change or lose text here.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| malformed(path, &error.to_string()))?;
-        // One may ask for dropout too, by numbers that no seed names; here dropout is the caller's choice.
+        // A file may also enable dropout, with unseeded random numbers; here dropout is the caller's choice.
         if let ModelWrapper::BPE(bpe) = inner.get_model()
             && bpe.dropout.is_some()
         {
@@ -93,10 +93,10 @@ impl HuggingFace {
         Ok(tokenizer)
     }
 
-    /// Puts a trained model and its surroundings together.
-    pub(crate) fn assemble(parts: Parts<'_>) -> Result<Self> {
+    /// Assembles a trained model with its normaliser, pre-tokeniser, decoder and special tokens.
+    pub(crate) fn assemble(parts: TokenizerParts<'_>) -> Result<Self> {
         let name = Path::new("trained tokeniser");
-        let wrong = |error: Foreign| malformed(name, &error.to_string());
+        let wrong = |error: tokenizers::Error| malformed(name, &error.to_string());
         let mut inner = Inner::new(parts.model);
         inner.with_normalizer(Some(parts.normalization.to_hugging_face())).map_err(wrong)?;
         inner.with_pre_tokenizer(Some(parts.split.to_hugging_face()));
@@ -116,50 +116,50 @@ impl HuggingFace {
         Self::new(inner, name)
     }
 
-    /// The file's text.
+    /// The content of `tokenizer.json`.
     pub fn to_json(&self) -> String {
         self.inner.to_string(true).expect("a tokeniser is always representable")
     }
 
-    /// Writes `tokenizer.json`, whole or not at all.
+    /// Writes `tokenizer.json` atomically.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         Output::save(path, self.to_json().as_bytes())
     }
 
-    /// Ids, pieces and offsets of `text`, without special tokens.
+    /// Ids, tokens and offsets of `text`, without special tokens.
     pub fn encode(&self, text: &str) -> Result<Encoding> {
         let encoding = guarded(|| self.inner.encode(text, false))?;
         Ok(self.convert(&encoding, text))
     }
 
-    /// As [`HuggingFace::encode`], with the tokens that the file's template puts around a text (`</s>`, `[CLS]`, …).
+    /// [`HuggingFace::encode`] with the special tokens of the file's template (`</s>`, `[CLS]`, …).
     pub fn encode_with_special(&self, text: &str) -> Result<Encoding> {
         let encoding = guarded(|| self.inner.encode(text, true))?;
         Ok(self.convert(&encoding, text))
     }
 
-    /// As [`HuggingFace::encode`], each merge left out with a probability. Only BPE has merges.
-    pub fn encode_with_dropout(&self, text: &str, dropout: &Dropout) -> Result<Encoding> {
+    /// [`HuggingFace::encode`] with BPE-dropout; an error for models other than BPE.
+    pub fn encode_with_dropout(&self, text: &str, dropout: &BpeDropout) -> Result<Encoding> {
         let Some(merges) = &self.merges else {
-            return Err(Dropout::unsupported());
+            return Err(BpeDropout::unsupported());
         };
         let encoding = guarded(|| merges.encode(&self.inner, text, dropout))?;
         Ok(self.convert(&encoding, text))
     }
 
-    /// The text of `ids`; special tokens vanish.
+    /// The text of `ids`, without special tokens.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         if let Some(id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
-            return Err(Error::Unknown { found: format!("id {id}"), vocab_size: self.vocab_size() });
+            return Err(Error::unknown_id(*id, self.vocab_size()));
         }
-        // Nothing is left to join, and the crate's decoder of BPE counts on at least one piece.
+        // Nothing is left to decode, and the crate's BPE decoder needs at least one token.
         if ids.iter().all(|id| self.special_ids.contains(id)) {
             return Ok(String::new());
         }
         guarded(|| self.inner.decode(ids, true))
     }
 
-    /// What `text` becomes before it is cut.
+    /// `text` after normalisation.
     pub fn normalize(&self, text: &str) -> Result<String> {
         let mut normalized = NormalizedString::from(text);
         if let Some(normalizer) = self.inner.get_normalizer() {
@@ -168,27 +168,27 @@ impl HuggingFace {
         Ok(normalized.get().to_owned())
     }
 
-    /// Entries, special tokens included.
+    /// Number of entries, special tokens included.
     pub fn vocab_size(&self) -> usize {
         self.inner.get_vocab_size(true)
     }
 
-    /// The id of a piece or special token.
+    /// Id of a token, special tokens included.
     pub fn id(&self, piece: &str) -> Option<u32> {
         self.inner.token_to_id(piece)
     }
 
-    /// The piece or special token of an id.
+    /// Token of an id, special tokens included.
     pub fn piece(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The id for what has no entry.
+    /// Id of the unknown token.
     pub fn unknown_id(&self) -> Option<u32> {
         self.unknown_id
     }
 
-    /// The special tokens with their ids, by id.
+    /// Special tokens with their ids, sorted by id.
     pub fn special_tokens(&self) -> Vec<(u32, String)> {
         let added = self.inner.get_added_tokens_decoder();
         let mut special: Vec<(u32, String)> = added
@@ -200,7 +200,7 @@ impl HuggingFace {
         special
     }
 
-    /// The model's name in the file: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
+    /// Model type in the file: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
     pub fn model_name(&self) -> &'static str {
         match self.inner.get_model() {
             ModelWrapper::BPE(_) => "BPE",
@@ -210,7 +210,7 @@ impl HuggingFace {
         }
     }
 
-    /// True where characters without an entry become bytes.
+    /// True if characters without an entry become bytes.
     pub fn has_byte_fallback(&self) -> bool {
         match self.inner.get_model() {
             ModelWrapper::BPE(bpe) => bpe.byte_fallback,
@@ -219,7 +219,7 @@ impl HuggingFace {
         }
     }
 
-    /// The merges in order of rank, for BPE.
+    /// Number of merges; `None` for models other than BPE.
     pub fn n_merges(&self) -> Option<usize> {
         self.merges.as_ref().map(MergeTable::len)
     }
@@ -229,14 +229,14 @@ impl HuggingFace {
     fn convert(&self, encoding: &tokenizers::Encoding, text: &str) -> Encoding {
         let mut out = Encoding::default();
         for (index, (&id, piece)) in encoding.get_ids().iter().zip(encoding.get_tokens()).enumerate() {
-            // Whole-word models find a word that is spelled like a special token in their vocabulary; it is text.
+            // A whole-word model finds a word that spells a special token in its vocabulary; it is text.
             let inserted = encoding.get_special_tokens_mask()[index] == 1;
             let misread = !inserted && self.special_ids.contains(&id);
             let id = if misread { self.unknown_id.unwrap_or(id) } else { id };
-            // Some models give the text itself as the piece of an unknown.
+            // Some models return the text itself as the token of an unknown.
             let spelled = if Some(id) == self.unknown_id { self.piece(id) } else { None };
             let mut span = span(encoding.get_offsets()[index], text);
-            // The mark put before the first word stands for no text.
+            // The mark inserted before the first word covers no text.
             let is_space = |c: char| c.is_whitespace() || c == WORD_MARK;
             let is_first = out.offsets.iter().all(std::ops::Range::is_empty);
             if is_first && piece.chars().eq([WORD_MARK]) && !text[span.clone()].starts_with(is_space) {
@@ -248,16 +248,16 @@ impl HuggingFace {
     }
 }
 
-/// The span of a piece, widened to whole characters: bytes of one character share its span.
+/// The span of a token, widened to whole characters: the bytes of a character share its span.
 fn span((start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
     let start = (0..=start).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let end = (end..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     start..end
 }
 
-/// Undoes what [`Split`] did.
-fn decoder(split: Split, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
-    if split == Split::Whitespace {
+/// The decoder that inverts [`WordSplit`].
+fn decoder(split: WordSplit, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
+    if split == WordSplit::Whitespace {
         return None; // the default joins with spaces
     }
     let replace =
@@ -269,27 +269,27 @@ fn decoder(split: Split, continuing_prefix: Option<&str>) -> Option<DecoderWrapp
     steps.push(replace(&WORD_MARK.to_string(), " "));
     steps.push(ByteFallback::new().into());
     steps.push(Fuse::new().into());
-    if split == Split::Punctuation {
+    if split == WordSplit::Punctuation {
         steps.push(Strip::new(' ', 1, 0).into());
     }
     Some(DecoderSequence::new(steps).into())
 }
 
 fn malformed(path: &Path, found: &str) -> Error {
-    // The crate cuts the prefix off a merge by its length and puts half a character into its message.
+    // The crate removes the prefix of a merge by its length in bytes and may leave half a character in its message.
     let found = String::from_utf8_lossy(found.as_bytes());
     Error::Format {
         path: path.to_owned(),
         line: None,
         found: found.lines().next().unwrap_or("nothing").to_owned(),
         expected: "a Hugging Face tokenizer.json".into(),
-        hint: "polyhead tokenizer train writes one; a .spm or .model file of SentencePiece is read too"
+        hint: "polyhead tokenizer train writes one; SentencePiece .spm and .model files are supported too"
             .into(),
     }
 }
 
-/// What `work` gives, or why the rules of the file fail on this text.
-fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Foreign>) -> Result<T> {
+/// Runs `work`; a panic or an error in it becomes an error about the rules of the file.
+fn guarded<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
     let failed = |found: String, expected: &str, hint: &str| Error::Format {
         path: "tokenizer.json".into(),
         line: None,
@@ -298,14 +298,14 @@ fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, Foreign>) -> Result<
         hint: hint.into(),
     };
     let Some(result) = without_panic(work) else {
-        let hint = "the file may be damaged or written by hand; fetch it again";
-        return Err(failed("a rule that breaks on this text".into(), "rules that take any text", hint));
+        let hint = "the file may be damaged or edited by hand; fetch it again";
+        return Err(failed("a rule that fails on this text".into(), "rules that accept any text", hint));
     };
-    let hint = "does the tokeniser have an unknown token?";
+    let hint = "check that the tokeniser has an unknown token";
     result.map_err(|error| failed(error.to_string(), "a vocabulary that covers the text", hint))
 }
 
-/// The parts of a BPE model that its public interface shows only through serialisation.
+/// The fields of a BPE model that the crate exposes only through serialisation.
 pub(crate) fn bpe_json(bpe: &BPE) -> serde_json::Value {
     serde_json::to_value(bpe).expect("a tokeniser is always representable")
 }

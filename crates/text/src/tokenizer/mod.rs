@@ -1,8 +1,8 @@
-//! Text to ids and back.
+//! Tokenisers: text to ids and back.
 //!
-//! Tokenisers are trained here ([`train()`]) and kept in Hugging Face's `tokenizer.json` form ([`HuggingFace`]).
-//! Foreign ones are read as they are: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt codes
-//! with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
+//! Tokenisers are trained here ([`train()`]) and stored in Hugging Face's `tokenizer.json` format ([`HuggingFace`]).
+//! Those of other programs are read directly: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt
+//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
 
 mod any;
 mod dropout;
@@ -17,21 +17,21 @@ mod train;
 mod words;
 
 pub use any::Tokenizer;
-pub use dropout::Dropout;
+pub use dropout::BpeDropout;
 pub use hugging_face::HuggingFace;
-pub use normalization::{Case, Form, Normalization, WORD_MARK};
+pub use normalization::{LetterCase, Normalization, UnicodeForm, WORD_MARK};
 pub use special::SpecialTokens;
-pub use train::{Kind, Progress, TrainOptions, Unknown, train};
-pub use words::Split;
+pub use train::{TokenizerKind, TrainOptions, TrainProgress, UnknownCharacters, train};
+pub use words::WordSplit;
 
-/// What a text became: one id, one piece and one span of the original text per token.
+/// Encoded text: an id, a token and a span of the original text for each position.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Encoding {
     /// Ids in the vocabulary.
     pub ids: Vec<u32>,
-    /// The pieces as the vocabulary spells them.
+    /// Tokens as spelled in the vocabulary.
     pub pieces: Vec<String>,
-    /// Byte ranges of the original text; empty where a piece stands for no text (an inserted token).
+    /// Byte ranges of the original text; empty for a token that covers no text (an inserted token).
     pub offsets: Vec<std::ops::Range<usize>>,
 }
 
@@ -48,7 +48,7 @@ impl Encoding {
         self.ids.len()
     }
 
-    /// True without tokens.
+    /// True if there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

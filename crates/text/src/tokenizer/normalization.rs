@@ -1,8 +1,8 @@
-//! What happens to a text before it is cut into pieces: a Unicode normal form, lower case if asked, tidy spaces.
+//! Normalisation of text before tokenisation: a Unicode normal form, optional lower case, single spaces.
 //!
-//! Runs of white space, and of the word mark `▁` that stands for a space inside pieces, become one space; the ends are
-//! trimmed. [`Normalization::apply`] is the fast twin used in training; [`Normalization::to_hugging_face`] is the same
-//! as steps of `tokenizer.json`, and a property test holds the two equal.
+//! Runs of white space, and of the word mark `▁` that represents a space inside tokens, become one space; the ends are
+//! trimmed. [`Normalization::apply`] is the fast implementation used in training; [`Normalization::to_hugging_face`] is
+//! the same as steps of `tokenizer.json`, and a property test checks that the two agree.
 
 use std::borrow::Cow;
 
@@ -11,43 +11,43 @@ use tokenizers::normalizers::replace::ReplacePattern;
 use tokenizers::normalizers::{Lowercase, NFC, NFKC, Replace, Sequence, Strip};
 use unicode_normalization_alignments::UnicodeNormalization;
 
-/// The mark that stands for the space before a word: U+2581.
+/// The mark that represents the space before a word: U+2581.
 pub const WORD_MARK: char = '▁';
 
-/// White space and the word mark, spelled out so that every regex engine agrees.
+/// White space and the word mark, listed explicitly so that every regex engine agrees.
 const SPACES: &str =
     r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{2581}]+";
 
 /// A Unicode normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// Characters stay as they are.
+pub enum UnicodeForm {
+    /// No normalisation.
     None,
-    /// Composed letters: `e` + accent becomes `é`.
+    /// Canonical composition: `e` + accent becomes `é`.
     Nfc,
-    /// NFC, and compatibility characters become plain: `ﬁ` → `fi`, full-width `Ａ` → `A`.
+    /// Compatibility composition: NFC, and `ﬁ` → `fi`, full-width `Ａ` → `A`.
     #[default]
     Nfkc,
 }
 
-/// How text is normalised.
+/// Options of normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Normalization {
-    /// The Unicode normal form; NFKC unless said otherwise.
-    pub form: Form,
-    /// What happens to capitals; kept unless said otherwise.
-    pub case: Case,
+    /// Unicode normal form; default: NFKC.
+    pub form: UnicodeForm,
+    /// Treatment of capital letters; default: keep.
+    pub case: LetterCase,
 }
 
-/// What happens to capital letters.
+/// Treatment of capital letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Case {
-    /// They stay.
+pub enum LetterCase {
+    /// Keeps capitals.
     #[default]
     Keep,
-    /// They become small letters, one character at a time and without regard to language.
+    /// Converts to lower case, character by character and independent of the language.
     Lower,
 }
 
@@ -59,19 +59,19 @@ impl Normalization {
     /// assert_eq!(Normalization::default().apply("  The\tﬁrst\u{a0} cat "), "The first cat");
     /// ```
     pub fn apply(self, text: &str) -> Cow<'_, str> {
-        if text.is_ascii() && self.case == Case::Keep && is_tidy(text) {
+        if text.is_ascii() && self.case == LetterCase::Keep && is_tidy(text) {
             return Cow::Borrowed(text);
         }
         let composed: Cow<str> = match self.form {
             _ if text.is_ascii() => Cow::Borrowed(text),
-            Form::None => Cow::Borrowed(text),
-            Form::Nfc => Cow::Owned(text.nfc().map(|(c, _)| c).collect()),
-            Form::Nfkc => Cow::Owned(text.nfkc().map(|(c, _)| c).collect()),
+            UnicodeForm::None => Cow::Borrowed(text),
+            UnicodeForm::Nfc => Cow::Owned(text.nfc().map(|(c, _)| c).collect()),
+            UnicodeForm::Nfkc => Cow::Owned(text.nfkc().map(|(c, _)| c).collect()),
         };
         let mut out = String::with_capacity(composed.len());
         match self.case {
-            Case::Keep => tidy(composed.chars(), &mut out),
-            Case::Lower => tidy(composed.chars().flat_map(char::to_lowercase), &mut out),
+            LetterCase::Keep => tidy(composed.chars(), &mut out),
+            LetterCase::Lower => tidy(composed.chars().flat_map(char::to_lowercase), &mut out),
         }
         Cow::Owned(out)
     }
@@ -80,11 +80,11 @@ impl Normalization {
     pub(crate) fn to_hugging_face(self) -> Sequence {
         let mut steps = Vec::new();
         match self.form {
-            Form::None => {}
-            Form::Nfc => steps.push(NFC.into()),
-            Form::Nfkc => steps.push(NFKC.into()),
+            UnicodeForm::None => {}
+            UnicodeForm::Nfc => steps.push(NFC.into()),
+            UnicodeForm::Nfkc => steps.push(NFKC.into()),
         }
-        if self.case == Case::Lower {
+        if self.case == LetterCase::Lower {
             steps.push(Lowercase.into());
         }
         let spaces = Replace::new(ReplacePattern::Regex(SPACES.into()), " ").expect("a valid pattern");
@@ -98,7 +98,7 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c == WORD_MARK
 }
 
-/// True where `tidy` would change nothing; for ASCII text.
+/// True if `tidy` would change nothing; for ASCII text.
 fn is_tidy(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends_clean = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
@@ -134,14 +134,14 @@ mod tests {
     }
 
     const ALL: [Normalization; 4] = [
-        Normalization { form: Form::None, case: Case::Keep },
-        Normalization { form: Form::Nfc, case: Case::Lower },
-        Normalization { form: Form::Nfkc, case: Case::Keep },
-        Normalization { form: Form::Nfkc, case: Case::Lower },
+        Normalization { form: UnicodeForm::None, case: LetterCase::Keep },
+        Normalization { form: UnicodeForm::Nfc, case: LetterCase::Lower },
+        Normalization { form: UnicodeForm::Nfkc, case: LetterCase::Keep },
+        Normalization { form: UnicodeForm::Nfkc, case: LetterCase::Lower },
     ];
 
     #[test]
-    fn the_twin_agrees_on_nasty_text() {
+    fn both_implementations_agree_on_special_cases() {
         for normalization in ALL {
             for text in
                 ["", " ", "\t a\u{85}b\u{3000}", "¨x", "▁a▁▁b ", "İstanbul ΑΣ", "e\u{301} ﬁ Ａ", "a\0b"]
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_twin_agrees(text in "\\PC{0,20}|[ \\ta-zé▁\u{a0}\u{301}Ａ.]{0,20}") {
+        fn both_implementations_agree(text in "\\PC{0,20}|[ \\ta-zé▁\u{a0}\u{301}Ａ.]{0,20}") {
             for normalization in ALL {
                 let (ours, theirs) = both(normalization, &text);
                 prop_assert_eq!(ours, theirs);

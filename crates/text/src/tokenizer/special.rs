@@ -1,4 +1,4 @@
-//! Tokens that are no text: padding, sentence ends, the unknown, and language tags such as `<2tr>`.
+//! Special tokens: padding, start and end of a sentence, the unknown token, and language tags such as `<2tr>`.
 
 use super::normalization::WORD_MARK;
 use crate::{Error, Result};
@@ -6,15 +6,15 @@ use crate::{Error, Result};
 /// The special tokens of a tokeniser, in the order of their ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecialTokens {
-    /// Fills up short rows of a batch; `<pad>`.
+    /// Padding of short rows in a batch; default: `<pad>`.
     pub pad: String,
-    /// Begins a sequence; `<s>`.
+    /// Start of a sequence; default: `<s>`.
     pub start: String,
-    /// Ends a sequence; `</s>`.
+    /// End of a sequence; default: `</s>`.
     pub end: String,
-    /// Stands for what has no entry; `<unk>`.
+    /// Replaces what has no entry; default: `<unk>`.
     pub unknown: String,
-    /// More tokens that the text never yields by itself, such as the target language `<2tr>`; none.
+    /// Further tokens that encoding never yields, such as the target language `<2tr>`; default: none.
     pub tags: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Default for SpecialTokens {
     }
 }
 
-/// Whether pieces of text can never spell the token: words end at punctuation, so none has it at both ends.
+/// True if no token of text can spell it: words are split at punctuation, so none has punctuation at both ends.
 fn is_marked(token: &str) -> bool {
     let mark = |c: Option<char>| c.is_some_and(|c| c.is_ascii_punctuation());
     let chars = token.chars();
@@ -42,16 +42,16 @@ fn is_marked(token: &str) -> bool {
 }
 
 impl SpecialTokens {
-    /// All of them in id order.
+    /// All special tokens in the order of their ids.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         [&self.pad, &self.start, &self.end, &self.unknown].into_iter().chain(&self.tags).map(String::as_str)
     }
 
-    /// Refuses tokens that text could spell, and repeated ones.
+    /// Rejects tokens that text could spell, and repeated ones.
     pub(crate) fn check(&self) -> Result<()> {
         let all: Vec<&str> = self.all().collect();
         let wrong = |found: String, expected: &str| {
-            let (expected, hint) = (expected.into(), "write tags like <2tr>".into());
+            let (expected, hint) = (expected.into(), "write tags as in <2tr>".into());
             Err(Error::Option { name: "special token", found, expected, hint })
         };
         for (index, token) in all.iter().enumerate() {

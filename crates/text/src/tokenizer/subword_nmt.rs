@@ -1,9 +1,9 @@
-//! Byte-pair encoding with a file of merges, as subword-nmt writes and applies it (Sennrich et al. 2016).
+//! Byte-pair encoding with the codes files of subword-nmt (Sennrich et al. 2016).
 //!
-//! Each line of the file is a pair `left right`, the earlier the more important. A word begins as its characters with
-//! `</w>` at the end; again and again the pair that stands first in the file is merged wherever it occurs, from left to
-//! right. Pieces that do not end a word carry `@@`. Version 0.1 of the file writes `</w>` as a symbol of its own, version
-//! 0.2 (`#version: 0.2` in the first line) as a part of the last character.
+//! Each line of the file is a merge `left right`, in order of priority. A word starts as its characters with `</w>` at
+//! the end; the pair that comes first in the file is merged wherever it occurs, from left to right, until no pair is in
+//! the file. Subwords that do not end a word get `@@`. In version 0.1 of the file `</w>` is a symbol of its own, in
+//! version 0.2 (`#version: 0.2` in the first line) it is part of the last character.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::lines::Lines;
 use crate::{Error, Result};
 
-/// What a piece ends with that does not end its word.
+/// Suffix of a subword that does not end its word.
 pub const SEPARATOR: &str = "@@";
 
 const WORD_END: &str = "</w>";
@@ -33,7 +33,7 @@ pub struct SubwordNmt {
     version: Version,
     symbols: HashMap<String, u32>,
     merges: HashMap<(u32, u32), Merge>,
-    /// Merged symbol → bytes of its left part.
+    /// Merged symbol → length of its left part in bytes.
     splits: HashMap<String, usize>,
     vocabulary: Option<HashSet<String>>,
 }
@@ -41,20 +41,20 @@ pub struct SubwordNmt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     EndIsSymbol,
-    EndIsPart,
+    EndIsSuffix,
 }
 
-/// Where in the file a pair stands, and what it becomes.
+/// Line of a pair in the file, and the merged symbol.
 #[derive(Debug, Clone, Copy)]
 struct Merge {
     rank: u32,
     symbol: u32,
 }
 
-/// A piece of the text as the vocabulary spells it, and the bytes of the text it covers.
+/// A subword as spelled in the vocabulary, and the span of the text that it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subword {
-    /// The piece, with `@@` if its word goes on.
+    /// The subword, with `@@` unless it ends its word.
     pub piece: String,
     /// Byte range of the text.
     pub offsets: Range<usize>,
@@ -62,7 +62,7 @@ pub struct Subword {
 
 /// A symbol of a word being merged.
 #[derive(Clone, Copy)]
-struct Part {
+struct WordSymbol {
     symbol: u32,
     start: usize,
     end: usize,
@@ -90,7 +90,7 @@ impl SubwordNmt {
             }
         }
         if pairs.is_empty() {
-            return Err(broken(
+            return Err(malformed(
                 &lines,
                 None,
                 "no merges".into(),
@@ -113,7 +113,7 @@ impl SubwordNmt {
             let symbol = number(format!("{left}{right}"));
             merges.entry(pair).or_insert(Merge { rank, symbol });
         }
-        // Of two pairs with the same union, the one whose last mention comes first in the file is how it is split.
+        // Of two pairs with the same concatenation, the split is the one whose last occurrence comes first in the file.
         let mut seen = HashSet::with_capacity(pairs.len());
         let mut splits = HashMap::with_capacity(pairs.len());
         for pair in pairs.iter().rev() {
@@ -124,8 +124,8 @@ impl SubwordNmt {
         Self { version, symbols, merges, splits, vocabulary: None }
     }
 
-    /// Keeps only pieces of the vocabulary at `path` (lines `piece count`) that are counted at least `threshold` times;
-    /// others are split into what they were merged from.
+    /// Restricts subwords to those in the vocabulary at `path` (lines `subword count`) with a count of at least
+    /// `threshold`; others are split into the pair from which they were merged.
     pub fn with_vocabulary(mut self, path: impl AsRef<Path>, threshold: i64) -> Result<Self> {
         let mut lines = Lines::open(path)?;
         let mut vocabulary = HashSet::new();
@@ -136,11 +136,11 @@ impl SubwordNmt {
                 Some((_, Ok(_))) => {}
                 _ => {
                     let hint = "subword-nmt get-vocab writes such a file";
-                    return Err(broken(
+                    return Err(malformed(
                         &lines,
                         Some(lines.line()),
                         quoted(&text),
-                        "a piece and its count",
+                        "a subword and its count",
                         hint,
                     ));
                 }
@@ -150,7 +150,7 @@ impl SubwordNmt {
         Ok(self)
     }
 
-    /// The pieces of `text`, whose words are separated by spaces.
+    /// The subwords of `text`, whose words are separated by spaces.
     pub fn segment(&self, text: &str) -> Vec<Subword> {
         let mut subwords = Vec::new();
         let stripped = text.trim_start_matches(['\r', '\n', ' ']);
@@ -169,20 +169,20 @@ impl SubwordNmt {
         subwords
     }
 
-    /// Where the pieces of `word` end, in bytes.
+    /// Ends of the subwords of `word`, in bytes.
     fn word(&self, word: &str) -> Vec<usize> {
         let mut parts = self.characters(word);
         if parts.len() < 2 {
             return parts.iter().map(|part| part.end).collect();
         }
         while let Some((best, symbol)) = self.best(&parts) {
-            let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+            let mut merged: Vec<WordSymbol> = Vec::with_capacity(parts.len());
             let mut index = 0;
             while index < parts.len() {
                 let part = parts[index];
                 match parts.get(index + 1) {
                     Some(next) if (part.symbol, next.symbol) == best => {
-                        merged.push(Part { symbol, start: part.start, end: next.end });
+                        merged.push(WordSymbol { symbol, start: part.start, end: next.end });
                         index += 2;
                     }
                     _ => {
@@ -193,7 +193,7 @@ impl SubwordNmt {
             }
             parts = merged;
         }
-        // Left of its own, the end of a word is no piece.
+        // An unmerged end of a word is not a subword.
         parts.retain(|part| part.start < part.end);
         match &self.vocabulary {
             Some(vocabulary) => self.split(word, &parts, vocabulary),
@@ -201,19 +201,23 @@ impl SubwordNmt {
         }
     }
 
-    /// The characters of `word` as symbols, the last with the end of the word; a word of one character is left alone.
-    fn characters(&self, word: &str) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::with_capacity(word.len() + 1);
+    /// The characters of `word` as symbols, the last with the end of the word unless there is only one.
+    fn characters(&self, word: &str) -> Vec<WordSymbol> {
+        let mut parts: Vec<WordSymbol> = Vec::with_capacity(word.len() + 1);
         for (start, character) in word.char_indices() {
             let end = start + character.len_utf8();
-            parts.push(Part { symbol: self.symbol(&word[start..end]), start, end });
+            parts.push(WordSymbol { symbol: self.symbol(&word[start..end]), start, end });
         }
         if parts.len() > 1 {
             match (self.version, parts.last_mut()) {
-                (Version::EndIsPart, Some(last)) => {
+                (Version::EndIsSuffix, Some(last)) => {
                     last.symbol = self.symbol(&format!("{}{WORD_END}", &word[last.start..]));
                 }
-                _ => parts.push(Part { symbol: self.symbol(WORD_END), start: word.len(), end: word.len() }),
+                _ => parts.push(WordSymbol {
+                    symbol: self.symbol(WORD_END),
+                    start: word.len(),
+                    end: word.len(),
+                }),
             }
         }
         parts
@@ -223,8 +227,8 @@ impl SubwordNmt {
         self.symbols.get(text).copied().unwrap_or(NO_SYMBOL)
     }
 
-    /// The pair of neighbours that stands first in the file, and what it becomes.
-    fn best(&self, parts: &[Part]) -> Option<((u32, u32), u32)> {
+    /// The adjacent pair that comes first in the file, and its merged symbol.
+    fn best(&self, parts: &[WordSymbol]) -> Option<((u32, u32), u32)> {
         parts
             .windows(2)
             .filter_map(|pair| {
@@ -235,8 +239,8 @@ impl SubwordNmt {
             .map(|(_, pair, symbol)| (pair, symbol))
     }
 
-    /// Takes pieces apart until all are in the vocabulary or cannot be taken apart any more.
-    fn split(&self, word: &str, parts: &[Part], vocabulary: &HashSet<String>) -> Vec<usize> {
+    /// Splits subwords until all are in the vocabulary or cannot be split further; returns their ends.
+    fn split(&self, word: &str, parts: &[WordSymbol], vocabulary: &HashSet<String>) -> Vec<usize> {
         let mut ends = Vec::with_capacity(parts.len());
         let mut pending: Vec<Range<usize>> = parts.iter().rev().map(|part| part.start..part.end).collect();
         while let Some(part) = pending.pop() {
@@ -261,7 +265,7 @@ impl SubwordNmt {
     }
 }
 
-/// Words put together again: `lo@@ wer` becomes `lower`.
+/// Joins subwords to words: `lo@@ wer` becomes `lower`.
 pub fn join(text: &str) -> String {
     let mut joined = format!("{text} ").replace("@@ ", "");
     joined.truncate(joined.trim_end().len());
@@ -271,32 +275,32 @@ pub fn join(text: &str) -> String {
 fn version(lines: &Lines, text: &str) -> Result<Version> {
     match text.split_whitespace().last().map(|number| number.trim_start_matches("#version:")) {
         Some("0.1") => Ok(Version::EndIsSymbol),
-        Some("0.2") => Ok(Version::EndIsPart),
-        _ => Err(broken(
+        Some("0.2") => Ok(Version::EndIsSuffix),
+        _ => Err(malformed(
             lines,
             Some(1),
             quoted(text),
             "#version: 0.1 or 0.2",
-            "no other version is known here",
+            "only these versions are supported",
         )),
     }
 }
 
 fn bad_line(lines: &Lines, blank: Option<u64>, text: &str) -> Error {
     let hint = if text.split(' ').nth(2).is_some_and(|count| count.parse::<u64>().is_ok()) {
-        "fastBPE writes a third column; cut it off, for instance: cut -d' ' -f1,2"
+        "fastBPE writes a third column; remove it, for instance: cut -d' ' -f1,2"
     } else {
         "subword-nmt learn-bpe writes such a file"
     };
     let found = if blank.is_some() { "an empty line".into() } else { quoted(text) };
-    broken(lines, blank.or(Some(lines.line())), found, "two symbols with one space between", hint)
+    malformed(lines, blank.or(Some(lines.line())), found, "two symbols with one space between", hint)
 }
 
-fn broken(lines: &Lines, line: Option<u64>, found: String, expected: &str, hint: &str) -> Error {
+fn malformed(lines: &Lines, line: Option<u64>, found: String, expected: &str, hint: &str) -> Error {
     Error::Format { path: lines.path().to_owned(), line, found, expected: expected.into(), hint: hint.into() }
 }
 
-/// The start of a line, for messages.
+/// The first 40 characters of a line in quotes, for error messages.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(40).collect();
     if shown.len() < text.len() {

@@ -1,7 +1,7 @@
-//! How normalised text is cut into words before pieces are sought inside them.
+//! Pre-tokenisation: normalised text into words, inside which tokens are found.
 //!
-//! [`Split::each_word`] is the fast twin used in training; [`Split::to_hugging_face`] is the same as the pre-tokeniser of
-//! `tokenizer.json`, and a property test holds the two equal.
+//! [`WordSplit::each_word`] is the fast implementation used in training; [`WordSplit::to_hugging_face`] is the same as
+//! the pre-tokeniser of `tokenizer.json`, and a property test checks that the two agree.
 
 use std::sync::OnceLock;
 
@@ -15,19 +15,19 @@ use unicode_categories::UnicodeCategories;
 
 use super::normalization::WORD_MARK;
 
-/// Where words end.
+/// Word boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Split {
-    /// At spaces, and around every punctuation mark; a word after a space begins with `▁`, so nothing is lost.
+pub enum WordSplit {
+    /// At spaces and around every punctuation mark; a word after a space begins with `▁`, so that decoding is lossless.
     Punctuation,
-    /// At spaces only, for text that is already tokenised; decoding joins with spaces.
+    /// At spaces only, for tokenised text; decoding joins with spaces.
     Whitespace,
-    /// Nowhere: spaces become `▁` and the text stays whole.
+    /// None: spaces become `▁` and the text is one word.
     Whole,
 }
 
-impl Split {
+impl WordSplit {
     /// Calls `word` with each word of the normalised `text`.
     pub(crate) fn each_word(self, text: &str, mut word: impl FnMut(&str)) {
         match self {
@@ -46,7 +46,7 @@ impl Split {
         }
     }
 
-    /// The same for `tokenizer.json`.
+    /// The pre-tokeniser of `tokenizer.json`.
     pub(crate) fn to_hugging_face(self) -> PreTokenizerWrapper {
         match self {
             Self::Whitespace => WhitespaceSplit.into(),
@@ -74,7 +74,7 @@ fn isolate_punctuation(text: &str, word: &mut impl FnMut(&str)) {
     }
 }
 
-/// Punctuation in the sense of `tokenizers`: every ASCII mark and symbol, and Unicode's P categories.
+/// True for punctuation in the sense of `tokenizers`: ASCII punctuation and symbols, and Unicode's P categories.
 fn is_punctuation(c: char) -> bool {
     static BASIC_PLANE: OnceLock<Vec<bool>> = OnceLock::new();
     let table = BASIC_PLANE.get_or_init(|| {
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
     use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer as _};
 
-    fn both(split: Split, text: &str) -> (Vec<String>, Vec<String>) {
+    fn both(split: WordSplit, text: &str) -> (Vec<String>, Vec<String>) {
         let mut ours = Vec::new();
         split.each_word(text, |word| ours.push(word.to_owned()));
         let mut theirs = PreTokenizedString::from(text);
@@ -99,16 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn words_are_marked_and_punctuation_stands_alone() {
-        let (ours, _) = both(Split::Punctuation, "The cat (it) ate.");
+    fn words_are_marked_and_punctuation_is_isolated() {
+        let (ours, _) = both(WordSplit::Punctuation, "The cat (it) ate.");
         assert_eq!(ours, ["▁The", "▁cat", "▁", "(", "it", ")", "▁ate", "."]);
     }
 
     proptest! {
         #[test]
-        fn the_twin_agrees(text in "\\PC{0,20}|[ a-z.,'«»—é𐄀-𐄂]{0,20}") {
+        fn both_implementations_agree(text in "\\PC{0,20}|[ a-z.,'«»—é𐄀-𐄂]{0,20}") {
             let text = crate::tokenizer::Normalization::default().apply(&text).into_owned();
-            for split in [Split::Punctuation, Split::Whitespace, Split::Whole] {
+            for split in [WordSplit::Punctuation, WordSplit::Whitespace, WordSplit::Whole] {
                 let (ours, theirs) = both(split, &text);
                 prop_assert_eq!(ours, theirs, "{:?}", split);
             }

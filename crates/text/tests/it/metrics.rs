@@ -1,8 +1,8 @@
-//! Metrics against outside answers (see `tests/golden/metrics`), and laws that hold for every text.
+//! Metrics against the scores of other programs (see `tests/golden/metrics`), and property tests.
 
 use polyhead_text::metrics::{
-    Accuracy, Bleu, BleuOptions, Bootstrap, Chrf, ChrfOptions, Metric, Rouge, RougeVariant,
-    SequenceErrorRate, Smoothing, Statistics, Ter, TerOptions, TokenErrorRate, Tokenization, Unit, signature,
+    Accuracy, Bleu, BleuOptions, Bootstrap, Chrf, ChrfOptions, EditUnit, Metric, Rouge, RougeVariant,
+    SequenceErrorRate, Smoothing, Statistics, Ter, TerOptions, TokenErrorRate, Tokenization, signature,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn corpora() -> HashMap<String, Corpus> {
     corpora.collect()
 }
 
-/// The metric that sacreBLEU's keyword arguments in `case` mean.
+/// The metric with sacreBLEU's keyword arguments in `case`.
 fn metric(case: &Value) -> Box<dyn Metric> {
     let options = &case["options"];
     let flag = |name: &str| options[name].as_bool().unwrap_or(false);
@@ -57,7 +57,7 @@ fn metric(case: &Value) -> Box<dyn Metric> {
         "rouge2" => Box::new(Rouge::new(RougeVariant::Ngram(2))),
         "rougeL" => Box::new(Rouge::new(RougeVariant::LongestSubsequence)),
         "wer" => Box::new(TokenErrorRate::default()),
-        "cer" => Box::new(TokenErrorRate { unit: Unit::Characters, lowercase: false }),
+        "cer" => Box::new(TokenErrorRate { unit: EditUnit::Characters, lowercase: false }),
         other => panic!("unknown metric {other}"),
     }
 }
@@ -164,7 +164,7 @@ fn intervals_equal_sacrebleu_up_to_sampling_noise() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn scores_are_identical_for_any_number_of_threads() {
     let corpora = corpora();
     let corpus = &corpora["wmt-two-references"];
     let with = |threads| {
@@ -189,11 +189,11 @@ fn all_metrics() -> Vec<Box<dyn Metric>> {
         Box::new(Accuracy::default()),
         Box::new(SequenceErrorRate::default()),
         Box::new(TokenErrorRate::default()),
-        Box::new(TokenErrorRate { unit: Unit::Characters, lowercase: true }),
+        Box::new(TokenErrorRate { unit: EditUnit::Characters, lowercase: true }),
     ]
 }
 
-/// Pairs of short lines over few words, so that they share some.
+/// Pairs of short lines from a small vocabulary, so that they overlap.
 fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
     let line = || "([abc]{1,2}|[,.]|1,5|é|好)( ([abc]|dog|x\\.)){0,12}";
     prop::collection::vec((line(), line()), 1..12)
@@ -201,7 +201,7 @@ fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
 
 proptest! {
     #[test]
-    fn a_text_equals_itself(line in "([a-c]|\\PC)( [a-c]{1,3}){4,12}") {
+    fn a_text_scores_perfectly_against_itself(line in "([a-c]|\\PC)( [a-c]{1,3}){4,12}") {
         for tokenization in [Tokenization::V13a, Tokenization::International, Tokenization::None] {
             let bleu = Bleu::new(BleuOptions { tokenization, ..BleuOptions::default() });
             prop_assert!((bleu.score(&bleu.statistics(&line, &[&line])) - 100.0).abs() < TOLERANCE);
@@ -228,7 +228,7 @@ proptest! {
         }
     }
 
-    /// A shift may only save edits, and a reference more may only help.
+    /// Shifts never add edits, and a further reference never lowers a score.
     #[test]
     fn bounds_hold(pairs in pairs()) {
         for (hypothesis, reference) in &pairs {

@@ -1,10 +1,10 @@
-//! SentencePiece models against the answers of the Python package, laws over random text, and broken files.
+//! SentencePiece models against the results of the Python package, property tests, and malformed files.
 
 use std::io::Read;
 use std::path::PathBuf;
 
 use polyhead_random::Random;
-use polyhead_text::tokenizer::sentencepiece::{ModelType, PieceKind, SentencePiece, Vocabulary};
+use polyhead_text::tokenizer::sentencepiece::{MarianVocabulary, ModelType, PieceKind, SentencePiece};
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -62,7 +62,7 @@ fn model(name: &str) -> SentencePiece {
 }
 
 #[test]
-fn answers_equal_those_of_the_python_package() {
+fn results_equal_those_of_the_python_package() {
     for name in VARIANTS {
         let model = model(name);
         let golden: Golden =
@@ -99,7 +99,7 @@ fn check(name: &str, model: &SentencePiece, case: &Case) {
 }
 
 #[test]
-fn pieces_and_ids_are_each_others_inverse() {
+fn pieces_and_ids_are_inverse() {
     for name in VARIANTS {
         let model = model(name);
         for id in 0..model.vocab_size() as u32 {
@@ -115,7 +115,7 @@ fn pieces_and_ids_are_each_others_inverse() {
 }
 
 #[test]
-fn unknown_pieces_decode_to_themselves_by_name() {
+fn pieces_without_an_entry_are_copied() {
     let model = model("unigram");
     assert_eq!(model.decode_pieces(["▁the", "漢", "</s>", "▁a", "<unk>"]), "the漢 a \u{2047} ");
 }
@@ -138,7 +138,7 @@ fn hand_made(model_type: u8, pieces: &[(&str, f32, u8)]) -> SentencePiece {
 }
 
 #[test]
-fn an_unused_bpe_piece_falls_apart_unless_it_grows() {
+fn an_unused_bpe_piece_is_split_unless_it_is_merged_further() {
     let pieces: Vec<(&str, f32, u8)> = vec![
         ("<unk>", 0.0, 2),
         ("a", -5.0, 1),
@@ -156,7 +156,7 @@ fn an_unused_bpe_piece_falls_apart_unless_it_grows() {
 }
 
 #[test]
-fn an_unused_unigram_piece_is_as_if_absent() {
+fn an_unused_unigram_piece_is_ignored() {
     let model =
         hand_made(1, &[("<unk>", 0.0, 2), ("a", -2.0, 1), ("aa", -1.0, 5), ("b", -1.0, 5), ("ab", -3.0, 1)]);
     assert_eq!(model.encode("aaab").pieces, ["a", "a", "ab"]);
@@ -164,7 +164,7 @@ fn an_unused_unigram_piece_is_as_if_absent() {
 }
 
 #[test]
-fn the_best_sum_wins_and_the_earlier_cut_on_ties() {
+fn the_highest_sum_wins_and_the_earlier_boundary_on_ties() {
     // aaa: aa + a and a + aa both sum to -3; a + a + a to -4.5.
     let model = hand_made(1, &[("<unk>", 0.0, 2), ("a", -1.5, 1), ("aa", -1.5, 1)]);
     assert_eq!(model.encode("aaa").pieces, ["a", "aa"]);
@@ -179,7 +179,7 @@ fn a_marian_folder_takes_its_ids_from_vocab_json() {
         ids.insert(piece.into(), id.into());
     }
     let json = serde_json::to_vec(&ids).unwrap();
-    let vocabulary = Vocabulary::from_bytes(&json, "vocab.json").unwrap();
+    let vocabulary = MarianVocabulary::from_bytes(&json, "vocab.json").unwrap();
     assert_eq!(vocabulary.vocab_size(), 7);
 
     let text = ">>tur<< the 漢漢 a";
@@ -195,7 +195,7 @@ fn a_marian_folder_takes_its_ids_from_vocab_json() {
 }
 
 #[test]
-fn broken_files_are_named_and_never_panic() {
+fn malformed_files_are_named_and_never_panic() {
     let whole = unpacked("sentencepiece", "unigram-nfkc.model.gz");
     let cases: [(&[u8], &str); 6] = [
         (b"", "x.spm: an empty file, expected a SentencePiece model"),
@@ -241,7 +241,7 @@ fn flipped_and_missing_bytes_never_panic() {
     }
 }
 
-/// Text with everything that tokenisers stumble over.
+/// Text with the special cases of tokenisers.
 fn texts() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[a-zA-Z]{1,6}",
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn with_byte_fallback_nothing_but_normalisation_is_lost(text in texts()) {
+    fn byte_fallback_is_lossless_after_normalisation(text in texts()) {
         thread_local!(static MODELS: Vec<(&'static str, SentencePiece)> =
             ["unigram-bytes", "bpe-bytes", "bpe-nfkc-cf", "bpe-as-is"].map(|name| (name, model(name))).to_vec());
         MODELS.with(|models| for (name, model) in models {
@@ -285,7 +285,7 @@ proptest! {
             if *name == "bpe-as-is" {
                 assert_eq!(decoded, normalized.replace('▁', " "), "{name} {text:?}");
             } else if text.contains('▁') {
-                // It cannot be told from the one put in front.
+                // It is indistinguishable from the one inserted in front.
                 assert_eq!(decoded.trim_start(), normalized.replace('▁', " ").trim_start(), "{name} {text:?}");
             } else {
                 let without_dummy = normalized.strip_prefix('▁').unwrap_or(&normalized);

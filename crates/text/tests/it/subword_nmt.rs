@@ -1,4 +1,4 @@
-//! subword-nmt codes and fairseq dictionaries against the answers of the Python package, and broken files.
+//! subword-nmt codes and fairseq dictionaries against the results of the Python package, and malformed files.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ struct Segmented {
 }
 
 #[test]
-fn a_fairseq_model_gets_the_pieces_and_ids_it_was_trained_with() {
+fn tokens_and_ids_equal_those_of_fairseq() {
     let codes = SubwordNmt::load(golden("latin2nqo.codes")).unwrap();
     let cases: Vec<Encoded> = serde_json::from_slice(&unpacked("subword_nmt", "latin2nqo.json.gz")).unwrap();
     assert!(cases.len() > 150);
@@ -80,7 +80,7 @@ fn written(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn broken_codes_name_their_line() {
+fn malformed_codes_name_their_line() {
     for (text, expected) in [
         ("", "file: no merges, expected lines of two symbols"),
         ("#version: 0.2\n", "file: no merges, expected lines of two symbols"),
@@ -106,21 +106,21 @@ fn broken_codes_name_their_line() {
     let codes = SubwordNmt::load(&path).unwrap();
     let (_folder, path) = written(b"a\n");
     let error = codes.with_vocabulary(&path, 1).unwrap_err().to_string();
-    assert!(error.ends_with("file:1: \"a\", expected a piece and its count"), "{error}");
+    assert!(error.ends_with("file:1: \"a\", expected a subword and its count"), "{error}");
 }
 
 #[test]
-fn broken_dictionaries_name_their_line() {
+fn malformed_dictionaries_name_their_line() {
     for (text, expected) in [
-        ("a 1\nb\n", "file:2: \"b\", expected a piece, a space and its count"),
-        ("a 1\n\n", "file:2: \"\", expected a piece, a space and its count"),
-        ("a x\n", "file:1: \"a x\", expected a piece, a space and its count"),
+        ("a 1\nb\n", "file:2: \"b\", expected a token, a space and its count"),
+        ("a 1\n\n", "file:2: \"\", expected a token, a space and its count"),
+        ("a x\n", "file:1: \"a x\", expected a token, a space and its count"),
         (
             "a #fairseq:overwrite\n",
-            "file:1: \"a #fairseq:overwrite\", expected a piece, a space and its count",
+            "file:1: \"a #fairseq:overwrite\", expected a token, a space and its count",
         ),
-        ("a 1\na 2\n", "file:2: \"a\" again, which is already id 4, expected every piece only once, or"),
-        ("<unk> 2\n", "file:1: \"<unk>\" again, which is already id 3, expected every piece only once, or"),
+        ("a 1\na 2\n", "file:2: \"a\" again, which is already id 4, expected every token only once, or"),
+        ("<unk> 2\n", "file:1: \"<unk>\" again, which is already id 3, expected every token only once, or"),
     ] {
         let (_folder, path) = written(text.as_bytes());
         let error = FairseqDictionary::load(&path).unwrap_err().to_string();
@@ -129,7 +129,7 @@ fn broken_dictionaries_name_their_line() {
 }
 
 #[test]
-fn a_dictionary_counts_from_the_four_implied_pieces() {
+fn ids_start_after_the_four_special_tokens() {
     let (_folder, path) = written(b"a 5\nb c 3\n<s> 1 #fairseq:overwrite\na@@ 1\n");
     let dictionary = FairseqDictionary::load(&path).unwrap();
     assert_eq!(dictionary.vocab_size(), 8);

@@ -1,11 +1,12 @@
-//! Laws of trained tokenisers: nothing is lost, offsets slice the original, training does not depend on threads.
+//! Properties of trained tokenisers: lossless, offsets slice the original, training is independent of threads.
 
 use std::sync::OnceLock;
 
 use polyhead_random::Random;
 use polyhead_text::Error;
 use polyhead_text::tokenizer::{
-    Case, Dropout, Form, HuggingFace, Kind, Normalization, SpecialTokens, Split, TrainOptions, Unknown, train,
+    BpeDropout, HuggingFace, LetterCase, Normalization, SpecialTokens, TokenizerKind, TrainOptions,
+    UnicodeForm, UnknownCharacters, WordSplit, train,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,10 +17,10 @@ fn lines() -> impl Iterator<Item = polyhead_text::Result<String>> + Send {
     LINES.lines().map(|line| Ok(line.to_owned()))
 }
 
-fn options(kind: Kind) -> TrainOptions {
+fn options(kind: TokenizerKind) -> TrainOptions {
     let special = SpecialTokens { tags: vec!["<2tr>".into(), "<2de>".into()], ..SpecialTokens::default() };
     let vocab_size = match kind {
-        Kind::Word | Kind::Character => None,
+        TokenizerKind::Word | TokenizerKind::Character => None,
         _ => Some(500),
     };
     TrainOptions {
@@ -32,8 +33,8 @@ fn options(kind: Kind) -> TrainOptions {
     }
 }
 
-fn with_bytes(kind: Kind) -> TrainOptions {
-    TrainOptions { unknown: Unknown::Bytes, ..options(kind) }
+fn with_bytes(kind: TokenizerKind) -> TrainOptions {
+    TrainOptions { unknown: UnknownCharacters::Bytes, ..options(kind) }
 }
 
 fn trained(options: &TrainOptions) -> HuggingFace {
@@ -41,22 +42,22 @@ fn trained(options: &TrainOptions) -> HuggingFace {
 }
 
 fn all_options() -> Vec<TrainOptions> {
-    let lower = Normalization { form: Form::Nfc, case: Case::Lower };
+    let lower = Normalization { form: UnicodeForm::Nfc, case: LetterCase::Lower };
     vec![
-        options(Kind::Bpe),
-        options(Kind::Unigram),
-        options(Kind::WordPiece),
-        options(Kind::Word),
-        TrainOptions { word_split: Split::Punctuation, ..options(Kind::Word) },
-        options(Kind::Character),
-        with_bytes(Kind::Bpe),
-        with_bytes(Kind::Unigram),
-        with_bytes(Kind::Character),
-        TrainOptions { normalization: lower, character_coverage: 0.97, ..with_bytes(Kind::Bpe) },
+        options(TokenizerKind::Bpe),
+        options(TokenizerKind::Unigram),
+        options(TokenizerKind::WordPiece),
+        options(TokenizerKind::Word),
+        TrainOptions { word_split: WordSplit::Punctuation, ..options(TokenizerKind::Word) },
+        options(TokenizerKind::Character),
+        with_bytes(TokenizerKind::Bpe),
+        with_bytes(TokenizerKind::Unigram),
+        with_bytes(TokenizerKind::Character),
+        TrainOptions { normalization: lower, character_coverage: 0.97, ..with_bytes(TokenizerKind::Bpe) },
     ]
 }
 
-/// Every trainer once, kept for all tests.
+/// One tokeniser per trainer, shared by all tests.
 fn all() -> &'static [(TrainOptions, HuggingFace)] {
     static ALL: OnceLock<Vec<(TrainOptions, HuggingFace)>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -86,11 +87,7 @@ fn a_saved_tokenizer_reads_back_the_same() {
     for (options, tokenizer) in all() {
         tokenizer.save(&path).unwrap();
         let again = HuggingFace::load(&path).unwrap();
-        assert!(
-            again.to_json() == tokenizer.to_json(),
-            "{:?} changed on its way through the disk",
-            options.kind
-        );
+        assert!(again.to_json() == tokenizer.to_json(), "{:?} changed by saving and loading", options.kind);
         for line in LINES.lines().take(50) {
             assert_eq!(again.encode(line).unwrap(), tokenizer.encode(line).unwrap());
         }
@@ -98,7 +95,7 @@ fn a_saved_tokenizer_reads_back_the_same() {
 }
 
 #[test]
-fn special_tokens_come_first_and_never_out_of_text() {
+fn special_tokens_have_the_first_ids_and_text_never_yields_them() {
     for (_, tokenizer) in all() {
         for (id, token) in ["<pad>", "<s>", "</s>", "<unk>", "<2tr>", "<2de>"].into_iter().enumerate() {
             assert_eq!(tokenizer.id(token), Some(id as u32));
@@ -112,9 +109,9 @@ fn special_tokens_come_first_and_never_out_of_text() {
     }
 }
 
-/// Lines of the training text lie within every alphabet.
+/// The training text is within every alphabet.
 #[test]
-fn known_text_comes_back() {
+fn training_text_round_trips() {
     for (options, tokenizer) in all() {
         for line in LINES.lines() {
             let encoding = tokenizer.encode(line).unwrap();
@@ -126,19 +123,21 @@ fn known_text_comes_back() {
 
 #[test]
 fn dropout_is_seeded_and_none_equals_plain() {
-    for (_, tokenizer) in
-        all().iter().filter(|(options, _)| matches!(options.kind, Kind::Bpe | Kind::Character))
+    for (_, tokenizer) in all()
+        .iter()
+        .filter(|(options, _)| matches!(options.kind, TokenizerKind::Bpe | TokenizerKind::Character))
     {
-        let mut cut_differently = 0;
+        let mut n_different = 0;
         for (index, line) in LINES.lines().enumerate() {
             let random = Random::new(7).stream(index as u64);
-            let encode =
-                |probability| tokenizer.encode_with_dropout(line, &Dropout { probability, random }).unwrap();
+            let encode = |probability| {
+                tokenizer.encode_with_dropout(line, &BpeDropout { probability, random }).unwrap()
+            };
             assert_eq!(encode(0.0), tokenizer.encode(line).unwrap());
             let dropped = encode(0.3);
             assert_eq!(dropped, encode(0.3));
             assert_eq!(tokenizer.decode(&dropped.ids).unwrap(), tokenizer.decode(&encode(0.0).ids).unwrap());
-            cut_differently += usize::from(dropped != encode(0.0));
+            n_different += usize::from(dropped != encode(0.0));
             // Without any merge only characters and bytes are left.
             assert!(
                 encode(1.0).pieces.iter().all(|piece| {
@@ -146,27 +145,34 @@ fn dropout_is_seeded_and_none_equals_plain() {
                 })
             );
         }
-        assert!(tokenizer.n_merges() == Some(0) || cut_differently > 100);
+        assert!(tokenizer.n_merges() == Some(0) || n_different > 100);
     }
-    let unigram = trained(&options(Kind::Unigram));
-    let error =
-        unigram.encode_with_dropout("a", &Dropout { probability: 0.1, random: Random::new(0) }).unwrap_err();
+    let unigram = trained(&options(TokenizerKind::Unigram));
+    let error = unigram
+        .encode_with_dropout("a", &BpeDropout { probability: 0.1, random: Random::new(0) })
+        .unwrap_err();
     assert_eq!(error.to_string(), "--dropout: a tokeniser without merges, expected kind bpe");
 }
 
 #[test]
-fn the_largest_feasible_size_is_named_and_feasible() {
-    for kind in [Kind::Bpe, Kind::Unigram, Kind::WordPiece, Kind::Word, Kind::Character] {
-        let asked = TrainOptions { vocab_size: Some(1_000_000), ..options(kind) };
-        let Err(Error::VocabularyTooLarge { largest, .. }) = train(lines(), &asked, &mut |_| {}) else {
-            panic!("{kind:?} claims a million entries")
+fn the_maximum_size_is_named_and_reachable() {
+    for kind in [
+        TokenizerKind::Bpe,
+        TokenizerKind::Unigram,
+        TokenizerKind::WordPiece,
+        TokenizerKind::Word,
+        TokenizerKind::Character,
+    ] {
+        let requested = TrainOptions { vocab_size: Some(1_000_000), ..options(kind) };
+        let Err(Error::VocabularyTooLarge { maximum, .. }) = train(lines(), &requested, &mut |_| {}) else {
+            panic!("{kind:?} yields a million entries")
         };
-        let tokenizer = trained(&TrainOptions { vocab_size: Some(largest), ..options(kind) });
-        assert_eq!(tokenizer.vocab_size(), largest, "{kind:?}");
+        let tokenizer = trained(&TrainOptions { vocab_size: Some(maximum), ..options(kind) });
+        assert_eq!(tokenizer.vocab_size(), maximum, "{kind:?}");
     }
-    let small = TrainOptions { vocab_size: Some(20), ..options(Kind::Unigram) };
+    let small = TrainOptions { vocab_size: Some(20), ..options(TokenizerKind::Unigram) };
     let error = train(lines(), &small, &mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::VocabularyTooSmall { asked: 20, .. }), "{error}");
+    assert!(matches!(error, Error::VocabularyTooSmall { requested: 20, .. }), "{error}");
 }
 
 #[test]
@@ -177,7 +183,7 @@ fn empty_text_is_an_error() {
 }
 
 #[test]
-fn a_broken_file_is_named() {
+fn a_malformed_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokenizer.json");
     let good = all()[0].1.to_json();
@@ -198,7 +204,7 @@ fn a_broken_file_is_named() {
     }
 }
 
-/// A small `tokenizer.json` with one part of its own.
+/// A small `tokenizer.json` with one section replaced.
 fn by_hand(part: &str, value: serde_json::Value) -> polyhead_text::Result<HuggingFace> {
     let mut file = json!({
         "version": "1.0",
@@ -210,10 +216,10 @@ fn by_hand(part: &str, value: serde_json::Value) -> polyhead_text::Result<Huggin
 }
 
 #[test]
-fn rules_that_break_on_a_text_are_an_error() {
+fn rules_that_fail_on_a_text_are_an_error() {
     for (part, rule) in [
         ("pre_tokenizer", json!({"type": "FixedLength", "length": 0})),
-        // A trie of one unit that points to unit 1000.
+        // A trie of one unit whose offset leads to unit 1000.
         ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAACgDwAA"})),
         ("decoder", json!({"type": "Strip", "content": "a", "start": 0, "stop": 9})),
     ] {
@@ -221,7 +227,7 @@ fn rules_that_break_on_a_text_are_an_error() {
         let found = tokenizer.encode("a").and_then(|encoding| tokenizer.decode(&encoding.ids));
         assert_eq!(
             found.unwrap_err().to_string(),
-            "tokenizer.json: a rule that breaks on this text, expected rules that take any text",
+            "tokenizer.json: a rule that fails on this text, expected rules that accept any text",
             "{part}"
         );
     }
@@ -230,7 +236,7 @@ fn rules_that_break_on_a_text_are_an_error() {
 }
 
 #[test]
-fn files_that_ask_for_memory_are_refused() {
+fn files_that_need_excessive_memory_are_rejected() {
     let sequence = |name: &str, rule: serde_json::Value, count: usize| json!({"type": "Sequence", name: vec![rule; count]});
     let tenfold = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"});
     let between = json!({"type": "Replace", "pattern": {"Regex": ""}, "content": "aaaaaaaaa"});
@@ -241,46 +247,46 @@ fn files_that_ask_for_memory_are_refused() {
         (
             "model",
             json!({"type": "BPE", "vocab": {"a": 4_294_967_294_u32}, "merges": []}),
-            "id 4294967294, not below 4194304",
+            "id 4294967294 instead of one below 4194304",
         ),
         (
             "model",
             json!({"type": "WordLevel", "vocab": {"a": 4_194_304}, "unk_token": "a"}),
-            "id 4194304, not below 4194304",
+            "id 4194304 instead of one below 4194304",
         ),
         (
             "normalizer",
             sequence("normalizers", tenfold.clone(), 12),
-            "rules by which text may grow 1000000000000 times, not 4096",
+            "rules by which text may grow 1000000000000 times instead of at most 4096",
         ),
         (
             "normalizer",
             sequence("normalizers", between, 4),
-            "rules by which text may grow 10000 times, not 4096",
+            "rules by which text may grow 10000 times instead of at most 4096",
         ),
-        ("normalizer", sequence("normalizers", map, 2), "2 compiled maps in a row, not one"),
+        ("normalizer", sequence("normalizers", map, 2), "2 compiled maps instead of one"),
         ("pre_tokenizer", sequence("pretokenizers", bytes, 40), "rules by which text may grow 12089258"),
         (
             "decoder",
             sequence("decoders", tenfold, 12),
-            "rules by which text may grow 1000000000000 times, not 4096",
+            "rules by which text may grow 1000000000000 times instead of at most 4096",
         ),
     ] {
         let error = by_hand(part, value).unwrap_err().to_string();
         assert!(error.starts_with(&format!("x.json: {found}")), "{error}");
     }
-    // The crate allocates the size that a map states before it looks.
+    // The crate allocates the stated size of a map unchecked.
     let large = json!({"type": "Precompiled", "precompiled_charsmap": "wAMAwAAAAAAA"});
     let error = by_hand("normalizer", large).unwrap_err().to_string();
-    assert!(error.starts_with("x.json: a map of 3221226432 bytes in 12 of base64"), "{error}");
+    assert!(error.starts_with("x.json: a map of 3221226432 bytes in 12 digits of base64"), "{error}");
     let listed = json!({"type": "Sequence", "normalizers": [[{"String": "a"}, "aaaaaaaaaa"]]});
     assert!(by_hand("normalizer", listed).is_err());
-    // Reading a file normalises the tokens that it adds.
+    // Reading a file normalises its added tokens.
     let added = json!({"id": 3, "content": "a", "normalized": true, "special": false, "single_word": false, "lstrip": false, "rstrip": false});
     let rules = sequence("normalizers", json!({"pattern": {"String": "a"}, "content": "aaaaaaaaaa"}), 12);
     let file = json!({"version": "1.0", "added_tokens": [added], "normalizer": rules, "model": {"type": "BPE", "vocab": {}, "merges": []}});
     assert!(HuggingFace::from_bytes(file.to_string().as_bytes(), "x.json").is_err());
-    // What real files do, all at once.
+    // The rules of real files, all at once.
     let usual = json!({"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "``"}, "content": "\""}, {"type": "NFKD"}, {"type": "StripAccents"},
         {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
@@ -290,15 +296,15 @@ fn files_that_ask_for_memory_are_refused() {
 }
 
 #[test]
-fn the_dropout_of_a_file_is_left_out() {
+fn dropout_in_a_file_is_ignored() {
     let model =
         json!({"type": "BPE", "dropout": 1.0, "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]});
     assert_eq!(by_hand("model", model).unwrap().encode("ab").unwrap().pieces, ["ab"]);
 }
 
 #[test]
-fn a_message_is_always_text() {
-    // The prefix has two bytes, which the crate cuts off a character of three.
+fn an_error_message_is_valid_utf8() {
+    // The prefix has two bytes, which the crate removes from a character of three.
     let model = json!({
         "type": "BPE", "continuing_subword_prefix": "##", "vocab": {"a": 0, "漢": 1}, "merges": [["a", "漢"]],
     });
@@ -308,7 +314,7 @@ fn a_message_is_always_text() {
 }
 
 #[test]
-fn deep_files_fit_the_stack_of_a_thread() {
+fn deeply_nested_files_do_not_overflow_the_stack() {
     for (part, list) in
         [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders")]
     {
@@ -325,10 +331,10 @@ fn deep_files_fit_the_stack_of_a_thread() {
     }
 }
 
-/// One character that NFKC turns into several words: every word stands for it.
+/// One character that NFKC turns into several words: each has the span of the character.
 #[test]
 fn a_character_may_become_several_words() {
-    for (_, tokenizer) in all().iter().filter(|(options, _)| options.kind == Kind::Bpe) {
+    for (_, tokenizer) in all().iter().filter(|(options, _)| options.kind == TokenizerKind::Bpe) {
         let encoding = tokenizer.encode("ﷺ").unwrap();
         assert!(encoding.offsets.iter().all(|span| span.is_empty() || *span == (0..3)), "{encoding:?}");
         assert!(encoding.offsets.windows(2).all(|pair| pair[0].start <= pair[1].start), "{encoding:?}");
@@ -343,8 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn with_bytes_nothing_is_lost(text in any_text()) {
-        for (_, tokenizer) in all().iter().filter(|(options, _)| options.unknown == Unknown::Bytes) {
+    fn byte_fallback_is_lossless(text in any_text()) {
+        for (_, tokenizer) in all().iter().filter(|(options, _)| options.unknown == UnknownCharacters::Bytes) {
             let encoding = tokenizer.encode(&text).unwrap();
             prop_assert_eq!(tokenizer.decode(&encoding.ids).unwrap(), tokenizer.normalize(&text).unwrap());
         }
@@ -364,10 +370,10 @@ proptest! {
         }
     }
 
-    /// Plain ASCII words keep their spelling, so each span must spell its piece.
+    /// Normalisation does not change plain ASCII words, so each span must spell its token.
     #[test]
     fn spans_spell_their_pieces(text in "[a-z]{1,8}( {1,2}[a-z]{1,8}){0,4}") {
-        for (_, tokenizer) in all().iter().filter(|(options, _)| matches!(options.kind, Kind::Bpe | Kind::Unigram)) {
+        for (_, tokenizer) in all().iter().filter(|(options, _)| matches!(options.kind, TokenizerKind::Bpe | TokenizerKind::Unigram)) {
             let encoding = tokenizer.encode(&text).unwrap();
             let spelled = encoding.pieces.iter().zip(&encoding.offsets).filter(|(piece, _)| !piece.starts_with('<'));
             for (piece, span) in spelled {
@@ -377,8 +383,8 @@ proptest! {
     }
 }
 
-/// Python's `tokenizers` gives the same ids, offsets and text with the files written here, and its own trainer learns
-/// the same merges.
+/// Python's `tokenizers` returns the same ids, offsets and text with the files written here, and its trainer learns the
+/// same merges.
 #[test]
 fn equals_python() {
     let golden: serde_json::Value =
@@ -393,18 +399,21 @@ fn equals_python() {
         ..TrainOptions::default()
     };
     let bytes = |kind, size, form, case| TrainOptions {
-        unknown: Unknown::Bytes,
+        unknown: UnknownCharacters::Bytes,
         normalization: Normalization { form, case },
         ..plain(kind, size)
     };
     let kinds = [
-        ("bpe", plain(Kind::Bpe, Some(500))),
-        ("bpe-bytes", bytes(Kind::Bpe, Some(700), Form::Nfkc, Case::Keep)),
-        ("unigram", plain(Kind::Unigram, Some(500))),
-        ("unigram-bytes", bytes(Kind::Unigram, Some(700), Form::Nfkc, Case::Lower)),
-        ("wordpiece", plain(Kind::WordPiece, Some(500))),
-        ("word", TrainOptions { word_split: Split::Punctuation, ..plain(Kind::Word, Some(300)) }),
-        ("char-bytes", bytes(Kind::Character, None, Form::Nfc, Case::Keep)),
+        ("bpe", plain(TokenizerKind::Bpe, Some(500))),
+        ("bpe-bytes", bytes(TokenizerKind::Bpe, Some(700), UnicodeForm::Nfkc, LetterCase::Keep)),
+        ("unigram", plain(TokenizerKind::Unigram, Some(500))),
+        ("unigram-bytes", bytes(TokenizerKind::Unigram, Some(700), UnicodeForm::Nfkc, LetterCase::Lower)),
+        ("wordpiece", plain(TokenizerKind::WordPiece, Some(500))),
+        (
+            "word",
+            TrainOptions { word_split: WordSplit::Punctuation, ..plain(TokenizerKind::Word, Some(300)) },
+        ),
+        ("char-bytes", bytes(TokenizerKind::Character, None, UnicodeForm::Nfc, LetterCase::Keep)),
     ];
     for (name, options) in kinds {
         let tokenizer = trained(&options);
@@ -426,7 +435,7 @@ fn equals_python() {
                 .zip(&encoding.offsets)
                 .zip(expected["offsets"][index].as_array().unwrap())
             {
-                // The mark before the first word has no text here; Python lends it the first character.
+                // The mark before the first word covers no text here; Python gives it the first character.
                 let mark = piece == "▁" && span.is_empty() && Some(span.start as u64) == offsets[0].as_u64();
                 assert!(
                     mark || serde_json::json!([span.start, span.end]) == *offsets,
@@ -436,6 +445,6 @@ fn equals_python() {
         }
     }
     let ours: serde_json::Value =
-        serde_json::from_str(&trained(&plain(Kind::Bpe, Some(500))).to_json()).unwrap();
+        serde_json::from_str(&trained(&plain(TokenizerKind::Bpe, Some(500))).to_json()).unwrap();
     assert_eq!(ours["model"]["merges"], golden["merges"]);
 }

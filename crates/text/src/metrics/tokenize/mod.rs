@@ -1,8 +1,8 @@
-//! Tokenisations of the metrics: how a line falls into the words that BLEU counts.
+//! Tokenisation of lines into the words that BLEU counts.
 //!
 //! `13a` is the tokenisation of NIST's mteval-v13a script, `intl` that of mteval-v14 with its Unicode classes. Both are
-//! passes over pairs of neighbouring characters that put spaces around punctuation. What counts as white space is what
-//! Python's `str.split` takes for it, since sacreBLEU's numbers depend on it.
+//! passes over pairs of adjacent characters that put spaces around punctuation. White space is that of Python's
+//! `str.split`, since sacreBLEU's scores depend on it.
 
 pub(crate) mod tercom;
 
@@ -11,22 +11,22 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How BLEU splits a line into words.
+/// Tokenisation of BLEU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tokenization {
-    /// mteval-v13a: ASCII punctuation, with numbers such as 1,000.5 kept whole. The default.
+    /// mteval-v13a: splits at ASCII punctuation, but not inside numbers such as 1,000.5. The default.
     #[default]
     V13a,
-    /// mteval-v14: punctuation and symbols of every script.
+    /// mteval-v14: splits at punctuation and symbols of every script.
     International,
     /// Every character is a word.
     Characters,
-    /// White space alone; the text is already tokenised.
+    /// Splits at white space only, for tokenised text.
     None,
 }
 
 impl Tokenization {
-    /// The name in signatures.
+    /// Name in signatures.
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",
@@ -48,7 +48,7 @@ impl Tokenization {
     }
 }
 
-/// White space as Python sees it: Unicode's, and the four ASCII separators U+001C to U+001F.
+/// True for white space in Python's sense: Unicode's, and the four ASCII separators U+001C to U+001F.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -58,7 +58,7 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// `text` without white space at its end.
+/// `text` without trailing white space.
 pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
@@ -68,7 +68,7 @@ fn v13a(line: &str) -> String {
     western(&format!(" {} ", unescape(&line)))
 }
 
-/// The four XML entities that old test sets hold, in the order of the NIST script.
+/// Replaces the four XML entities of old test sets, in the order of the NIST script.
 fn unescape(line: &str) -> Cow<'_, str> {
     if !line.contains('&') {
         return line.into();
@@ -76,7 +76,7 @@ fn unescape(line: &str) -> Cow<'_, str> {
     line.replace("&quot;", "\"").replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").into()
 }
 
-/// The part of 13a for Western languages; TER's normalisation puts a step of its own between the two halves.
+/// The rules of 13a for Western languages; the normalisation of TER has a step between the two halves.
 fn western(line: &str) -> String {
     numbers(&around(line, is_western_mark))
 }
@@ -86,7 +86,7 @@ fn is_western_mark(c: char) -> bool {
     matches!(c, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/')
 }
 
-/// Splits off full stops and commas unless digits stand on both sides, and a dash after a digit.
+/// Splits off full stops and commas unless both neighbours are digits, and a dash after a digit.
 fn numbers(line: &str) -> String {
     let is_stop = |c: char| c == '.' || c == ',';
     let line = pairs(line, |a, b| !a.is_ascii_digit() && is_stop(b), ["", " ", " "]);
@@ -133,8 +133,8 @@ fn around(line: &str, class: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Puts `[before, between, after]` around two neighbours for which `is_pair` holds. A character belongs to one pair at
-/// the most, counted from the left, as in a regular expression's substitution.
+/// Inserts `[before, between, after]` around two adjacent characters for which `is_pair` holds. A character belongs to
+/// at most one pair, from left to right, as in the substitution of a regular expression.
 fn pairs(line: &str, is_pair: impl Fn(char, char) -> bool, [before, between, after]: [&str; 3]) -> String {
     let mut out = String::with_capacity(line.len() * 2);
     let mut chars = line.chars().peekable();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_whole_and_stops_fall_off() {
+    fn numbers_are_kept_whole_and_stops_split_off() {
         assert_eq!(
             tokens(Tokenization::V13a, "It's 1,000.5 (or 3-4), &quot;A&amp;B&quot;."),
             ["It's", "1,000.5", "(", "or", "3", "-", "4", ")", ",", "\"", "A", "&", "B", "\"", "."]
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_of_ascii_are_white_space() {
+    fn ascii_separators_are_white_space() {
         assert_eq!(
             words("a\u{1c}b\u{a0}c\u{3000}d\u{200b}e").collect::<Vec<_>>(),
             ["a", "b", "c", "d\u{200b}e"]

@@ -1,9 +1,9 @@
-//! The normalisation that TER may apply before it counts edits: that of Tercom (Snover et al. 2006) as sacreBLEU has it.
+//! Optional normalisation of TER: that of Tercom (Snover et al. 2006), as in sacreBLEU.
 
 use super::super::ter::TerOptions;
 use super::{around, is_western_mark, numbers, trim_end, unescape, words};
 
-/// `line` with one space between its words, so that a second pass finds a space where there was other white space.
+/// `line` normalised, with one space between its words, so that a second pass sees spaces for other white space.
 pub(crate) fn normalize(line: &str, options: &TerOptions) -> String {
     let line = trim_end(line);
     let mut line = if options.case_sensitive { line.to_owned() } else { line.to_lowercase() };
@@ -28,8 +28,8 @@ fn western(line: &str) -> String {
     numbers(&line.replace("'s ", " 's "))
 }
 
-/// Ideographs and their relatives, which stand as words of their own. Kana stay together: the rule that sacreBLEU has
-/// for them asks for a line of nothing else, yet runs after spaces were put around the line.
+/// True for ideographs and related characters, which are words of their own. Kana are not split: sacreBLEU's rule for
+/// them matches a line of kana only, yet runs after spaces were put around the line.
 fn is_asian(c: char) -> bool {
     matches!(
         c,

@@ -1,8 +1,8 @@
-//! Byte-pair encoding (Sennrich et al. 2016) with scores: of all neighbours whose union is a piece, the pair with the
-//! highest score merges first, the leftmost on ties, until none is left. Symbols of the user's own never merge.
+//! Byte-pair encoding (Sennrich et al. 2016) with scores: of all adjacent pairs whose concatenation is a piece, the
+//! pair with the highest score merges first (ties: the leftmost), until none is left. User-defined symbols never merge.
 //!
-//! A piece marked unused may be built on the way to a longer one; where it remains at the end, it falls back into the
-//! pair it was last seen to consist of.
+//! An unused piece may be an intermediate result of a longer one; if it remains at the end, it is split into the pair
+//! from which it was last built.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
@@ -14,22 +14,22 @@ use super::{Segment, char_len};
 
 const NO_NODE: u32 = u32::MAX;
 const NO_SYMBOL: u32 = u32::MAX;
-/// SentencePiece stops taking unused pieces apart at this depth.
+/// SentencePiece stops splitting unused pieces at this depth.
 const MAX_DEPTH: u32 = 100;
 
 /// A BPE model ready for use.
 #[derive(Debug, Clone)]
 pub(crate) struct Bpe {
     trie: Trie,
-    /// The scores in an order-preserving integer form.
+    /// Scores as integers of the same order.
     ranks: Vec<u32>,
     unused: Vec<bool>,
-    /// No piece has a `▁` inside, so that every word can be merged on its own.
+    /// True if no piece has an inner `▁`, so that every word can be merged on its own.
     words_apart: bool,
     unknown: u32,
 }
 
-/// A piece on its way: bytes `start..end`, its neighbours, and its node in the trie.
+/// A symbol being merged: bytes `start..end`, its neighbours, and its node in the trie.
 struct Symbol {
     start: u32,
     end: u32,
@@ -39,9 +39,9 @@ struct Symbol {
     frozen: bool,
 }
 
-/// Two neighbours that could merge. The order of the fields is the order of merging: best rank, then leftmost.
+/// Two adjacent symbols that can merge. Ordered by the fields: highest rank, then leftmost.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Pair {
+struct MergeCandidate {
     rank: u32,
     left: std::cmp::Reverse<u32>,
     right: u32,
@@ -49,18 +49,18 @@ struct Pair {
     node: u32,
 }
 
-/// One text being merged.
-struct Merge<'a> {
+/// State of merging one text.
+struct MergeState<'a> {
     model: &'a Bpe,
     bytes: &'a [u8],
     symbols: Vec<Symbol>,
-    agenda: BinaryHeap<Pair>,
-    /// Unused piece → bytes of its left part.
+    agenda: BinaryHeap<MergeCandidate>,
+    /// Unused piece → length of its left part in bytes.
     splits: HashMap<u32, u32>,
 }
 
 impl Bpe {
-    /// `unknown` is the id for characters that no piece covers.
+    /// `unknown` is the id of characters without a piece.
     pub(crate) fn new(pieces: &[Piece], unknown: u32) -> Self {
         let inside = |piece: &Piece| piece.text.chars().skip(1).any(|character| character == SPACE);
         let unused = |piece: &Piece| piece.kind == PieceKind::Unused;
@@ -68,15 +68,15 @@ impl Bpe {
             trie: super::text_trie(pieces),
             ranks: pieces.iter().map(|piece| ordered(piece.score)).collect(),
             unused: pieces.iter().map(unused).collect(),
-            // An unused piece falls apart as last seen anywhere in the text.
+            // An unused piece is split as last built anywhere in the text.
             words_apart: !pieces.iter().any(|piece| inside(piece) || unused(piece)),
             unknown,
         }
     }
 
-    /// The pieces of `text`, one after the other; `own` knows the user's symbols.
-    pub(crate) fn segment(&self, text: &str, own: &Normalizer) -> Vec<Segment> {
-        let mut merge = Merge {
+    /// The pieces of `text` in order; `user_symbols` holds the user-defined symbols.
+    pub(crate) fn segment(&self, text: &str, user_symbols: &Normalizer) -> Vec<Segment> {
+        let mut merge = MergeState {
             model: self,
             bytes: text.as_bytes(),
             symbols: Vec::with_capacity(if self.words_apart { 32 } else { text.len() }),
@@ -87,7 +87,7 @@ impl Bpe {
         let mut start = 0;
         while start < text.len() {
             let end = if self.words_apart { word_end(text, start) } else { text.len() };
-            merge.read(text, start..end, own);
+            merge.read(text, start..end, user_symbols);
             merge.run();
             merge.output(&mut segments);
             start = end;
@@ -96,20 +96,20 @@ impl Bpe {
     }
 }
 
-/// Where the word that begins at `start` ends: before the next `▁`.
+/// End of the word that begins at `start`: before the next `▁`.
 fn word_end(text: &str, start: usize) -> usize {
     let inside = start + char_len(text.as_bytes()[start]);
     text[inside..].find(SPACE).map_or(text.len(), |at| inside + at)
 }
 
-impl Merge<'_> {
-    /// Starts anew with the characters of `text[range]`.
-    fn read(&mut self, text: &str, range: Range<usize>, own: &Normalizer) {
+impl MergeState<'_> {
+    /// Resets the state to the characters of `text[range]`.
+    fn read(&mut self, text: &str, range: Range<usize>, user_symbols: &Normalizer) {
         self.symbols.clear();
         let mut start = range.start;
         while start < range.end {
-            let own = own.symbol(&text[start..range.end]);
-            let end = start + own.unwrap_or_else(|| char_len(self.bytes[start]));
+            let symbol = user_symbols.symbol(&text[start..range.end]);
+            let end = start + symbol.unwrap_or_else(|| char_len(self.bytes[start]));
             let index = self.symbols.len() as u32;
             self.symbols.push(Symbol {
                 start: start as u32,
@@ -117,7 +117,7 @@ impl Merge<'_> {
                 previous: index.wrapping_sub(1),
                 next: if end < range.end { index + 1 } else { NO_SYMBOL },
                 node: self.model.trie.walk(ROOT, &self.bytes[start..end]).unwrap_or(NO_NODE),
-                frozen: own.is_some(),
+                frozen: symbol.is_some(),
             });
             start = end;
         }
@@ -129,7 +129,9 @@ impl Merge<'_> {
     }
 
     fn run(&mut self) {
-        while let Some(Pair { left: std::cmp::Reverse(left), right, bytes, node, .. }) = self.agenda.pop() {
+        while let Some(MergeCandidate { left: std::cmp::Reverse(left), right, bytes, node, .. }) =
+            self.agenda.pop()
+        {
             let (a, b) = (&self.symbols[left as usize], &self.symbols[right as usize]);
             // A symbol merged into its left neighbour is empty; a pair that has grown since is out of date.
             if a.start == a.end || b.start == b.end || b.end - a.start != bytes || a.next != right {
@@ -151,8 +153,8 @@ impl Merge<'_> {
         }
     }
 
-    /// The pair of two neighbours, if their union is a piece.
-    fn pair(&mut self, left: u32, right: u32) -> Option<Pair> {
+    /// The candidate of two adjacent symbols, if their concatenation is a piece.
+    fn pair(&mut self, left: u32, right: u32) -> Option<MergeCandidate> {
         if left == NO_SYMBOL || right == NO_SYMBOL {
             return None;
         }
@@ -166,7 +168,7 @@ impl Merge<'_> {
             self.splits.insert(id, a.end - a.start);
         }
         let rank = self.model.ranks[id as usize];
-        Some(Pair { rank, left: std::cmp::Reverse(left), right, bytes: b.end - a.start, node })
+        Some(MergeCandidate { rank, left: std::cmp::Reverse(left), right, bytes: b.end - a.start, node })
     }
 
     fn output(&self, segments: &mut Vec<Segment>) {
@@ -208,7 +210,7 @@ impl Merge<'_> {
     }
 }
 
-/// An integer that compares as the number does; both zeros are one.
+/// An integer with the same order as the score; −0 equals 0.
 fn ordered(score: f32) -> u32 {
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }

@@ -1,47 +1,44 @@
-//! The normaliser's rules: a compiled map from character sequences to replacements, longest match first.
+//! The rules of the normaliser: a compiled map from character sequences to replacements, longest match first.
 //!
 //! The bytes are `u32 size`, a double array of `size` bytes in the layout of darts-clone, and the replacements, each
-//! ended by a NUL byte. A unit of the array packs, from the lowest bit: the label (8), whether a key ends here (1), the
-//! scale of the offset (1) and the offset (22); the unit of a value has the highest bit set and holds the position of
-//! the replacement. The child of unit `p` on byte `b` is `p ^ offset(p) ^ b`.
+//! terminated by a NUL byte. A unit of the array packs, from the lowest bit: the label (8 bits), a flag for the end of
+//! a key (1), the scale of the offset (1) and the offset (22); the unit of a value has the highest bit set and holds
+//! the position of the replacement. The child of unit `p` on byte `b` is `p ^ offset(p) ^ b`.
 
-use super::proto::Broken;
+use super::proto::FormatError;
 
 const VALUE: u32 = 1 << 31;
 
-/// A read charsmap.
+/// A parsed charsmap.
 #[derive(Debug, Clone)]
 pub(crate) struct Charsmap {
     units: Vec<u32>,
     replacements: String,
-    /// For each ASCII character: no rule holds it alone and none goes on with an ASCII character.
+    /// Per ASCII character: true if no rule matches it alone or followed by another ASCII character.
     plain: [bool; 128],
 }
 
 impl Charsmap {
-    /// Reads and checks the bytes.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
-        let broken =
+    /// Parses and validates the bytes.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
+        let malformed =
             |found: String, expected: &str| Err((format!("normaliser rules: {found}"), expected.into()));
         let Some((size, rest)) = bytes.split_first_chunk::<4>() else {
-            return broken(format!("{} bytes", bytes.len()), "at least the 4 bytes of a size");
+            return malformed(format!("{} bytes", bytes.len()), "at least the 4 bytes of a size");
         };
         let size = u32::from_le_bytes(*size) as usize;
         if size > rest.len() || size == 0 || !size.is_multiple_of(4) {
-            return broken(
+            return malformed(
                 format!("a trie of {size} bytes in {}", rest.len()),
                 "a trie of 4-byte units that fits its field",
             );
         }
         let (trie, replacements) = rest.split_at(size);
         let Ok(replacements) = std::str::from_utf8(replacements) else {
-            return broken("replacements that are not UTF-8".into(), "replacements in UTF-8");
+            return malformed("replacements that are not UTF-8".into(), "replacements in UTF-8");
         };
         if !replacements.ends_with('\0') {
-            return broken(
-                "replacements without a NUL at the end".into(),
-                "replacements that each end with NUL",
-            );
+            return malformed("replacements without a NUL at the end".into(), "NUL-terminated replacements");
         }
         let units: Vec<u32> = trie
             .chunks_exact(4)
@@ -50,9 +47,9 @@ impl Charsmap {
         let lost =
             |&&unit: &&u32| unit & VALUE != 0 && !replacements.is_char_boundary((unit & !VALUE) as usize);
         if let Some(unit) = units.iter().find(lost) {
-            return broken(
-                format!("a rule that points to byte {} of {}", unit & !VALUE, replacements.len()),
-                "a rule that points to a replacement",
+            return malformed(
+                format!("a rule with replacement at byte {} of {}", unit & !VALUE, replacements.len()),
+                "the start of a replacement",
             );
         }
         let mut map = Self { units, replacements: replacements.to_owned(), plain: [false; 128] };
@@ -64,13 +61,13 @@ impl Charsmap {
         Ok(map)
     }
 
-    /// True if ASCII `byte`, followed by another ASCII character or by nothing, stays as it is.
+    /// True if ASCII `byte`, followed by another ASCII character or the end, is unchanged.
     #[inline]
     pub(crate) fn keeps(&self, byte: u8) -> bool {
         self.plain[usize::from(byte & 127)]
     }
 
-    /// The longest rule that `text` begins with: its length in bytes and the replacement.
+    /// The longest rule that matches at the start of `text`: its length in bytes and the replacement.
     pub(crate) fn longest(&self, text: &[u8]) -> Option<(usize, &str)> {
         let mut longest = None;
         self.walk(text, |length, position| longest = Some((length, position)));
@@ -80,7 +77,8 @@ impl Charsmap {
         Some((length, &replacement[..end]))
     }
 
-    /// Follows `text` through the array, reports each key on the way, and says how many bytes it could follow.
+    /// Traverses the array along `text`, calls `report(length, position)` for each key, and returns the number of bytes
+    /// matched.
     fn walk(&self, text: &[u8], mut report: impl FnMut(usize, u32)) -> usize {
         let mut at = offset(self.units[0]);
         for (index, &byte) in text.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Pieces back to text, as SentencePiece does it: control pieces vanish, `▁` becomes a space, the one that the
-//! normaliser put in front goes, an unknown piece shows its surface, and runs of byte pieces become characters, with
-//! U+FFFD for each byte that belongs to none.
+//! Decoding as in SentencePiece: control pieces are dropped, `▁` becomes a space, the one that the normaliser inserted
+//! in front is removed, an unknown piece becomes the model's `unk_surface`, and runs of byte pieces become characters,
+//! with U+FFFD for each invalid byte.
 
 use super::SentencePiece;
 use super::normalizer::SPACE;
@@ -12,16 +12,14 @@ impl SentencePiece {
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let mut decoder = Decoder::new(self);
         for &id in ids {
-            let piece = self
-                .pieces
-                .get(id as usize)
-                .ok_or_else(|| Error::Unknown { found: format!("id {id}"), vocab_size: self.pieces.len() })?;
+            let piece =
+                self.pieces.get(id as usize).ok_or_else(|| Error::unknown_id(id, self.pieces.len()))?;
             decoder.push(&piece.text, Some(id));
         }
         Ok(decoder.finish())
     }
 
-    /// The text of `pieces`; one that is not in the vocabulary stands for itself.
+    /// The text of `pieces`; one that is not in the vocabulary is copied.
     pub fn decode_pieces<'a>(&self, pieces: impl IntoIterator<Item = &'a str>) -> String {
         let mut decoder = Decoder::new(self);
         for piece in pieces {
@@ -36,7 +34,7 @@ struct Decoder<'a> {
     text: String,
     /// Bytes not yet turned into characters.
     bytes: Vec<u8>,
-    /// A `▁` may still be the one put in front of the text.
+    /// True while a `▁` may be the one inserted in front of the text.
     at_start: bool,
     start_seen: bool,
 }
@@ -75,7 +73,7 @@ impl<'a> Decoder<'a> {
             && let Some(rest) = piece.strip_prefix(SPACE)
         {
             piece = rest;
-            // Where extra spaces are removed, the next piece may lose its own too.
+            // If extra spaces are removed, the next piece may lose its `▁` too.
             self.start_seen = !normalizer.removes_extra();
         }
         let mut parts = piece.split(SPACE);
@@ -111,7 +109,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The byte that a piece such as `<0xE2>` stands for; letters are upper case.
+/// The byte of a piece such as `<0xE2>`; the digits must be upper case.
 pub(crate) fn byte_of(piece: &str) -> Option<u8> {
     let digits = piece.strip_prefix("<0x")?.strip_suffix('>')?;
     let upper = digits.bytes().all(|digit| digit.is_ascii_digit() || (b'A'..=b'F').contains(&digit));

@@ -1,39 +1,39 @@
-//! SentencePiece models (Kudo and Richardson 2018), read from their `.spm` or `.model` file without the library.
+//! SentencePiece models (Kudo and Richardson 2018), read from their `.spm` or `.model` file without the C++ library.
 //!
-//! Encoding is: normalise (`normalizer`), cut into pieces (`unigram`, `bpe`, `words`), join neighbouring unknown
-//! pieces into one or, with byte fallback, spell them in bytes. Pieces, ids and spans are those of the `sentencepiece`
-//! package; only the bytes of a character differ in that each carries the whole character's span.
+//! Encoding: normalise (`normalizer`), segment into pieces (`unigram`, `bpe`, `words`), merge adjacent unknown pieces
+//! into one or, with byte fallback, spell them in bytes. Pieces, ids and spans are those of the `sentencepiece`
+//! package, except that each byte of a character has the span of the whole character.
 //!
-//! A Marian folder numbers the pieces by a `vocab.json` of its own: see [`Vocabulary`].
+//! A Marian folder takes the ids from a separate `vocab.json`: see [`MarianVocabulary`].
 
 mod bpe;
 mod charsmap;
 mod decode;
+mod marian_vocabulary;
 mod normalizer;
 mod proto;
 mod trie;
 mod unigram;
-mod vocabulary;
 mod words;
 
 use std::collections::HashMap;
 use std::path::Path;
 
+pub use marian_vocabulary::MarianVocabulary;
 pub use proto::{ModelType, PieceKind};
-pub use vocabulary::Vocabulary;
 
 use self::bpe::Bpe;
 use self::normalizer::{Normalizer, Whitespace};
-use self::proto::{Broken, ModelProto, Piece};
+use self::proto::{FormatError, ModelProto, Piece};
 use self::trie::Trie;
 use self::unigram::Unigram;
 use super::Encoding;
 use crate::{Error, Result};
 
-/// The longest piece that SentencePiece takes, in bytes.
+/// Exclusive limit of the length of a piece in SentencePiece, in bytes.
 const MAX_PIECE_BYTES: usize = 8000;
 
-/// A model ready to encode and decode.
+/// A SentencePiece model.
 ///
 /// ```no_run
 /// let model = polyhead_text::tokenizer::sentencepiece::SentencePiece::load("source.spm")?;
@@ -66,7 +66,7 @@ enum Segmenter {
     Char(Trie),
 }
 
-/// A piece of the normalised text: where it ends (it begins where the one before ends) and its id.
+/// A piece of the normalised text: its end in bytes (it starts at the end of the previous one) and its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     end: usize,
@@ -81,7 +81,7 @@ impl SentencePiece {
         Self::from_bytes(&bytes, path)
     }
 
-    /// Reads a model from memory; `name` stands for the path in messages.
+    /// Reads a model from memory; `name` replaces the path in error messages.
     pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
         Self::parse(bytes).map_err(|(found, expected)| Error::Format {
             path: name.as_ref().to_owned(),
@@ -92,7 +92,7 @@ impl SentencePiece {
         })
     }
 
-    fn parse(bytes: &[u8]) -> std::result::Result<Self, Broken> {
+    fn parse(bytes: &[u8]) -> std::result::Result<Self, FormatError> {
         if bytes.is_empty() {
             return Err(("an empty file".into(), "a SentencePiece model".into()));
         }
@@ -139,8 +139,8 @@ impl SentencePiece {
         })
     }
 
-    /// The pieces of `text`. Where one character of the text became several pieces, all but the last have an empty
-    /// span, except that pieces of bytes all have the whole one.
+    /// The pieces of `text`. If a character became several pieces, all but the last have an empty span, except that
+    /// byte pieces all have the span of the character.
     pub fn encode(&self, text: &str) -> Encoding {
         let mut origins = Vec::with_capacity(text.len() + text.len() / 2 + 8);
         let normalized = self.normalizer.normalize(text, &mut origins);
@@ -170,7 +170,7 @@ impl SentencePiece {
         encoding
     }
 
-    /// Only the ids of [`Self::encode`], at less cost.
+    /// The ids of [`Self::encode`] alone; faster.
     pub fn encode_ids(&self, text: &str) -> Vec<u32> {
         let normalized = self.normalizer.normalize(text, &mut ());
         let segments = self.segment(&normalized);
@@ -192,27 +192,27 @@ impl SentencePiece {
         ids
     }
 
-    /// The text as the model sees it, with `▁` for spaces.
+    /// The normalised text, with `▁` for spaces.
     pub fn normalize(&self, text: &str) -> String {
         self.normalizer.normalize(text, &mut ())
     }
 
-    /// The piece of an id.
+    /// Piece of an id.
     pub fn piece(&self, id: u32) -> Option<&str> {
         self.pieces.get(id as usize).map(|piece| piece.text.as_str())
     }
 
-    /// What the piece of an id stands for.
+    /// Kind of an id's piece.
     pub fn kind(&self, id: u32) -> Option<PieceKind> {
         self.pieces.get(id as usize).map(|piece| piece.kind)
     }
 
-    /// The log-probability of a unigram piece, or minus the rank of a BPE piece.
+    /// Log probability of a unigram piece, or minus the rank of a BPE piece.
     pub fn score(&self, id: u32) -> Option<f32> {
         self.pieces.get(id as usize).map(|piece| piece.score)
     }
 
-    /// The id of a piece.
+    /// Id of a piece.
     pub fn id(&self, piece: &str) -> Option<u32> {
         self.ids.get(piece).copied()
     }
@@ -222,32 +222,32 @@ impl SentencePiece {
         self.pieces.len()
     }
 
-    /// How the model cuts text.
+    /// Segmentation algorithm of the model.
     pub fn model_type(&self) -> ModelType {
         self.model_type
     }
 
-    /// The name of the normalisation rules: `nmt_nfkc`, `identity` and so on; empty where the file gives none.
+    /// Name of the normalisation rules: `nmt_nfkc`, `identity` and so on; empty if the file has none.
     pub fn normalizer_name(&self) -> &str {
         &self.normalizer_name
     }
 
-    /// The id for what no piece covers.
+    /// Id of the unknown piece.
     pub fn unk_id(&self) -> Option<u32> {
         Some(self.unk)
     }
 
-    /// The id that begins a sentence.
+    /// Id of the beginning of a sentence.
     pub fn bos_id(&self) -> Option<u32> {
         self.bos
     }
 
-    /// The id that ends a sentence.
+    /// Id of the end of a sentence.
     pub fn eos_id(&self) -> Option<u32> {
         self.eos
     }
 
-    /// The id that fills up batches.
+    /// Id of padding.
     pub fn pad_id(&self) -> Option<u32> {
         self.pad
     }
@@ -262,8 +262,8 @@ impl SentencePiece {
     }
 }
 
-/// The ids of all pieces, and the id of the unknown one.
-fn index(pieces: &[Piece]) -> std::result::Result<(HashMap<String, u32>, u32), Broken> {
+/// Ids of all pieces, and the id of the unknown piece.
+fn index(pieces: &[Piece]) -> std::result::Result<(HashMap<String, u32>, u32), FormatError> {
     let mut ids = HashMap::with_capacity(pieces.len());
     let mut unknown = None;
     for (piece, id) in pieces.iter().zip(0..) {
@@ -294,8 +294,8 @@ fn index(pieces: &[Piece]) -> std::result::Result<(HashMap<String, u32>, u32), B
     }
 }
 
-/// The id of each byte, where the model falls back to bytes.
-fn byte_ids(model: &ModelProto) -> std::result::Result<Option<Vec<u32>>, Broken> {
+/// Id of each byte; `None` without byte fallback.
+fn byte_ids(model: &ModelProto) -> std::result::Result<Option<Vec<u32>>, FormatError> {
     let mut found = vec![None; 256];
     for (piece, id) in model.pieces.iter().zip(0_u32..).filter(|(piece, _)| piece.kind == PieceKind::Byte) {
         match decode::byte_of(&piece.text) {
@@ -317,7 +317,7 @@ fn byte_ids(model: &ModelProto) -> std::result::Result<Option<Vec<u32>>, Broken>
     all.map(Some).ok_or_else(|| (format!("byte_fallback with {count} byte pieces"), "256 byte pieces".into()))
 }
 
-/// The pieces that text can become, in use or not.
+/// Trie of the pieces that text can contain, unused ones included.
 fn text_trie(pieces: &[Piece]) -> Trie {
     use PieceKind::{Normal, Unused, UserDefined};
     Trie::new(
@@ -329,7 +329,7 @@ fn text_trie(pieces: &[Piece]) -> Trie {
     )
 }
 
-/// Bytes of the UTF-8 character that begins with `first`.
+/// Length in bytes of the UTF-8 character that begins with `first`.
 #[inline]
 fn char_len(first: u8) -> usize {
     match first {
@@ -340,7 +340,7 @@ fn char_len(first: u8) -> usize {
     }
 }
 
-/// What the reader of the message can do, guessed from how the file begins.
+/// Hint for a malformed file, from its first bytes.
 fn hint(bytes: &[u8]) -> String {
     let text = bytes.first().is_some_and(|&byte| matches!(byte, b'{' | b'<' | b'#'));
     if bytes.starts_with(b"version https://git-lfs") {
@@ -348,7 +348,7 @@ fn hint(bytes: &[u8]) -> String {
     } else if bytes.starts_with(&[0x1f, 0x8b]) {
         "this is gzip; unpack it first with: gunzip".into()
     } else if text {
-        "this looks like text; a SentencePiece model is binary and mostly called source.spm, target.spm or \
+        "this looks like text; a SentencePiece model is binary and usually named source.spm, target.spm or \
          tokenizer.model"
             .into()
     } else {

@@ -1,17 +1,17 @@
-//! The text as the model sees it: characters replaced by rule, white space tidied and written `▁` (U+2581).
+//! Normalisation: characters are replaced by rules, white space is collapsed and written as `▁` (U+2581).
 //!
-//! In this order, as SentencePiece does it (Kudo and Richardson 2018): spaces at the start go, a `▁` is put in front
-//! (or behind, where white space is a suffix), the longest rule is applied again and again from left to right, runs of
-//! spaces become one, spaces at the end go. Symbols of the user's own pass untouched. Each step is a switch of the model.
+//! In this order, as in SentencePiece (Kudo and Richardson 2018): leading spaces are removed, a `▁` is inserted in
+//! front (or at the end, if white space is a suffix), the longest matching rule is applied from left to right, runs of
+//! spaces become one, trailing spaces are removed. User-defined symbols are unchanged. Each step is optional.
 
 use super::charsmap::Charsmap;
-use super::proto::{Broken, NormalizerSpec};
+use super::proto::{FormatError, NormalizerSpec};
 use super::trie::Trie;
 
-/// What stands for a space inside pieces.
+/// The mark that represents a space inside pieces.
 pub(crate) const SPACE: char = '\u{2581}';
 
-/// Where the mark for "no space before the text" goes.
+/// Position of the inserted `▁`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whitespace {
     /// `▁word`.
@@ -20,30 +20,30 @@ pub(crate) enum Whitespace {
     Suffix,
 }
 
-/// The rules of one model.
+/// Normaliser of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Normalizer {
     rules: Option<Charsmap>,
-    symbols: Option<Symbols>,
+    symbols: Option<UserSymbols>,
     dummy: Option<Whitespace>,
     remove_extra: bool,
     space: &'static str,
 }
 
-/// The user's own symbols.
+/// The user-defined symbols, and the bytes with which they start.
 #[derive(Debug, Clone)]
-struct Symbols {
+struct UserSymbols {
     trie: Trie,
     starts: [bool; 256],
 }
 
-/// The byte of the original text that each byte of the normalised text comes from. `()` keeps no record.
+/// Byte of the original text for each byte of the normalised text. `()` records nothing.
 pub(crate) trait Origins {
     /// The next `count` bytes come from `at`.
     fn push(&mut self, count: usize, at: usize);
     /// The next `count` bytes come from `at`, `at + 1` and so on.
     fn run(&mut self, count: usize, at: usize);
-    /// Forgets all bytes from `length` on; says where the first of them came from.
+    /// Removes all bytes from `length` on; returns the origin of the first of them.
     fn truncate(&mut self, length: usize) -> usize;
 }
 
@@ -72,12 +72,12 @@ impl Origins for Vec<usize> {
 }
 
 impl Normalizer {
-    /// Reads the rules; `symbols` are the user's own.
+    /// Parses the rules; `symbols` are the user-defined symbols.
     pub(crate) fn new<'a>(
         spec: &NormalizerSpec,
         whitespace: Whitespace,
         symbols: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, FormatError> {
         let rules = match spec.precompiled_charsmap.as_slice() {
             [] => None,
             bytes => Some(Charsmap::parse(bytes)?),
@@ -88,7 +88,7 @@ impl Normalizer {
         }
         let symbols = starts
             .contains(&true)
-            .then(|| Symbols { trie: Trie::new(symbols.map(|text| (text, 0))), starts });
+            .then(|| UserSymbols { trie: Trie::new(symbols.map(|text| (text, 0))), starts });
         Ok(Self {
             rules,
             symbols,
@@ -98,7 +98,7 @@ impl Normalizer {
         })
     }
 
-    /// True if `▁` is put before or behind the text.
+    /// True if a `▁` is inserted before or after the text.
     pub(crate) fn adds_dummy(&self) -> bool {
         self.dummy.is_some()
     }
@@ -108,7 +108,7 @@ impl Normalizer {
         self.remove_extra
     }
 
-    /// The length in bytes of the user's symbol that `text` begins with.
+    /// Length in bytes of the user-defined symbol at the start of `text`.
     pub(crate) fn symbol(&self, text: &str) -> Option<usize> {
         let symbols = self.symbols.as_ref()?;
         let bytes = text.as_bytes();
@@ -118,7 +118,7 @@ impl Normalizer {
         symbols.trie.longest_prefix(bytes).map(|(length, _)| length)
     }
 
-    /// The normalised `text`; `origins` gets one entry for each of its bytes and one for its end.
+    /// Normalises `text`; `origins` receives one entry per byte of the result and one for its end.
     pub(crate) fn normalize(&self, text: &str, origins: &mut impl Origins) -> String {
         let mut at = if self.remove_extra { self.leading_spaces(text) } else { 0 };
         let mut out = String::new();
@@ -182,7 +182,7 @@ impl Normalizer {
         at
     }
 
-    /// How many bytes at the start of `bytes` are ASCII characters other than space that no rule and no symbol touches.
+    /// Number of leading ASCII characters other than space that no rule and no symbol affects.
     fn plain_run(&self, bytes: &[u8]) -> usize {
         let plain = |byte: u8| {
             byte != b' '
@@ -200,7 +200,7 @@ impl Normalizer {
         length
     }
 
-    /// What the start of `text` becomes, and how many bytes of it that is.
+    /// Length in bytes of the next unit of `text` and its replacement.
     fn next<'a>(&'a self, text: &'a str) -> (usize, &'a str) {
         if let Some(length) = self.symbol(text) {
             return (length, &text[..length]);

@@ -1,25 +1,25 @@
-//! The `.spm` / `.model` file: a protobuf message `ModelProto`, read here without a protobuf library.
+//! The `.spm` / `.model` file: a protobuf message `ModelProto`, parsed without a protobuf library.
 //!
-//! A message is a run of fields `key value`, `key = number << 3 | wire type`, with wire type 0 = varint (7 bits a byte,
-//! least significant first), 1 = 8 bytes, 2 = length and that many bytes, 5 = 4 bytes. Unknown fields are skipped, a
-//! field that comes twice keeps the last value, and an absent one the default of `sentencepiece_model.proto`.
-//! Nothing is allocated from a length that the file states: every length is checked against the bytes that are there.
+//! A message is a sequence of fields `key value`, `key = number << 3 | wire type`, with wire type 0 = varint (7 bits
+//! per byte, least significant first), 1 = 8 bytes, 2 = length and that many bytes, 5 = 4 bytes. Unknown fields are
+//! skipped, a repeated field keeps the last value, and a missing one the default of `sentencepiece_model.proto`.
+//! Nothing is allocated from a stated length: every length is checked against the bytes present.
 
-/// What a broken file looks like, in the words of an error: (found, expected).
-pub(crate) type Broken = (String, String);
+/// Error about a malformed file: (found, expected).
+pub(crate) type FormatError = (String, String);
 
-/// What a piece stands for.
+/// Kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PieceKind {
-    /// A piece of text.
+    /// A subword.
     Normal,
-    /// What text becomes that no piece covers.
+    /// The piece for text that no other piece covers.
     Unknown,
-    /// A token that never comes from text: `<s>`, `</s>`, `<pad>`.
+    /// A token that encoding never yields: `<s>`, `</s>`, `<pad>`.
     Control,
     /// A symbol that is never split.
     UserDefined,
-    /// A piece that is in the table but not in use.
+    /// A piece that is listed but not used.
     Unused,
     /// One byte of a character that no piece covers: `<0xE2>`.
     Byte,
@@ -33,12 +33,12 @@ pub(crate) struct Piece {
     pub(crate) kind: PieceKind,
 }
 
-/// How text is cut into pieces.
+/// Segmentation algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelType {
     /// The most probable segmentation under independent pieces (Kudo 2018).
     Unigram,
-    /// Byte-pair encoding: the best-scored neighbours merge first (Sennrich et al. 2016).
+    /// Byte-pair encoding: the adjacent pair with the highest score merges first (Sennrich et al. 2016).
     Bpe,
     /// Whole words.
     Word,
@@ -46,7 +46,7 @@ pub enum ModelType {
     Char,
 }
 
-/// The settings of the trainer that matter for use.
+/// Settings of the trainer that affect encoding and decoding.
 #[derive(Debug, Clone)]
 pub(crate) struct TrainerSpec {
     pub(crate) model_type: ModelType,
@@ -58,7 +58,7 @@ pub(crate) struct TrainerSpec {
     pub(crate) pad_piece: String,
 }
 
-/// The settings of the normaliser.
+/// Settings of the normaliser.
 #[derive(Debug, Clone)]
 pub(crate) struct NormalizerSpec {
     pub(crate) name: String,
@@ -79,7 +79,7 @@ pub(crate) struct ModelProto {
 
 impl ModelProto {
     /// Reads a serialised `ModelProto`.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut model = Self {
             pieces: Vec::new(),
             trainer: TrainerSpec::default(),
@@ -107,7 +107,7 @@ impl ModelProto {
 }
 
 impl Piece {
-    fn parse(mut fields: Fields<'_>) -> Result<Self, Broken> {
+    fn parse(mut fields: Fields<'_>) -> Result<Self, FormatError> {
         let mut piece = Self { text: String::new(), score: 0.0, kind: PieceKind::Normal };
         while let Some(field) = fields.next()? {
             match field.number {
@@ -146,7 +146,7 @@ impl Default for TrainerSpec {
 }
 
 impl TrainerSpec {
-    fn merge(&mut self, mut fields: Fields<'_>) -> Result<(), Broken> {
+    fn merge(&mut self, mut fields: Fields<'_>) -> Result<(), FormatError> {
         while let Some(field) = fields.next()? {
             match field.number {
                 3 => {
@@ -186,7 +186,7 @@ impl Default for NormalizerSpec {
 }
 
 impl NormalizerSpec {
-    fn merge(&mut self, mut fields: Fields<'_>) -> Result<(), Broken> {
+    fn merge(&mut self, mut fields: Fields<'_>) -> Result<(), FormatError> {
         while let Some(field) = fields.next()? {
             match field.number {
                 1 => self.name = field.text()?,
@@ -201,14 +201,14 @@ impl NormalizerSpec {
     }
 }
 
-/// The fields of one message; `start` is where the message begins in the file, for messages to the reader.
+/// Iterator over the fields of a message; `start` is its offset in the file, for error messages.
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
     start: usize,
 }
 
-/// One field: its number, its value, and where in the file the value begins.
+/// A field: its number, its value, and the offset of the value in the file.
 struct Field<'a> {
     number: u64,
     value: Value<'a>,
@@ -227,7 +227,7 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0, start }
     }
 
-    fn next(&mut self) -> Result<Option<Field<'a>>, Broken> {
+    fn next(&mut self) -> Result<Option<Field<'a>>, FormatError> {
         if self.at == self.bytes.len() {
             return Ok(None);
         }
@@ -262,7 +262,7 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { number: key >> 3, value, at }))
     }
 
-    fn varint(&mut self) -> Result<u64, Broken> {
+    fn varint(&mut self) -> Result<u64, FormatError> {
         let mut value = 0_u64;
         for shift in (0..70).step_by(7) {
             let Some(&byte) = self.bytes.get(self.at) else {
@@ -283,7 +283,7 @@ impl<'a> Fields<'a> {
         ))
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Broken> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], FormatError> {
         let rest = &self.bytes[self.at..];
         match usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
             Some(bytes) => {
@@ -303,22 +303,22 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn wrong(&self, expected: &str) -> Broken {
-        (format!("field {} at byte {} of another type", self.number, self.at), expected.into())
+    fn wrong(&self, expected: &str) -> FormatError {
+        (format!("field {} at byte {} of the wrong type", self.number, self.at), expected.into())
     }
 
-    fn bytes(&self) -> Result<&'a [u8], Broken> {
+    fn bytes(&self) -> Result<&'a [u8], FormatError> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(self.wrong("a string of bytes")),
         }
     }
 
-    fn message(&self) -> Result<Fields<'a>, Broken> {
+    fn message(&self) -> Result<Fields<'a>, FormatError> {
         Ok(Fields::new(self.bytes()?, self.at))
     }
 
-    fn text(&self) -> Result<String, Broken> {
+    fn text(&self) -> Result<String, FormatError> {
         match std::str::from_utf8(self.bytes()?) {
             Ok(text) => Ok(text.to_owned()),
             Err(error) => Err((
@@ -328,8 +328,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An empty name leaves the default.
-    fn name(&self, name: &mut String) -> Result<(), Broken> {
+    /// Sets `name` unless the field is empty, which keeps the default.
+    fn name(&self, name: &mut String) -> Result<(), FormatError> {
         let text = self.text()?;
         if !text.is_empty() {
             *name = text;
@@ -337,14 +337,14 @@ impl<'a> Field<'a> {
         Ok(())
     }
 
-    fn varint(&self) -> Result<u64, Broken> {
+    fn varint(&self) -> Result<u64, FormatError> {
         match self.value {
             Value::Varint(value) => Ok(value),
             _ => Err(self.wrong("a number")),
         }
     }
 
-    fn float(&self) -> Result<f32, Broken> {
+    fn float(&self) -> Result<f32, FormatError> {
         match self.value {
             Value::Four(bytes) => Ok(f32::from_le_bytes(bytes)),
             _ => Err(self.wrong("a 4-byte number")),

@@ -1,9 +1,9 @@
-//! A double-array trie over bytes: piece → id, walked one byte at a time (Aoe 1989).
+//! A double-array trie over bytes: piece → id, traversed byte by byte (Aoe 1989).
 //!
-//! The child of node `n` on byte `b` is `base[n] + b`, and it is really a child of `n` if `check[base[n] + b] = n`.
-//! A step is thus one addition and one comparison, whatever the number of children.
+//! The child of node `n` on byte `b` is `base[n] + b` if `check[base[n] + b] = n`; otherwise there is none. A step is
+//! one addition and one comparison, for any number of children.
 
-/// The node before any byte.
+/// The root node.
 pub(crate) const ROOT: u32 = 0;
 
 const NONE: u32 = u32::MAX;
@@ -11,26 +11,26 @@ const NONE: u32 = u32::MAX;
 /// An immutable map from non-empty byte strings to ids.
 #[derive(Debug, Clone)]
 pub(crate) struct Trie {
-    units: Vec<Unit>,
+    units: Vec<TrieUnit>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Unit {
+struct TrieUnit {
     base: u32,
     check: u32,
     value: u32,
 }
 
-const FREE: Unit = Unit { base: 0, check: NONE, value: NONE };
+const FREE: TrieUnit = TrieUnit { base: 0, check: NONE, value: NONE };
 
 impl Trie {
-    /// Builds the map; of equal keys the first in the given order wins.
+    /// Builds the map; of equal keys the first wins.
     pub(crate) fn new<'a>(entries: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
         let mut keys: Vec<(&[u8], u32)> = entries.into_iter().map(|(key, id)| (key.as_bytes(), id)).collect();
         keys.retain(|(key, _)| !key.is_empty());
         keys.sort_by(|a, b| a.0.cmp(b.0));
         keys.dedup_by(|later, earlier| later.0 == earlier.0);
-        let mut builder = Builder { units: Vec::new(), free: Vec::new(), highest: 0 };
+        let mut builder = TrieBuilder { units: Vec::new(), free: Vec::new(), highest: 0 };
         builder.grow(512);
         builder.take(ROOT, ROOT);
         builder.fill(&keys);
@@ -43,11 +43,11 @@ impl Trie {
     #[inline]
     pub(crate) fn step(&self, node: u32, byte: u8) -> Option<u32> {
         let next = self.units[node as usize].base + u32::from(byte);
-        // The root is its own parent, so that a node without children (base 0) must not step to it.
+        // The root is its own parent, so a node without children (base 0) must not step to it.
         (self.units.get(next as usize)?.check == node && next != ROOT).then_some(next)
     }
 
-    /// The id of the key that ends at `node`.
+    /// Id of the key that ends at `node`.
     #[inline]
     pub(crate) fn value(&self, node: u32) -> Option<u32> {
         let value = self.units[node as usize].value;
@@ -59,12 +59,12 @@ impl Trie {
         bytes.iter().try_fold(node, |node, &byte| self.step(node, byte))
     }
 
-    /// The id of `key`.
+    /// Id of `key`.
     pub(crate) fn get(&self, key: &str) -> Option<u32> {
         self.value(self.walk(ROOT, key.as_bytes())?)
     }
 
-    /// The longest key that `text` begins with: its length in bytes and its id.
+    /// The longest key that is a prefix of `text`: its length in bytes and its id.
     pub(crate) fn longest_prefix(&self, text: &[u8]) -> Option<(usize, u32)> {
         let mut node = ROOT;
         let mut longest = None;
@@ -79,30 +79,30 @@ impl Trie {
     }
 }
 
-/// How far below the highest unit in use free ones are looked for; what is older stays a hole.
+/// Free units are searched this far below the highest used one; earlier gaps stay unused.
 const WINDOW: usize = 1 << 12;
 
-struct Builder {
-    units: Vec<Unit>,
-    /// For each unit one that is not after the next free unit from there on; itself if it is free.
+struct TrieBuilder {
+    units: Vec<TrieUnit>,
+    /// Union-find links: for each unit a later one not beyond the next free unit; the unit itself if it is free.
     free: Vec<u32>,
     highest: usize,
 }
 
-/// A node whose keys are `keys[from..to]`, all with the same first `depth` bytes.
-struct Pending {
+/// A node to build: its keys are `keys[from..to]`, which share the first `depth` bytes.
+struct PendingNode {
     node: u32,
     from: usize,
     to: usize,
     depth: usize,
 }
 
-impl Builder {
+impl TrieBuilder {
     fn fill(&mut self, keys: &[(&[u8], u32)]) {
-        let mut stack = vec![Pending { node: ROOT, from: 0, to: keys.len(), depth: 0 }];
+        let mut stack = vec![PendingNode { node: ROOT, from: 0, to: keys.len(), depth: 0 }];
         let mut labels = Vec::with_capacity(256);
         let mut children = Vec::with_capacity(256);
-        while let Some(Pending { node, mut from, to, depth }) = stack.pop() {
+        while let Some(PendingNode { node, mut from, to, depth }) = stack.pop() {
             if from < to && keys[from].0.len() == depth {
                 self.units[node as usize].value = keys[from].1;
                 from += 1;
@@ -124,12 +124,12 @@ impl Builder {
             for (&label, &(from, to)) in labels.iter().zip(&children) {
                 let child = base + u32::from(label);
                 self.take(child, node);
-                stack.push(Pending { node: child, from, to, depth: depth + 1 });
+                stack.push(PendingNode { node: child, from, to, depth: depth + 1 });
             }
         }
     }
 
-    /// A base at which all `labels` (ascending) find a free unit.
+    /// A base at which the units of all `labels` (ascending) are free.
     fn place(&mut self, labels: &[u8]) -> u32 {
         let lowest = usize::from(labels[0]);
         let mut at = self.highest.saturating_sub(WINDOW).max(lowest + 1);
@@ -158,7 +158,7 @@ impl Builder {
         self.highest = self.highest.max(unit as usize);
     }
 
-    /// The first free unit from `at` on; the way there is shortened for the next time.
+    /// The first free unit from `at` on, with path compression.
     fn next_free(&mut self, mut at: usize) -> usize {
         loop {
             self.grow(at + 2);
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holds_what_was_put_in_and_nothing_else(
+        fn equals_a_list_of_keys(
             keys in proptest::collection::vec("[abé▁\u{0}]{1,5}", 0..60),
             probe in "[abé▁\u{0}]{0,7}",
         ) {

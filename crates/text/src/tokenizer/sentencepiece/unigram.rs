@@ -1,23 +1,23 @@
-//! Unigram segmentation (Kudo 2018, «Subword Regularization»): `argmax_x Σ score(x_i)` over all ways to cut the text
-//! into pieces, found by Viterbi over byte positions. A character without a piece of its own costs the lowest score of
-//! all pieces less 10.
+//! Unigram segmentation (Kudo 2018, *Subword regularization*): `argmax_x Σ score(x_i)` over all segmentations of the
+//! text into pieces, found by Viterbi over byte positions. A character without a piece scores 10 less than the lowest
+//! score of all pieces.
 //!
-//! To give the same answer on ties as SentencePiece 0.2.2, sums are taken as there: in f32, from left to right, and of
-//! two paths with the same sum the one whose last piece begins earlier stays. A symbol of the user's own of `n` bytes
-//! scores (n − 1) / 10, more than the log-probabilities of anything it could be cut into. (Up to version 0.2.1 sums
-//! were compared in f64 before rounding and such symbols scored −0.1, so that about one text in ten thousand, mostly
-//! one with an exact tie, is cut elsewhere there.)
+//! To break ties as SentencePiece 0.2.2 does, sums are computed as there: in f32, from left to right, and of two paths
+//! with the same sum the one whose last piece begins earlier wins. A user-defined symbol of `n` bytes scores (n − 1) /
+//! 10, more than the log probabilities of any other segmentation of it. (Up to version 0.2.1 sums were compared in f64
+//! before rounding and such symbols scored −0.1, so that about one text in ten thousand, mostly one with an exact tie,
+//! is segmented differently there.)
 
 use super::proto::{Piece, PieceKind};
 use super::trie::{ROOT, Trie};
 use super::{Segment, char_len};
 
 const UNKNOWN_PENALTY: f32 = 10.0;
-/// What each byte after the first adds to the score of a symbol of the user's own.
+/// Score of a user-defined symbol per byte after the first.
 const SYMBOL_BONUS: f64 = 0.1;
 const UNREACHED: u32 = u32::MAX;
 
-/// A unigram model ready for use.
+/// A unigram model.
 #[derive(Debug, Clone)]
 pub(crate) struct Unigram {
     trie: Trie,
@@ -26,16 +26,16 @@ pub(crate) struct Unigram {
     unknown: u32,
 }
 
-/// The best path that ends at a position: its score, its last piece, and where that begins.
+/// The best path to a position: its score, and the start and id of its last piece.
 #[derive(Clone, Copy)]
-struct Best {
+struct BestPath {
     score: f32,
     start: u32,
     id: u32,
 }
 
 impl Unigram {
-    /// `unknown` is the id for characters that no piece covers.
+    /// `unknown` is the id of characters without a piece.
     pub(crate) fn new(pieces: &[Piece], unknown: u32) -> Self {
         let normal = pieces.iter().filter(|piece| piece.kind == PieceKind::Normal);
         let lowest = normal.map(|piece| piece.score).fold(f32::MAX, f32::min);
@@ -58,10 +58,10 @@ impl Unigram {
         }
     }
 
-    /// The pieces of `text`, one after the other.
+    /// The pieces of `text` in order.
     pub(crate) fn segment(&self, text: &str) -> Vec<Segment> {
         let bytes = text.as_bytes();
-        let mut best = vec![Best { score: 0.0, start: UNREACHED, id: self.unknown }; bytes.len() + 1];
+        let mut best = vec![BestPath { score: 0.0, start: UNREACHED, id: self.unknown }; bytes.len() + 1];
         let mut start = 0;
         while start < bytes.len() {
             let score_here = best[start].score;
@@ -76,14 +76,14 @@ impl Unigram {
                 let candidate = self.scores[id as usize] + score_here;
                 let target = &mut best[end];
                 if target.start == UNREACHED || candidate > target.score {
-                    *target = Best { score: candidate, start: start as u32, id };
+                    *target = BestPath { score: candidate, start: start as u32, id };
                 }
             }
             if !covered {
                 let candidate = self.unknown_score + score_here;
                 let target = &mut best[start + width];
                 if target.start == UNREACHED || candidate > target.score {
-                    *target = Best { score: candidate, start: start as u32, id: self.unknown };
+                    *target = BestPath { score: candidate, start: start as u32, id: self.unknown };
                 }
             }
             start += width;

@@ -1,10 +1,10 @@
-//! The two simple models: whole words, each from one `▁` to the next, and single characters.
+//! Word and character models: segmentation into words, each from one `▁` to the next, or into single characters.
 
 use super::normalizer::{Normalizer, SPACE};
 use super::trie::Trie;
 use super::{Segment, char_len};
 
-/// The words of `text`.
+/// Segments `text` into words.
 pub(crate) fn words(pieces: &Trie, unknown: u32, text: &str) -> Vec<Segment> {
     let starts = text.match_indices(SPACE).map(|(at, _)| at).filter(|&at| at > 0);
     let ends = starts.chain((!text.is_empty()).then_some(text.len()));
@@ -17,7 +17,7 @@ pub(crate) fn words(pieces: &Trie, unknown: u32, text: &str) -> Vec<Segment> {
     .collect()
 }
 
-/// The characters of `text` and the user's own symbols.
+/// Segments `text` into characters and user-defined symbols.
 pub(crate) fn characters(pieces: &Trie, unknown: u32, text: &str, symbols: &Normalizer) -> Vec<Segment> {
     let mut segments = Vec::with_capacity(text.len());
     let mut start = 0;

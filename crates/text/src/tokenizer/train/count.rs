@@ -1,4 +1,4 @@
-//! How often each word occurs: the only thing the trainers need to know about a text.
+//! Word counts: all that the trainers need of a text.
 //!
 //! Blocks of lines are counted in parallel. Sums of integers do not depend on order, and the result is sorted, so it is
 //! the same for any number of threads.
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::tokenizer::normalization::Normalization;
-use crate::tokenizer::words::Split;
+use crate::tokenizer::words::WordSplit;
 
 const BLOCK_BYTES: usize = 1 << 18;
 
@@ -19,7 +19,7 @@ pub(crate) type WordCounts = Vec<(String, u64)>;
 pub(crate) fn count_words(
     lines: impl Iterator<Item = Result<String>> + Send,
     normalization: Normalization,
-    split: Split,
+    split: WordSplit,
 ) -> Result<WordCounts> {
     let counts = Blocks { lines }
         .par_bridge()
@@ -51,7 +51,7 @@ fn join(a: AHashMap<String, u64>, b: AHashMap<String, u64>) -> AHashMap<String, 
     large
 }
 
-/// Lines gathered into blocks that are worth a task.
+/// Lines in blocks of about [`BLOCK_BYTES`], one per task.
 struct Blocks<I> {
     lines: I,
 }
@@ -78,8 +78,8 @@ impl<I: Iterator<Item = Result<String>>> Iterator for Blocks<I> {
     }
 }
 
-/// The characters that get an entry of their own: the most frequent ones that together make up `coverage` of the text,
-/// and every ASCII letter and digit in it. Returned in code point order.
+/// The characters with an entry of their own: the most frequent ones that together make up `coverage` of the text, and
+/// every ASCII letter and digit in it. In code point order.
 pub(crate) fn alphabet(words: &WordCounts, coverage: f64) -> Vec<char> {
     let mut counts: AHashMap<char, u64> = AHashMap::new();
     for (word, count) in words {
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn words_come_most_frequent_first() {
         let lines = ["ß ä", "ä ç ç", "ä"].map(|line| Ok(line.to_owned()));
-        let counts = count_words(lines.into_iter(), Normalization::default(), Split::Whitespace).unwrap();
+        let counts = count_words(lines.into_iter(), Normalization::default(), WordSplit::Whitespace).unwrap();
         assert_eq!(counts, [("ä".to_owned(), 3), ("ç".to_owned(), 2), ("ß".to_owned(), 1)]);
         assert_eq!(alphabet(&counts, 1.0), ['ß', 'ä', 'ç']);
         assert_eq!(alphabet(&counts, 0.8), ['ä', 'ç']);

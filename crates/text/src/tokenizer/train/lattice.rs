@@ -1,6 +1,6 @@
-//! All ways to cut one word into pieces: the sums and the best path that unigram training needs.
+//! The lattice of all segmentations of a word: the sums and the best path that unigram training needs.
 //!
-//! Nodes are the borders between characters, edges the pieces that fit between two borders, each with its log
+//! Nodes are the boundaries between characters, edges the pieces between two boundaries, each with its log
 //! probability. With α the forward and β the backward sum over paths, the posterior of an edge e from i to j is
 //! exp(α_i + score_e + β_j − α_n).
 
@@ -9,15 +9,15 @@ use ahash::AHashMap;
 /// A piece and its log probability.
 pub(crate) type Piece = (String, f64);
 
-/// Pieces arranged by their characters.
-pub(crate) struct Trie {
+/// Trie of pieces by characters.
+pub(crate) struct PieceTrie {
     children: AHashMap<(u32, char), u32>,
-    /// The piece that ends at each node.
+    /// Piece that ends at each node.
     ends: Vec<Option<u32>>,
     scores: Vec<f64>,
 }
 
-impl Trie {
+impl PieceTrie {
     pub(crate) fn new(pieces: &[Piece]) -> Self {
         let mut trie = Self {
             children: AHashMap::with_capacity(pieces.len() * 2),
@@ -39,7 +39,7 @@ impl Trie {
     }
 }
 
-/// One piece between two borders of a word.
+/// A piece between two boundaries of a word.
 #[derive(Clone, Copy)]
 struct Edge {
     start: usize,
@@ -47,7 +47,7 @@ struct Edge {
     piece: u32,
 }
 
-/// The pieces that fit into one word; reused from word to word to spare allocations.
+/// The lattice of one word; reused for the next word to save allocations.
 #[derive(Default)]
 pub(crate) struct Lattice {
     chars: Vec<char>,
@@ -59,8 +59,8 @@ pub(crate) struct Lattice {
 }
 
 impl Lattice {
-    /// Lays out `word`.
-    pub(crate) fn fill(&mut self, word: &str, trie: &Trie) {
+    /// Builds the lattice of `word`.
+    pub(crate) fn fill(&mut self, word: &str, trie: &PieceTrie) {
         self.chars.clear();
         self.chars.extend(word.chars());
         self.edges.clear();
@@ -76,8 +76,8 @@ impl Lattice {
         }
     }
 
-    /// Calls `take(piece, posterior)` for every edge; nothing when the word cannot be cut.
-    pub(crate) fn posteriors(&mut self, trie: &Trie, mut take: impl FnMut(u32, f64)) {
+    /// Calls `take(piece, posterior)` for every edge; not at all if the word has no segmentation.
+    pub(crate) fn posteriors(&mut self, trie: &PieceTrie, mut take: impl FnMut(u32, f64)) {
         let n = self.chars.len();
         self.forward.clear();
         self.forward.resize(n + 1, f64::NEG_INFINITY);
@@ -102,8 +102,8 @@ impl Lattice {
         }
     }
 
-    /// The pieces of the best path from the last to the first, without `forbidden`; empty when there is none.
-    pub(crate) fn best_path(&mut self, trie: &Trie, forbidden: Option<u32>) -> Vec<u32> {
+    /// The pieces of the best path without `forbidden`, from the last to the first; empty if there is none.
+    pub(crate) fn best_path(&mut self, trie: &PieceTrie, forbidden: Option<u32>) -> Vec<u32> {
         let n = self.chars.len();
         self.best.clear();
         self.best.resize(n + 1, (f64::NEG_INFINITY, None));
@@ -143,7 +143,7 @@ mod tests {
     /// "ab" is a·b with 0.2 × 0.3 = 0.06 or ab with 0.1: posteriors 0.06/0.16 and 0.1/0.16.
     #[test]
     fn posteriors_by_hand() {
-        let trie = Trie::new(&pieces());
+        let trie = PieceTrie::new(&pieces());
         let mut lattice = Lattice::default();
         lattice.fill("ab", &trie);
         let mut seen = [0.0; 4];
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_best_path_may_be_forbidden() {
-        let trie = Trie::new(&pieces());
+        let trie = PieceTrie::new(&pieces());
         let mut lattice = Lattice::default();
         lattice.fill("abb", &trie);
         assert_eq!(lattice.best_path(&trie, None), [3]);

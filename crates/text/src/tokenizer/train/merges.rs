@@ -1,8 +1,8 @@
-//! Byte-pair encoding, the training side: join the most frequent neighbouring pair, again and again.
+//! Training of byte-pair encoding: repeatedly merges the most frequent adjacent pair.
 //!
 //! Sennrich, Haddow & Birch 2016, *Neural machine translation of rare words with subword units*. Ties go to the pair
-//! with the smaller ids, so the result is a pure function of the counts. A pair's count is kept up to date by the
-//! neighbours of each join alone; a heap holds stale counts too, and they are corrected when they surface.
+//! with the smaller ids, so the result is a pure function of the counts. Counts are updated at the neighbours of each
+//! merge only; the heap also holds stale counts, which are corrected when they are popped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,54 +11,54 @@ use ahash::AHashMap;
 
 use super::count::WordCounts;
 
-/// What training yields: pieces in order of their ids (alphabet first), and the joins in order of their rank.
+/// Result of training: tokens in the order of their ids (alphabet first), and merges in the order of their rank.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Learned {
-    /// The pieces; the caller puts special tokens before them.
+pub(crate) struct LearnedMerges {
+    /// The tokens; the caller puts special tokens before them.
     pub(crate) pieces: Vec<String>,
-    /// How many of `pieces` come from the alphabet.
+    /// Number of `pieces` from the alphabet.
     pub(crate) n_alphabet: usize,
-    /// Left and right piece of each join.
+    /// Left and right token of each merge.
     pub(crate) merges: Vec<(u32, u32)>,
 }
 
-/// When to stop and how to spell.
+/// Options of training.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeOptions<'a> {
-    /// Stop at this many pieces.
+    /// Maximum number of tokens.
     pub(crate) max_pieces: usize,
-    /// A pair rarer than this is not joined.
+    /// A pair rarer than this is not merged.
     pub(crate) min_frequency: u64,
-    /// Written before every piece that does not begin a word: `##` for WordPiece, nothing for BPE.
+    /// Prefix of every token that does not begin a word: `##` for WordPiece, empty for BPE.
     pub(crate) continuing_prefix: &'a str,
 }
 
 type Pair = (u32, u32);
 
-/// Stands for a character outside the alphabet; it is never joined.
+/// Replaces a character outside the alphabet; it is never merged.
 const GAP: u32 = u32::MAX;
 
 #[derive(Default)]
 struct PairInfo {
     count: i64,
-    /// Words in which the pair was seen; some may have lost it since.
+    /// Words that have contained the pair; later merges may have removed it from some.
     words: Vec<u32>,
 }
 
-/// Learns joins from `words` over the characters of `alphabet`; `joined` is called after each.
+/// Learns merges from `words` over the characters of `alphabet`; calls `merged` after each.
 pub(crate) fn learn(
     words: &WordCounts,
     alphabet: &[char],
     options: MergeOptions<'_>,
-    mut joined: impl FnMut(),
-) -> Learned {
+    mut merged: impl FnMut(),
+) -> LearnedMerges {
     let (mut pieces, mut symbols) = spell(words, alphabet, options.continuing_prefix);
     let mut ids: AHashMap<String, u32> = pieces.iter().cloned().zip(0..).collect();
     let n_alphabet = pieces.len();
     let mut pairs: AHashMap<Pair, PairInfo> = AHashMap::new();
     for (index, word) in symbols.iter().enumerate() {
         for pair in word.windows(2).filter(|pair| pair[0] != GAP && pair[1] != GAP) {
-            note(&mut pairs, (pair[0], pair[1]), words[index].1 as i64, index as u32);
+            add_count(&mut pairs, (pair[0], pair[1]), words[index].1 as i64, index as u32);
         }
     }
     let mut heap: BinaryHeap<(i64, Reverse<Pair>)> =
@@ -86,15 +86,15 @@ pub(crate) fn learn(
         }
         merges.push(pair);
         let info = pairs.remove(&pair).unwrap_or_default();
-        for changed in join(&mut symbols, words, &mut pairs, &info.words, (pair, id)) {
+        for changed in merge_pair(&mut symbols, words, &mut pairs, &info.words, (pair, id)) {
             heap.push((pairs[&changed].count, Reverse(changed)));
         }
-        joined();
+        merged();
     }
-    Learned { pieces, n_alphabet, merges }
+    LearnedMerges { pieces, n_alphabet, merges }
 }
 
-/// The alphabet as pieces, and every word as ids of them.
+/// The alphabet as tokens, and every word as their ids.
 fn spell(words: &WordCounts, alphabet: &[char], prefix: &str) -> (Vec<String>, Vec<Vec<u32>>) {
     let known: ahash::AHashSet<char> = alphabet.iter().copied().collect();
     let spelled = |word: &str| -> Vec<Option<(bool, char)>> {
@@ -113,7 +113,7 @@ fn spell(words: &WordCounts, alphabet: &[char], prefix: &str) -> (Vec<String>, V
             words.iter().flat_map(|(word, _)| spelled(word)).flatten().collect();
         all.into_iter().collect()
     };
-    // Pieces that begin a word first, each group in code point order.
+    // Tokens that begin a word first, each group in code point order.
     used.sort_unstable_by_key(|&(starts, c)| (!starts, c));
     let ids: AHashMap<(bool, char), u32> = used.iter().copied().zip(0..).collect();
     let pieces = used.iter().map(|&(starts, c)| if starts { c.to_string() } else { format!("{prefix}{c}") });
@@ -126,7 +126,7 @@ fn spell(words: &WordCounts, alphabet: &[char], prefix: &str) -> (Vec<String>, V
     (pieces.collect(), symbols)
 }
 
-fn note(pairs: &mut AHashMap<Pair, PairInfo>, pair: Pair, count: i64, word: u32) {
+fn add_count(pairs: &mut AHashMap<Pair, PairInfo>, pair: Pair, count: i64, word: u32) {
     let info = pairs.entry(pair).or_default();
     info.count += count;
     if info.words.last() != Some(&word) {
@@ -134,8 +134,8 @@ fn note(pairs: &mut AHashMap<Pair, PairInfo>, pair: Pair, count: i64, word: u32)
     }
 }
 
-/// Joins `pair` into `id` in the given words and returns the pairs that became more frequent.
-fn join(
+/// Merges `pair` into `id` in the words at `places`; returns the pairs that became more frequent.
+fn merge_pair(
     symbols: &mut [Vec<u32>],
     words: &WordCounts,
     pairs: &mut AHashMap<Pair, PairInfo>,
@@ -161,12 +161,12 @@ fn join(
             if write > 0 && word[write - 1] != GAP {
                 let before = word[write - 1];
                 lose(pairs, before, left);
-                note(pairs, (before, id), count, index);
+                add_count(pairs, (before, id), count, index);
                 grown.push((before, id));
             }
             if let Some(&after) = word.get(read + 2).filter(|&&after| after != GAP) {
                 lose(pairs, right, after);
-                note(pairs, (id, after), count, index);
+                add_count(pairs, (id, after), count, index);
                 grown.push((id, after));
             }
             word[write] = id;
@@ -183,15 +183,15 @@ fn join(
 mod tests {
     use super::*;
 
-    fn learn_from(words: &[(&str, u64)], max_pieces: usize, prefix: &str) -> Learned {
+    fn learn_from(words: &[(&str, u64)], max_pieces: usize, prefix: &str) -> LearnedMerges {
         let words: WordCounts = words.iter().map(|&(word, count)| (word.to_owned(), count)).collect();
         let alphabet = super::super::count::alphabet(&words, 1.0);
         let options = MergeOptions { max_pieces, min_frequency: 1, continuing_prefix: prefix };
         learn(&words, &alphabet, options, || {})
     }
 
-    /// The words of Sennrich et al.: low, lower, newest, widest. `es`, `st` and `t·` occur nine times each; the smallest
-    /// ids go first, so `t·` comes before the longer `est`.
+    /// The words of Sennrich et al.: low, lower, newest, widest. `es`, `st` and `t·` occur nine times each; the
+    /// smallest ids go first, so `t·` comes before the longer `est`.
     #[test]
     fn the_papers_example() {
         let learned = learn_from(&[("low·", 5), ("lower·", 2), ("newest·", 6), ("widest·", 3)], 15, "");
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn overlapping_pairs_are_counted_exactly() {
-        // "aaaa" joins into aa aa, then aaaa; nothing is left to join after that.
+        // "aaaa" becomes aa aa, then aaaa; no pair is left after that.
         let learned = learn_from(&[("aaaa", 1)], 10, "");
         assert_eq!(learned.pieces, ["a", "aa", "aaaa"]);
         assert_eq!(learned.merges, [(0, 0), (1, 1)]);
@@ -212,9 +212,9 @@ mod tests {
         assert_eq!(learned.pieces, ["a", "b", "##b", "##c", "ab", "abc", "bc"]);
     }
 
-    /// The fast bookkeeping equals counting everything anew before each join.
+    /// Incremental counts equal a full count before each merge.
     #[test]
-    fn equals_counting_anew() {
+    fn incremental_counts_equal_a_full_count() {
         let random = polyhead_random::Random::new(3);
         let mut words: WordCounts = (0..60)
             .map(|w| {

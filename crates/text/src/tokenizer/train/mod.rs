@@ -1,6 +1,6 @@
-//! Tokenisers from raw text: count words, choose an alphabet, learn pieces, assemble a `tokenizer.json`.
+//! Training of tokenisers on raw text: count words, choose an alphabet, learn tokens, assemble a `tokenizer.json`.
 //!
-//! Same text, same options → the same bytes, for any number of threads.
+//! The same text and options give the same bytes, for any number of threads.
 
 pub(crate) mod count;
 mod lattice;
@@ -18,21 +18,21 @@ use tokenizers::models::wordpiece::WordPiece;
 use self::count::WordCounts;
 use self::merges::MergeOptions;
 use self::unigram::UnigramOptions;
-use super::hugging_face::{HuggingFace, Parts};
+use super::hugging_face::{HuggingFace, TokenizerParts};
 use super::normalization::Normalization;
 use super::special::SpecialTokens;
-use super::words::Split;
+use super::words::WordSplit;
 use crate::{Error, Result};
 
-/// The kinds of tokenisers that can be trained.
+/// Kind of tokeniser to train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TokenizerKind {
     /// Byte-pair encoding (Sennrich et al. 2016).
     Bpe,
     /// Unigram language model (Kudo 2018).
     Unigram,
-    /// WordPiece (Schuster & Nakajima 2012; Wu et al. 2016): merges as in BPE, applied longest piece first.
+    /// WordPiece (Schuster & Nakajima 2012; Wu et al. 2016): trained as BPE, applied longest match first.
     WordPiece,
     /// Whole words, the most frequent ones.
     Word,
@@ -40,48 +40,48 @@ pub enum Kind {
     Character,
 }
 
-/// What happens to characters without an entry of their own.
+/// Encoding of characters without an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unknown {
-    /// They become `<unk>`.
+pub enum UnknownCharacters {
+    /// As `<unk>`.
     #[default]
     Token,
-    /// They become their UTF-8 bytes, `<0x00>` to `<0xFF>`: every character has an id. Not for words and WordPiece.
+    /// As UTF-8 bytes, `<0x00>` to `<0xFF>` (byte fallback): every character has ids. Not for words and WordPiece.
     Bytes,
 }
 
-/// How a tokeniser is trained.
+/// Options of training a tokeniser.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainOptions {
-    /// The kind; BPE unless said otherwise.
-    pub kind: Kind,
-    /// Entries wanted, special tokens and bytes included; all there are for `None` (words and characters only).
+    /// Kind of tokeniser; default: BPE.
+    pub kind: TokenizerKind,
+    /// Number of entries, special tokens and bytes included; `None` (words and characters only): all; default: 8000.
     pub vocab_size: Option<usize>,
-    /// What happens to characters without an entry; `<unk>` unless said otherwise.
-    pub unknown: Unknown,
-    /// What happens to the text first; NFKC and tidy spaces unless said otherwise.
+    /// Encoding of characters without an entry; default: `<unk>`.
+    pub unknown: UnknownCharacters,
+    /// Normalisation of the text; default: NFKC and single spaces.
     pub normalization: Normalization,
-    /// Where words end, for [`Kind::Word`]; spaces unless said otherwise.
-    pub word_split: Split,
-    /// Share of all characters in the text that get entries of their own, the frequent ones first; 0.9995.
+    /// Word boundaries for [`TokenizerKind::Word`]; default: white space.
+    pub word_split: WordSplit,
+    /// Share of the text's characters covered by entries of their own, the most frequent first; default: 0.9995.
     pub character_coverage: f64,
-    /// A pair or word rarer than this gets no entry; 2.
+    /// Least count of a pair or word with an entry; default: 2.
     pub min_frequency: u64,
-    /// Characters in the longest unigram piece; 16.
+    /// Longest unigram token, in characters; default: 16.
     pub max_piece_chars: usize,
-    /// Tokens that are no text; `<pad> <s> </s> <unk>` and no language tags unless said otherwise.
+    /// Special tokens; default: `<pad> <s> </s> <unk>` and no language tags.
     pub special: SpecialTokens,
 }
 
 impl Default for TrainOptions {
     fn default() -> Self {
         Self {
-            kind: Kind::Bpe,
+            kind: TokenizerKind::Bpe,
             vocab_size: Some(8000),
-            unknown: Unknown::default(),
+            unknown: UnknownCharacters::default(),
             normalization: Normalization::default(),
-            word_split: Split::Whitespace,
+            word_split: WordSplit::Whitespace,
             character_coverage: 0.9995,
             min_frequency: 2,
             max_piece_chars: 16,
@@ -90,16 +90,16 @@ impl Default for TrainOptions {
     }
 }
 
-/// How far training has come.
+/// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// All lines are read; this many distinct words were found.
+pub enum TrainProgress {
+    /// All lines are read; number of distinct words.
     Counted(usize),
-    /// One more piece was joined, or one more round of EM is done.
+    /// One merge or one EM round is done.
     Advanced,
 }
 
-/// Trains on `lines`, which may be any texts; `progress` is told how far it has come.
+/// Trains a tokeniser on `lines`, which may be any texts; calls `progress` after each step.
 ///
 /// ```
 /// use polyhead_text::tokenizer::{TrainOptions, train};
@@ -114,22 +114,22 @@ pub enum Progress {
 pub fn train(
     lines: impl Iterator<Item = Result<String>> + Send,
     options: &TrainOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<HuggingFace> {
     options.check()?;
     let words = count::count_words(lines, options.normalization, options.split())?;
     if words.is_empty() {
         return Err(Error::Empty { what: "training text".into() });
     }
-    progress(Progress::Counted(words.len()));
+    progress(TrainProgress::Counted(words.len()));
     let reserved = options.reserved();
     let vocabulary = match options.kind {
-        Kind::Bpe | Kind::WordPiece => join_pieces(&words, options, reserved, progress)?,
-        Kind::Unigram => score_pieces(&words, options, reserved, progress)?,
-        Kind::Word => most_frequent(words, options, reserved)?,
-        Kind::Character => characters(&words, options, reserved)?,
+        TokenizerKind::Bpe | TokenizerKind::WordPiece => join_pieces(&words, options, reserved, progress)?,
+        TokenizerKind::Unigram => score_pieces(&words, options, reserved, progress)?,
+        TokenizerKind::Word => most_frequent(words, options, reserved)?,
+        TokenizerKind::Character => characters(&words, options, reserved)?,
     };
-    HuggingFace::assemble(Parts {
+    HuggingFace::assemble(TokenizerParts {
         model: vocabulary,
         normalization: options.normalization,
         split: options.split(),
@@ -143,16 +143,23 @@ impl TrainOptions {
         let wrong = |name, found: String, expected: &str, hint: &str| {
             Err(Error::Option { name, found, expected: expected.into(), hint: hint.into() })
         };
-        if self.unknown == Unknown::Bytes && matches!(self.kind, Kind::Word | Kind::WordPiece) {
+        if self.unknown == UnknownCharacters::Bytes
+            && matches!(self.kind, TokenizerKind::Word | TokenizerKind::WordPiece)
+        {
             return wrong(
                 "--unknown bytes",
-                "kind without characters of its own".into(),
-                "bpe, unigram or character",
-                "words and WordPiece have <unk> only",
+                format!("kind {}", if self.kind == TokenizerKind::Word { "word" } else { "wordpiece" }),
+                "kind bpe, unigram or character",
+                "kinds word and wordpiece support --unknown token only",
             );
         }
-        if self.vocab_size.is_none() && !matches!(self.kind, Kind::Word | Kind::Character) {
-            return wrong("--vocab-size", "none".into(), "a number", "8000 suits a corpus of 200,000 pairs");
+        if self.vocab_size.is_none() && !matches!(self.kind, TokenizerKind::Word | TokenizerKind::Character) {
+            return wrong(
+                "--vocab-size",
+                "none".into(),
+                "a number",
+                "use 8000 for a corpus of 200,000 pairs",
+            );
         }
         if !(0.0..=1.0).contains(&self.character_coverage) || self.character_coverage == 0.0 {
             let found = self.character_coverage.to_string();
@@ -166,21 +173,21 @@ impl TrainOptions {
         self.special.check()
     }
 
-    fn split(&self) -> Split {
+    fn split(&self) -> WordSplit {
         match self.kind {
-            Kind::Word => self.word_split,
-            Kind::Character => Split::Whole,
-            _ => Split::Punctuation,
+            TokenizerKind::Word => self.word_split,
+            TokenizerKind::Character => WordSplit::Whole,
+            _ => WordSplit::Punctuation,
         }
     }
 
     fn continuing_prefix(&self) -> Option<&'static str> {
-        (self.kind == Kind::WordPiece).then_some("##")
+        (self.kind == TokenizerKind::WordPiece).then_some("##")
     }
 
-    /// Special tokens and bytes: the entries that come first.
+    /// The first entries: special tokens and bytes.
     fn reserved(&self) -> Vec<String> {
-        let bytes = 0..=if self.unknown == Unknown::Bytes { 255 } else { -1 };
+        let bytes = 0..=if self.unknown == UnknownCharacters::Bytes { 255 } else { -1 };
         self.special
             .all()
             .map(str::to_owned)
@@ -188,12 +195,12 @@ impl TrainOptions {
             .collect()
     }
 
-    /// The asked size, or all of `largest`; an error when it cannot be had.
-    fn checked_size(&self, smallest: usize, largest: usize) -> Result<usize> {
+    /// The requested size, or `maximum` without one; an error if it is out of range.
+    fn checked_size(&self, minimum: usize, maximum: usize) -> Result<usize> {
         match self.vocab_size {
-            Some(asked) if asked < smallest => Err(Error::VocabularyTooSmall { asked, smallest }),
-            Some(asked) if asked > largest => Err(Error::VocabularyTooLarge { asked, largest }),
-            asked => Ok(asked.unwrap_or(largest)),
+            Some(requested) if requested < minimum => Err(Error::VocabularyTooSmall { requested, minimum }),
+            Some(requested) if requested > maximum => Err(Error::VocabularyTooLarge { requested, maximum }),
+            requested => Ok(requested.unwrap_or(maximum)),
         }
     }
 }
@@ -206,18 +213,18 @@ fn join_pieces(
     words: &WordCounts,
     options: &TrainOptions,
     reserved: Vec<String>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<ModelWrapper> {
-    let asked = options.vocab_size.unwrap_or(usize::MAX);
+    let requested = options.vocab_size.unwrap_or(usize::MAX);
     let learned = merges::learn(
         words,
         &count::alphabet(words, options.character_coverage),
         MergeOptions {
-            max_pieces: asked.saturating_sub(reserved.len()),
+            max_pieces: requested.saturating_sub(reserved.len()),
             min_frequency: options.min_frequency,
             continuing_prefix: options.continuing_prefix().unwrap_or_default(),
         },
-        || progress(Progress::Advanced),
+        || progress(TrainProgress::Advanced),
     );
     options.checked_size(reserved.len() + learned.n_alphabet, reserved.len() + learned.pieces.len())?;
     let merges = learned.merges.iter().map(|&(left, right)| {
@@ -225,7 +232,7 @@ fn join_pieces(
     });
     let merges: Vec<(String, String)> = merges.collect();
     let vocabulary = numbered(reserved.into_iter().chain(learned.pieces));
-    if options.kind == Kind::WordPiece {
+    if options.kind == TokenizerKind::WordPiece {
         return build(
             WordPiece::builder().vocab(vocabulary).unk_token(options.special.unknown.clone()).build(),
         );
@@ -243,7 +250,7 @@ fn bpe(
             .vocab_and_merges(vocabulary, merges)
             .unk_token(options.special.unknown.clone())
             .fuse_unk(true)
-            .byte_fallback(options.unknown == Unknown::Bytes)
+            .byte_fallback(options.unknown == UnknownCharacters::Bytes)
             .build(),
     )
 }
@@ -252,19 +259,19 @@ fn score_pieces(
     words: &WordCounts,
     options: &TrainOptions,
     reserved: Vec<String>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(TrainProgress),
 ) -> Result<ModelWrapper> {
-    let asked = options.vocab_size.unwrap_or(usize::MAX);
+    let requested = options.vocab_size.unwrap_or(usize::MAX);
     let alphabet = count::alphabet(words, options.character_coverage);
-    let smallest = reserved.len() + alphabet.len();
-    options.checked_size(smallest, usize::MAX)?;
+    let minimum = reserved.len() + alphabet.len();
+    options.checked_size(minimum, usize::MAX)?;
     let unigram_options =
-        UnigramOptions { n_pieces: asked - reserved.len(), max_piece_chars: options.max_piece_chars };
-    let pieces = unigram::learn(words, &alphabet, unigram_options, || progress(Progress::Advanced));
-    options.checked_size(smallest, reserved.len() + pieces.len())?;
+        UnigramOptions { n_pieces: requested - reserved.len(), max_piece_chars: options.max_piece_chars };
+    let pieces = unigram::learn(words, &alphabet, unigram_options, || progress(TrainProgress::Advanced));
+    options.checked_size(minimum, reserved.len() + pieces.len())?;
     let unknown = reserved.iter().position(|entry| *entry == options.special.unknown);
     let entries = reserved.into_iter().map(|entry| (entry, 0.0)).chain(pieces).collect();
-    build(Unigram::from(entries, unknown, options.unknown == Unknown::Bytes))
+    build(Unigram::from(entries, unknown, options.unknown == UnknownCharacters::Bytes))
 }
 
 fn most_frequent(words: WordCounts, options: &TrainOptions, reserved: Vec<String>) -> Result<ModelWrapper> {
@@ -277,19 +284,17 @@ fn most_frequent(words: WordCounts, options: &TrainOptions, reserved: Vec<String
 fn characters(words: &WordCounts, options: &TrainOptions, reserved: Vec<String>) -> Result<ModelWrapper> {
     let alphabet = count::alphabet(words, options.character_coverage);
     let size = reserved.len() + alphabet.len();
-    options.checked_size(size, size)?; // fewer characters are had by a lower coverage
+    options.checked_size(size, size)?; // --character-coverage sets the number of characters
     let entries = reserved.into_iter().chain(alphabet.iter().map(char::to_string));
     bpe(numbered(entries), Vec::new(), options)
 }
 
-fn build<M: Into<ModelWrapper>>(
-    model: std::result::Result<M, Box<dyn std::error::Error + Send + Sync>>,
-) -> Result<ModelWrapper> {
+fn build<M: Into<ModelWrapper>>(model: tokenizers::Result<M>) -> Result<ModelWrapper> {
     model.map(Into::into).map_err(|error| Error::Format {
         path: "trained tokeniser".into(),
         line: None,
         found: error.to_string(),
-        expected: "a vocabulary that fits together".into(),
-        hint: "do special tokens and pieces collide?".into(),
+        expected: "a consistent vocabulary".into(),
+        hint: "check that no special token equals another entry".into(),
     })
 }

@@ -1,45 +1,45 @@
-//! Unigram pieces: start from many frequent substrings, then keep those that explain the text best.
+//! Training of a unigram model: starts from many frequent substrings and prunes those that matter least.
 //!
-//! Kudo 2018, *Subword regularization*. The probability of a text is the sum over all ways to cut it of the product of
-//! its pieces' probabilities. EM estimates them (E: expected counts from the [lattice](super::lattice); M: digamma of
-//! the counts, a sparse prior); between rounds the pieces whose loss would cost least likelihood are dropped.
+//! Kudo 2018, *Subword regularization*. The probability of a text is the sum over all its segmentations of the product
+//! of the pieces' probabilities. EM estimates these (E: expected counts from the [lattice](super::lattice); M: digamma
+//! of the counts, a sparse prior); between rounds the pieces whose removal lowers the likelihood least are pruned.
 //!
-//! Expected counts are added up in fixed point: integer sums do not depend on order, so the pieces are the same to the
+//! Expected counts are summed in fixed point: integer sums do not depend on order, so the pieces are the same to the
 //! bit for any number of threads.
 
 use ahash::{AHashMap, AHashSet};
 use rayon::prelude::*;
 
 use super::count::WordCounts;
-use super::lattice::{Lattice, Piece, Trie};
+use super::lattice::{Lattice, Piece, PieceTrie};
 
-/// Rounds of EM before each pruning.
+/// EM rounds before each pruning.
 const EM_ROUNDS: usize = 2;
-/// Share of the pieces that a pruning keeps.
+/// Share of the pieces that remain after a pruning.
 const SHRINK: f64 = 0.75;
-/// Training stops pruning at this multiple of the wanted size; the last cut is by score.
+/// Pruning stops at this multiple of the requested size; the final selection is by score.
 const SLACK: f64 = 1.1;
-/// Substrings considered at first.
+/// Maximum number of initial pieces.
 const MAX_SEEDS: usize = 1_000_000;
-/// Distinct words, the most frequent ones, whose substrings are counted: a bound on memory.
+/// Maximum number of distinct words, by frequency, whose substrings are counted: a bound on memory.
 const SEED_WORDS: usize = 200_000;
-/// A piece expected less often than this goes.
+/// A piece with a lower expected count is removed.
 const MIN_EXPECTED: f64 = 0.5;
 /// Fixed-point steps per expected occurrence.
 const FIXED_POINT: f64 = (1_u64 << 24) as f64;
 const WORDS_PER_TASK: usize = 1024;
 
-/// What to learn.
+/// Options of unigram training.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnigramOptions {
-    /// Pieces wanted, alphabet included.
+    /// Number of pieces, alphabet included.
     pub(crate) n_pieces: usize,
-    /// Characters in the longest piece.
+    /// Longest piece, in characters.
     pub(crate) max_piece_chars: usize,
 }
 
-/// Pieces with log probabilities, best first; fewer than asked for when the text does not hold more. `advanced` is
-/// called after each round of EM.
+/// Pieces with log probabilities, best first; fewer than requested if the text does not yield more. Calls `advanced`
+/// after each EM round.
 pub(crate) fn learn(
     words: &WordCounts,
     alphabet: &[char],
@@ -51,7 +51,7 @@ pub(crate) fn learn(
     let wanted = (options.n_pieces as f64 * SLACK) as usize;
     loop {
         for _ in 0..EM_ROUNDS {
-            let expected = expect(&words, &Trie::new(&pieces), pieces.len());
+            let expected = expect(&words, &PieceTrie::new(&pieces), pieces.len());
             pieces = maximise(pieces, &expected);
             advanced();
         }
@@ -62,13 +62,13 @@ pub(crate) fn learn(
         let before = pieces.len();
         pieces = prune(&words, pieces, keep);
         if pieces.len() == before {
-            break; // what is left are single characters
+            break; // only single characters are left
         }
     }
     finish(pieces, alphabet, options.n_pieces)
 }
 
-/// Words without the characters outside the alphabet, each part with the whole word's count.
+/// Words split at characters outside the alphabet, each part with the count of the word.
 fn cut_at_gaps(words: &WordCounts, alphabet: &[char]) -> WordCounts {
     let known: AHashSet<char> = alphabet.iter().copied().collect();
     let parts = words.iter().flat_map(|(word, count)| {
@@ -79,7 +79,7 @@ fn cut_at_gaps(words: &WordCounts, alphabet: &[char]) -> WordCounts {
     parts.collect()
 }
 
-/// Every character, and the best substrings of the most frequent words, by frequency × length.
+/// Initial pieces: every character, and the best substrings of the most frequent words by frequency × length.
 fn seeds(words: &WordCounts, alphabet: &[char], max_chars: usize) -> Vec<Piece> {
     let frequent = &words[..words.len().min(SEED_WORDS)];
     let found =
@@ -100,8 +100,8 @@ fn seeds(words: &WordCounts, alphabet: &[char], max_chars: usize) -> Vec<Piece> 
     all.into_iter().map(|(piece, score)| (piece, (score as f64).ln() - log_total)).collect()
 }
 
-/// Substrings that occur at least twice, each as long as it can be: one that is always followed, or always preceded, by
-/// the same character is left out in favour of the longer one.
+/// Maximal substrings that occur at least twice: one that is always followed, or always preceded, by the same character
+/// is omitted in favour of the longer one.
 fn substrings<'a>(words: &'a [(String, u64)], max_chars: usize) -> AHashMap<&'a str, u64> {
     let mut counts: AHashMap<&'a str, u64> = AHashMap::new();
     for (word, count) in words {
@@ -135,8 +135,8 @@ fn each_substring<'a>(word: &'a str, max_chars: usize, mut take: impl FnMut(&'a 
     }
 }
 
-/// E step: how often each piece is expected, in fixed point.
-fn expect(words: &WordCounts, trie: &Trie, n_pieces: usize) -> Vec<u64> {
+/// E step: expected count of each piece, in fixed point.
+fn expect(words: &WordCounts, trie: &PieceTrie, n_pieces: usize) -> Vec<u64> {
     sum_over_words(words, n_pieces, |lattice, word, count, sums| {
         lattice.fill(word, trie);
         lattice.posteriors(trie, |piece, posterior| {
@@ -145,7 +145,7 @@ fn expect(words: &WordCounts, trie: &Trie, n_pieces: usize) -> Vec<u64> {
     })
 }
 
-/// Adds up what `add` puts into the sums, over all words and threads.
+/// Sums computed by `add(lattice, word, count, sums)` over all words, in parallel.
 fn sum_over_words(
     words: &WordCounts,
     n_pieces: usize,
@@ -182,9 +182,9 @@ fn maximise(pieces: Vec<Piece>, expected: &[u64]) -> Vec<Piece> {
     kept.into_iter().map(|(piece, expected)| (piece, digamma(expected) - log_total)).collect()
 }
 
-/// Keeps the `keep` pieces whose loss would lower the likelihood most; single characters always stay.
+/// Keeps the `keep` pieces whose removal would lower the likelihood most, and all single characters.
 fn prune(words: &WordCounts, pieces: Vec<Piece>, keep: usize) -> Vec<Piece> {
-    let trie = Trie::new(&pieces);
+    let trie = PieceTrie::new(&pieces);
     let used = sum_over_words(words, pieces.len(), |lattice, word, count, sums| {
         lattice.fill(word, &trie);
         lattice.best_path(&trie, None).into_iter().for_each(|piece| sums[piece as usize] += count);
@@ -203,10 +203,10 @@ fn prune(words: &WordCounts, pieces: Vec<Piece>, keep: usize) -> Vec<Piece> {
             if used[id] == 0 || !itself {
                 return None;
             }
-            // Without the piece its occurrences fall to the next best cut of it.
+            // Without the piece, its occurrences take its next best segmentation.
             let instead = lattice.best_path(&trie, Some(id as u32));
             if instead.is_empty() {
-                return Some(f64::INFINITY); // a character of it has no piece of its own: it cannot be spared
+                return Some(f64::INFINITY); // needed: one of its characters has no piece
             }
             let total_instead = total + count * (instead.len() as f64 - 1.0);
             let score_instead: f64 = instead
@@ -224,7 +224,7 @@ fn prune(words: &WordCounts, pieces: Vec<Piece>, keep: usize) -> Vec<Piece> {
     order.into_iter().filter_map(|id| pieces[id].take()).collect()
 }
 
-/// Every character and the best of the rest, best first.
+/// Every character and the best other pieces, best first.
 fn finish(pieces: Vec<Piece>, alphabet: &[char], n_pieces: usize) -> Vec<Piece> {
     let lowest = pieces.iter().map(|&(_, score)| score).fold(0.0, f64::min);
     let mut chars: AHashMap<String, f64> = alphabet.iter().map(|c| (c.to_string(), lowest)).collect();

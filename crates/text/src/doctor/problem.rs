@@ -1,39 +1,39 @@
-//! The faults that the doctor knows.
+//! The problems that the doctor finds.
 
 use serde::Serialize;
 
-/// What can be wrong with a pair.
+/// A problem of a text pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
-    /// A TSV line without the column, a JSONL line without the field.
+pub enum Problem {
+    /// A TSV line lacks the column, or a JSONL line the field.
     Malformed,
     /// A side has bytes that are not UTF-8.
     InvalidUtf8,
-    /// One file has ended before the other.
+    /// One file ends before the other.
     Unpaired,
-    /// The source has no text.
+    /// The source is empty or white space.
     EmptySource,
-    /// The target has no text.
+    /// The target is empty or white space.
     EmptyTarget,
     /// NUL, another control character, or a byte-order mark.
     Control,
-    /// A character that other tools take for a line end: U+2028, U+2029, U+0085, a lone carriage return.
+    /// A character that other tools read as a line end: U+2028, U+2029, U+0085, a lone carriage return.
     LineBreak,
-    /// A side has more characters than allowed.
+    /// A side has more than the allowed number of characters.
     TooLong,
     /// One side is many times longer than the other.
     LengthRatio,
-    /// Source and target are the same.
+    /// Source and target are identical.
     Identical,
-    /// The pair stood in the corpus before.
+    /// The pair is a duplicate of an earlier one.
     Duplicate,
-    /// A side stands in the test files.
+    /// A side is also in the test files.
     Overlap,
 }
 
-impl Fault {
-    /// All of them, the gravest first.
+impl Problem {
+    /// All problems, the most severe first.
     pub const ALL: [Self; 12] = [
         Self::Malformed,
         Self::InvalidUtf8,
@@ -49,7 +49,7 @@ impl Fault {
         Self::Overlap,
     ];
 
-    /// The name used in options and reports.
+    /// Name in options and reports: `empty_source`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -67,44 +67,44 @@ impl Fault {
         }
     }
 
-    /// What it means, for people.
+    /// Short description for display: `empty source`.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Malformed => "line without the column or field",
+            Self::Malformed => "missing column or field",
             Self::InvalidUtf8 => "invalid UTF-8",
-            Self::Unpaired => "line without a partner",
-            Self::EmptySource => "source empty",
-            Self::EmptyTarget => "target empty",
+            Self::Unpaired => "line without counterpart",
+            Self::EmptySource => "empty source",
+            Self::EmptyTarget => "empty target",
             Self::Control => "control character",
-            Self::LineBreak => "odd line break inside a line",
+            Self::LineBreak => "line break inside a line",
             Self::TooLong => "line too long",
-            Self::LengthRatio => "lengths far apart",
+            Self::LengthRatio => "very different lengths",
             Self::Identical => "source = target",
-            Self::Duplicate => "pair seen before",
+            Self::Duplicate => "duplicate pair",
             Self::Overlap => "also in the test files",
         }
     }
 
-    /// True where a corpus cannot be read for training as it is.
+    /// True if the corpus cannot be used for training until it is repaired.
     pub fn is_fatal(self) -> bool {
         matches!(self, Self::Malformed | Self::InvalidUtf8 | Self::Unpaired)
     }
 }
 
-/// Faults of one pair as bits.
+/// Problems of one pair, as a bit set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Faults(u16);
+pub(super) struct ProblemSet(u16);
 
-impl Faults {
-    pub(super) fn add_if(&mut self, wrong: bool, fault: Fault) {
-        self.0 |= u16::from(wrong) << fault as u16;
+impl ProblemSet {
+    pub(super) fn add_if(&mut self, wrong: bool, problem: Problem) {
+        self.0 |= u16::from(wrong) << problem as u16;
     }
 
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = Fault> {
-        Fault::ALL.into_iter().filter(move |&fault| self.0 & (1 << fault as u16) != 0)
+    pub(super) fn iter(self) -> impl Iterator<Item = Problem> {
+        Problem::ALL.into_iter().filter(move |&problem| self.0 & (1 << problem as u16) != 0)
     }
 }

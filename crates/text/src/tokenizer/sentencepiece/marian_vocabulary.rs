@@ -1,7 +1,7 @@
 //! The `vocab.json` of a Marian or OPUS-MT folder: piece → id, shared by `source.spm` and `target.spm`.
 //!
-//! The two SentencePiece models only cut text; the network's ids are those of `vocab.json`. A text for a multilingual
-//! model begins with a tag such as `>>tur<<`, which is an entry of `vocab.json` and no piece of the models.
+//! The two SentencePiece models only segment text; the ids are those of `vocab.json`. A text for a multilingual model
+//! begins with a tag such as `>>tur<<`, which is an entry of `vocab.json` but not a piece of the models.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,15 +13,15 @@ use crate::{Error, Result};
 const UNKNOWN: &str = "<unk>";
 const SPECIAL: [&str; 3] = ["</s>", UNKNOWN, "<pad>"];
 
-/// Ids of pieces, read from `vocab.json`.
+/// Ids of pieces, from `vocab.json`.
 #[derive(Debug, Clone)]
-pub struct Vocabulary {
+pub struct MarianVocabulary {
     ids: HashMap<String, u32>,
     pieces: HashMap<u32, String>,
     unk: u32,
 }
 
-impl Vocabulary {
+impl MarianVocabulary {
     /// Reads `{"piece": id, …}`.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -29,31 +29,37 @@ impl Vocabulary {
         Self::from_bytes(&bytes, path)
     }
 
-    /// Reads the same from memory; `name` stands for the path in messages.
+    /// Reads `{"piece": id, …}` from memory; `name` replaces the path in error messages.
     pub fn from_bytes(bytes: &[u8], name: impl AsRef<Path>) -> Result<Self> {
-        let broken = |line: Option<u64>, found: String, expected: &str| Error::Format {
+        let malformed = |line: Option<u64>, found: String, expected: &str| Error::Format {
             path: name.as_ref().to_owned(),
             line,
             found,
             expected: expected.into(),
-            hint: "vocab.json of a Marian folder maps every piece to its id; is this the right file?".into(),
+            hint:
+                "vocab.json of a Marian folder maps every piece to its id; check that this is the right file"
+                    .into(),
         };
         let ids: HashMap<String, u32> = serde_json::from_slice(bytes).map_err(|error| {
-            broken(Some(error.line() as u64), error.to_string(), "a JSON object of pieces and their ids")
+            malformed(Some(error.line() as u64), error.to_string(), "a JSON object of pieces and their ids")
         })?;
         let Some(&unk) = ids.get(UNKNOWN) else {
-            return Err(broken(None, format!("{} pieces without {UNKNOWN}", ids.len()), "an entry for it"));
+            return Err(malformed(
+                None,
+                format!("{} pieces without {UNKNOWN}", ids.len()),
+                "an entry for it",
+            ));
         };
         let pieces: HashMap<u32, String> = ids.iter().map(|(piece, &id)| (id, piece.clone())).collect();
         if pieces.len() < ids.len() {
             let found = format!("{} pieces with {} ids", ids.len(), pieces.len());
-            return Err(broken(None, found, "an id of its own for every piece"));
+            return Err(malformed(None, found, "a distinct id for every piece"));
         }
         Ok(Self { ids, pieces, unk })
     }
 
-    /// The pieces that `model` cuts `text` into, with the ids of this vocabulary; `<unk>` for those it does not hold.
-    /// A tag in front (`>>tur<<`) is one piece.
+    /// The pieces into which `model` segments `text`, with the ids of this vocabulary; `<unk>` for pieces without an
+    /// entry. A tag in front (`>>tur<<`) is one piece.
     pub fn encode(&self, model: &SentencePiece, text: &str) -> Encoding {
         let (tag, rest) = split_tag(text);
         let skipped = text.len() - rest.len();
@@ -68,23 +74,21 @@ impl Vocabulary {
         encoding
     }
 
-    /// The text of `ids`; `</s>`, `<pad>` and `<unk>` vanish.
+    /// The text of `ids`, without `</s>`, `<pad>` and `<unk>`.
     pub fn decode(&self, model: &SentencePiece, ids: &[u32]) -> Result<String> {
-        let pieces = ids.iter().map(|&id| {
-            self.piece(id)
-                .ok_or_else(|| Error::Unknown { found: format!("id {id}"), vocab_size: self.vocab_size() })
-        });
+        let pieces =
+            ids.iter().map(|&id| self.piece(id).ok_or_else(|| Error::unknown_id(id, self.vocab_size())));
         let pieces: Vec<&str> = pieces.collect::<Result<_>>()?;
         let text = model.decode_pieces(pieces.into_iter().filter(|piece| !SPECIAL.contains(piece)));
         Ok(text.replace('\u{2581}', " ").trim().to_owned())
     }
 
-    /// The id of a piece.
+    /// Id of a piece.
     pub fn id(&self, piece: &str) -> Option<u32> {
         self.ids.get(piece).copied()
     }
 
-    /// The piece of an id.
+    /// Piece of an id.
     pub fn piece(&self, id: u32) -> Option<&str> {
         self.pieces.get(&id).map(String::as_str)
     }
@@ -94,13 +98,13 @@ impl Vocabulary {
         self.ids.len()
     }
 
-    /// The id for pieces that the vocabulary does not hold.
+    /// Id of pieces without an entry.
     pub fn unk_id(&self) -> u32 {
         self.unk
     }
 }
 
-/// A language tag in front of `text`, and the rest. A tag is `>>`, anything without white space, `<<`.
+/// The language tag at the start of `text`, if any, and the rest. A tag is `>>`, a name without white space, `<<`.
 fn split_tag(text: &str) -> (Option<&str>, &str) {
     let tag = text.strip_prefix(">>").and_then(|rest| rest.split_once("<<")).map(|(name, _)| name);
     match tag {
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_vocabulary_is_named() {
+    fn a_malformed_vocabulary_is_named() {
         for (text, found) in [
             ("", "vocab.json:1: EOF"),
             ("[1]", "vocab.json:1: invalid type: sequence"),
@@ -134,7 +138,7 @@ mod tests {
             ("{\"a\": 0}", "vocab.json: 1 pieces without <unk>, expected an entry for it"),
             ("{\"a\": 0, \"<unk>\": 0}", "vocab.json: 2 pieces with 1 ids"),
         ] {
-            let error = Vocabulary::from_bytes(text.as_bytes(), "vocab.json").unwrap_err().to_string();
+            let error = MarianVocabulary::from_bytes(text.as_bytes(), "vocab.json").unwrap_err().to_string();
             assert!(error.starts_with(found), "{error}");
         }
     }
