@@ -39,7 +39,7 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
     let copy = copy();
     let path = |name: &str| copy.path().join(name);
     let (message, _) = refused(&path("nowhere"));
-    assert!(message.ends_with("nowhere: no such folder, expected the folder of a model"), "{message}");
+    assert!(message.ends_with("nowhere: no such folder, expected a model folder"), "{message}");
     assert!(refused(&path("vocab.json")).0.contains("a file, expected the folder"));
 
     fs::write(path("generation_config.json"), r#"{"num_beams": "many"}"#).unwrap();
