@@ -77,7 +77,7 @@ impl Classifier {
         };
         let max_len = self.model.max_len();
         match read.ids.len() {
-            0 => Err(Error::request("empty text, expected at least one token", "pass some text")),
+            0 => Err(Error::request("an empty text, expected at least one token", "pass some text")),
             n if n > max_len => Err(Error::request(
                 format!("{n} tokens, expected at most {max_len}, the model's maximum length"),
                 "shorten the text",

@@ -1,4 +1,4 @@
-//! Score functions: equations in f64 and their differences, PyTorch's answers, laws, bad shapes.
+//! Score functions: agreement with equations in f64 and their finite differences, and with PyTorch; laws; bad shapes.
 
 use polyhead_attention::attend::attend;
 use polyhead_attention::score::{Cosine, Dot, Score, ScoreKind, ScoreOptions};
@@ -19,7 +19,7 @@ fn built(options: ScoreOptions) -> (Parameters, Score) {
     (parameters, score)
 }
 
-/// The widths that a function is tested with: two where it takes two.
+/// The widths that a function is tested with: different ones where it allows that.
 fn options(kind: ScoreKind) -> ScoreOptions {
     let one_width = matches!(kind, ScoreKind::Dot | ScoreKind::ScaledDot | ScoreKind::Cosine);
     let d_key = if one_width { 3 } else { 5 };
@@ -30,7 +30,7 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The score of one pair, the key standing at `position`.
+/// The score of one pair, with the key at `position`.
 fn pair(options: &ScoreOptions, q: &[f64], k: &[f64], position: usize, parameters: &[Vec<f64>]) -> f64 {
     let row =
         |matrix: &Vec<f64>, index: usize, width: usize| matrix[index * width..(index + 1) * width].to_vec();
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn gradients_are_the_differences_of_the_equation(
+    fn gradients_match_finite_differences(
         batch in 1_usize..4, q_len in 1_usize..5, k_len in 1_usize..7, stream in 0_u64..1000,
     ) {
         for kind in ScoreKind::ALL {
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn equal_to_pytorch() {
+fn scores_match_pytorch() {
     let cases = cases("score");
     for case in &cases {
         let kind = ScoreKind::from_name(case["name"].as_str().unwrap()).unwrap();
@@ -140,7 +140,7 @@ fn plain(score: &Score, parameters: &Parameters, query: &Tensor, key: &Tensor) -
 }
 
 #[test]
-fn a_batch_is_its_sequences() {
+fn a_batch_equals_its_sequences() {
     for kind in ScoreKind::ALL {
         let options = options(kind);
         let (parameters, score) = built(options);
@@ -158,7 +158,7 @@ fn a_batch_is_its_sequences() {
 }
 
 #[test]
-fn names_lead_back() {
+fn names_round_trip() {
     for kind in ScoreKind::ALL {
         assert_eq!(ScoreKind::from_name(kind.name()), Some(kind));
     }
@@ -166,7 +166,7 @@ fn names_lead_back() {
 }
 
 #[test]
-fn cosines_do_not_see_lengths_and_take_zeros() {
+fn cosines_ignore_norms_and_accept_zero_vectors() {
     let parameters = Parameters::default();
     let score = Score::Cosine(Cosine::default());
     let query = Tensor::new(&[1, 2, 2], vec![3.0, 4.0, 0.0, 0.0]);
@@ -180,7 +180,7 @@ fn cosines_do_not_see_lengths_and_take_zeros() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_errors_that_name_them() {
+fn mismatched_shapes_are_named() {
     let shapes: [(&[usize], &[usize], &str); 4] = [
         (&[2, 3], &[2, 4, 5], "query"),
         (&[2, 4, 3], &[2, 5], "key"),

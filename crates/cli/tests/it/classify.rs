@@ -90,14 +90,14 @@ fn a_model_that_does_something_else_is_refused_with_the_command_that_uses_it() {
     let translator = root().join("models/default");
     let translator = translator.to_str().unwrap();
     for (arguments, code, expected) in [
-        (&["classify", "--model", translator, "A"][..], 1, "hint: polyhead translate uses it"),
-        (&["translate", "--model", "window/model", "A"], 1, "hint: polyhead classify uses it"),
+        (&["classify", "--model", translator, "A"][..], 1, "hint: use it with polyhead translate"),
+        (&["translate", "--model", "window/model", "A"], 1, "hint: use it with polyhead classify"),
         (&["inspect", "--model", "window/model", "A"], 1, "a model without attention"),
         (&["classify", "--model", "nowhere", "A"], 1, "no such folder, expected a model folder"),
         (
             &["parity", "--model", "window/model", "--reference", "window/model/model.safetensors"],
             2,
-            "classifies text",
+            "a text classifier",
         ),
         (&["classify", "A"], 2, "--model"),
     ] {

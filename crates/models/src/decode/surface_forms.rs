@@ -64,7 +64,7 @@ mod tests {
         let characters: Vec<String> = text.chars().map(String::from).collect();
         let whole = SurfaceForms::new([text]).hash(&[0]);
         for at in text.char_indices().map(|(at, _)| at) {
-            assert_eq!(SurfaceForms::new([&text[..at], &text[at..]]).text(&[0, 1]), whole);
+            assert_eq!(SurfaceForms::new([&text[..at], &text[at..]]).hash(&[0, 1]), whole);
         }
         let forms = SurfaceForms::new(&characters);
         let mut ids: Vec<u32> = (0..characters.len() as u32).collect();
