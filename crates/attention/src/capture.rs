@@ -1,7 +1,7 @@
 //! Capture of attention weights, vectors and activations at selected sites.
 //!
-//! [`Capture::off`] lets fused kernels run, which never store the weights. [`Capture::on`] computes the weights in addition;
-//! the output of the model is the same.
+//! [`Capture::off`] lets fused kernels run, which never store the weights. [`Capture::on`] computes the weights in
+//! addition; the output of the model is the same.
 //!
 //! ```
 //! use polyhead_attention::{Capture, Filter, AttentionKind, Site};

@@ -1,8 +1,8 @@
 //! Interventions on a forward pass: heads switched off or scaled, layers skipped.
 //!
-//! MultiHead = Concat(λ₁·head₁ … λ_h·head_h)·W_O with a factor λ for each head, default 1. λ = 0 ablates a head, exactly as
-//! zeros in its rows of W_O would (Michel, Levy & Neubig 2019, "Are sixteen heads really better than one?"). A skipped layer
-//! returns its input (Fan, Grave & Joulin 2020, LayerDrop).
+//! MultiHead = Concat(λ₁·head₁ … λ_h·head_h)·W_O with a factor λ for each head, default 1. λ = 0 ablates a head, exactly
+//! as zeros in its rows of W_O would (Michel, Levy & Neubig 2019, "Are sixteen heads really better than one?"). A skipped
+//! layer returns its input (Fan, Grave & Joulin 2020, LayerDrop).
 //!
 //! ```
 //! use polyhead_attention::{AttentionKind, Intervention, Site};
@@ -25,7 +25,8 @@ pub struct Intervention {
 }
 
 impl Intervention {
-    /// Multiplies a head's context by `factor`; 0 switches the head off. A later factor for the same head replaces an earlier one.
+    /// Multiplies a head's context by `factor`; 0 switches the head off. A later factor for the same head replaces an
+    /// earlier one.
     #[must_use]
     pub fn head(mut self, site: Site, head: usize, factor: f32) -> Self {
         self.heads.insert((site, head), factor);

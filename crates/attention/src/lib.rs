@@ -1,7 +1,8 @@
 //! Attention layers: a query is compared with keys, and the context is the weighted mean of their values.
 //!
-//! This crate knows no model. Layers hold the ids of their parameters and are immutable (`&self`) in use; state is passed in
-//! ([`Pass`], [`KvCache`], [`Intervention`]), and captured weights are returned ([`Capture`]), each under its [`Site`].
+//! This crate knows no model. Layers hold the ids of their parameters and are immutable (`&self`) in use; state is passed
+//! in ([`Pass`], [`KvCache`], [`Intervention`]), and captured weights are returned ([`Capture`]), each under its
+//! [`Site`].
 //!
 //! 1. [`mask`] defines which keys a query may attend to; [`position`] encodes the order of tokens.
 //! 2. [`multi_head`] is multi-head self-attention and cross-attention.

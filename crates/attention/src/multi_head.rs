@@ -1,8 +1,9 @@
 //! Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 //!
-//! MultiHead(Q, K, V) = Concat(head₁ … head_h)·W_O, head_i = softmax(Q·W_Qᵢ (K·W_Kᵢ)ᵀ/√d_key)·V·W_Vᵢ. Queries and keys of a
-//! head have width d_key, values d_value. Several query heads may share one key/value head (grouped-query attention, Ainslie
-//! et al. 2023). Queries, keys and values of self-attention come from one product, whose columns attention reads in place.
+//! MultiHead(Q, K, V) = Concat(head₁ … head_h)·W_O, head_i = softmax(Q·W_Qᵢ (K·W_Kᵢ)ᵀ/√d_key)·V·W_Vᵢ. Queries and keys of
+//! a head have width d_key, values d_value. Several query heads may share one key/value head (grouped-query attention,
+//! Ainslie et al. 2023). Queries, keys and values of self-attention come from one product, whose columns attention reads
+//! in place.
 //!
 //! ```
 //! use polyhead_attention::multi_head::{HeadShape, SelfAttention, SelfAttentionOptions};
@@ -69,9 +70,9 @@ impl HeadShape {
         CacheShape { n_heads: self.n_key_heads, d_key: self.d_key, d_value: self.d_value }
     }
 
-    /// A projection to queries, keys or values, or to several of them side by side. It is initialised as part of one matrix
-    /// that projects to all three, as in fairseq and PyTorch: with larger values post-norm models fail to learn to attend to
-    /// their source.
+    /// A projection to queries, keys or values, or to several of them side by side. It is initialised as part of one
+    /// matrix that projects to all three, as in fairseq and PyTorch: with larger values post-norm models fail to learn to
+    /// attend to their source.
     fn projection(self, builder: &mut Builder<'_>, widths: &[usize]) -> Linear {
         Linear::with_fan_out(builder, self.d_model, widths, self.widths().iter().sum())
     }

@@ -79,7 +79,7 @@ impl AttentionKind {
 /// One attention layer of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// What attends to what.
+    /// The kind of attention.
     pub kind: AttentionKind,
     /// The layer of its stack, from 0.
     pub layer: usize,
@@ -94,7 +94,7 @@ impl std::fmt::Display for Site {
 /// The attention layers of one kind, one in each layer of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteGroup {
-    /// What attends to what.
+    /// The kind of attention.
     pub kind: AttentionKind,
     /// Number of layers.
     pub n_layers: usize,

@@ -19,9 +19,9 @@ pub enum Error {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What the user can do about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
     /// The request was cancelled: the result is no longer needed.
@@ -30,15 +30,15 @@ pub enum Error {
     /// A request that this model or this program cannot fulfil.
     #[error("{message}")]
     Request {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What the user can do about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
 }
 
 impl Error {
-    /// What the user can do about it.
+    /// A hint: what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Text(error) => error.hint(),

@@ -157,8 +157,8 @@ impl Encoder {
         Ok(cross_entropy(pass.tape, &self.classify(pass, ids)?, labels, options)?)
     }
 
-    /// The R-Drop loss of two passes with different dropout: `ids` hold all rows for the first pass, then all rows again for the
-    /// second; `labels` are those of one pass.
+    /// The R-Drop loss of two passes with different dropout: `ids` hold all rows for the first pass, then all rows again
+    /// for the second; `labels` are those of one pass.
     ///
     /// # Errors
     /// If an id is outside the vocabulary, or a label is not one of the classes.

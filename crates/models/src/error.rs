@@ -26,15 +26,15 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What the user can do about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
     /// An invalid config.
     #[error("{message}")]
     Config {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
     },
     /// An invalid key in the section `[model]` of a recipe.
@@ -42,31 +42,31 @@ pub enum Error {
     Key {
         /// The key; empty for the whole section.
         key: String,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What the user can do about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
     /// A model of the wrong kind for the task.
     #[error("{found}, expected {expected}")]
     View {
-        /// What the model does.
+        /// The kind of model found.
         found: &'static str,
-        /// What the task needs.
+        /// The kind of model expected.
         expected: &'static str,
-        /// What the user can do about it.
+        /// A hint: what the user can do about it.
         hint: &'static str,
     },
     /// An invalid decoding request.
     #[error("{message}")]
     Request {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
     },
 }
 
 impl Error {
-    /// What the user can do about it.
+    /// A hint: what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Tensor(error) => error.hint().into(),

@@ -134,7 +134,7 @@ impl Family for WindowEncoderConfig {
         vec![
             ("window", format!("the last {window} tokens, embeddings of width {d_model}")),
             ("hidden layer", format!("width {d_ff}, {}", activation.name())),
-            ("ids", format!("{vocab_size}")),
+            ("vocabulary", format!("{vocab_size} ids")),
             ("labels", labels.join(", ")),
         ]
     }

@@ -1,8 +1,8 @@
 //! Any model: a closed enum over views, each a closed enum over families.
 //!
-//! A family is its folder in this crate, its `impl Family`, its variant in [`ModelConfig`] and in a view, and its entry in
-//! `ModelConfig::families`, by which the law tests find it. Crates above this one never name a family: a caller requests the
-//! view that it needs.
+//! A family is its folder in this crate, its `impl Family`, its variant in [`ModelConfig`] and in a view, and its entry
+//! in `ModelConfig::families`, by which the law tests find it. Crates above this one never name a family: a caller
+//! requests the view that it needs.
 //!
 //! ```
 //! use polyhead_models::{Model, ModelConfig};
@@ -149,8 +149,8 @@ impl ModelConfig {
         text.expect("a config always serialises") + "\n"
     }
 
-    /// The config that the section `[model]` of a recipe describes: `model_type` (default: `transformer`), a `preset` (default:
-    /// `small`), and the keys that differ from it. Keys derived from the data are not yet set.
+    /// The config that the section `[model]` of a recipe describes: `model_type` (default: `transformer`), a `preset`
+    /// (default: `small`), and the keys that differ from it. Keys derived from the data are not yet set.
     ///
     /// # Errors
     /// If a key or value is unknown; the error names the key.
@@ -257,8 +257,8 @@ impl ModelConfig {
         }
     }
 
-    /// Activations, in elements, that a training step stores for the backward pass of a batch of `rows` rows with `source` and
-    /// `target` tokens each; measured on encoder-decoder Transformers.
+    /// Activations, in elements, that a training step stores for the backward pass of a batch of `rows` rows with
+    /// `source` and `target` tokens each; measured on encoder-decoder Transformers.
     pub fn activation_elements(&self, [rows, source, target]: [usize; 3]) -> usize {
         match self {
             Self::Transformer(own) => {

@@ -87,8 +87,8 @@ impl SequenceToSequence {
         }
     }
 
-    /// The cross-attention layer that agrees best with human word alignments, averaged over its heads; `None` for a model that
-    /// does not attend to its source.
+    /// The cross-attention layer that agrees best with human word alignments, averaged over its heads; `None` for a model
+    /// that does not attend to its source.
     pub fn alignment_site(&self) -> Option<Site> {
         match self {
             Self::Transformer(model) => Some(model.alignment_site()),
@@ -129,8 +129,8 @@ impl SequenceToSequence {
         }
     }
 
-    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass, then
-    /// all again for the second; `expected` has the ids of one pass.
+    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass,
+    /// then all again for the second; `expected` has the ids of one pass.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.

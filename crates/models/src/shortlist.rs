@@ -1,8 +1,8 @@
 //! Vocabulary shortlist: logits of selected target ids only, for texts whose words are known in advance.
 //!
 //! The output layer is a large part of a decoding step (two fifths of the base model's products at 32,000 tokens); with n
-//! of V ids it shrinks to n/V. Ids that are not on the list get −∞ and are never generated. Jean et al. 2015 select candidate
-//! words in a similar way.
+//! of V ids it shrinks to n/V. Ids that are not on the list get −∞ and are never generated. Jean et al. 2015 select
+//! candidate words in a similar way.
 
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};

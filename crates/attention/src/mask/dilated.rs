@@ -1,5 +1,5 @@
-//! The dilated sliding window: key = query + i·dilation for −before ≤ i ≤ after (Beltagy, Peters & Cohan 2020), which reaches
-//! `dilation` times further than a window of the same cost.
+//! The dilated sliding window: key = query + i·dilation for −before ≤ i ≤ after (Beltagy, Peters & Cohan 2020), which
+//! reaches `dilation` times further than a window of the same cost.
 //!
 //! ```
 //! use polyhead_attention::Mask;

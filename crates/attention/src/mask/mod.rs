@@ -193,7 +193,7 @@ impl Rule {
         }
     }
 
-    /// Distance between queries whose visible keys are the same up to a shift; the kernel groups them.
+    /// Distance between queries that attend to neighbouring keys, by which the kernel groups queries.
     fn stride(&self) -> usize {
         match self {
             Self::Dilated(rule) => rule.dilation,

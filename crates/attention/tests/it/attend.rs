@@ -9,7 +9,7 @@ use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
-use crate::gradient::{assert_close, assert_equation, numbers, run, wide};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run, wide};
 
 /// The string A A B A with A = [1, 0] and B = [0, 1].
 fn string() -> Var {
@@ -100,9 +100,9 @@ proptest! {
         q_len in 1_usize..4, k_len in 1_usize..5, shared in prop::bool::ANY, stream in 0_u64..1000,
     ) {
         let (batch, d) = (2, 3);
-        let inputs = [numbers(&[batch, q_len, k_len], stream), numbers(&[batch, k_len, d], stream + 1)];
+        let inputs = [random_tensor(&[batch, q_len, k_len], stream), random_tensor(&[batch, k_len, d], stream + 1)];
         let count = if shared { q_len * k_len } else { batch * q_len * k_len };
-        let allowed: Vec<bool> = numbers(&[count], stream + 2).data().iter().map(|&x| x > -0.2).collect();
+        let allowed: Vec<bool> = random_tensor(&[count], stream + 2).data().iter().map(|&x| x > -0.2).collect();
         assert_equation(
             "attend",
             &Parameters::default(),
@@ -115,9 +115,9 @@ proptest! {
 
 #[test]
 fn a_fully_masked_query_has_zero_context_and_zero_gradient() {
-    let inputs = [numbers(&[1, 2, 3], 1), numbers(&[1, 3, 2], 2)];
+    let inputs = [random_tensor(&[1, 2, 3], 1), random_tensor(&[1, 3, 2], 2)];
     let allowed = [false, false, false, true, true, false];
-    let upstream = [numbers(&[1, 2, 2], 3), numbers(&[1, 2, 3], 4)];
+    let upstream = [random_tensor(&[1, 2, 2], 3), random_tensor(&[1, 2, 3], 4)];
     let found = run(&Parameters::default(), &inputs, &upstream, |pass, vars| {
         let (context, weights) = attend(pass.tape, &vars[0], &vars[1], Some(&allowed)).unwrap();
         vec![context, weights]
@@ -134,8 +134,8 @@ fn a_fully_masked_query_has_zero_context_and_zero_gradient() {
 
 #[test]
 fn the_fused_kernel_agrees_with_the_reference() {
-    let inputs = [numbers(&[2, 5, 6], 1), numbers(&[2, 5, 6], 2), numbers(&[2, 5, 6], 3)];
-    let upstream = [numbers(&[2, 5, 6], 4)];
+    let inputs = [random_tensor(&[2, 5, 6], 1), random_tensor(&[2, 5, 6], 2), random_tensor(&[2, 5, 6], 3)];
+    let upstream = [random_tensor(&[2, 5, 6], 4)];
     let causal: Vec<bool> = (0..25).map(|at| at % 5 <= at / 5).collect();
     let plain = run(&Parameters::default(), &inputs, &upstream, |pass, vars| {
         let scores = ScaledDot.scores(pass, &vars[0], &vars[1]).unwrap();

@@ -7,7 +7,7 @@ use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::{ParameterId, Parameters, Tape, Tensor, Var};
 
 /// Uniform random values in [−1, 1), different for each stream.
-pub(crate) fn numbers(shape: &[usize], stream: u64) -> Tensor {
+pub(crate) fn random_tensor(shape: &[usize], stream: u64) -> Tensor {
     let random = Random::new(11).stream(stream);
     let len = shape.iter().product::<usize>() as u64;
     Tensor::new(shape, (0..len).map(|index| (random.uniform(index) * 2.0 - 1.0) as f32).collect())
@@ -74,7 +74,7 @@ pub(crate) fn assert_equation(
     let mut exact: Vec<Vec<f64>> =
         inputs.iter().chain(parameters.iter().map(|(.., value)| value)).map(wide).collect();
     let expected = equation(&exact);
-    let upstream = numbers(&[expected.len()], 99);
+    let upstream = random_tensor(&[expected.len()], 99);
     let found =
         run(parameters, inputs, std::slice::from_ref(&upstream), |pass, vars| vec![layer(pass, vars)]);
     assert_close(what, found.outputs[0].data(), &expected, 1e-5);

@@ -213,13 +213,13 @@ fn reordering_a_cache_moves_its_rows() {
     for (step, order) in orders.iter().cycle().take(40).enumerate() {
         let count = cache.rows().count();
         // Queries, keys and values of width 4 each; the values are checked.
-        let numbers: Vec<f32> = (0..count * 12).map(|index| (step * 100 + index) as f32).collect();
+        let values: Vec<f32> = (0..count * 12).map(|index| (step * 100 + index) as f32).collect();
         cache.begin(&vec![0; count], &Mask::causal());
         for layer in 0..2 {
-            cache.layer_mut(layer).attend(&Tensor::new(&[count, 12], numbers.clone()), &options).unwrap();
+            cache.layer_mut(layer).attend(&Tensor::new(&[count, 12], values.clone()), &options).unwrap();
         }
         cache.advance();
-        rows.iter_mut().zip(numbers.chunks(12)).for_each(|(row, token)| row.extend(&token[8..]));
+        rows.iter_mut().zip(values.chunks(12)).for_each(|(row, token)| row.extend(&token[8..]));
         let order: Vec<usize> = order.iter().map(|&row| row % count).collect();
         cache.reorder(&order);
         rows = order.iter().map(|&row| rows[row].clone()).collect();

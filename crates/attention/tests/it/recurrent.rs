@@ -7,7 +7,7 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use serde_json::Value;
 
 use crate::golden::{TOLERANCE, cases, fill, tensor, wide};
-use crate::gradient::{assert_close, assert_equation, numbers, run};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run};
 
 /// Runs the case called `name` by `layer`, which maps [x, states…] to [outputs, last states…].
 fn assert_matches_pytorch<Cell>(
@@ -133,8 +133,8 @@ fn assert_differences<Cell: Recurrent>(
     let cell = new(&mut Builder::new(&mut parameters), D_IN, D);
     parameters.initialise(3);
     for [batch, length] in [[1, 1], [2, 3], [3, 5]] {
-        let mut inputs = vec![numbers(&[batch, length, D_IN], 1)];
-        inputs.extend((0..n_states).map(|index| numbers(&[batch, D], 2 + index as u64)));
+        let mut inputs = vec![random_tensor(&[batch, length, D_IN], 1)];
+        inputs.extend((0..n_states).map(|index| random_tensor(&[batch, D], 2 + index as u64)));
         assert_equation(
             what,
             &parameters,
@@ -160,7 +160,7 @@ fn assert_steps<Cell: Recurrent>(new: impl Fn(&mut Builder<'_>, usize, usize) ->
     parameters.initialise(4);
     let (tape, capture) = (Tape::inference(), Capture::off());
     let pass = Pass::new(&tape, &parameters, &capture);
-    let x = numbers(&[1, 6, D_IN], 1);
+    let x = random_tensor(&[1, 6, D_IN], 1);
     let (outputs, _) = cell.forward(&pass, &Var::constant(x.clone()), &cell.start(1)).unwrap();
     let mut state = cell.start(1);
     for (x, expected) in x.data().chunks(D_IN).zip(outputs.value().data().chunks(D)) {

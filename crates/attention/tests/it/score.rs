@@ -7,7 +7,7 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 use crate::golden::{TOLERANCE, cases, fill, integers, tensor, wide};
-use crate::gradient::{assert_close, assert_equation, numbers, run};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run};
 
 /// Batch, q_len, k_len.
 type Sizes = [usize; 3];
@@ -72,8 +72,8 @@ fn assert_gradients(kind: ScoreKind, sizes: Sizes, stream: u64) {
     let [batch, q_len, k_len] = sizes;
     let (parameters, score) = built(options);
     let inputs = [
-        numbers(&[batch, q_len, options.d_query], stream),
-        numbers(&[batch, k_len, options.d_key], stream + 1),
+        random_tensor(&[batch, q_len, options.d_query], stream),
+        random_tensor(&[batch, k_len, options.d_key], stream + 1),
     ];
     let what = format!("{} {sizes:?}", kind.name());
     let layer = |pass: &Pass<'_>, vars: &[Var]| score.scores(pass, &vars[0], &vars[1]).unwrap();
@@ -144,7 +144,8 @@ fn a_batch_equals_its_sequences() {
     for kind in ScoreKind::ALL {
         let options = options(kind);
         let (parameters, score) = built(options);
-        let (query, key) = (numbers(&[3, 2, options.d_query], 1), numbers(&[3, 4, options.d_key], 2));
+        let (query, key) =
+            (random_tensor(&[3, 2, options.d_query], 1), random_tensor(&[3, 4, options.d_key], 2));
         let whole = plain(&score, &parameters, &query, &key).unwrap();
         for row in 0..3 {
             let alone = |x: &Tensor| {
@@ -173,7 +174,7 @@ fn cosines_ignore_norms_and_accept_zero_vectors() {
     let key = Tensor::new(&[1, 3, 2], vec![30.0, 40.0, -0.03, -0.04, 0.0, 0.0]);
     let scores = plain(&score, &parameters, &query, &key).unwrap();
     assert_close("cosines", scores.data(), &[1.0, -1.0, 0.0, 0.0, 0.0, 0.0], 1e-5);
-    let found = run(&parameters, &[query, key], &[numbers(&[6], 1)], |pass, vars| {
+    let found = run(&parameters, &[query, key], &[random_tensor(&[6], 1)], |pass, vars| {
         vec![score.scores(pass, &vars[0], &vars[1]).unwrap()]
     });
     assert!(found.inputs.iter().all(|gradient| gradient.data().iter().all(|number| number.is_finite())));
@@ -195,8 +196,12 @@ fn mismatched_shapes_are_named() {
             assert_eq!([*operation, *name], [kind.name(), expected], "{query:?} {key:?}: {error}");
         }
     }
-    let error =
-        plain(&Score::Dot(Dot), &Parameters::default(), &numbers(&[1, 2, 3], 1), &numbers(&[1, 2, 4], 2));
+    let error = plain(
+        &Score::Dot(Dot),
+        &Parameters::default(),
+        &random_tensor(&[1, 2, 3], 1),
+        &random_tensor(&[1, 2, 4], 2),
+    );
     let message = error.unwrap_err().to_string();
     assert_eq!(message, "dot: key has shape [1, 2, 4], expected [1, 2, 3] for a query of [1, 2, 3]");
     let unequal = ScoreOptions { kind: ScoreKind::Cosine, d_query: 3, d_key: 4, ..ScoreOptions::default() };

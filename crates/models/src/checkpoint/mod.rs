@@ -5,8 +5,8 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read; see
-//! [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
+//! Folders of Hugging Face's Marian, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
+//! see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
 mod names;

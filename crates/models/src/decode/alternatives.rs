@@ -15,7 +15,8 @@ use crate::Result;
 pub struct AlternativesOptions {
     /// Number of tokens, k; default: 5.
     pub n: usize,
-    /// The beam search that completes each; default: a beam of 4. A beam of 1 is greedy decoding. Its prefixes are not used.
+    /// The beam search that completes each; default: a beam of 4. A beam of 1 is greedy decoding. Its prefixes are not
+    /// used.
     pub beam: BeamOptions,
 }
 

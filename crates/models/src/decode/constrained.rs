@@ -2,9 +2,9 @@
 //!
 //! Hypotheses are grouped into banks by the number of constraint tokens they contain, and each bank has its own beam, so
 //! that a hypothesis that has already generated an unlikely word does not compete with one that has not. A hypothesis
-//! outside a constraint generates freely or begins an unmet constraint; one inside a constraint must continue it. It may end
-//! when all are met. Constraints may be met in any order, each by its own tokens, so two that overlap are generated one
-//! after the other. C constraint tokens need up to B·(C + 1) rows.
+//! outside a constraint generates freely or begins an unmet constraint; one inside a constraint must continue it. It may
+//! end when all are met. Constraints may be met in any order, each by its own tokens, so two that overlap are generated
+//! one after the other. C constraint tokens need up to B·(C + 1) rows.
 //!
 //! ```
 //! use polyhead_models::decode::constrained::Constraints;

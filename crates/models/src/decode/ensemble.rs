@@ -1,7 +1,7 @@
 //! Ensembles: the predictions of several models are averaged at every step.
 //!
-//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which the
-//! softmax that follows normalises.
+//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which
+//! the softmax that follows normalises.
 
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn averages_match_the_formulas() {
-        let numbers = [0.5_f32.ln(), 0.125_f32.ln()];
-        assert!((Average::Probabilities.of(&numbers).exp() - 0.3125).abs() < 1e-6);
-        assert!((Average::LogProbabilities.of(&numbers).exp() - 0.25).abs() < 1e-6);
+        let values = [0.5_f32.ln(), 0.125_f32.ln()];
+        assert!((Average::Probabilities.of(&values).exp() - 0.3125).abs() < 1e-6);
+        assert!((Average::LogProbabilities.of(&values).exp() - 0.25).abs() < 1e-6);
         let impossible = [0.0, f32::NEG_INFINITY];
         assert!((Average::Probabilities.of(&impossible).exp() - 0.5).abs() < 1e-6);
         assert_eq!(Average::LogProbabilities.of(&impossible), f32::NEG_INFINITY);

@@ -43,15 +43,15 @@ pub trait NextToken {
     /// If a source is invalid.
     fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<Self::State>;
 
-    /// Appends one token to each row and returns the logits of the next: rows × vocab_size, on any device. On a GPU the next
-    /// step may overwrite them.
+    /// Appends one token to each row and returns the logits of the next: rows × vocab_size, on any device. On a GPU the
+    /// next step may overwrite them.
     ///
     /// # Errors
     /// If a token is outside the vocabulary.
     fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Tensor>;
 
-    /// Same as [`Self::step`], with the attention weights of each row over the source: rows × source length (or more), each row
-    /// summing to 1. `None` for a model that does not attend to its source.
+    /// Same as [`Self::step`], with the attention weights of each row over the source: rows × source length (or more),
+    /// each row summing to 1. `None` for a model that does not attend to its source.
     ///
     /// # Errors
     /// If a token is outside the vocabulary.

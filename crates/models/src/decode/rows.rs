@@ -1,7 +1,8 @@
 //! Batched search: the rows of several sentences, stepped together.
 //!
-//! Each sentence has its own search, which takes the scores of its rows and returns the rows of the next step, each with its
-//! newest token. The rows of a sentence are adjacent, in the order it returned them; finished sentences leave the batch.
+//! Each sentence has its own search, which takes the scores of its rows and returns the rows of the next step, each with
+//! its newest token. The rows of a sentence are adjacent, in the order it returned them; finished sentences leave the
+//! batch.
 
 use polyhead_tensor::ops::best_tokens::{Candidate, best_tokens, top};
 use polyhead_tensor::ops::softmax::log_softmax;
@@ -77,7 +78,8 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// The attention weights of a row over its source tokens (and padding), if the search asked for them and the model has them.
+    /// The attention weights of a row over its source tokens (and padding), if the search wants them and the model has
+    /// them.
     pub(super) fn attention(&self, row: usize) -> Option<&'a [f32]> {
         Some(&self.attention?[row * self.source_length..][..self.source_length])
     }

@@ -1,8 +1,9 @@
 //! Sampling: each token is drawn from the model's distribution, optionally with its tail truncated.
 //!
-//! p(y) ∝ exp(logit / T) with temperature T, over the k most probable tokens (top-k: Fan, Lewis & Dauphin 2018), of these the
-//! fewest whose total probability reaches p (nucleus sampling: Holtzman et al. 2020), of these the ones with at least min_p
-//! times the highest probability (Nguyen et al. 2024). Rules modify the logits first, as in Hugging Face's `generate`.
+//! p(y) ∝ exp(logit / T) with temperature T, over the k most probable tokens (top-k: Fan, Lewis & Dauphin 2018), of these
+//! the fewest whose total probability reaches p (nucleus sampling: Holtzman et al. 2020), of these the ones with at least
+//! min_p times the highest probability (Nguyen et al. 2024). Rules modify the logits first, as in Hugging Face's
+//! `generate`.
 //!
 //! A random number is a pure function of (seed, source, sample, step). A source is identified by its ids, so its samples
 //! depend neither on its batch nor on its position in a file; for other samples, change the seed or draw more.

@@ -12,7 +12,7 @@ pub enum EarlyStopping {
     Heuristic,
     /// Stops immediately (`True`).
     First,
-    /// Stops when no live hypothesis can become better at any length (`"never"`), which is exact.
+    /// Stops when no live hypothesis can become better at any length (`"never"`).
     Never,
 }
 

@@ -1,8 +1,8 @@
 //! Surface forms of hypotheses: different segmentations of the same text, such as `boit` and `bo` `it`, are duplicates.
 //!
-//! A model trained on several segmentations (BPE-dropout: Provilkov, Emelianenko & Voita 2020) can generate one text in many
-//! ways, and a beam fills up with them. Texts are compared by a rolling hash, which is compatible with concatenation:
-//! h(xy) = h(x) · b^|y| + h(y) modulo 2⁶¹ − 1 (Karp & Rabin 1987).
+//! A model trained on several segmentations (BPE-dropout: Provilkov, Emelianenko & Voita 2020) can generate one text in
+//! many ways, and a beam fills up with them. Texts are compared by a rolling hash, which is compatible with
+//! concatenation: h(xy) = h(x) · b^|y| + h(y) modulo 2⁶¹ − 1 (Karp & Rabin 1987).
 //!
 //! ```
 //! use polyhead_models::decode::surface_forms::SurfaceForms;
@@ -23,8 +23,9 @@ pub struct SurfaceForms {
 }
 
 impl SurfaceForms {
-    /// The surface forms of a vocabulary, in the order of the ids: the text that each token adds, empty for the end token.
-    /// Word boundaries must be part of the tokens (`▁` or `Ġ`); where continuations are marked instead (`@@`, `##`), *in to* and
+    /// The surface forms of a vocabulary, in the order of the ids: the text that each token adds, empty for the end
+    /// token. Word boundaries must be part of the tokens (`▁` or `Ġ`); where continuations are marked instead (`@@`,
+    /// `##`), *in to* and
     /// *into* would be the same text.
     pub fn new(pieces: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let token = |piece: &str| {

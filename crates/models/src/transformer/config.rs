@@ -304,8 +304,8 @@ impl TransformerConfig {
     }
 
     /// The decoder layer whose cross-attention, averaged over its heads, agrees best with human word alignments: the
-    /// penultimate (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of two
-    /// layers, where the first has too little context.
+    /// penultimate (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of
+    /// two layers, where the first has too little context.
     ///
     /// ```
     /// # use polyhead_models::transformer::{TransformerConfig, config::StackConfig};

@@ -1,4 +1,5 @@
-//! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and token by token in decoding.
+//! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and token by token in
+//! decoding.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};
@@ -35,9 +36,9 @@ pub struct DecoderState {
 /// Permission to record a step on a device and replay it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replay {
-    /// The result of the step may live in the memory of the recording.
+    /// Allowed: the result of the step stays valid after it is recorded.
     Allowed,
-    /// The step is computed afresh.
+    /// Not allowed: the result would not stay valid.
     Never,
 }
 
@@ -106,8 +107,9 @@ impl DecoderStack {
         Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
     }
 
-    /// One decoding step, a token per row: `finish` maps rows × d_model to the result of the step, a row per token. A device that
-    /// can replay a recorded step does so, unless there is a capture or an intervention, or `replay` forbids it.
+    /// One decoding step, a token per row: `finish` maps rows × d_model to the result of the step, a row per token. A
+    /// device that can replay a recorded step does so, unless there is a capture or an intervention, or `replay` forbids
+    /// it.
     pub(crate) fn step<E: From<Error>>(
         &self,
         pass: &Pass<'_>,

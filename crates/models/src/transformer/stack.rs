@@ -1,5 +1,5 @@
-//! A stack of Transformer layers: N × [self-attention, optional cross-attention, feed-forward], each with add & norm (Vaswani
-//! et al. 2017, section 3.1).
+//! A stack of Transformer layers: N × [self-attention, optional cross-attention, feed-forward], each with add & norm
+//! (Vaswani et al. 2017, section 3.1).
 //!
 //! It takes embedded input and a mask. The encoder stack is a configuration without causal mask and cross-attention, the
 //! decoder stack one with both.
@@ -132,8 +132,8 @@ impl Stack {
         &self.mask
     }
 
-    /// Embedded tokens (rows × length × d_model) → the same shape. `lengths` mask padding, to which tokens of a causal stack do
-    /// not attend anyway.
+    /// Embedded tokens (rows × length × d_model) → the same shape. `lengths` mask padding, to which tokens of a causal
+    /// stack do not attend anyway.
     pub(crate) fn forward(
         &self,
         pass: &Pass<'_>,

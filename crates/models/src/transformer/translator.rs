@@ -1,4 +1,5 @@
-//! The encoder-decoder Transformer: embeddings, encoder stack, decoder stack, and an output layer with a logit per target id.
+//! The encoder-decoder Transformer: embeddings, encoder stack, decoder stack, and an output layer with a logit per target
+//! id.
 //!
 //! ```
 //! use polyhead_models::transformer::{TransformerConfig, Translator};
@@ -148,8 +149,8 @@ impl Translator {
         }
     }
 
-    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass, then
-    /// all again for the second; `expected` has the ids of one pass.
+    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass,
+    /// then all again for the second; `expected` has the ids of one pass.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.

@@ -1,5 +1,5 @@
-//! A feed-forward network over a fixed window of tokens (Bengio et al. 2003): the concatenated embeddings of the last `window`
-//! tokens, a hidden layer, class scores. It ignores tokens before the window.
+//! A feed-forward network over a fixed window of tokens (Bengio et al. 2003): the concatenated embeddings of the last
+//! `window` tokens, a hidden layer, class scores. It ignores tokens before the window.
 //!
 //! h = act(W·[E(x₁) … E(x_w)] + b); shorter sequences are padded, and padding has an embedding of its own.
 

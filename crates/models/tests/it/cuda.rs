@@ -229,7 +229,7 @@ fn best_tokens_agree_with_the_cpu() {
     for (kind, width) in
         [3_usize, 50, 513, 5000, 32_001].into_iter().flat_map(|width| (0..4).map(move |kind| (kind, width)))
     {
-        let number = |index: u64| {
+        let logit = |index: u64| {
             let x = random.stream(width as u64).uniform(index) as f32 * 20.0 - 10.0;
             match kind {
                 0 => x,
@@ -240,7 +240,7 @@ fn best_tokens_agree_with_the_cpu() {
                 _ => f32::NEG_INFINITY,
             }
         };
-        let logits = Tensor::new(&[5, width], (0..5 * width as u64).map(number).collect());
+        let logits = Tensor::new(&[5, width], (0..5 * width as u64).map(logit).collect());
         let gpu_decoding = logits.to_device(&device).unwrap();
         for k in [1, 8, 33, 64, 100] {
             let (found, expected) =

@@ -4,11 +4,12 @@
 //! model.encoder.layers.{}.self_attn.q_proj.weight   encoder.layers.{}.self_attention.query_key_value.weight   query
 //! ```
 //!
-//! `{}` is the number of a layer; `*` at the start of their name matches anything. Of several names of ours separated by `|`,
-//! the first that the model declares applies; `ignore` drops the tensor. The third column is empty if both are the same
-//! tensor; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these rows of
-//! theirs, which stacks queries, keys and values; `row` if theirs has an additional leading axis of size one. Of several rules
-//! for the same rows of ours, the first is used for writing; on reading, all that are present must be equal.
+//! `{}` is the number of a layer; `*` at the start of their name matches anything. Of several names of ours separated by
+//! `|`, the first that the model declares applies; `ignore` drops the tensor. The third column is empty if both are the
+//! same tensor; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these
+//! rows of theirs, which stacks queries, keys and values; `row` if theirs has an additional leading axis of size one. Of
+//! several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
+//! equal.
 
 /// Rows of a stacked projection, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Size in bytes of the length field before the header.
 pub(super) const LENGTH_BYTES: usize = 8;
-/// Largest header in bytes, as in the reference implementation; about a million tensors.
+/// Largest header in bytes; that of a model with a million tensors is about this long.
 const MAX_BYTES: u64 = 100 << 20;
 const DAMAGED: &str = "the file is damaged or incomplete; download it again";
 

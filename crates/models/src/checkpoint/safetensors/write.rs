@@ -96,7 +96,8 @@ impl PendingFiles {
         Ok(())
     }
 
-    /// Renames all files in order; after the weights and before the other files, older weights under other names are removed.
+    /// Renames all files in order; after the weights and before the other files, older weights under other names are
+    /// removed.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         let paths: Vec<PathBuf> = self.outputs.iter().map(|(path, _)| path.clone()).collect();
         let old = superseded(&self.folder, &paths);

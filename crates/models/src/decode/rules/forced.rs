@@ -1,5 +1,5 @@
-//! Forced tokens, for a prefix and for the end token at the maximum length: the token scores 0, all others −∞. As 0 = log 1,
-//! a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
+//! Forced tokens, for a prefix and for the end token at the maximum length: the token scores 0, all others −∞. As 0 = log
+//! 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
 
 use crate::{Error, Result};
 

@@ -1,5 +1,5 @@
-//! No repeated n-grams (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if it and the n − 1 tokens before it
-//! already occur in the history (`NoRepeatNGramLogitsProcessor`).
+//! No repeated n-grams (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if it and the n − 1 tokens before
+//! it already occur in the history (`NoRepeatNGramLogitsProcessor`).
 
 /// Tokens that would repeat an n-gram of `history`; none if n is 0.
 pub(super) fn forbidden(n: usize, history: &[u32]) -> Vec<u32> {

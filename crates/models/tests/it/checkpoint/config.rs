@@ -175,7 +175,7 @@ fn arguments_of_fairseq_are_read() {
         decoder: StackConfig::new(2, 3, 14),
         norm_order: NormOrder::Pre,
         final_norm: true,
-        position: PositionConfig::Sinusoidal { layout: SinusoidalCheckpointLayout::Fairseq },
+        position: PositionConfig::Sinusoidal { layout: SinusoidalLayout::Fairseq },
         tie: Tie::TargetOutput,
         max_len: 64,
         pad_id: 1,
