@@ -1,8 +1,8 @@
-//! Attending, for any score function: weights = softmax(scores) over the keys, context = Σ weights · values.
+//! Attention for any score function: weights = softmax(scores) over the keys, context = Σ weights · values.
 //!
-//! Bahdanau, Cho & Bengio 2015; Vaswani et al. 2017. This is the plain way, every step an array of its own, beside which
-//! the fused kernel of `polyhead_tensor::ops::attention` is checked. A query that may attend to nothing gets zeros, and
-//! hands back gradients of zero.
+//! Bahdanau, Cho & Bengio 2015; Vaswani et al. 2017. This is the reference implementation, one tensor per step, against
+//! which the fused kernel of `polyhead_tensor::ops::attention` is tested. A query that may attend to nothing gets a context
+//! of zeros and passes back gradients of zero.
 //!
 //! ```
 //! use polyhead_attention::attend::attend;
@@ -25,7 +25,7 @@ use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Result, Tape, Tensor, Var};
 
-/// The context of each query and the weights it was mixed with: … × q_len × d_value and … × q_len × k_len.
+/// Context (… × q_len × d_value) and attention weights (… × q_len × k_len) of each query.
 ///
 /// # Errors
 /// As [`weights`] and [`mix`].
@@ -34,13 +34,13 @@ pub fn attend(tape: &Tape, scores: &Var, values: &Var, allowed: Option<&[bool]>)
     Ok((mix(tape, &weights, values)?, weights))
 }
 
-/// Scores (… × q_len × k_len) → weights of the same shape: softmax over the keys that are `allowed`.
+/// Attention weights: scores (… × q_len × k_len) → the same shape, a softmax over the `allowed` keys.
 ///
-/// `allowed` holds true where a query may attend to a key, for all scores or for one q_len × k_len that is the same
-/// throughout the batch.
+/// `allowed` is true where a query may attend to a key. It has the shape of the scores, or q_len × k_len for one mask
+/// shared by the whole batch.
 ///
 /// # Errors
-/// If the scores have no two axes or `allowed` has another size.
+/// If the scores have fewer than two axes or `allowed` has a different size.
 pub fn weights(tape: &Tape, scores: &Var, allowed: Option<&[bool]>) -> Result<Var> {
     let &[.., q_len, k_len] = scores.shape() else {
         return shape("weights", "scores", scores.shape(), "… × q_len × k_len");
@@ -56,10 +56,10 @@ pub fn weights(tape: &Tape, scores: &Var, allowed: Option<&[bool]>) -> Result<Va
     Ok(softmax(tape, &add(tape, scores, &hidden)?))
 }
 
-/// Weights (… × q_len × k_len) and values (… × k_len × d_value) → context, … × q_len × d_value.
+/// Context: weights (… × q_len × k_len) and values (… × k_len × d_value) → … × q_len × d_value.
 ///
 /// # Errors
-/// If the shapes do not fit together.
+/// If the shapes do not match.
 pub fn mix(tape: &Tape, weights: &Var, values: &Var) -> Result<Var> {
     let (weight_axes, value_axes) = (weights.shape(), values.shape());
     match (weight_axes, value_axes) {

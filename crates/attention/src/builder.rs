@@ -1,4 +1,4 @@
-//! Declaring the parameters of nested layers, each under a path such as `encoder.layers.0.norm.gamma`.
+//! Declares the parameters of nested layers, each under a path such as `encoder.layers.0.norm.gamma`.
 //!
 //! ```
 //! use polyhead_attention::Builder;
@@ -11,7 +11,7 @@
 
 use polyhead_tensor::{Init, ParameterId, Parameters};
 
-/// Where the next parameters go.
+/// A path prefix under which parameters are declared.
 #[derive(Debug)]
 pub struct Builder<'a> {
     parameters: &'a mut Parameters,
@@ -19,28 +19,28 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// At the root of `parameters`.
+    /// A builder at the root of `parameters`.
     pub fn new(parameters: &'a mut Parameters) -> Self {
         Self { parameters, path: String::new() }
     }
 
-    /// One step further down.
+    /// A builder one path segment further down.
     pub fn at(&mut self, name: impl std::fmt::Display) -> Builder<'_> {
         Builder { path: format!("{}{name}.", self.path), parameters: self.parameters }
     }
 
-    /// Declares a parameter here.
+    /// Declares a parameter under the current path.
     ///
     /// # Panics
-    /// If there is one of that name.
+    /// If the name is already taken.
     pub fn declare(&mut self, name: &str, shape: &[usize], init: Init) -> ParameterId {
         self.parameters.declare(format!("{}{name}", self.path), shape, init)
     }
 
-    /// Declares a matrix that only takes part in products and look-ups here; it can be prepared for inference.
+    /// Declares a matrix used only in products and look-ups, which can therefore be prepared (packed) for inference.
     ///
     /// # Panics
-    /// If there is one of that name.
+    /// If the name is already taken.
     pub fn declare_product(&mut self, name: &str, shape: &[usize], init: Init) -> ParameterId {
         self.parameters.declare_product(format!("{}{name}", self.path), shape, init)
     }

@@ -1,7 +1,7 @@
-//! The K/V cache of decoding: keys and values of the tokens so far, so that a step computes one token only.
+//! The K/V cache of incremental decoding: keys and values of the tokens so far, so that a step computes one token only.
 //!
-//! Every row (a hypothesis) has a slot in each layer. Reordering hands slots on; only a hypothesis that goes on twice is
-//! copied. It lives where its rows live.
+//! Every row (a hypothesis) has a slot in each layer. Reordering reassigns slots; only a hypothesis with several successors
+//! is copied. The cache lives on the device of its rows.
 //!
 //! ```
 //! use polyhead_attention::KvCache;
@@ -18,43 +18,45 @@ use polyhead_tensor::{Result, Tensor};
 
 use crate::mask::Mask;
 
-/// Keys and values of all layers.
+/// Keys and values of all layers for the tokens so far.
 #[derive(Debug)]
 pub struct KvCache {
     layers: Vec<KeysValues>,
     rows: StepRows,
-    /// What the newest tokens see; all for `None`.
-    sight: Option<StepSight>,
+    /// Keys that the newest tokens attend to; `None`: all.
+    pattern: Option<StepSight>,
 }
 
-/// One layer of a cache in a step.
+/// One layer of a [`KvCache`] during a step.
 #[derive(Debug)]
 pub struct CacheLayer<'a> {
-    kept: &'a mut KeysValues,
-    sight: Option<&'a StepSight>,
+    key_values: &'a mut KeysValues,
+    pattern: Option<&'a StepSight>,
     /// The rows of the step.
     pub rows: &'a StepRows,
 }
 
 impl CacheLayer<'_> {
-    /// The newest tokens' queries, keys and values side by side are kept and attend to all so far.
+    /// Appends the newest tokens' keys and values to the cache and attends from their queries to all tokens so far.
+    ///
+    /// `projected`: rows × (queries, keys and values side by side).
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn attend(&mut self, projected: &Tensor, options: &StepOptions<'_>) -> Result<Attended> {
-        let options = StepOptions { seen: self.sight, ..options.clone() };
-        self_step(projected, self.kept, self.rows, &options)
+        let options = StepOptions { seen: self.pattern, ..options.clone() };
+        self_step(projected, self.key_values, self.rows, &options)
     }
 }
 
 impl KvCache {
-    /// Nothing yet, in each of `n_layers`, for `rows`; room is made when it is needed.
+    /// An empty cache of `n_layers` layers for `rows`; memory is allocated on demand.
     pub fn new(shape: CacheShape, n_layers: usize, rows: StepRows) -> Self {
         let layers = (0..n_layers).map(|_| KeysValues::of_rows(shape, &rows)).collect();
-        Self { layers, rows, sight: None }
+        Self { layers, rows, pattern: None }
     }
 
-    /// Tokens so far.
+    /// Number of tokens so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -64,43 +66,43 @@ impl KvCache {
         self.rows.is_empty()
     }
 
-    /// The rows that it keeps.
+    /// The rows of the cache.
     pub fn rows(&self) -> &StepRows {
         &self.rows
     }
 
-    /// Bytes that it holds.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.layers.iter().map(KeysValues::bytes).sum()
     }
 
-    /// One layer's keys and values.
+    /// Keys and values of one layer.
     pub fn layer(&self, layer: usize) -> &KeysValues {
         &self.layers[layer]
     }
 
-    /// Begins a step: one token more for each row, which sees what `mask` lets it see.
+    /// Begins a step: one more token for each row, which attends to what `mask` allows.
     ///
     /// # Panics
-    /// If there are more or fewer tokens than rows.
+    /// If the number of tokens is not the number of rows.
     pub fn begin(&mut self, tokens: &[u32], mask: &Mask) {
         if let Some(regroup) = self.rows.begin(tokens) {
             self.layers.iter_mut().for_each(|layer| layer.regroup(&regroup));
         }
-        self.sight = self.rows.sight(|len| mask.seen_by_last(len));
+        self.pattern = self.rows.sight(|len| mask.visible_from_last(len));
     }
 
-    /// One layer, to attend in.
+    /// One layer, for attention in this step.
     pub fn layer_mut(&mut self, layer: usize) -> CacheLayer<'_> {
-        CacheLayer { kept: &mut self.layers[layer], sight: self.sight.as_ref(), rows: &self.rows }
+        CacheLayer { key_values: &mut self.layers[layer], pattern: self.pattern.as_ref(), rows: &self.rows }
     }
 
-    /// The tokens that were written in all layers count from now on.
+    /// Ends a step: the tokens written in all layers become part of the cache.
     pub fn advance(&mut self) {
         self.rows.advance();
     }
 
-    /// Row i becomes what row `rows[i]` was; there may be fewer rows than before, or more while there are slots.
+    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more up to the number of slots.
     ///
     /// # Panics
     /// If a row does not exist or there are more rows than slots.

@@ -1,12 +1,12 @@
-//! Evidence: attention weights and activations of the places one asks for.
+//! Capture of attention weights, vectors and activations at selected sites.
 //!
-//! [`Capture::off`] computes no weights that outlive a block. [`Capture::on`] computes them besides; the numbers that come
-//! out are the same.
+//! [`Capture::off`] lets fused kernels run, which never store the weights. [`Capture::on`] computes the weights in
+//! addition; the output of the model is the same.
 //!
 //! ```
-//! use polyhead_attention::{Capture, Filter, Kind, Site};
-//! let own = Kind::of_self(0, "decoder", "target").past_only();
-//! let cross = Kind::across(1, "cross", "decoder", ["target", "source"]);
+//! use polyhead_attention::{Capture, Filter, AttentionKind, Site};
+//! let own = AttentionKind::self_attention(0, "decoder", "target").causal();
+//! let cross = AttentionKind::cross_attention(1, "cross", "decoder", ["target", "source"]);
 //! let capture = Capture::on(Filter { kind: Some(cross), layers: Some(vec![1]), ..Filter::default() });
 //! assert!(capture.wants(Site { kind: cross, layer: 1 }));
 //! assert!(!capture.wants(Site { kind: own, layer: 1 }));
@@ -18,29 +18,29 @@ use polyhead_tensor::ops::attention::Columns;
 use polyhead_tensor::{Result, Tensor, Var};
 
 use crate::multi_head::HeadShape;
-use crate::site::{Kind, Site};
+use crate::site::{AttentionKind, Site};
 use crate::vectors::Vectors;
 
-/// Which attentions are captured; `None` is all.
+/// A selection of attention heads; every field is `None` by default and then matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this stack; all.
+    /// The stack; default: all.
     pub stack: Option<&'static str>,
-    /// Of this kind; all.
-    pub kind: Option<Kind>,
-    /// Of these layers; all.
+    /// The kind of attention; default: all.
+    pub kind: Option<AttentionKind>,
+    /// The layers, from 0; default: all.
     pub layers: Option<Vec<usize>>,
-    /// These heads of them; all.
+    /// The heads, from 0; default: all.
     pub heads: Option<Vec<usize>>,
 }
 
 impl Filter {
-    /// Whether a head of an attention goes through.
+    /// True if the filter selects this head of the attention at `site`.
     pub fn accepts_head(&self, site: Site, head: usize) -> bool {
         self.accepts(site) && self.heads.as_ref().is_none_or(|heads| heads.contains(&head))
     }
 
-    /// Whether an attention goes through, with at least some of its heads.
+    /// True if the filter selects the attention at `site`, whatever its heads.
     pub fn accepts(&self, site: Site) -> bool {
         self.stack.is_none_or(|stack| stack == site.kind.stack)
             && self.kind.is_none_or(|kind| kind == site.kind)
@@ -48,18 +48,18 @@ impl Filter {
     }
 }
 
-/// The weights of one attention.
+/// The captured weights of one attention.
 #[derive(Debug, Clone)]
 pub struct Weights {
-    /// Where they come from.
+    /// The attention that computed them.
     pub site: Site,
-    /// Which heads these are.
+    /// The captured heads, from 0.
     pub heads: Vec<usize>,
     /// batch × heads × q_len × k_len.
     pub weights: Tensor,
 }
 
-/// What was captured, in the order in which it happened.
+/// Everything captured, in the order of computation.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Attention weights.
@@ -70,7 +70,7 @@ pub struct Trace {
     pub activations: Vec<(String, Tensor)>,
 }
 
-/// What to keep of a pass.
+/// The selection of what to capture in a pass, and what has been captured so far.
 #[derive(Debug, Default)]
 pub struct Capture {
     filter: Option<Filter>,
@@ -80,46 +80,46 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps nothing.
+    /// Captures nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Keeps the weights that `filter` lets through.
+    /// Captures the weights that `filter` selects.
     pub fn on(filter: Filter) -> Self {
         Self { filter: Some(filter), ..Self::default() }
     }
 
-    /// Keeps all weights and all activations.
+    /// Captures all weights and all activations.
     pub fn everything() -> Self {
         Self { keeps_activations: true, ..Self::on(Filter::default()) }
     }
 
-    /// Keeps queries, keys and values besides the weights, where all tokens go through a layer at once.
+    /// Captures queries, keys and values too, in passes over whole sequences (not in decoding steps).
     #[must_use]
     pub fn with_vectors(self) -> Self {
         Self { keeps_vectors: true, ..self }
     }
 
-    /// Whether nothing is wanted.
+    /// True if nothing is captured.
     pub fn is_off(&self) -> bool {
         self.filter.is_none() && !self.keeps_activations
     }
 
-    /// Whether outputs of layers are wanted.
+    /// True if outputs of layers are captured.
     pub fn wants_activations(&self) -> bool {
         self.keeps_activations
     }
 
-    /// Whether the weights of `site` are wanted.
+    /// True if the weights of `site` are captured.
     pub fn wants(&self, site: Site) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter.accepts(site))
     }
 
-    /// Takes the weights of `site`, batch × n_heads × q_len × k_len; only the wanted heads stay.
+    /// Records the weights of `site`, batch × n_heads × q_len × k_len, for the selected heads only.
     ///
     /// # Panics
-    /// If `weights` has another number of axes.
+    /// If `weights` does not have four axes.
     pub fn weights(&self, site: Site, weights: &Tensor) {
         let &[batch, n_heads, q_len, k_len] = weights.shape() else {
             panic!("weights of {site} have shape {:?}", weights.shape());
@@ -140,7 +140,7 @@ impl Capture {
         self.trace.borrow_mut().weights.push(Weights { site, heads, weights });
     }
 
-    /// Takes the vectors of `site`, batch × length × heads side by side, if they are wanted.
+    /// Records queries, keys and values of `site`, each batch × length × (heads side by side), if they are captured.
     pub(crate) fn vectors(&self, site: Site, shape: HeadShape, columns: [Columns<'_>; 3]) -> Result<()> {
         if self.keeps_vectors && self.wants(site) {
             let vectors = Vectors::of(site, self.heads(shape.n_heads), shape, columns)?;
@@ -149,20 +149,20 @@ impl Capture {
         Ok(())
     }
 
-    /// The wanted ones of so many heads.
+    /// The selected heads of `n_heads`.
     fn heads(&self, n_heads: usize) -> Vec<usize> {
-        let wanted = self.filter.as_ref().and_then(|filter| filter.heads.as_ref());
-        (0..n_heads).filter(|head| wanted.is_none_or(|wanted| wanted.contains(head))).collect()
+        let selected = self.filter.as_ref().and_then(|filter| filter.heads.as_ref());
+        (0..n_heads).filter(|head| selected.is_none_or(|selected| selected.contains(head))).collect()
     }
 
-    /// Takes the output of a layer; its name is only made if it is wanted.
+    /// Records the output of a layer if activations are captured; `name` is called only then.
     pub fn activation(&self, name: impl FnOnce() -> String, value: &Var) {
         if self.keeps_activations {
             self.trace.borrow_mut().activations.push((name(), value.value().clone()));
         }
     }
 
-    /// What was captured since the last call.
+    /// Returns everything captured since the last call.
     pub fn take(&self) -> Trace {
         self.trace.take()
     }

@@ -1,12 +1,12 @@
-//! Changing a pass: heads that are switched off or scaled, layers that are passed over.
+//! Interventions on a forward pass: heads switched off or scaled, layers skipped.
 //!
-//! MultiHead = Concat(λ₁·head₁ … λ_h·head_h)·W_O with a factor λ for each head, 1 unless it says otherwise. λ = 0 takes a
-//! head out, exactly as zeros in its rows of W_O would (Michel, Levy & Neubig 2019, "Are sixteen heads really better than
-//! one?"). A layer that is passed over gives what it was given (Fan, Grave & Joulin 2020, LayerDrop).
+//! MultiHead = Concat(λ₁·head₁ … λ_h·head_h)·W_O with a factor λ for each head, default 1. λ = 0 ablates a head, exactly
+//! as zeros in its rows of W_O would (Michel, Levy & Neubig 2019, "Are sixteen heads really better than one?"). A skipped
+//! layer returns its input (Fan, Grave & Joulin 2020, LayerDrop).
 //!
 //! ```
-//! use polyhead_attention::{Intervention, Kind, Site};
-//! let site = Site { kind: Kind::across(0, "cross", "decoder", ["target", "source"]), layer: 1 };
+//! use polyhead_attention::{AttentionKind, Intervention, Site};
+//! let site = Site { kind: AttentionKind::cross_attention(0, "cross", "decoder", ["target", "source"]), layer: 1 };
 //! let intervention = Intervention::default().head(site, 2, 0.0).without_layer("encoder", 0);
 //! assert_eq!(intervention.factors(site, 4), Some(vec![1.0, 1.0, 0.0, 1.0]));
 //! assert_eq!(intervention.factors(Site { layer: 0, ..site }, 4), None);
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::site::Site;
 
-/// What is changed in a pass; nothing by default.
+/// The changes made to a forward pass; default: none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intervention {
     heads: BTreeMap<(Site, usize), f32>,
@@ -25,43 +25,44 @@ pub struct Intervention {
 }
 
 impl Intervention {
-    /// What a head found is multiplied by `factor`: 0 switches it off. The last word on a head holds.
+    /// Multiplies a head's context by `factor`; 0 switches the head off. A later factor for the same head replaces an
+    /// earlier one.
     #[must_use]
     pub fn head(mut self, site: Site, head: usize, factor: f32) -> Self {
         self.heads.insert((site, head), factor);
         self
     }
 
-    /// A layer, with all its sub-layers, is passed over.
+    /// Skips a layer with all its sub-layers.
     #[must_use]
     pub fn without_layer(mut self, stack: &'static str, layer: usize) -> Self {
         self.layers.insert((stack, layer));
         self
     }
 
-    /// Whether nothing is changed.
+    /// True if nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.layers.is_empty()
     }
 
-    /// Whether a layer is passed over.
+    /// True if the layer is skipped.
     pub fn skips(&self, stack: &'static str, layer: usize) -> bool {
         self.layers.contains(&(stack, layer))
     }
 
-    /// The factor of each of the `n_heads` heads of an attention; none if all are as they were.
+    /// The factor of each of the `n_heads` heads at `site`; `None` if no head there was given one.
     pub fn factors(&self, site: Site, n_heads: usize) -> Option<Vec<f32>> {
         let own = |head| self.heads.get(&(site, head)).copied();
         let is_changed = (0..n_heads).any(|head| own(head).is_some());
         is_changed.then(|| (0..n_heads).map(|head| own(head).unwrap_or(1.0)).collect())
     }
 
-    /// Heads with a factor, in the order of their sites.
+    /// Heads with a factor, sorted by site.
     pub fn heads(&self) -> impl Iterator<Item = (Site, usize, f32)> {
         self.heads.iter().map(|(&(site, head), &factor)| (site, head, factor))
     }
 
-    /// Layers that are passed over.
+    /// Skipped layers as (stack, layer).
     pub fn layers(&self) -> impl Iterator<Item = (&'static str, usize)> {
         self.layers.iter().copied()
     }

@@ -1,15 +1,16 @@
-//! Attention layers: a query looks up keys and mixes their values.
+//! Attention layers: a query is compared with keys, and the context is the weighted mean of their values.
 //!
-//! This crate knows no model. Layers hold the places of their parameters and are shared (`&self`) in use; what changes
-//! is passed in ([`Pass`], [`KvCache`], [`Intervention`]), what was seen comes back ([`Capture`]), by [`Site`].
+//! This crate knows no model. Layers hold the ids of their parameters and are immutable (`&self`) in use; state is passed
+//! in ([`Pass`], [`KvCache`], [`Intervention`]), and captured weights are returned ([`Capture`]), each under its
+//! [`Site`].
 //!
-//! 1. [`mask`] says which queries and keys may meet, [`position`] tells the order.
-//! 2. [`multi_head`] attends with several heads.
+//! 1. [`mask`] defines which keys a query may attend to; [`position`] encodes the order of tokens.
+//! 2. [`multi_head`] is multi-head self-attention and cross-attention.
 //! 3. [`score`] and [`attend`] are attention step by step, with any score function.
-//! 4. [`layers`] stand around it.
+//! 4. [`layers`] are the layers around attention.
 //!
-//! Two keys score 112 and 96 with queries and keys of 64 numbers: divided by √64 that is 14 and 12, and the first value
-//! weighs 0.88.
+//! Two keys have dot products of 112 and 96 with a query of width 64. Divided by √64 the scores are 14 and 12, and the
+//! weight of the first value is 0.88.
 //!
 //! ```
 //! use polyhead_attention::attend::attend;
@@ -43,5 +44,5 @@ pub use intervention::Intervention;
 pub use mask::Mask;
 pub use pass::Pass;
 pub use polyhead_tensor::{Error, Result};
-pub use site::{Kind, Site, SiteGroup, Sites};
+pub use site::{AttentionKind, Site, SiteGroup, Sites};
 pub use vectors::Vectors;

@@ -1,4 +1,4 @@
-//! What a layer is given besides its input: the tape that records, the parameters, what is to be captured and changed.
+//! The context of a forward pass: the tape that records it, the parameters, what to capture and what to change.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::Linear};
@@ -20,37 +20,37 @@ use crate::capture::Capture;
 use crate::intervention::Intervention;
 use crate::site::Site;
 
-/// One way through a model.
+/// One forward pass through a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass<'a> {
-    /// Records operations in training.
+    /// The tape, which records operations in training.
     pub tape: &'a Tape,
     /// The values of all parameters.
     pub parameters: &'a Parameters,
-    /// Collects what is asked for.
+    /// Captured weights and activations.
     pub capture: &'a Capture,
-    /// What is changed on the way; nothing.
+    /// Changes to heads and layers; default: none.
     pub intervention: Option<&'a Intervention>,
 }
 
 impl<'a> Pass<'a> {
-    /// A pass that changes nothing.
+    /// A pass without an intervention.
     pub const fn new(tape: &'a Tape, parameters: &'a Parameters, capture: &'a Capture) -> Self {
         Self { tape, parameters, capture, intervention: None }
     }
 
-    /// A parameter as an input of operations.
+    /// A parameter as a variable of the tape.
     pub fn parameter(&self, id: ParameterId) -> Var {
         self.tape.parameter(self.parameters, id)
     }
 
-    /// Whether a layer is passed over.
+    /// True if the intervention skips the layer.
     pub fn skips(&self, stack: &'static str, layer: usize) -> bool {
         self.intervention.is_some_and(|intervention| intervention.skips(stack, layer))
     }
 
-    /// The context of an attention, its heads side by side in the last axis, each with its factor.
-    pub(crate) fn intervened(&self, site: Site, context: Var, n_heads: usize) -> Result<Var> {
+    /// Multiplies each head of the context (… × heads side by side) by its factor in the intervention.
+    pub(crate) fn scale_heads(&self, site: Site, context: Var, n_heads: usize) -> Result<Var> {
         let factors = self.intervention.and_then(|intervention| intervention.factors(site, n_heads));
         let Some(factors) = factors else { return Ok(context) };
         let width = context.shape().last().map_or(0, |width| width / n_heads);

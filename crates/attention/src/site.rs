@@ -1,16 +1,16 @@
-//! The attentions of a model as data: what attends to what, in which layers, with how many heads.
+//! The attention layers of a model as data: what attends to what, in which layers, with how many heads.
 //!
 //! A model publishes its [`Sites`]; capture, interventions, traces, pictures and the explorer read them and know no model.
 //!
 //! ```
 //! use polyhead_attention::multi_head::HeadShape;
-//! use polyhead_attention::{Kind, Site, SiteGroup, Sites};
-//! let own = Kind::of_self(0, "text", "text").past_only();
+//! use polyhead_attention::{AttentionKind, Site, SiteGroup, Sites};
+//! let own = AttentionKind::self_attention(0, "text", "text").causal();
 //! let sites = Sites::new(vec![SiteGroup { kind: own, n_layers: 2, heads: HeadShape::even(12, 3) }]);
 //! assert_eq!(sites.all().last(), Some(Site { kind: own, layer: 1 }));
 //! assert_eq!(sites.named("text").map(|group| group.heads.n_heads), Some(3));
 //! assert_eq!(Site { kind: own, layer: 1 }.to_string(), "text.layers.1.self_attention");
-//! assert_eq!(own.title(), "text self-attention: text ↓ looks at the text so far →");
+//! assert_eq!(own.title(), "text self-attention: text ↓ attends to the text so far →");
 //! ```
 
 use crate::multi_head::HeadShape;
@@ -20,34 +20,34 @@ const SELF_ATTENTION: &str = "self_attention";
 /// The name of a cross-attention sub-layer.
 const CROSS_ATTENTION: &str = "cross_attention";
 
-/// What attends to what in each layer of a stack.
+/// A kind of attention: what attends to what in each layer of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
-    /// Its place among the kinds of a model, by which sites are sorted.
+pub struct AttentionKind {
+    /// Its rank among the kinds of a model, by which sites are sorted.
     pub rank: usize,
     /// The name in files and on the command line, unique in a model, such as `cross`.
     pub name: &'static str,
-    /// The stack of layers that has it, such as `decoder`.
+    /// The stack of layers it belongs to, such as `decoder`.
     pub stack: &'static str,
     /// The sub-layer, such as `cross_attention`.
     pub sub_layer: &'static str,
-    /// The sequence whose positions ask, such as `target`.
+    /// The sequence that the queries come from, such as `target`.
     pub queries: &'static str,
-    /// The sequence whose positions are looked at, such as `source`.
+    /// The sequence that the keys come from, such as `source`.
     pub keys: &'static str,
-    /// True if a position sees no later one.
+    /// True if no position attends to a later one.
     pub is_causal: bool,
 }
 
-impl Kind {
+impl AttentionKind {
     /// The self-attention of a stack, named after it, over the positions of `sequence`.
-    pub const fn of_self(rank: usize, stack: &'static str, sequence: &'static str) -> Self {
+    pub const fn self_attention(rank: usize, stack: &'static str, sequence: &'static str) -> Self {
         let (name, sub_layer) = (stack, SELF_ATTENTION);
         Self { rank, name, stack, sub_layer, queries: sequence, keys: sequence, is_causal: false }
     }
 
-    /// The attention called `name` from the positions of one sequence to those of another.
-    pub const fn across(
+    /// The cross-attention called `name`, from the positions of one sequence to those of another.
+    pub const fn cross_attention(
         rank: usize,
         name: &'static str,
         stack: &'static str,
@@ -56,9 +56,9 @@ impl Kind {
         Self { rank, name, stack, sub_layer: CROSS_ATTENTION, queries, keys, is_causal: false }
     }
 
-    /// The same without a look at later positions.
+    /// The same kind with a causal mask.
     #[must_use]
-    pub const fn past_only(self) -> Self {
+    pub const fn causal(self) -> Self {
         Self { is_causal: true, ..self }
     }
 
@@ -67,20 +67,20 @@ impl Kind {
         self.sub_layer == SELF_ATTENTION
     }
 
-    /// What it is, in words.
+    /// A title in words, such as `cross-attention: target ↓ attends to source →`.
     pub fn title(self) -> String {
         let Self { stack, queries, keys, .. } = self;
         let so_far = if self.is_causal { format!("the {keys} so far") } else { keys.to_owned() };
         let stack = if self.is_self() { format!("{stack} ") } else { String::new() };
-        format!("{stack}{}: {queries} ↓ looks at {so_far} →", self.sub_layer.replace('_', "-"))
+        format!("{stack}{}: {queries} ↓ attends to {so_far} →", self.sub_layer.replace('_', "-"))
     }
 }
 
-/// One attention of a model.
+/// One attention layer of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// What attends to what.
-    pub kind: Kind,
+    /// The kind of attention.
+    pub kind: AttentionKind,
     /// The layer of its stack, from 0.
     pub layer: usize,
 }
@@ -91,25 +91,25 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// The attentions of one kind, one a layer.
+/// The attention layers of one kind, one in each layer of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteGroup {
-    /// What attends to what.
-    pub kind: Kind,
-    /// Layers.
+    /// The kind of attention.
+    pub kind: AttentionKind,
+    /// Number of layers.
     pub n_layers: usize,
-    /// Sizes of the heads of each.
+    /// Sizes of the heads of each layer.
     pub heads: HeadShape,
 }
 
-/// All attentions of a model, in the order of computation; none of a model without attention.
+/// All attention layers of a model, in the order of computation; empty for a model without attention.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sites {
     groups: Vec<SiteGroup>,
 }
 
 impl Sites {
-    /// These groups.
+    /// The sites of `groups`.
     pub fn new(groups: Vec<SiteGroup>) -> Self {
         Self { groups }
     }
@@ -119,13 +119,13 @@ impl Sites {
         &self.groups
     }
 
-    /// True without attention.
+    /// True for a model without attention.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
     /// The group of a kind.
-    pub fn of(&self, kind: Kind) -> Option<&SiteGroup> {
+    pub fn of(&self, kind: AttentionKind) -> Option<&SiteGroup> {
         self.groups.iter().find(|group| group.kind == kind)
     }
 
@@ -134,7 +134,7 @@ impl Sites {
         self.groups.iter().find(|group| group.kind.name == name)
     }
 
-    /// The first group of each stack, in order: its sizes are those of the stack.
+    /// The first group of each stack, in order; its sizes are those of the stack.
     pub fn stacks(&self) -> Vec<&SiteGroup> {
         let mut found: Vec<&SiteGroup> = Vec::new();
         for group in &self.groups {
@@ -145,7 +145,7 @@ impl Sites {
         found
     }
 
-    /// Every attention.
+    /// Every attention layer.
     pub fn all(&self) -> impl Iterator<Item = Site> {
         let layers =
             |group: &SiteGroup| (0..group.n_layers).map(|layer| (group.kind, layer)).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! Evidence of single numbers: the queries, keys and values that an attention compared and mixed, head by head.
+//! Captured queries, keys and values of an attention layer, head by head.
 //!
-//! They are what the scores were made of: turned already where positions turn them. With q and k of one head,
-//! softmax(q·k/√d_key) over all keys are its weights; relative positions add terms of their own to the scores.
+//! They are the inputs of the scores, after rotary positions were applied. With q and k of one head, softmax(q·k/√d_key)
+//! over all keys are its weights; relative positions add terms of their own to the scores.
 
 use polyhead_tensor::ops::attention::Columns;
 use polyhead_tensor::{Result, Tensor};
@@ -9,12 +9,12 @@ use polyhead_tensor::{Result, Tensor};
 use crate::multi_head::HeadShape;
 use crate::site::Site;
 
-/// The vectors of one attention. A head of keys that several query heads share stands there for each of them.
+/// The vectors of one attention layer. A key/value head shared by several query heads is repeated for each of them.
 #[derive(Debug, Clone)]
 pub struct Vectors {
-    /// Where they come from.
+    /// The attention layer.
     pub site: Site,
-    /// Which heads these are.
+    /// The captured query heads, from 0.
     pub heads: Vec<usize>,
     /// batch × heads × q_len × d_key.
     pub query: Tensor,
@@ -25,7 +25,7 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Cuts the wanted heads out of queries, keys and values whose heads stand side by side.
+    /// Cuts the selected heads out of queries, keys and values whose heads lie side by side.
     pub(crate) fn of(
         site: Site,
         heads: Vec<usize>,
@@ -49,8 +49,8 @@ fn cut(columns: Columns<'_>, heads: &[usize], width: usize) -> Result<Tensor> {
     let mut data = Vec::with_capacity(batch * heads.len() * length * width);
     for sentence in 0..batch {
         for head in heads {
-            for place in 0..length {
-                let start = (sentence * length + place) * row + columns.start + head * width;
+            for position in 0..length {
+                let start = (sentence * length + position) * row + columns.start + head * width;
                 data.extend_from_slice(&all.data()[start..start + width]);
             }
         }

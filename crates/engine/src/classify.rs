@@ -1,4 +1,4 @@
-//! The classes of texts: one softmax over the labels for each.
+//! Text classification: a softmax over the labels for each text.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
 
-/// A classifier: texts in, labels with their probabilities out. It may be used by several threads at once.
+/// A text classifier. It may be used by several threads at once.
 #[derive(Debug)]
 pub struct Classifier {
     model: Encoder,
@@ -24,20 +24,20 @@ pub struct Classifier {
 pub struct Class {
     /// The label.
     pub label: String,
-    /// Its probability, 0 to 1.
+    /// The probability, from 0 to 1.
     pub probability: f64,
 }
 
 impl Classifier {
-    /// Reads a folder of ours that holds a classifier.
+    /// Loads a classifier from a Polyhead model folder.
     ///
     /// # Errors
-    /// If the folder lacks a config, weights or a tokeniser, if they do not fit together, or if its model does something else.
+    /// If the folder lacks a config, weights or a tokeniser, if they do not match, or if the model is not a classifier.
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
         let folder = folder.as_ref();
         check_folder(folder)?;
-        let found = load(folder, options)?;
-        let model = found.model.into_encoder().map_err(|error| {
+        let checkpoint = load(folder, options)?;
+        let model = checkpoint.model.into_encoder().map_err(|error| {
             let hint = error.hint();
             Error::file(folder, error.to_string(), hint)
         })?;
@@ -48,9 +48,9 @@ impl Classifier {
                 tokenizer.vocab_size(),
                 model.vocab_size()
             );
-            return Err(Error::file(folder, message, "is the tokeniser another model's?"));
+            return Err(Error::file(folder, message, "does the tokeniser belong to another model?"));
         }
-        Ok(Self { model, parameters: found.parameters, tokenizer })
+        Ok(Self { model, parameters: checkpoint.parameters, tokenizer })
     }
 
     /// The model.
@@ -58,18 +58,18 @@ impl Classifier {
         &self.model
     }
 
-    /// Its values.
+    /// The values of its parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The pieces that the model reads of a text.
+    /// The tokens of a text that the model reads.
     ///
     /// # Errors
-    /// If the text has none, or more than the model can take.
+    /// If the text has no tokens, or more than the model accepts.
     pub fn encode(&self, text: &str) -> Result<Encoding> {
         let Encoding { ids, pieces, offsets } = self.tokenizer.encode(text)?;
-        let start = ids.len() - self.model.read(&ids).len();
+        let start = ids.len() - self.model.truncate(&ids).len();
         let read = Encoding {
             ids: ids[start..].to_vec(),
             pieces: pieces[start..].to_vec(),
@@ -77,9 +77,9 @@ impl Classifier {
         };
         let max_len = self.model.max_len();
         match read.ids.len() {
-            0 => Err(Error::request("an empty text, expected some words", "give it a text")),
+            0 => Err(Error::request("an empty text, expected at least one token", "pass some text")),
             n if n > max_len => Err(Error::request(
-                format!("{n} tokens, expected at most {max_len}, the model's longest"),
+                format!("{n} tokens, expected at most {max_len}, the model's maximum length"),
                 "shorten the text",
             )),
             _ => Ok(read),
@@ -94,7 +94,7 @@ impl Classifier {
         self.classify_each(texts)?.into_iter().collect()
     }
 
-    /// The same, or for each text by itself why it cannot be read.
+    /// The same with a separate result for each text, which is an error if the text is empty or too long.
     ///
     /// # Errors
     /// If the device fails.
@@ -110,7 +110,7 @@ impl Classifier {
         Ok(found)
     }
 
-    /// The classes of sequences of ids.
+    /// The classes of each sequence of ids.
     fn classes_of(&self, rows: &[&[u32]]) -> Result<Vec<Vec<Class>>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -124,7 +124,7 @@ impl Classifier {
         Ok(probabilities.data().chunks_exact(n_labels).map(|row| self.classes(row)).collect())
     }
 
-    /// Labels with these probabilities, the most probable first; of equals the first label.
+    /// Labels with these probabilities, the most probable first; ties keep the order of the labels.
     pub fn classes(&self, probabilities: &[f32]) -> Vec<Class> {
         let labels = self.model.labels().iter().zip(probabilities);
         let mut classes: Vec<Class> = labels

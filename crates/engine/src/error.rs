@@ -1,69 +1,69 @@
-//! What can be wrong with a folder or with what is asked of it.
+//! Errors of model folders and of requests to them.
 
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Messages name the file or the option, what was found and what was expected.
+/// An error of this crate. Messages name the file or the option, what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A tokeniser or a text.
+    /// An error of a tokeniser or a text.
     #[error(transparent)]
     Text(#[from] polyhead_text::Error),
-    /// The model or its decoding.
+    /// An error of the model or its decoding.
     #[error(transparent)]
     Model(#[from] polyhead_models::Error),
-    /// A file of the folder does not hold what it should.
+    /// A file or folder with unexpected content.
     #[error("{}: {message}", path.display())]
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What can be done about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
-    /// Nobody waits for it any more.
-    #[error("nobody waits for the result")]
-    Unwanted,
-    /// Something was asked for that this model or this program cannot do.
+    /// The request was cancelled: the result is no longer needed.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// A request that this model or this program cannot fulfil.
     #[error("{message}")]
     Request {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What can be done about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// A hint: what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Text(error) => error.hint(),
             Self::Model(error) => error.hint(),
-            Self::Unwanted => "ask again".into(),
+            Self::Cancelled => "send the request again".into(),
             Self::File { hint, .. } | Self::Request { hint, .. } => hint.clone(),
         }
     }
 
-    /// True where the caller asked for something that makes no sense, rather than something having failed.
+    /// True if the request was invalid, false if something failed.
     pub fn is_misuse(&self) -> bool {
         match self {
             Self::Text(error) => error.is_misuse(),
             Self::Model(error) => matches!(error, polyhead_models::Error::Request { .. }),
-            Self::File { .. } | Self::Unwanted => false,
+            Self::File { .. } | Self::Cancelled => false,
             Self::Request { .. } => true,
         }
     }
 
-    /// A file of the folder that does not hold what it should.
+    /// An error about a file or folder with unexpected content.
     pub fn file(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File { path: path.to_owned(), message: message.into(), hint: hint.into() }
     }
 
-    /// Something that this model or this program cannot do.
+    /// An error about a request that cannot be fulfilled.
     pub fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Request { message: message.into(), hint: hint.into() }
     }

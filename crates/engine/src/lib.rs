@@ -1,8 +1,8 @@
-//! A model folder as something to work with: text in, results out.
+//! Tasks on a loaded model folder: text in, results out.
 //!
-//! 1. [`load`](load()) reads a folder for a device; [`tokenizers`] finds its tokenisers.
-//! 2. [`classify`] gives the classes of texts. A further task is a module beside it; translation, which has languages, sentences
-//!    and documents to take care of, is a crate of its own above this one.
+//! 1. [`load`](load()) loads a folder onto a device; [`tokenizers`] finds its tokenisers.
+//! 2. [`classify`] is text classification. A further task is a module beside it; translation, with its languages, sentences
+//!    and documents, is a crate of its own above this one.
 
 pub mod classify;
 pub mod error;

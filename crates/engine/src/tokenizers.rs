@@ -1,8 +1,8 @@
-//! The tokenisers of a model folder: one for both languages, or one for each.
+//! The tokenisers of a model folder: one shared by both languages, or one for each.
 //!
-//! Known are `tokenizer.json`; `source.json` and `target.json`; `source.spm`, `target.spm` and `vocab.json` (with
-//! `target_vocab.json` where the languages number their pieces apart); subword-nmt codes with `dict.SOURCE.txt` and
-//! `dict.TARGET.txt`, told apart by `args.json` or by their sizes.
+//! Supported files: `tokenizer.json`; `source.json` and `target.json`; `source.spm`, `target.spm` and `vocab.json` (with
+//! `target_vocab.json` where the languages have separate vocabularies); subword-nmt codes with `dict.SOURCE.txt` and
+//! `dict.TARGET.txt`, assigned to source and target by `args.json` or by their sizes.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// Text to source ids, target ids to text.
+/// The tokenisers of source and target.
 #[derive(Debug, Clone)]
 pub struct Tokenizers {
     source: Tokenizer,
-    /// Its own where the languages differ.
+    /// The target's own tokeniser; `None` if it is shared.
     target: Option<Tokenizer>,
 }
 
 impl Tokenizers {
-    /// Finds the tokenisers of a folder, for embeddings of so many rows on each side.
+    /// Loads the tokenisers of a folder; `vocab_sizes` are the embedding rows of source and target.
     ///
     /// # Errors
-    /// If there are none, or they do not fit.
+    /// If there are none, or they do not match the embeddings.
     pub fn load(folder: &Path, vocab_sizes: [usize; 2]) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         let [source_json, target_json] = ["source.json", "target.json"].map(file);
@@ -65,7 +65,7 @@ impl Tokenizers {
             return Err(Error::file(
                 folder,
                 message,
-                "copy the tokeniser that the model was trained with into it",
+                "copy the tokeniser that the model was trained with into the folder",
             ));
         };
         let mut tokenizers = dictionaries
@@ -89,10 +89,10 @@ impl Tokenizers {
                 _ => Err(Error::file(
                     folder,
                     format!(
-                        "{} dictionaries, expected one that is the source's and one the target's",
+                        "{} dictionaries, expected one for the source and one for the target",
                         tokenizers.len()
                     ),
-                    "name them in args.json: source_lang and target_lang",
+                    "set source_lang and target_lang in args.json",
                 )),
             }
         };
@@ -102,36 +102,35 @@ impl Tokenizers {
         })
     }
 
-    /// Every id needs a row of its embedding.
+    /// Checks that every token id has an embedding row.
     fn check(&self, folder: &Path, vocab_sizes: [usize; 2]) -> Result<()> {
         let sides = [("source", &self.source, vocab_sizes[0]), ("target", self.target(), vocab_sizes[1])];
         for (side, tokenizer, rows) in sides {
-            // Ids may have gaps, so all pieces are asked for rather than counted.
+            // Ids may have gaps, so each id is looked up rather than counted.
             let known = (0..rows as u32).filter(|&id| tokenizer.piece(id).is_some()).count();
             if known < tokenizer.vocab_size() {
                 let message = format!(
-                    "the {side} tokeniser has {} entries, {} of them with ids that the embedding of {rows} rows does \
-                     not have",
+                    "the {side} tokeniser has {} entries, {} of them with ids outside the embedding of {rows} rows",
                     tokenizer.vocab_size(),
                     tokenizer.vocab_size() - known,
                 );
-                return Err(Error::file(folder, message, "is the tokeniser another model's?"));
+                return Err(Error::file(folder, message, "does the tokeniser belong to another model?"));
             }
         }
         Ok(())
     }
 
-    /// The source's.
+    /// The source tokeniser.
     pub fn source(&self) -> &Tokenizer {
         &self.source
     }
 
-    /// The target's.
+    /// The target tokeniser.
     pub fn target(&self) -> &Tokenizer {
         self.target.as_ref().unwrap_or(&self.source)
     }
 
-    /// The pieces of a source text as the model expects them, the end token last.
+    /// The tokens of a source text as the model expects them, with the end token last.
     ///
     /// # Errors
     /// If the tokeniser fails.
@@ -150,7 +149,7 @@ impl Tokenizers {
         Ok(encoding)
     }
 
-    /// The pieces of a text as the target, without an end token.
+    /// The tokens of a target text, without an end token.
     ///
     /// # Errors
     /// If the tokeniser fails.
@@ -159,7 +158,7 @@ impl Tokenizers {
     }
 }
 
-/// The codes and the dictionaries in a folder, sorted by name.
+/// The BPE codes and the dictionaries in a folder, sorted by name.
 fn fairseq_files(folder: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>)> {
     let unread = |error| polyhead_text::Error::io(folder, "read", error);
     let mut paths = Vec::new();
@@ -181,7 +180,7 @@ fn language(path: &Path) -> Option<String> {
     dictionary_language(&name(path)).map(str::to_owned)
 }
 
-/// What a folder says about the languages that it translates from and into.
+/// The languages that a folder declares.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LanguageSettings {
     /// `source_lang`.
@@ -192,7 +191,7 @@ pub struct LanguageSettings {
     pub directions: Vec<String>,
 }
 
-/// Reads them from `tokenizer_config.json` or `args.json`.
+/// Reads the languages of a folder from `tokenizer_config.json` or `args.json`.
 pub fn languages(folder: &Path) -> LanguageSettings {
     let settings = ["tokenizer_config.json", "args.json"].into_iter().find_map(|name| {
         let text = std::fs::read(folder.join(name)).ok()?;
@@ -200,7 +199,7 @@ pub fn languages(folder: &Path) -> LanguageSettings {
     });
     let get = |key: &str| settings.as_ref()?.get(key);
     let text = |key: &str| Some(get(key)?.as_str()?.to_owned());
-    // What is no text stays as it is written, for a message.
+    // A value that is not a string is kept as JSON text, for the error message.
     let direction = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let directions = get("directions").and_then(Value::as_array).into_iter().flatten().map(direction);
     LanguageSettings { from: text("source_lang"), to: text("target_lang"), directions: directions.collect() }

@@ -1,4 +1,4 @@
-//! A view of models that read a sequence and give a vector or class scores for it. Their sites call it `text`.
+//! The encoder view: models that map a sequence to a vector and to class scores. Their sites call the sequence `text`.
 
 use polyhead_attention::{Pass, Sites};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
@@ -11,17 +11,17 @@ use crate::model::ModelConfig;
 use crate::transformer::TransformerEncoder;
 use crate::window::WindowEncoder;
 
-/// A model that reads a sequence as a whole.
+/// An encoder-only model with class scores.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program holds few models and hardly moves them")]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum Encoder {
-    /// Transformer layers, pooled.
+    /// A Transformer encoder with pooling.
     Transformer(TransformerEncoder),
     /// A feed-forward network over a fixed window of tokens.
     Window(WindowEncoder),
 }
 
-/// The label of a row that fills up a batch; it counts for nothing.
+/// The label of a padding row of a batch; the loss ignores it.
 pub const NO_LABEL: u32 = u32::MAX;
 
 impl From<TransformerEncoder> for Encoder {
@@ -37,15 +37,15 @@ impl From<WindowEncoder> for Encoder {
 }
 
 impl Encoder {
-    /// Declares the parameters of the model that `config` describes.
+    /// Builds the model that `config` describes and declares its parameters.
     ///
     /// # Errors
-    /// If it describes none, or one of another kind.
+    /// If the config is invalid, or describes a model that is not an encoder.
     pub fn new(config: impl Into<ModelConfig>, parameters: &mut Parameters) -> Result<Self> {
         crate::Model::new(&config.into(), parameters)?.into_encoder()
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> ModelConfig {
         match self {
             Self::Transformer(model) => model.config().into(),
@@ -53,7 +53,7 @@ impl Encoder {
         }
     }
 
-    /// Ids that it reads.
+    /// Size of the vocabulary.
     pub fn vocab_size(&self) -> usize {
         match self {
             Self::Transformer(model) => model.config().vocab_size,
@@ -69,7 +69,7 @@ impl Encoder {
         }
     }
 
-    /// Most tokens of a sequence that it can take.
+    /// Longest sequence in tokens.
     pub fn max_len(&self) -> usize {
         match self {
             Self::Transformer(model) => model.config().max_len,
@@ -77,7 +77,7 @@ impl Encoder {
         }
     }
 
-    /// The names of its classes.
+    /// The names of the classes.
     pub fn labels(&self) -> &[String] {
         match self {
             Self::Transformer(model) => &model.config().labels,
@@ -85,7 +85,7 @@ impl Encoder {
         }
     }
 
-    /// Its attentions; none of a model without any.
+    /// The attention layers; empty for a model without attention.
     pub fn sites(&self) -> Sites {
         match self {
             Self::Transformer(model) => model.sites(),
@@ -93,7 +93,7 @@ impl Encoder {
         }
     }
 
-    /// Tokens that it sees, the last ones of a sequence; none if it sees all.
+    /// Number of trailing tokens that the model reads; `None` if it reads the whole sequence.
     pub fn window(&self) -> Option<usize> {
         match self {
             Self::Transformer(_) => None,
@@ -101,24 +101,24 @@ impl Encoder {
         }
     }
 
-    /// The tokens of a sequence that it reads: all of them, or the last ones of its window.
-    pub fn read<'a>(&self, ids: &'a [u32]) -> &'a [u32] {
+    /// The tokens of a sequence that the model reads: all of them, or the last ones within its window.
+    pub fn truncate<'a>(&self, ids: &'a [u32]) -> &'a [u32] {
         &ids[self.window().map_or(0, |window| ids.len().saturating_sub(window))..]
     }
 
-    /// Room for tokens in a batch whose longest row has `longest`.
-    pub fn room(&self, longest: usize) -> usize {
+    /// Padded length of a batch whose longest row has `longest` tokens.
+    pub fn padded_length(&self, longest: usize) -> usize {
         self.window().unwrap_or(longest)
     }
 
-    /// Sequences as it reads them, side by side.
+    /// Sequences as a padded batch, each truncated to what the model reads.
     pub fn ids(&self, rows: &[&[u32]]) -> Ids {
-        let rows: Vec<&[u32]> = rows.iter().map(|row| self.read(row)).collect();
+        let rows: Vec<&[u32]> = rows.iter().map(|row| self.truncate(row)).collect();
         let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0).max(1);
-        Ids::filled(rows.into_iter().map(Some), self.room(longest), self.pad_id())
+        Ids::padded_to(rows.into_iter().map(Some), self.padded_length(longest), self.pad_id())
     }
 
-    /// One vector for each row: rows × d_model.
+    /// One vector per row: rows × d_model.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -129,7 +129,7 @@ impl Encoder {
         }
     }
 
-    /// Logits of the classes: rows × labels.
+    /// Class logits: rows × n_labels.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -143,10 +143,10 @@ impl Encoder {
         Ok(logits)
     }
 
-    /// The mean cross-entropy of one label a row, [`NO_LABEL`] for none; one number.
+    /// Mean cross-entropy over rows with a label; [`NO_LABEL`] marks rows without one. A scalar.
     ///
     /// # Errors
-    /// If an id is outside the vocabulary, or a label is none.
+    /// If an id is outside the vocabulary, or a label is not one of the classes.
     pub fn loss(
         &self,
         pass: &Pass<'_>,
@@ -157,11 +157,11 @@ impl Encoder {
         Ok(cross_entropy(pass.tape, &self.classify(pass, ids)?, labels, options)?)
     }
 
-    /// The loss of two passes whose dropout differs: `ids` hold every row twice, all of them for the first pass and after
-    /// them all for the second; `labels` are those of one pass.
+    /// The R-Drop loss of two passes with different dropout: `ids` hold all rows for the first pass, then all rows again
+    /// for the second; `labels` are those of one pass.
     ///
     /// # Errors
-    /// If an id is outside the vocabulary, or a label is none.
+    /// If an id is outside the vocabulary, or a label is not one of the classes.
     pub fn r_drop_loss(
         &self,
         pass: &Pass<'_>,

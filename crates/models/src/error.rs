@@ -1,14 +1,14 @@
-//! What can be wrong with a model, its files or what it is asked for.
+//! Errors of models, their files and decoding requests.
 
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Messages name the file, the tensor or the option, what was found and what was expected.
+/// An error of this crate. Messages name the file, the tensor or the option, what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An operation was given what it cannot work with.
+    /// An operation received invalid input.
     #[error(transparent)]
     Tensor(#[from] polyhead_tensor::Error),
     /// A file cannot be read or written.
@@ -16,57 +16,57 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed, such as "read".
         action: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file with unexpected content.
     #[error("{}: {message}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What can be done about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
-    /// A config that describes no model.
+    /// An invalid config.
     #[error("{message}")]
     Config {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
     },
-    /// A key of the section `[model]` of a recipe.
+    /// An invalid key in the section `[model]` of a recipe.
     #[error("{}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
     Key {
         /// The key; empty for the whole section.
         key: String,
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
-        /// What can be done about it.
+        /// A hint: what the user can do about it.
         hint: String,
     },
-    /// A model that cannot do what is asked of it.
+    /// A model of the wrong kind for the task.
     #[error("{found}, expected {expected}")]
     View {
-        /// What it can do.
+        /// The kind of model found.
         found: &'static str,
-        /// What was asked.
+        /// The kind of model expected.
         expected: &'static str,
-        /// What can be done about it.
+        /// A hint: what the user can do about it.
         hint: &'static str,
     },
-    /// Decoding was asked for what it cannot do.
+    /// An invalid decoding request.
     #[error("{message}")]
     Request {
-        /// What was found and what was expected.
+        /// The problem: what was found and what was expected.
         message: String,
     },
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// A hint: what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Tensor(error) => error.hint().into(),
@@ -74,8 +74,8 @@ impl Error {
             Self::Io { .. } => "is there space, and may you read and write there?".into(),
             Self::File { hint, .. } | Self::Key { hint, .. } => hint.clone(),
             Self::View { hint, .. } => (*hint).into(),
-            Self::Config { .. } => "correct the model's sizes and choices in the config".into(),
-            Self::Request { .. } => "correct the options of decoding".into(),
+            Self::Config { .. } => "correct the model's config".into(),
+            Self::Request { .. } => "correct the decoding options".into(),
         }
     }
 

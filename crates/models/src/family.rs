@@ -1,42 +1,42 @@
-//! What a config of a family has, so that recipes, files and laws treat all families alike.
+//! The trait of a family's config, by which recipes, files and law tests treat all families alike.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Result;
-use crate::model::TextFacts;
+use crate::model::DataSpec;
 use crate::transformer::config::StackConfig;
 use crate::transformer::{Pooling, TransformerConfig, TransformerEncoderConfig, describe};
 use crate::window::WindowEncoderConfig;
 
-/// What a config of a family has, so that recipes and files are read the same way for all.
+/// The config of a model family.
 pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + PartialEq {
     /// `model_type` in `config.json`.
     const MODEL_TYPE: &'static str;
     /// Names of presets, the default first.
     const PRESETS: &'static [&'static str];
-    /// Keys that the text decides.
+    /// Keys that are derived from the training data.
     const DERIVED: &'static [&'static str];
-    /// Keys of a stack that may stand outside it, for all stacks.
+    /// Keys of a stack that a recipe may set outside it, for all stacks at once.
     const STACK_KEYS: &'static [&'static str] = &[];
     /// Keys of the stacks.
     const STACKS: &'static [&'static str] = &[];
-    /// Tables of one choice among several, which are replaced whole.
-    const CHOICES: &'static [&'static str] = &[];
+    /// Keys whose values are tagged unions and are replaced as a whole.
+    const TAGGED: &'static [&'static str] = &[];
 
-    /// A preset.
+    /// The preset called `name`.
     fn named(name: &str) -> Option<Self>;
 
-    /// A very small model, its sizes unlike each other, that the laws of all families are tested with.
+    /// A very small model whose sizes all differ, for the law tests of all families.
     fn example() -> Self;
 
-    /// The same with what the text decides.
-    fn with_text(&self, text: &TextFacts) -> Self;
+    /// The same config completed from the training data.
+    fn with_data(&self, data: &DataSpec) -> Self;
 
-    /// Checks that sizes and choices fit together.
+    /// Checks that the config is consistent.
     fn check(&self) -> Result<()>;
 
-    /// Rows of a table for people: what it is.
+    /// A human-readable description, as (label, text).
     fn describe(&self) -> Vec<(&'static str, String)>;
 }
 
@@ -47,7 +47,7 @@ impl Family for TransformerConfig {
         &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id"];
     const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
     const STACKS: &'static [&'static str] = &["encoder", "decoder"];
-    const CHOICES: &'static [&'static str] = &["position", "encoder_sight", "decoder_sight"];
+    const TAGGED: &'static [&'static str] = &["position", "encoder_sight", "decoder_sight"];
 
     fn named(name: &str) -> Option<Self> {
         Self::named(name, 0)
@@ -58,9 +58,9 @@ impl Family for TransformerConfig {
         Self { d_model: 12, encoder, decoder, max_len: 64, ..Self::default() }
     }
 
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let &TextFacts { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = text;
-        // The decoder starts from padding, as Marian's models do, so that other programs can run the model.
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = data;
+        // The decoder starts from padding, as in Marian's models, so that other programs can run the model.
         let start_id = pad_id;
         Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, ..self.clone() }
     }
@@ -80,7 +80,7 @@ impl Family for TransformerEncoderConfig {
     const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
     const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
     const STACKS: &'static [&'static str] = &["encoder"];
-    const CHOICES: &'static [&'static str] = &["position", "encoder_sight"];
+    const TAGGED: &'static [&'static str] = &["position", "encoder_sight"];
 
     fn named(name: &str) -> Option<Self> {
         Self::PRESETS.contains(&name).then_some(())?;
@@ -93,8 +93,8 @@ impl Family for TransformerEncoderConfig {
         Self { d_model: 12, encoder: StackConfig::new(2, 3, 10), pooling, max_len: 64, ..Self::default() }
     }
 
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let TextFacts { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = text.clone();
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
     }
 
@@ -120,8 +120,8 @@ impl Family for WindowEncoderConfig {
         Self { window: 3, d_model: 5, d_ff: 7, max_len: 64, ..Self::default() }
     }
 
-    fn with_text(&self, text: &TextFacts) -> Self {
-        let TextFacts { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = text.clone();
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
     }
 
@@ -133,8 +133,8 @@ impl Family for WindowEncoderConfig {
         let Self { window, d_model, d_ff, activation, vocab_size, labels, .. } = self;
         vec![
             ("window", format!("the last {window} tokens, embeddings of width {d_model}")),
-            ("hidden layer", format!("{d_ff} numbers, {}", activation.name())),
-            ("ids", format!("{vocab_size}")),
+            ("hidden layer", format!("width {d_ff}, {}", activation.name())),
+            ("vocabulary", format!("{vocab_size} ids")),
             ("labels", labels.join(", ")),
         ]
     }

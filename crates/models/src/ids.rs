@@ -1,8 +1,8 @@
-//! Token ids of several sentences, filled up to one length.
+//! Token ids of a batch of sequences, padded to one length.
 
 use polyhead_tensor::{Device, Indices, Result};
 
-/// rows × length ids; a row's tokens come first, padding after them. Cloning shares the ids.
+/// Token ids, rows × length; a row's tokens come first, then padding. Cloning shares the ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
     ids: Indices,
@@ -11,7 +11,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Sentences side by side, the shorter ones filled up with `pad_id`. There is room for one token at least.
+    /// A batch of sequences, padded with `pad_id` to the longest, and to at least one token.
     ///
     /// ```
     /// use polyhead_models::Ids;
@@ -21,14 +21,14 @@ impl Ids {
     /// ```
     pub fn padded(rows: &[&[u32]], pad_id: u32) -> Self {
         let length = rows.iter().map(|row| row.len()).max().unwrap_or(0).max(1);
-        Self::filled(rows.iter().map(|&row| Some(row)), length, pad_id)
+        Self::padded_to(rows.iter().map(|&row| Some(row)), length, pad_id)
     }
 
-    /// The same with room for `length` tokens; a row that is none has no tokens.
+    /// A batch padded to `length` tokens; a row that is `None` has no tokens.
     ///
     /// # Panics
-    /// If a row has more tokens.
-    pub fn filled<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, length: usize, pad_id: u32) -> Self {
+    /// If a row has more than `length` tokens.
+    pub fn padded_to<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, length: usize, pad_id: u32) -> Self {
         let (mut ids, mut lengths) = (Vec::with_capacity(rows.size_hint().0 * length), Vec::new());
         for row in rows.map(Option::unwrap_or_default) {
             assert!(row.len() <= length, "{} tokens for a row of {length}", row.len());
@@ -39,41 +39,44 @@ impl Ids {
         Self { ids: ids.into(), lengths: lengths.into(), length }
     }
 
-    /// The same on `device`.
+    /// Copies the batch to `device`.
     ///
     /// # Errors
-    /// If the card fails.
+    /// If the device fails.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
-        let [ids, lengths] = [&self.ids, &self.lengths].map(|numbers| numbers.to_device(device));
+        let [ids, lengths] = [&self.ids, &self.lengths].map(|indices| indices.to_device(device));
         Ok(Self { ids: ids?, lengths: lengths?, length: self.length })
     }
 
-    /// The same sizes with other numbers, which may be on a card.
+    /// A batch of the same sizes with other ids, which may be on a GPU.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the sizes differ.
     #[must_use]
     pub fn with(&self, ids: Indices, lengths: Indices) -> Self {
-        assert!(ids.len() == self.ids.len() && lengths.len() == self.lengths.len(), "ids of another size");
+        assert!(
+            ids.len() == self.ids.len() && lengths.len() == self.lengths.len(),
+            "ids of a different size"
+        );
         Self { ids, lengths, length: self.length }
     }
 
-    /// Row after row.
+    /// All ids, row by row.
     pub fn ids(&self) -> &Indices {
         &self.ids
     }
 
-    /// Tokens of each row.
+    /// Number of tokens of each row, without padding.
     pub fn lengths(&self) -> &Indices {
         &self.lengths
     }
 
-    /// Tokens and padding of each row.
+    /// Length of a row, including padding.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.lengths.len()
     }

@@ -1,9 +1,9 @@
 //! Attention models: ids in, ids out.
 //!
-//! 1. [`model`] is any model; [`sequence_to_sequence`] and [`encoder`] are the views that everybody above uses.
-//! 2. [`transformer`] has the families of *Attention Is All You Need*, [`window`] a baseline without attention.
-//! 3. [`decode`] chooses tokens one after the other; it sees a model only through [`decode::NextToken`].
-//! 4. [`checkpoint`] is a model on disk; [`parity`] compares it with another implementation.
+//! 1. [`model`] is any model; [`sequence_to_sequence`] and [`encoder`] are the views that other crates use.
+//! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] a baseline without attention.
+//! 3. [`decode`] generates token by token; it uses a model only through [`decode::NextToken`].
+//! 4. [`checkpoint`] loads and saves models; [`parity`] compares a model with another implementation.
 
 pub mod checkpoint;
 pub mod decode;
@@ -22,6 +22,6 @@ pub mod window;
 pub use encoder::Encoder;
 pub use error::{Error, Result};
 pub use ids::Ids;
-pub use model::{Model, ModelConfig, TextFacts, View};
+pub use model::{DataSpec, Model, ModelConfig, View};
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{Shortlist, Shortlisted};

@@ -1,8 +1,8 @@
-//! Any model: a closed enum over what models can do, each a closed enum over families.
+//! Any model: a closed enum over views, each a closed enum over families.
 //!
-//! A family is its folder in this crate, its `impl Family`, its variant in [`ModelConfig`] and in a view, and its place in
-//! `ModelConfig::families`, by which the laws find it. Above this crate nobody names one: a caller asks for the view that it
-//! needs.
+//! A family is its folder in this crate, its `impl Family`, its variant in [`ModelConfig`] and in a view, and its entry
+//! in `ModelConfig::families`, by which the law tests find it. Crates above this one never name a family: a caller
+//! requests the view that it needs.
 //!
 //! ```
 //! use polyhead_models::{Model, ModelConfig};
@@ -10,7 +10,7 @@
 //! let config = ModelConfig::preset("tiny", 100).expect("a preset");
 //! let mut parameters = Parameters::default();
 //! let model = Model::new(&config, &mut parameters)?;
-//! assert_eq!(model.sites().all().count(), 9); // three layers with one attention, three with two
+//! assert_eq!(model.sites().all().count(), 9); // three encoder layers with one attention each, three decoder layers with two
 //! assert!(model.into_encoder().is_err());
 //! # Ok::<(), polyhead_models::Error>(())
 //! ```
@@ -20,7 +20,7 @@ use polyhead_tensor::Parameters;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::checkpoint::Layout;
+use crate::checkpoint::CheckpointLayout;
 use crate::encoder::Encoder;
 use crate::family::Family;
 use crate::recipe;
@@ -30,32 +30,32 @@ use crate::transformer::{TransformerConfig, TransformerEncoder, TransformerEncod
 use crate::window::{WindowEncoder, WindowEncoderConfig};
 use crate::{Error, Result};
 
-/// A model, by what it can do.
+/// A model of any family, by its view.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program holds few models and hardly moves them")]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum Model {
-    /// Reads a sequence and writes another.
+    /// Maps a source sequence to a target sequence.
     SequenceToSequence(SequenceToSequence),
-    /// Reads a sequence and gives a vector and class scores.
+    /// Maps a sequence to a vector and class scores.
     Encoder(Encoder),
 }
 
-/// Sizes and choices of a model of any family; `model_type` names the family in files.
+/// The config of a model of any family; `model_type` names the family in files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model_type")]
 pub enum ModelConfig {
     /// The encoder-decoder Transformer.
     #[serde(rename = "polyhead_transformer")]
     Transformer(TransformerConfig),
-    /// A Transformer encoder with classes.
+    /// A Transformer encoder with class scores.
     #[serde(rename = "polyhead_transformer_encoder")]
     TransformerEncoder(TransformerEncoderConfig),
-    /// A fixed-window network with classes.
+    /// A fixed-window network with class scores.
     #[serde(rename = "polyhead_window_encoder")]
     WindowEncoder(WindowEncoderConfig),
 }
 
-/// What a model can do: which view of it there is, and which objective it is trained by.
+/// The view of a model, which determines the tasks it can do and the objective it is trained with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// See [`SequenceToSequence`].
@@ -64,20 +64,20 @@ pub enum View {
     Encoder,
 }
 
-/// What the text decides about a model.
+/// The part of a config that the training data determines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TextFacts {
-    /// Ids of source and target, or of the one text.
+pub struct DataSpec {
+    /// Vocabulary sizes of source and target; the first is that of an encoder's text.
     pub vocab_sizes: [usize; 2],
-    /// Id of padding, from which writing starts too.
+    /// Id of padding; decoding also starts from it.
     pub pad_id: u32,
     /// Id that ends a sequence.
     pub end_id: u32,
-    /// The names of classes; none where a sequence is written.
+    /// The names of the classes; empty for sequence-to-sequence models.
     pub labels: Vec<String>,
 }
 
-/// Calls a function with the config of whatever family it is.
+/// Evaluates `$body` with `$own` bound to the config of the family.
 macro_rules! of_family {
     ($config:expr, $own:ident => $body:expr) => {
         match $config {
@@ -97,7 +97,7 @@ impl ModelConfig {
         of_family!(self, own => of(own))
     }
 
-    /// The defaults of every family, the usual one first.
+    /// The default config of every family, the default family first.
     fn families() -> [Self; 3] {
         [
             Self::Transformer(TransformerConfig::default()),
@@ -106,7 +106,7 @@ impl ModelConfig {
         ]
     }
 
-    /// A very small model of every family, its text still open: what holds for one family is tested for all.
+    /// A very small config of every family, not yet completed from data, for the law tests.
     pub fn examples() -> Vec<Self> {
         fn example<C: Family>(_: &C) -> C {
             C::example()
@@ -114,88 +114,88 @@ impl ModelConfig {
         Self::families().iter().map(|family| of_family!(family, own => example(own).into())).collect()
     }
 
-    /// The defaults of the family that a file calls `model_type`.
+    /// The default config of the family called `model_type` in files.
     pub(crate) fn of_type(model_type: &str) -> Option<Self> {
         Self::families().into_iter().find(|family| family.model_type() == model_type)
     }
 
-    /// All names that `model_type` may have in a file of ours.
+    /// All values of `model_type` in Polyhead's own files.
     pub(crate) fn model_types() -> [&'static str; 3] {
         Self::families().map(|family| family.model_type())
     }
 
-    /// All its keys.
+    /// All keys of the config.
     pub(crate) fn keys(&self) -> Vec<String> {
         of_family!(self, own => recipe::table(own).keys().cloned().collect())
     }
 
-    /// A config of the same family from the keys of a file; `fault` makes an error of a key and a message.
-    pub(crate) fn read(&self, map: &Map<String, Value>, fault: &dyn Fn(&str, &str) -> Error) -> Result<Self> {
-        of_family!(self, own => recipe::from_file(own, map, fault).map(Self::from))
+    /// A config of the same family from the keys of a file; `error` turns a key and a message into an error.
+    pub(crate) fn read(&self, map: &Map<String, Value>, error: &dyn Fn(&str, &str) -> Error) -> Result<Self> {
+        of_family!(self, own => recipe::from_file(own, map, error).map(Self::from))
     }
 
-    /// The text of our own `config.json`; the same config gives the same bytes.
-    pub(crate) fn file_text(&self, layout: Layout) -> String {
+    /// The text of Polyhead's own `config.json`; the same config gives the same bytes.
+    pub(crate) fn file_text(&self, layout: CheckpointLayout) -> String {
         #[derive(Serialize)]
         struct File<'a, C> {
             model_type: &'static str,
-            layout: Layout,
+            layout: CheckpointLayout,
             #[serde(flatten)]
             config: &'a C,
         }
         let model_type = self.model_type();
         let text =
             of_family!(self, config => serde_json::to_string_pretty(&File { model_type, layout, config }));
-        text.expect("a config is always JSON") + "\n"
+        text.expect("a config always serialises") + "\n"
     }
 
-    /// The config that the section `[model]` of a recipe means: `model_type` (default: `transformer`), a `preset` (default:
-    /// `small`), and what differs from it. What the text decides is still open.
+    /// The config that the section `[model]` of a recipe describes: `model_type` (default: `transformer`), a `preset`
+    /// (default: `small`), and the keys that differ from it. Keys derived from the data are not yet set.
     ///
     /// # Errors
     /// If a key or value is unknown; the error names the key.
-    pub fn from_recipe(given: &Map<String, Value>) -> Result<Self> {
+    pub fn from_recipe(section: &Map<String, Value>) -> Result<Self> {
         let families = Self::families();
         let names = families.each_ref().map(|family| recipe::short(family.model_type()));
-        let name = match given.get(recipe::MODEL_TYPE) {
+        let name = match section.get(recipe::MODEL_TYPE) {
             None => names[0],
             Some(Value::String(name)) => name,
             Some(other) => return Err(recipe::unknown(recipe::MODEL_TYPE, &other.to_string(), &names)),
         };
         let family = names.iter().zip(&families).find(|(own, _)| **own == name);
         let (_, family) = family.ok_or_else(|| recipe::unknown(recipe::MODEL_TYPE, name, &names))?;
-        of_family!(family, own => recipe::complete(own, given).map(Self::from))
+        of_family!(family, own => recipe::complete(own, section).map(Self::from))
     }
 
-    /// The section `[model]` with every key but those that the text decides.
+    /// The section `[model]` with every key except those derived from the data.
     pub fn to_recipe(&self) -> Map<String, Value> {
         of_family!(self, own => recipe::written(own))
     }
 
-    /// The encoder-decoder Transformer called `name`, with one vocabulary.
+    /// The preset `name` of the encoder-decoder Transformer, with a shared vocabulary of `vocab_size` ids.
     pub fn preset(name: &str, vocab_size: usize) -> Option<Self> {
         TransformerConfig::named(name, vocab_size).map(Self::Transformer)
     }
 
-    /// The same with what the text decides.
+    /// The same config completed from the training data.
     ///
     /// # Errors
-    /// If that describes no model.
-    pub fn with_text(&self, text: &TextFacts) -> Result<Self> {
-        let config: Self = of_family!(self, own => Family::with_text(own, text).into());
+    /// If the completed config is invalid.
+    pub fn with_data(&self, data: &DataSpec) -> Result<Self> {
+        let config: Self = of_family!(self, own => Family::with_data(own, data).into());
         config.validate()?;
         Ok(config)
     }
 
-    /// Checks that sizes and choices fit together; the error lists all that do not.
+    /// Checks that the config is consistent.
     ///
     /// # Errors
-    /// If they do not.
+    /// If it is not; the message lists all problems.
     pub fn validate(&self) -> Result<()> {
         of_family!(self, own => own.check())
     }
 
-    /// What models of it can do.
+    /// The view of models of this config.
     pub fn view(&self) -> View {
         match self {
             Self::Transformer(_) => View::SequenceToSequence,
@@ -208,12 +208,12 @@ impl ModelConfig {
         of_family!(self, own => own.d_model)
     }
 
-    /// Most tokens of a sequence.
+    /// Longest sequence in tokens.
     pub fn max_len(&self) -> usize {
         of_family!(self, own => own.max_len)
     }
 
-    /// Ids of source and target, or twice those of the one text.
+    /// Vocabulary sizes of source and target; twice the same for an encoder.
     pub fn vocab_sizes(&self) -> [usize; 2] {
         match self {
             Self::Transformer(own) => [own.source_vocab_size, own.target_vocab_size],
@@ -222,7 +222,7 @@ impl ModelConfig {
         }
     }
 
-    /// Outcomes that a loss chooses among: target ids, or labels.
+    /// Number of outcomes that the loss is over: target ids, or labels.
     pub fn n_outcomes(&self) -> usize {
         match self {
             Self::Transformer(own) => own.target_vocab_size,
@@ -231,7 +231,7 @@ impl ModelConfig {
         }
     }
 
-    /// The special ids of a model that writes.
+    /// The special ids of a sequence-to-sequence model.
     pub fn special_ids(&self) -> Option<SpecialIds> {
         match self {
             &Self::Transformer(TransformerConfig { pad_id, end_id, start_id, .. }) => {
@@ -241,7 +241,7 @@ impl ModelConfig {
         }
     }
 
-    /// True if source and target share embeddings, so that they need one vocabulary.
+    /// True if source and target share embeddings and hence need one vocabulary.
     pub fn shares_vocabulary(&self) -> bool {
         match self {
             Self::Transformer(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
@@ -249,34 +249,34 @@ impl ModelConfig {
         }
     }
 
-    /// Numbers that the K/V cache holds for each target token and for each source token while a sequence is written.
-    pub fn cache_numbers(&self) -> [usize; 2] {
+    /// Elements of the K/V cache per target token and per source token during decoding.
+    pub fn cache_elements(&self) -> [usize; 2] {
         match self {
-            Self::Transformer(own) => own.cache_numbers(),
+            Self::Transformer(own) => own.cache_elements(),
             Self::TransformerEncoder(_) | Self::WindowEncoder(_) => [0; 2],
         }
     }
 
-    /// Numbers that a training step keeps for the backward pass of a batch of so many rows, of so many tokens on each side;
-    /// measured on encoder-decoder Transformers.
-    pub fn training_numbers(&self, [rows, source, target]: [usize; 3]) -> usize {
+    /// Activations, in elements, that a training step stores for the backward pass of a batch of `rows` rows with
+    /// `source` and `target` tokens each; measured on encoder-decoder Transformers.
+    pub fn activation_elements(&self, [rows, source, target]: [usize; 3]) -> usize {
         match self {
             Self::Transformer(own) => {
-                let [of_source, of_target] = own.training_numbers();
-                rows * (source * of_source + target * of_target)
+                let [per_source, per_target] = own.activation_elements();
+                rows * (source * per_source + target * per_target)
             }
-            Self::TransformerEncoder(own) => rows * source * own.training_numbers(),
+            Self::TransformerEncoder(own) => rows * source * own.activation_elements(),
             Self::WindowEncoder(own) => rows * 2 * (own.window * own.d_model + own.d_ff),
         }
     }
 
-    /// Rows of a table for people: what it is.
+    /// A human-readable description, as (label, text).
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         of_family!(self, own => own.describe())
     }
 }
 
-/// Conversions between a config and that of its family.
+/// Conversions between [`ModelConfig`] and the config of a family.
 macro_rules! family {
     ($config:ident, $variant:ident) => {
         impl From<$config> for ModelConfig {
@@ -318,10 +318,10 @@ impl From<&ModelConfig> for ModelConfig {
 }
 
 impl Model {
-    /// Declares all parameters; they have no values yet.
+    /// Builds the model and declares all parameters, still without values.
     ///
     /// # Errors
-    /// If the config describes no model.
+    /// If the config is invalid.
     pub fn new(config: &ModelConfig, parameters: &mut Parameters) -> Result<Self> {
         Ok(match config {
             ModelConfig::Transformer(own) => {
@@ -334,7 +334,7 @@ impl Model {
         })
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> ModelConfig {
         match self {
             Self::SequenceToSequence(model) => model.config(),
@@ -342,7 +342,7 @@ impl Model {
         }
     }
 
-    /// Its attentions.
+    /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         match self {
             Self::SequenceToSequence(model) => model.sites(),
@@ -350,32 +350,32 @@ impl Model {
         }
     }
 
-    /// The model as one that writes a sequence for another.
+    /// The model as a sequence-to-sequence model.
     ///
     /// # Errors
-    /// If it does not.
+    /// If it is not one.
     pub fn into_sequence_to_sequence(self) -> Result<SequenceToSequence> {
         match self {
             Self::SequenceToSequence(model) => Ok(model),
             Self::Encoder(_) => Err(Error::View {
-                found: "a model that classifies text",
-                expected: "one that writes text for text",
-                hint: "polyhead classify uses it",
+                found: "a text classifier",
+                expected: "a sequence-to-sequence model",
+                hint: "use it with polyhead classify",
             }),
         }
     }
 
-    /// The model as one that gives vectors and class scores.
+    /// The model as an encoder with class scores.
     ///
     /// # Errors
-    /// If it does not.
+    /// If it is not one.
     pub fn into_encoder(self) -> Result<Encoder> {
         match self {
             Self::Encoder(model) => Ok(model),
             Self::SequenceToSequence(_) => Err(Error::View {
-                found: "a model that writes text for text",
-                expected: "one that classifies text",
-                hint: "polyhead translate uses it",
+                found: "a sequence-to-sequence model",
+                expected: "a text classifier",
+                hint: "use it with polyhead translate",
             }),
         }
     }

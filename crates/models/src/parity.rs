@@ -1,8 +1,8 @@
-//! Comparing a model with another implementation, layer by layer.
+//! Compares a model with another implementation, layer by layer.
 //!
 //! A reference file (safetensors) holds `source_ids`, `source_lengths`, `target_ids`, `target_lengths` and what another
 //! program computed from them with the same weights: outputs of layers such as `encoder.layers.0.feed_forward`, attention
-//! weights such as `decoder.layers.1.cross_attention.weights`, and `logits`. Positions beyond a row's length do not count.
+//! weights such as `decoder.layers.1.cross_attention.weights`, and `logits`. Padding positions are ignored.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use polyhead_tensor::{Parameters, Tape, Tensor};
 use crate::checkpoint::safetensors::TensorFile;
 use crate::{Error, Ids, Result, SequenceToSequence};
 
-/// How much may differ: an error within either bound is none.
+/// Tolerance of a comparison: an error within either bound is accepted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// In units of the numbers; 1e-4.
+    /// Absolute error; default: 1e-4.
     pub absolute: f64,
-    /// As a part of the largest number of the array; 1e-5.
+    /// Error relative to the largest magnitude in the tensor; default: 1e-5.
     pub relative: f64,
 }
 
@@ -27,32 +27,32 @@ impl Default for Tolerance {
     }
 }
 
-/// One array, compared.
+/// The comparison of one tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Its name.
+    /// The name of the tensor.
     pub name: String,
-    /// Sizes of its axes.
+    /// The shape of the tensor.
     pub shape: Vec<usize>,
-    /// The largest difference.
+    /// The largest absolute error.
     pub absolute: f64,
-    /// The largest difference as a part of the largest number.
+    /// The largest absolute error divided by the largest magnitude of the reference.
     pub relative: f64,
-    /// Whether that is more than is tolerated.
+    /// True if both errors exceed the tolerance.
     pub diverges: bool,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Every array that both sides have, in the order of computation.
+    /// Every tensor that both sides have, in the order of computation.
     pub comparisons: Vec<Comparison>,
-    /// Arrays of the reference that this model does not compute.
+    /// Tensors of the reference that this model does not compute.
     pub unknown: Vec<String>,
 }
 
 impl Report {
-    /// The first array that diverges.
+    /// The first tensor that diverges.
     pub fn first_divergence(&self) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.diverges)
     }
@@ -60,10 +60,10 @@ impl Report {
 
 const INPUTS: [&str; 4] = ["source_ids", "source_lengths", "target_ids", "target_lengths"];
 
-/// Runs the inputs of `reference` through the model and compares every array.
+/// Runs the inputs of `reference` through the model and compares every tensor.
 ///
 /// # Errors
-/// If the reference has no inputs, inputs that do not fit the model, or arrays of other shapes.
+/// If the reference has no inputs, inputs that are invalid for the model, or tensors of different shapes.
 pub fn compare(
     model: &SequenceToSequence,
     parameters: &Parameters,
@@ -74,7 +74,7 @@ pub fn compare(
     let target = read_ids(reference, "target_ids", "target_lengths", model.special_ids().pad_id)?;
     if source.rows() != target.rows() {
         let message = format!("source_ids has {} rows, target_ids {}", source.rows(), target.rows());
-        return Err(Error::file(reference.path(), message, "both need a row for each sentence"));
+        return Err(Error::file(reference.path(), message, "both need one row per sentence"));
     }
     let (tape, capture) = (Tape::inference(), Capture::everything());
     model.forward(&Pass::new(&tape, parameters, &capture), &source, &target)?;
@@ -83,16 +83,16 @@ pub fn compare(
     ours.extend(
         trace.weights.into_iter().map(|captured| (format!("{}.weights", captured.site), captured.weights)),
     );
-    let place: HashMap<&str, usize> =
+    let order: HashMap<&str, usize> =
         ours.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
     let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for name in reference.names().filter(|name| !INPUTS.contains(name)) {
-        match place.get(name) {
+        match order.get(name) {
             None => unknown.push(name.to_owned()),
             Some(&at) => {
-                let rows = Rows { source: source.lengths().host(), target: target.lengths().host() };
-                let comparison = compare_array(name, &ours[at].1, reference, &rows, tolerance)?;
-                found.push((order_of(name, &place), comparison));
+                let rows = RowLengths { source: source.lengths().host(), target: target.lengths().host() };
+                let comparison = compare_tensor(name, &ours[at].1, reference, &rows, tolerance)?;
+                found.push((order_of(name, &order), comparison));
             }
         }
     }
@@ -100,23 +100,23 @@ pub fn compare(
     Ok(Report { comparisons: found.into_iter().map(|(_, comparison)| comparison).collect(), unknown })
 }
 
-/// Weights are computed just before the output of their attention.
-fn order_of(name: &str, place: &HashMap<&str, usize>) -> (usize, bool) {
+/// The sort key of a tensor: weights are computed just before the output of their attention.
+fn order_of(name: &str, order: &HashMap<&str, usize>) -> (usize, bool) {
     let activation = name.strip_suffix(".weights").unwrap_or(name);
-    (place.get(activation).copied().unwrap_or(usize::MAX), activation == name)
+    (order.get(activation).copied().unwrap_or(usize::MAX), activation == name)
 }
 
 fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> Result<Ids> {
-    let fault = |message: String| {
+    let invalid = |message: String| {
         let hint = "a reference holds source_ids, source_lengths, target_ids and target_lengths beside the activations";
         Error::file(reference.path(), message, hint)
     };
-    let &[rows, length] = reference.shape(name).ok_or_else(|| fault(format!("no tensor {name}")))? else {
+    let &[rows, length] = reference.shape(name).ok_or_else(|| invalid(format!("no tensor {name}")))? else {
         let shape = reference.shape(name).unwrap_or_default();
-        return Err(fault(format!("{name} has shape {shape:?}, expected rows × length")));
+        return Err(invalid(format!("{name} has shape {shape:?}, expected rows × length")));
     };
     if rows == 0 || length == 0 {
-        return Err(fault(format!("{name} has shape [{rows}, {length}], expected at least one id")));
+        return Err(invalid(format!("{name} has shape [{rows}, {length}], expected at least one id")));
     }
     let ids = reference.ids(name)?;
     let lengths: Vec<usize> = match reference.shape(lengths) {
@@ -124,14 +124,14 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
         Some(_) => reference.ids(lengths)?.into_iter().map(|length| length as usize).collect(),
     };
     if lengths.len() != rows || lengths.iter().any(|&own| own == 0 || own > length) {
-        return Err(fault(format!(
-            "lengths {lengths:?} for {rows} rows of {length}, expected one from 1 to {length} a row"
+        return Err(invalid(format!(
+            "lengths {lengths:?} for {rows} rows of {length}, expected one per row, from 1 to {length}"
         )));
     }
     let rows: Vec<&[u32]> = ids.chunks_exact(length).zip(&lengths).map(|(row, &own)| &row[..own]).collect();
     let padded = Ids::padded(&rows, pad_id);
     if padded.length() != length {
-        return Err(fault(format!(
+        return Err(invalid(format!(
             "the longest row of {name} has {} ids, expected {length}",
             padded.length()
         )));
@@ -140,37 +140,37 @@ fn read_ids(reference: &TensorFile, name: &str, lengths: &str, pad_id: u32) -> R
 }
 
 /// Lengths of the rows of a batch.
-struct Rows<'a> {
+struct RowLengths<'a> {
     source: &'a [u32],
     target: &'a [u32],
 }
 
-impl Rows<'_> {
-    /// The lengths that the positions of an array have: those of the stack that computed it.
+impl RowLengths<'_> {
+    /// The lengths that apply to the positions of a tensor: those of the stack that computed it.
     fn lengths(&self, name: &str) -> &[u32] {
         if name.starts_with("encoder") { self.source } else { self.target }
     }
 }
 
-fn compare_array(
+fn compare_tensor(
     name: &str,
     ours: &Tensor,
     reference: &TensorFile,
-    rows: &Rows<'_>,
+    rows: &RowLengths<'_>,
     tolerance: Tolerance,
 ) -> Result<Comparison> {
     let theirs = reference.tensor(name)?;
     if theirs.shape() != ours.shape() {
         let message = format!("{name} has shape {:?}, expected {:?}", theirs.shape(), ours.shape());
-        return Err(Error::file(reference.path(), message, "is the reference of this model?"));
+        return Err(Error::file(reference.path(), message, "does the reference belong to this model?"));
     }
     let lengths = rows.lengths(name);
-    // rows × [heads ×] positions × numbers; heads are 1 for outputs of layers.
+    // rows × [heads ×] positions × width; outputs of layers have no axis of heads.
     let &[n_rows, .., positions, width] = ours.shape() else {
         return Err(Error::file(
             reference.path(),
             format!("{name} has shape {:?}", ours.shape()),
-            "expected rows × positions × numbers",
+            "expected rows × positions × width",
         ));
     };
     let per_row = ours.len() / n_rows.max(1) / width.max(1);
@@ -186,7 +186,7 @@ fn compare_array(
             largest = largest.max(f64::from(theirs).abs());
         }
     }
-    // An infinite error is none of the reference's numbers, also where one of them is infinite.
+    // An infinite error stays infinite, even if the reference holds infinite values.
     let relative = if worst == 0.0 || worst.is_infinite() { worst } else { worst / largest };
     let diverges = worst > tolerance.absolute && relative > tolerance.relative;
     Ok(Comparison {
@@ -198,7 +198,7 @@ fn compare_array(
     })
 }
 
-/// How far apart two numbers are: the same infinity or both not a number is no error, on one side only the largest.
+/// The absolute error of two values: 0 for equal infinities or two NaNs, infinite if only one side is NaN or infinite.
 fn error(ours: f64, theirs: f64) -> f64 {
     if ours == theirs || (ours.is_nan() && theirs.is_nan()) {
         return 0.0;
@@ -213,7 +213,7 @@ mod tests {
     use crate::transformer::TransformerConfig;
 
     #[test]
-    fn what_is_not_finite_must_be_the_same() {
+    fn values_that_are_not_finite_must_agree() {
         let (infinite, nan) = (f64::INFINITY, f64::NAN);
         assert_eq!([error(infinite, infinite), error(nan, nan), error(1.5, 1.0)], [0.0, 0.0, 0.5]);
         for (ours, theirs) in [(infinite, -infinite), (nan, infinite), (1.0, nan), (1.0, -infinite)] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_ids_are_refused_however_many_they_are() {
+    fn rows_without_ids_are_rejected_whatever_their_number() {
         let mut parameters = Parameters::default();
         let model = SequenceToSequence::new(TransformerConfig::tiny(9), &mut parameters).unwrap();
         for shape in ["[1152921504606846976,0]", "[0,1]"] {
@@ -230,8 +230,8 @@ mod tests {
             let header = format!(r#"{{"source_ids":{entry},"target_ids":{entry}}}"#);
             let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
             let reference = TensorFile::from_bytes("a", bytes).unwrap();
-            let fault = compare(&model, &parameters, &reference, Tolerance::default()).unwrap_err();
-            assert!(fault.to_string().contains("expected at least one id"), "{fault}");
+            let error = compare(&model, &parameters, &reference, Tolerance::default()).unwrap_err();
+            assert!(error.to_string().contains("expected at least one id"), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The section `[model]` of a recipe, and our own `config.json`: keys of a family's config, read and written one way for all.
+//! The section `[model]` of a recipe and Polyhead's own `config.json`, read and written the same way for all families.
 
 use polyhead_text::spelling::nearest;
 use serde_json::{Map, Value};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use crate::family::Family;
 use crate::{Error, Result};
 
-/// What names of families begin with in files.
+/// The prefix of `model_type` in files.
 pub(crate) const PREFIX: &str = "polyhead_";
 /// The key that names the family.
 pub(crate) const MODEL_TYPE: &str = "model_type";
-/// The key that lists the names of classes.
+/// The key that lists the names of the classes.
 const LABELS: &str = "labels";
 /// The key that names a preset.
 const PRESET: &str = "preset";
@@ -24,11 +24,11 @@ pub(crate) fn short(model_type: &'static str) -> &'static str {
 pub(crate) fn table<C: Family>(config: &C) -> Map<String, Value> {
     match serde_json::to_value(config) {
         Ok(Value::Object(map)) => map,
-        _ => unreachable!("a config is always a JSON object"),
+        _ => unreachable!("a config always serialises to a JSON object"),
     }
 }
 
-/// The section as written out: `model_type` and every key but those that the text decides.
+/// The section as written out: `model_type` and every key except those derived from the data.
 pub(crate) fn written<C: Family>(config: &C) -> Map<String, Value> {
     let mut map = table(config);
     map.retain(|key, _| !C::DERIVED.contains(&key.as_str()));
@@ -36,9 +36,9 @@ pub(crate) fn written<C: Family>(config: &C) -> Map<String, Value> {
     map
 }
 
-/// A config from a section: a preset, and what differs from it.
-pub(crate) fn complete<C: Family>(_: &C, given: &Map<String, Value>) -> Result<C> {
-    let name = match given.get(PRESET) {
+/// A config from a section: a preset, and the keys that differ from it.
+pub(crate) fn complete<C: Family>(_: &C, section: &Map<String, Value>) -> Result<C> {
+    let name = match section.get(PRESET) {
         None => C::PRESETS[0],
         Some(Value::String(name)) => name,
         Some(other) => return Err(unknown(PRESET, &other.to_string(), C::PRESETS)),
@@ -46,17 +46,17 @@ pub(crate) fn complete<C: Family>(_: &C, given: &Map<String, Value>) -> Result<C
     let preset = C::named(name).ok_or_else(|| unknown(PRESET, name, C::PRESETS))?;
     let mut map = table(&preset);
     let own = |key: &str| key != PRESET && key != MODEL_TYPE;
-    for (key, value) in given.iter().filter(|(key, _)| C::STACK_KEYS.contains(&key.as_str())) {
+    for (key, value) in section.iter().filter(|(key, _)| C::STACK_KEYS.contains(&key.as_str())) {
         for stack in C::STACKS {
             if let Some(Value::Object(stack)) = map.get_mut(*stack) {
                 stack.insert(key.clone(), value.clone());
             }
         }
     }
-    for (key, value) in given.iter().filter(|(key, _)| own(key) && !C::STACK_KEYS.contains(&key.as_str())) {
+    for (key, value) in section.iter().filter(|(key, _)| own(key) && !C::STACK_KEYS.contains(&key.as_str())) {
         check_key::<C>(key, &map)?;
         match (map.get_mut(key), value) {
-            (Some(Value::Object(known)), Value::Object(more)) if !C::CHOICES.contains(&key.as_str()) => {
+            (Some(Value::Object(known)), Value::Object(more)) if !C::TAGGED.contains(&key.as_str()) => {
                 known.extend(more.clone());
             }
             _ => drop(map.insert(key.clone(), value.clone())),
@@ -71,10 +71,10 @@ pub(crate) fn complete<C: Family>(_: &C, given: &Map<String, Value>) -> Result<C
     Ok(config)
 }
 
-/// Sizes that cannot work are told before any text is read.
+/// Rejects impossible sizes before any data is read.
 fn check<C: Family>(config: &C) -> Result<()> {
-    let least = crate::TextFacts { vocab_sizes: [1, 1], labels: vec![String::new()], ..Default::default() };
-    config.with_text(&least).check().map_err(|error| Error::Key {
+    let least = crate::DataSpec { vocab_sizes: [1, 1], labels: vec![String::new()], ..Default::default() };
+    config.with_data(&least).check().map_err(|error| Error::Key {
         key: String::new(),
         message: error.to_string(),
         hint: "correct the section [model]".into(),
@@ -85,14 +85,14 @@ fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
     if C::DERIVED.contains(&key) && key == LABELS {
         return Err(Error::Key {
             key: key.into(),
-            message: "a key that the training text decides, expected none".into(),
-            hint: "remove it; the labels are those of the training text".into(),
+            message: "set by the training data, expected no value".into(),
+            hint: "remove it; the labels are those of the training data".into(),
         });
     }
     if C::DERIVED.contains(&key) {
         return Err(Error::Key {
             key: key.into(),
-            message: "a key that the tokeniser decides, expected none".into(),
+            message: "set by the tokeniser, expected no value".into(),
             hint: "remove it; tokenizer.vocab_size sets the size of the vocabulary".into(),
         });
     }
@@ -109,7 +109,7 @@ fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
     })
 }
 
-/// A value that is none of the known names.
+/// The error for a value that is not one of the known names.
 pub(crate) fn unknown(key: &str, found: &str, known: &[&str]) -> Error {
     let nearest = nearest(found, known.iter().copied()).unwrap_or_default();
     Error::Key {
@@ -119,14 +119,14 @@ pub(crate) fn unknown(key: &str, found: &str, known: &[&str]) -> Error {
     }
 }
 
-/// A config from the keys of a file, read one by one first, so that a message names the key.
+/// A config from the keys of a file, first parsed one by one so that an error names the key.
 pub(crate) fn from_file<C: Family>(
     _: &C,
     map: &Map<String, Value>,
-    fault: &dyn Fn(&str, &str) -> Error,
+    to_error: &dyn Fn(&str, &str) -> Error,
 ) -> Result<C> {
     let read = |key: &str, map: Map<String, Value>| {
-        serde_json::from_value::<C>(Value::Object(map)).map_err(|error| fault(key, &error.to_string()))
+        serde_json::from_value::<C>(Value::Object(map)).map_err(|error| to_error(key, &error.to_string()))
     };
     for (key, value) in map {
         read(key, Map::from_iter([(key.clone(), value.clone())]))?;

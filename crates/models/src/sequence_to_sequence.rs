@@ -1,7 +1,8 @@
-//! A view of models that read one sequence and write another: what decoding, training and looking need of any of them.
+//! The sequence-to-sequence view: models that map a source sequence to a target sequence, for decoding, training and
+//! inspection.
 //!
-//! Their sites call the two `source` and `target`; their tables of embeddings are `embedding`, or `source_embedding` and
-//! `target_embedding`.
+//! Their sites call the two sequences `source` and `target`; their embedding tables are `embedding`, or `source_embedding`
+//! and `target_embedding`.
 
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site, Sites};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
@@ -15,21 +16,21 @@ use crate::transformer::Translator;
 use crate::transformer::decoder::{DecoderState, Replay};
 use crate::{Error, Result};
 
-/// A model that writes a sequence for one that it reads.
+/// A sequence-to-sequence model.
 #[derive(Debug, Clone)]
 pub enum SequenceToSequence {
     /// The encoder-decoder Transformer.
     Transformer(Translator),
 }
 
-/// Ids with a meaning of their own.
+/// The special token ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpecialIds {
-    /// Fills up batches.
+    /// Padding.
     pub pad_id: u32,
-    /// Ends a sequence.
+    /// End of sequence.
     pub end_id: u32,
-    /// What writing starts from.
+    /// The token that decoding starts from.
     pub start_id: u32,
 }
 
@@ -40,29 +41,29 @@ impl From<Translator> for SequenceToSequence {
 }
 
 impl SequenceToSequence {
-    /// Declares the parameters of the model that `config` describes.
+    /// Builds the model that `config` describes and declares its parameters.
     ///
     /// # Errors
-    /// If it describes none, or one that writes nothing.
+    /// If the config is invalid, or describes a model that is not sequence-to-sequence.
     pub fn new(config: impl Into<ModelConfig>, parameters: &mut Parameters) -> Result<Self> {
         crate::Model::new(&config.into(), parameters)?.into_sequence_to_sequence()
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> ModelConfig {
         match self {
             Self::Transformer(model) => model.config().into(),
         }
     }
 
-    /// Ids of source and target.
+    /// Vocabulary sizes of source and target.
     pub fn vocab_sizes(&self) -> [usize; 2] {
         match self {
             Self::Transformer(model) => [model.config().source_vocab_size, model.config().target_vocab_size],
         }
     }
 
-    /// Its special ids.
+    /// The special ids of the model.
     pub fn special_ids(&self) -> SpecialIds {
         match self {
             Self::Transformer(model) => {
@@ -72,21 +73,21 @@ impl SequenceToSequence {
         }
     }
 
-    /// Most tokens of a sequence that it is made for.
+    /// Longest sequence in tokens.
     pub fn max_len(&self) -> usize {
         match self {
             Self::Transformer(model) => model.config().max_len,
         }
     }
 
-    /// Its attentions.
+    /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         match self {
             Self::Transformer(model) => model.sites(),
         }
     }
 
-    /// The attention from target to source that agrees best with human word alignments, its heads averaged; none of a model
+    /// The cross-attention layer that agrees best with human word alignments, averaged over its heads; `None` for a model
     /// that does not attend to its source.
     pub fn alignment_site(&self) -> Option<Site> {
         match self {
@@ -94,14 +95,14 @@ impl SequenceToSequence {
         }
     }
 
-    /// The attention from target to source of the last layer, which the coverage penalty counts.
+    /// The cross-attention of the last layer, from which the coverage penalty is computed.
     fn last_cross_site(&self) -> Option<Site> {
         let kind = self.alignment_site()?.kind;
         let n_layers = self.sites().of(kind)?.n_layers;
         Some(Site { kind, layer: n_layers.saturating_sub(1) })
     }
 
-    /// Logits of the token after each target token: rows × target length × vocabulary.
+    /// Logits of the token after each target token: rows × target length × vocab_size.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -111,7 +112,7 @@ impl SequenceToSequence {
         }
     }
 
-    /// The mean cross-entropy of `expected` after `target` (teacher forcing), one number.
+    /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.
@@ -128,8 +129,8 @@ impl SequenceToSequence {
         }
     }
 
-    /// The loss of two passes whose dropout differs: `source` and `target` hold every sentence twice, all of them for the
-    /// first pass and after them all for the second; `expected` has the ids of one pass.
+    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass,
+    /// then all again for the second; `expected` has the ids of one pass.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.
@@ -146,7 +147,7 @@ impl SequenceToSequence {
         }
     }
 
-    /// The rows of the output layer and the bias of its logits.
+    /// The weight of the output layer and the bias of the logits.
     pub(crate) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
         match self {
             Self::Transformer(model) => model.output_parameters(),
@@ -154,10 +155,10 @@ impl SequenceToSequence {
     }
 }
 
-/// What a model remembers of the tokens so far and of the source.
+/// Decoder state: the K/V cache and the projected source.
 #[derive(Debug)]
 pub enum DecodingState {
-    /// Of the encoder-decoder Transformer.
+    /// The state of the encoder-decoder Transformer.
     Transformer(DecoderState),
 }
 
@@ -170,30 +171,30 @@ impl DecodingState {
     }
 }
 
-/// A model with its values, ready to decode.
+/// A model with its parameters, ready to decode.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoding<'a> {
     /// The model.
     pub model: &'a SequenceToSequence,
-    /// Its values.
+    /// The values of its parameters.
     pub parameters: &'a Parameters,
-    /// Collects what is asked for.
+    /// Captured weights and activations.
     pub capture: &'a Capture,
-    /// What is changed in it; nothing.
+    /// Changes to heads and layers; default: none.
     pub intervention: Option<&'a Intervention>,
 }
 
-/// What a step of decoding gives.
+/// The result of a decoding step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepOutput {
     /// Logits of the next token.
     Logits,
-    /// What goes into the output layer.
+    /// The input of the output layer.
     Hidden,
 }
 
 impl<'a> Decoding<'a> {
-    /// A model that decodes as it is.
+    /// A model without an intervention.
     pub const fn new(
         model: &'a SequenceToSequence,
         parameters: &'a Parameters,
@@ -208,7 +209,7 @@ impl<'a> Decoding<'a> {
         work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
     }
 
-    /// One step up to the output layer: rows × d_model, in the memory of the CPU.
+    /// One step up to the output layer: rows × d_model, in CPU memory.
     pub(crate) fn hidden(&self, state: &mut DecodingState, tokens: &[u32]) -> Result<Tensor> {
         Ok(self.next(state, tokens, StepOutput::Hidden)?.to_host()?)
     }
@@ -243,10 +244,14 @@ impl NextToken for Decoding<'_> {
         self.next(state, tokens, StepOutput::Logits)
     }
 
-    fn step_attending(&self, state: &mut DecodingState, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
+    fn step_with_attention(
+        &self,
+        state: &mut DecodingState,
+        tokens: &[u32],
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let Some(site) = self.model.last_cross_site() else { return Ok((self.step(state, tokens)?, None)) };
         let filter = Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), ..Filter::default() };
-        // Takes the place of what the caller captures, which sees no weights of these steps.
+        // Replaces the caller's capture, which records no weights of these steps.
         let capture = Capture::on(filter);
         let logits = Decoding { capture: &capture, ..*self }.step(state, tokens)?;
         let weights = capture.take().weights.pop();
@@ -260,7 +265,7 @@ impl NextToken for Decoding<'_> {
     }
 }
 
-/// rows × heads × 1 × source length → rows × source length.
+/// Mean over heads: rows × n_heads × 1 × source length → rows × source length.
 fn mean_over_heads(weights: &Tensor) -> Tensor {
     let [rows, n_heads, _, length] = <[usize; 4]>::try_from(weights.shape()).expect("weights have four axes");
     let mut mean = Tensor::zeros(&[rows, length]);

@@ -1,8 +1,8 @@
-//! A vocabulary shortlist: logits of chosen target ids only, for texts whose words are known beforehand.
+//! Vocabulary shortlist: logits of selected target ids only, for texts whose words are known in advance.
 //!
-//! The output layer is a large part of a decoding step (two fifths of the base model's products at 32,000 pieces); with n
-//! of V ids it shrinks to n/V. Ids that are not on the list get −∞ and never come. Jean et al. 2015 choose candidates in
-//! this spirit.
+//! The output layer is a large part of a decoding step (two fifths of the base model's products at 32,000 tokens); with n
+//! of V ids it shrinks to n/V. Ids that are not on the list get −∞ and are never generated. Jean et al. 2015 select
+//! candidate words in a similar way.
 
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
@@ -11,7 +11,7 @@ use crate::decode::NextToken;
 use crate::sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence};
 use crate::{Error, Result};
 
-/// Rows of the output layer for some target ids.
+/// The rows of the output layer for selected target ids.
 #[derive(Debug, Clone)]
 pub struct Shortlist {
     ids: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct Shortlist {
 }
 
 impl Shortlist {
-    /// For `ids`, in any order; the end token is always on the list, or no sentence could end.
+    /// A shortlist of `ids`, in any order; the end token is always included, so that sentences can end.
     ///
     /// # Errors
     /// If an id is outside the target vocabulary.
@@ -44,17 +44,17 @@ impl Shortlist {
         Ok(Self { ids, rows, bias, vocab_size })
     }
 
-    /// How many ids are on the list.
+    /// Number of ids on the list.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// True without ids; there is always the end token.
+    /// True if the list is empty, which it never is: it holds at least the end token.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// x, rows × d_model → rows × vocabulary, −∞ for what is not on the list.
+    /// Logits: x (rows × d_model) → rows × vocab_size, −∞ for ids that are not on the list.
     fn logits(&self, x: &Tensor) -> Tensor {
         let few = self.rows.linear(x, self.bias.as_deref(), Activation::None);
         let rows = few.len() / self.ids.len();
@@ -67,12 +67,12 @@ impl Shortlist {
     }
 }
 
-/// A model that writes only what is on a shortlist.
+/// A model restricted to a shortlist.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortlisted<'a> {
     /// The model.
     pub decoding: Decoding<'a>,
-    /// What it may write.
+    /// The target ids it may generate.
     pub shortlist: &'a Shortlist,
 }
 

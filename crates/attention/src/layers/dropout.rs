@@ -1,6 +1,6 @@
-//! Dropout as a layer: in training each number is 0 with probability p, the others are divided by 1 − p.
+//! Dropout: in training each element is set to 0 with probability p and the others are divided by 1 − p.
 //!
-//! Srivastava et al. 2014. Which numbers go is a function of the tape's seed and step and of the place in the model.
+//! Srivastava et al. 2014. The dropped elements are a function of the tape's seed and step and of the layer's position.
 //!
 //! ```
 //! use polyhead_attention::{Capture, Pass, layers::Dropout};
@@ -10,7 +10,7 @@
 //!     let pass = Pass::new(tape, &parameters, &capture);
 //!     let x = Var::constant(Tensor::new(&[1000], vec![1.0; 1000]));
 //!     let y = Dropout::new(0.5).forward(&pass, &x).expect("a probability");
-//!     y.value().data().iter().filter(|&&number| number == 0.0).count()
+//!     y.value().data().iter().filter(|&&element| element == 0.0).count()
 //! };
 //! assert_eq!(dropped(&Tape::inference()), 0);
 //! assert!((400..600).contains(&dropped(&Tape::training(1, 1))));
@@ -28,15 +28,15 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// With this probability, from 0 to below 1.
+    /// A layer that drops with `probability`, in [0, 1).
     pub fn new(probability: f32) -> Self {
         Self { probability }
     }
 
-    /// x with numbers dropped, in training; otherwise x.
+    /// Dropout of x in training; x unchanged in inference.
     ///
     /// # Errors
-    /// If the probability is none, or 1.
+    /// If the probability is outside [0, 1).
     pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         dropout(pass.tape, x, self.probability)
     }

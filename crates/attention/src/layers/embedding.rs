@@ -1,6 +1,6 @@
-//! Vectors of ids, y_t = scale · E(id_t) + position_t, and the same table as an output layer, logits = h·Eᵀ.
+//! Token embeddings, y_t = scale · E(id_t) + position_t, and the same table as an output layer, logits = h·Eᵀ.
 //!
-//! Press & Wolf 2017 tie the two; Vaswani et al. 2017 multiply the vectors with √d_model.
+//! Press & Wolf 2017 tie the two; Vaswani et al. 2017 scale the embeddings by √d_model.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::Embedding};
@@ -27,28 +27,29 @@ use super::linear::product;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A table with a row for each id.
+/// An embedding table, vocab_size × d_model.
 #[derive(Debug, Clone)]
 pub struct Embedding {
     weight: ParameterId,
 }
 
 impl Embedding {
-    /// Starts normal with deviation 1/√d_model, so that scaled vectors have unit size and tied logits too.
+    /// Declares `weight`, initialised from a normal distribution with standard deviation 1/√d_model, so that scaled
+    /// embeddings and tied logits both have unit variance.
     pub fn new(builder: &mut Builder<'_>, vocab_size: usize, d_model: usize) -> Self {
         let init = Init::Normal(1.0 / (d_model as f32).sqrt());
         Self { weight: builder.declare_product("weight", &[vocab_size, d_model], init) }
     }
 
-    /// The table.
+    /// The table, vocab_size × d_model.
     pub fn weight(&self) -> ParameterId {
         self.weight
     }
 
-    /// `ids` of rows × length → rows × length × d_model.
+    /// Embeddings: `ids` (rows × length) → rows × length × d_model.
     ///
     /// # Errors
-    /// If an id is outside the table or the positions do not suffice.
+    /// If an id is outside the table or there are too few positions.
     pub fn forward(
         &self,
         pass: &Pass<'_>,
@@ -62,18 +63,18 @@ impl Embedding {
         embedding(pass.tape, ids, length, &pass.parameter(self.weight), options)
     }
 
-    /// … × d_model → … × vocab_size.
+    /// Output logits: h (… × d_model) → … × vocab_size.
     ///
     /// # Errors
-    /// If h has another last axis.
+    /// If the last axis of h is not d_model.
     pub fn logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
         product(pass, h, self.weight, bias, LinearOptions::default())
     }
 
-    /// The newest token of each row → rows × d_model.
+    /// Embeddings of the newest token of each row: rows × d_model.
     ///
     /// # Errors
-    /// If a token is outside the table, or its place is outside that of places.
+    /// If a token is outside the table, or its position outside the table of positions.
     pub fn step(&self, pass: &Pass<'_>, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Var> {
         if let Some(table) = pass.parameters.prepared(self.weight) {
             let [_, d_model] = table.shape();
@@ -85,10 +86,10 @@ impl Embedding {
         Ok(Var::constant(step_input(table.value(), rows, scale, places)?))
     }
 
-    /// As [`Embedding::logits`], without gradients and in f32 on any device.
+    /// Same as [`Embedding::logits`], without gradients and in f32 on any device.
     ///
     /// # Errors
-    /// If h has another last axis.
+    /// If the last axis of h is not d_model.
     pub fn step_logits(&self, pass: &Pass<'_>, h: &Var, bias: Option<ParameterId>) -> Result<Var> {
         if pass.parameters.prepared(self.weight).is_some() {
             return self.logits(pass, h, bias);
@@ -97,8 +98,8 @@ impl Embedding {
         Ok(Var::constant(step_logits(h.value(), weight.value(), bias.as_ref().map(Var::value))?))
     }
 
-    /// The layer of [`Embedding::logits`] for an operation that takes its loss at once, without keeping logits: table and
-    /// bias. `None` if the table was prepared and has no gradient.
+    /// Table and bias of [`Embedding::logits`], for a fused operation that computes the loss without storing the logits.
+    /// `None` if the table was prepared for inference and has no gradient.
     pub fn output(&self, pass: &Pass<'_>, bias: Option<ParameterId>) -> Option<(Var, Option<Var>)> {
         let plain = pass.parameters.prepared(self.weight).is_none();
         plain.then(|| (pass.parameter(self.weight), bias.map(|bias| pass.parameter(bias))))

@@ -16,16 +16,16 @@ use super::linear::Linear;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// Sizes and settings.
+/// Sizes and settings of a feed-forward layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FeedForwardOptions {
-    /// Width of input and output; 512.
+    /// Width of input and output; default: 512.
     pub d_model: usize,
-    /// Width between them; 2048.
+    /// Width of the hidden layer; default: 2048.
     pub d_ff: usize,
-    /// What comes between the two products; ReLU.
+    /// Activation of the hidden layer; default: ReLU.
     pub activation: Activation,
-    /// Probability of dropping a number after the activation, in training; 0.
+    /// Dropout probability after the activation; default: 0.
     pub dropout: f32,
 }
 
@@ -44,7 +44,7 @@ pub struct FeedForward {
 }
 
 impl FeedForward {
-    /// Declares `inner` and `outer`.
+    /// Declares `inner` (W₁, b₁) and `outer` (W₂, b₂).
     pub fn new(builder: &mut Builder<'_>, options: FeedForwardOptions) -> Self {
         let FeedForwardOptions { d_model, d_ff, activation, dropout } = options;
         Self {
@@ -54,10 +54,10 @@ impl FeedForward {
         }
     }
 
-    /// … × d_model → … × d_model.
+    /// FFN(x): … × d_model → … × d_model.
     ///
     /// # Errors
-    /// If x has another last axis.
+    /// If the last axis of x is not d_model.
     pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         self.outer.forward(pass, &self.inner.forward_with(pass, x, self.options)?)
     }

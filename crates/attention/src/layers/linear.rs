@@ -1,4 +1,4 @@
-//! y = x·Wᵀ + b, with W of d_out × d_in.
+//! The linear layer: y = x·Wᵀ + b, with W of d_out × d_in.
 //!
 //! ```
 //! use polyhead_attention::{Builder, layers::Linear};
@@ -14,7 +14,7 @@ use polyhead_tensor::{Init, ParameterId, Result, Var};
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A linear layer.
+/// A linear layer, with or without a bias.
 #[derive(Debug, Clone)]
 pub struct Linear {
     weight: ParameterId,
@@ -22,22 +22,22 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// With a bias that starts at 0.
+    /// Declares `weight` (Xavier) and `bias` (zeros).
     pub fn new(builder: &mut Builder<'_>, d_in: usize, d_out: usize) -> Self {
         Self::stacked(builder, d_in, &[d_out])
     }
 
-    /// Several layers with one input as one product: their outputs stand side by side.
+    /// Several layers with the same input as one product; their outputs are concatenated along the last axis.
     pub fn stacked(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
         let d_out = d_outs.iter().sum();
         Self {
             bias: Some(builder.declare("bias", &[d_out], Init::Zeros)),
-            ..Self::plain(builder, d_in, d_outs)
+            ..Self::without_bias(builder, d_in, d_outs)
         }
     }
 
-    /// As [`Linear::stacked`], starting as part of one matrix with `fan_out` rows: with smaller numbers than alone.
-    pub fn part_of(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize], fan_out: usize) -> Self {
+    /// Same as [`Linear::stacked`], initialised as rows of a matrix with `fan_out` rows, hence with smaller values.
+    pub fn with_fan_out(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize], fan_out: usize) -> Self {
         let (d_out, init) = (d_outs.iter().sum(), Init::Xavier { d_out: fan_out });
         Self {
             bias: Some(builder.declare("bias", &[d_out], Init::Zeros)),
@@ -45,30 +45,30 @@ impl Linear {
         }
     }
 
-    /// As [`Linear::stacked`] without a bias.
-    pub fn plain(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
+    /// Same as [`Linear::stacked`], without a bias.
+    pub fn without_bias(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize]) -> Self {
         let init = Init::Xavier { d_out: d_outs.first().copied().unwrap_or(0) };
         Self { weight: builder.declare_product("weight", &[d_outs.iter().sum(), d_in], init), bias: None }
     }
 
-    /// … × d_in → … × d_out.
+    /// x·Wᵀ + b: … × d_in → … × d_out.
     ///
     /// # Errors
-    /// If x has another last axis.
+    /// If the last axis of x is not d_in.
     pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         self.forward_with(pass, x, LinearOptions::default())
     }
 
-    /// The same with an activation and dropout behind it.
+    /// Same as [`Linear::forward`], followed by an activation and dropout.
     ///
     /// # Errors
-    /// If x has another last axis.
+    /// If the last axis of x is not d_in.
     pub fn forward_with(&self, pass: &Pass<'_>, x: &Var, options: LinearOptions) -> Result<Var> {
         product(pass, x, self.weight, self.bias, options)
     }
 }
 
-/// act(x·Wᵀ + b) with weights as they are or as they were prepared.
+/// act(x·Wᵀ + b), with the prepared (packed) weight where there is one.
 pub(super) fn product(
     pass: &Pass<'_>,
     x: &Var,

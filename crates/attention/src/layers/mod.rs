@@ -1,4 +1,4 @@
-//! The layers that stand around attention.
+//! The layers around attention: linear, embedding, normalisation, feed-forward, dropout, pooling, recurrent.
 
 pub mod dropout;
 pub mod embedding;

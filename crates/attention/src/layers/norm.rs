@@ -19,7 +19,7 @@ use polyhead_tensor::{Init, ParameterId, Result, Var};
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A layer normalisation.
+/// A layer normalisation with parameters γ and β.
 #[derive(Debug, Clone)]
 pub struct LayerNorm {
     gamma: ParameterId,
@@ -28,7 +28,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// Over `width` numbers; `epsilon` is added to the variance.
+    /// Declares `gamma` (ones) and `beta` (zeros) of `width` elements; `epsilon` is added to the variance.
     pub fn new(builder: &mut Builder<'_>, width: usize, epsilon: f32) -> Self {
         let gamma = builder.declare("gamma", &[width], Init::Ones);
         Self { gamma, beta: builder.declare("beta", &[width], Init::Zeros), epsilon }
@@ -37,12 +37,12 @@ impl LayerNorm {
     /// LayerNorm(x).
     ///
     /// # Errors
-    /// If x has another last axis.
+    /// If the last axis of x is not the layer's width.
     pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         self.normalise(pass, x, None, 0.0)
     }
 
-    /// LayerNorm(residual + dropout(x)), the end of a sub-layer of the paper.
+    /// LayerNorm(residual + dropout(x)), the end of a post-norm sub-layer (Vaswani et al. 2017, section 3.1).
     ///
     /// # Errors
     /// If the shapes differ.

@@ -1,7 +1,7 @@
-//! One vector for a whole sequence: rows × length × d_model → rows × d_model.
+//! Pooling, one vector for a whole sequence: rows × length × d_model → rows × d_model.
 //!
-//! First: the state of the first position, as BERT reads its class token (Devlin et al. 2019). Mean: the mean over a row's
-//! tokens, as in sentence vectors (Reimers & Gurevych 2019) and deep averaging networks (Iyyer et al. 2015).
+//! First: the state of the first position, as for BERT's class token (Devlin et al. 2019). Mean: the mean over a row's
+//! tokens, as in Sentence-BERT (Reimers & Gurevych 2019) and deep averaging networks (Iyyer et al. 2015).
 //!
 //! ```
 //! use polyhead_attention::{Capture, Pass, layers::Pooling};
@@ -22,37 +22,38 @@ use polyhead_tensor::{Indices, Result, Var};
 
 use crate::pass::Pass;
 
-/// The widest head that the mean is computed with.
-const WIDEST: usize = 64;
+/// The largest head width used to compute the mean.
+const MAX_HEAD_WIDTH: usize = 64;
 
-/// How a sequence becomes one vector.
+/// The reduction of a sequence to one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooling {
     /// The state of the first position.
     #[default]
     First,
-    /// The mean over the positions that are no padding.
+    /// The mean over the positions that are not padding.
     Mean,
 }
 
 impl Pooling {
-    /// x, rows × length × d_model with `lengths` tokens a row → rows × d_model.
+    /// Pools x (rows × length × d_model) over each row's `lengths` tokens → rows × d_model.
     ///
     /// # Errors
-    /// If x has other axes.
+    /// If x does not have three axes.
     pub fn forward(self, pass: &Pass<'_>, x: &Var, lengths: &Indices) -> Result<Var> {
         let (rows, width) = (x.shape()[0], x.shape()[2]);
         let first = slice(pass.tape, x, 1, 0..1)?;
         let pooled = match self {
             Self::First => first,
             Self::Mean => {
-                // A query of zeros scores all keys alike, so that attention mixes the mean, and masks padding.
-                let nothing = scale(pass.tape, &first, 0.0);
-                let n_heads =
-                    (1..=width).find(|n| width.is_multiple_of(*n) && width / n <= WIDEST).unwrap_or(1);
+                // A query of zeros gives all keys the same score, so attention returns their mean, padding masked.
+                let zeros = scale(pass.tape, &first, 0.0);
+                let n_heads = (1..=width)
+                    .find(|n| width.is_multiple_of(*n) && width / n <= MAX_HEAD_WIDTH)
+                    .unwrap_or(1);
                 let key_lengths = Some(lengths.clone());
                 let options = AttentionOptions { n_heads, key_lengths, ..AttentionOptions::default() };
-                attention(pass.tape, &nothing, x, x, &options)?
+                attention(pass.tape, &zeros, x, x, &options)?
             }
         };
         Ok(pooled.reshaped(&[rows, width]))

@@ -1,5 +1,5 @@
-//! A window with gaps: key = query + i·dilation for −before ≤ i ≤ after (Beltagy, Peters & Cohan 2020), which sees `dilation`
-//! times further for the same cost.
+//! The dilated sliding window: key = query + i·dilation for −before ≤ i ≤ after (Beltagy, Peters & Cohan 2020), which
+//! reaches `dilation` times further than a window of the same cost.
 //!
 //! ```
 //! use polyhead_attention::Mask;
@@ -10,24 +10,24 @@ use std::ops::Range;
 
 use super::Window;
 
-/// Every so many keys.
+/// A sliding window with gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dilated {
-    /// How many before the query and after it.
+    /// Number of keys before and after the query.
     pub window: Window,
-    /// From one to the next, at least 1.
+    /// Distance between neighbouring keys, at least 1.
     pub dilation: usize,
 }
 
 impl Dilated {
-    pub(super) fn seen_from(self, place: usize, k_len: usize) -> Vec<Range<u32>> {
+    pub(super) fn visible_from(self, position: usize, k_len: usize) -> Vec<Range<u32>> {
         if self.dilation == 1 {
-            return self.window.seen_from(place, k_len);
+            return self.window.visible_from(position, k_len);
         }
-        let n_before = self.window.before.min(place / self.dilation);
-        let before = (1..=n_before).rev().map(|step| place - step * self.dilation);
+        let n_before = self.window.before.min(position / self.dilation);
+        let before = (1..=n_before).rev().map(|step| position - step * self.dilation);
         let after =
-            (0..=self.window.after).map_while(|step| place.checked_add(step.checked_mul(self.dilation)?));
+            (0..=self.window.after).map_while(|step| position.checked_add(step.checked_mul(self.dilation)?));
         let keys = before.chain(after.take_while(|&key| key < k_len));
         keys.map(|key| key as u32..key as u32 + 1).collect()
     }

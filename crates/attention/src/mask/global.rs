@@ -1,4 +1,5 @@
-//! Global tokens: some positions see all and are seen by all (Beltagy, Peters & Cohan 2020), usually joined with a window.
+//! Global tokens: positions that attend to all and are attended to by all (Beltagy, Peters & Cohan 2020), usually combined
+//! with a window.
 //!
 //! ```
 //! use polyhead_attention::Mask;
@@ -10,16 +11,16 @@ use std::ops::Range;
 
 use super::{intersection, whole};
 
-/// Positions that see all and are seen by all.
+/// Positions that attend to all and are attended to by all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Global {
-    /// In rising order; those side by side are one range.
+    /// In ascending order; neighbouring positions form one range.
     ranges: Vec<Range<u32>>,
 }
 
 impl Global {
     pub(super) fn new(mut positions: Vec<usize>) -> Self {
-        // No sequence is that long.
+        // Positions are stored as u32; no sequence is that long.
         positions.retain(|&position| position < u32::MAX as usize);
         positions.sort_unstable();
         positions.dedup();
@@ -27,9 +28,9 @@ impl Global {
         Self { ranges: runs.map(|run| run[0] as u32..run[run.len() - 1] as u32 + 1).collect() }
     }
 
-    pub(super) fn seen_from(&self, place: usize, k_len: usize) -> Vec<Range<u32>> {
+    pub(super) fn visible_from(&self, position: usize, k_len: usize) -> Vec<Range<u32>> {
         let all = whole(k_len);
-        let sees_all = self.ranges.iter().any(|range| range.contains(&(place as u32)));
-        if sees_all { all } else { intersection(&self.ranges, &all) }
+        let is_global = self.ranges.iter().any(|range| range.contains(&(position as u32)));
+        if is_global { all } else { intersection(&self.ranges, &all) }
     }
 }

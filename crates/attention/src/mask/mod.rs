@@ -1,8 +1,8 @@
-//! Which keys a query may attend to: `true` = may attend, everywhere.
+//! Attention masks: the keys that a query may attend to. `true` = may attend, everywhere.
 //!
-//! A mask is a small description, combined with [`Mask::and`] and [`Mask::or`]. [`Mask::resolve`] makes it ready for the
-//! kernel, which skips what is hidden; [`Mask::materialise`] builds the matrix, for the reference path and for pictures.
-//! Queries are counted so that the last one stands at the last key.
+//! A mask is a small description, combined with [`Mask::and`] and [`Mask::or`]. [`Mask::resolve`] prepares it for the
+//! kernel, which skips masked keys; [`Mask::materialise`] builds the matrix, for the reference path and for pictures.
+//! Queries are aligned with the keys at the end: the last query is at the position of the last key.
 //!
 //! ```
 //! use polyhead_attention::Mask;
@@ -35,7 +35,7 @@ pub use global::Global;
 pub use padding::Padding;
 pub use window::Window;
 
-/// Which keys a query may attend to.
+/// An attention mask: the keys that a query may attend to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mask {
     padding: Option<Padding>,
@@ -55,32 +55,32 @@ enum Rule {
 }
 
 impl Mask {
-    /// Everything is seen.
+    /// Full attention: nothing is masked.
     pub fn full() -> Self {
         Self::default()
     }
 
-    /// Keys from a row's length on do not exist.
+    /// The padding mask: keys at or after a row's length are masked.
     pub fn padding(lengths: impl Into<Indices>) -> Self {
         Self { padding: Some(Padding { lengths: lengths.into() }), rule: Rule::All }
     }
 
-    /// Keys up to the query's own place.
+    /// The causal mask: keys up to the query's own position.
     pub fn causal() -> Self {
         Self::of(Rule::Causal(Causal))
     }
 
-    /// Keys near the query: so many to each side, or a [`Window`].
+    /// A sliding window: that many keys to each side of the query, or a [`Window`].
     pub fn window(window: impl Into<Window>) -> Self {
         Self::of(Rule::Window(window.into()))
     }
 
-    /// So many keys to each side, `dilation` apart, and the query's own place.
+    /// A dilated window: that many keys to each side, `dilation` apart, and the query's own position.
     pub fn dilated(window: impl Into<Window>, dilation: usize) -> Self {
         Self::of(Rule::Dilated(Dilated { window: window.into(), dilation: dilation.max(1) }))
     }
 
-    /// Some positions that see all and are seen by all.
+    /// Global tokens: positions that attend to all and are attended to by all.
     pub fn global(positions: Vec<usize>) -> Self {
         Self::of(Rule::Global(Global::new(positions)))
     }
@@ -89,7 +89,7 @@ impl Mask {
         Self { padding: None, rule }
     }
 
-    /// Seen if both masks allow it.
+    /// Intersection: a key is visible if both masks allow it.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rule = match (self.rule, other.rule) {
@@ -100,7 +100,7 @@ impl Mask {
         Self { padding: Padding::shorter(self.padding, other.padding), rule }
     }
 
-    /// Seen if either mask allows it; keys that do not exist stay hidden.
+    /// Union: a key is visible if either mask allows it; padding stays masked.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let rule = match (self.rule, other.rule) {
@@ -110,37 +110,38 @@ impl Mask {
         Self { padding: Padding::shorter(self.padding, other.padding), rule }
     }
 
-    /// Ready for attention of `q_len` queries to `k_len` keys; made once, it serves all layers.
-    pub fn resolve(&self, q_len: usize, k_len: usize) -> Sight {
+    /// Prepares the mask for `q_len` queries and `k_len` keys; computed once, it serves all layers.
+    pub fn resolve(&self, q_len: usize, k_len: usize) -> ResolvedMask {
         let key_lengths = self.padding.as_ref().map(|padding| padding.lengths.clone());
         let (direction, pattern) = match &self.rule {
             Rule::All => (Direction::Both, None),
             Rule::Causal(_) => (Direction::Causal, None),
             rule => {
                 let visible: Vec<_> =
-                    (0..q_len).map(|query| rule.seen_from(place(query, q_len, k_len), k_len)).collect();
+                    (0..q_len).map(|query| rule.visible_from(position(query, q_len, k_len), k_len)).collect();
                 (Direction::Both, Some(Arc::new(Pattern::new(&visible, k_len, rule.stride()))))
             }
         };
-        Sight { direction, key_lengths, pattern }
+        ResolvedMask { direction, key_lengths, pattern }
     }
 
-    /// What a query at the last of `k_len` keys sees, in rising order; `None` if that is all of them.
-    pub fn seen_by_last(&self, k_len: usize) -> Option<Vec<Range<u32>>> {
+    /// The keys visible to a query at the last of `k_len` positions, in ascending order; `None` if all are visible.
+    pub fn visible_from_last(&self, k_len: usize) -> Option<Vec<Range<u32>>> {
         match &self.rule {
             Rule::All | Rule::Causal(_) => None,
-            rule => Some(rule.seen_from(Some(k_len.saturating_sub(1)), k_len)),
+            rule => Some(rule.visible_from(Some(k_len.saturating_sub(1)), k_len)),
         }
     }
 
-    /// batch × q_len × k_len.
+    /// The mask as a matrix, batch × q_len × k_len.
     pub fn materialise(&self, batch: usize, q_len: usize, k_len: usize) -> Vec<bool> {
         let mut out = vec![false; batch * q_len * k_len];
         for row in 0..batch {
-            let exists = self.padding.as_ref().map_or(k_len, |padding| padding.lengths.host()[row] as usize);
+            let length = self.padding.as_ref().map_or(k_len, |padding| padding.lengths.host()[row] as usize);
             for query in 0..q_len {
-                for key in self.rule.seen_from(place(query, q_len, k_len), k_len).into_iter().flatten() {
-                    out[(row * q_len + query) * k_len + key as usize] = (key as usize) < exists;
+                for key in self.rule.visible_from(position(query, q_len, k_len), k_len).into_iter().flatten()
+                {
+                    out[(row * q_len + query) * k_len + key as usize] = (key as usize) < length;
                 }
             }
         }
@@ -148,49 +149,51 @@ impl Mask {
     }
 }
 
-/// A mask made ready for certain lengths.
+/// A mask prepared for a given number of queries and keys.
 #[derive(Debug, Clone)]
-pub struct Sight {
+pub struct ResolvedMask {
     direction: Direction,
     key_lengths: Option<Indices>,
     pattern: Option<Arc<Pattern>>,
 }
 
-impl Sight {
-    /// `options` with this mask.
-    pub fn on(&self, options: AttentionOptions) -> AttentionOptions {
+impl ResolvedMask {
+    /// Returns `options` with this mask.
+    pub fn apply(&self, options: AttentionOptions) -> AttentionOptions {
         let Self { direction, key_lengths, pattern } = self.clone();
         AttentionOptions { direction, key_lengths, pattern, ..options }
     }
 }
 
-/// The place of a query among the keys; none if it stands before the first.
-fn place(query: usize, q_len: usize, k_len: usize) -> Option<usize> {
+/// The position of a query among the keys; `None` if it lies before the first.
+fn position(query: usize, q_len: usize, k_len: usize) -> Option<usize> {
     (query + k_len).checked_sub(q_len)
 }
 
 impl Rule {
-    /// The keys that a query at `place` sees, as ranges in rising order that do not touch.
-    fn seen_from(&self, place: Option<usize>, k_len: usize) -> Vec<Range<u32>> {
-        let Some(place) = place else { return if *self == Self::All { whole(k_len) } else { Vec::new() } };
+    /// The keys visible to a query at `position`, as ascending ranges that do not touch.
+    fn visible_from(&self, position: Option<usize>, k_len: usize) -> Vec<Range<u32>> {
+        let Some(position) = position else {
+            return if *self == Self::All { whole(k_len) } else { Vec::new() };
+        };
         match self {
             Self::All => whole(k_len),
-            Self::Causal(rule) => rule.seen_from(place, k_len),
-            Self::Window(rule) => rule.seen_from(place, k_len),
-            Self::Dilated(rule) => rule.seen_from(place, k_len),
-            Self::Global(rule) => rule.seen_from(place, k_len),
+            Self::Causal(rule) => rule.visible_from(position, k_len),
+            Self::Window(rule) => rule.visible_from(position, k_len),
+            Self::Dilated(rule) => rule.visible_from(position, k_len),
+            Self::Global(rule) => rule.visible_from(position, k_len),
             Self::And(rules) => {
-                let [a, b] = rules.each_ref().map(|rule| rule.seen_from(Some(place), k_len));
+                let [a, b] = rules.each_ref().map(|rule| rule.visible_from(Some(position), k_len));
                 intersection(&a, &b)
             }
             Self::Or(rules) => {
-                let [a, b] = rules.each_ref().map(|rule| rule.seen_from(Some(place), k_len));
+                let [a, b] = rules.each_ref().map(|rule| rule.visible_from(Some(position), k_len));
                 join(&a, &b)
             }
         }
     }
 
-    /// Queries so far apart see nearby keys.
+    /// Distance between queries that attend to neighbouring keys, by which the kernel groups queries.
     fn stride(&self) -> usize {
         match self {
             Self::Dilated(rule) => rule.dilation,
@@ -200,12 +203,12 @@ impl Rule {
     }
 }
 
-/// All of `k_len` keys.
+/// All `k_len` keys.
 fn whole(k_len: usize) -> Vec<Range<u32>> {
     between(0, k_len)
 }
 
-/// Keys from `start` to before `end`.
+/// Keys `start..end`; nothing if that is empty.
 fn between(start: usize, end: usize) -> Vec<Range<u32>> {
     (start < end).then_some(start as u32..end as u32).into_iter().collect()
 }

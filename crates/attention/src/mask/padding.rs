@@ -1,4 +1,4 @@
-//! Padding: rows of a batch have different lengths, and nobody attends to what fills them up.
+//! The padding mask: rows of a batch have different lengths, and no query attends to padding.
 //!
 //! ```
 //! use polyhead_attention::Mask;
@@ -7,15 +7,15 @@
 
 use polyhead_tensor::Indices;
 
-/// key < the length of the row.
+/// key < length of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Padding {
-    /// Of each row of the batch.
+    /// The length of each row of the batch.
     pub lengths: Indices,
 }
 
 impl Padding {
-    /// What exists for both; they have as many rows.
+    /// The shorter length of each row; both have the same number of rows.
     pub(super) fn shorter(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {
             (Some(a), Some(b)) => {

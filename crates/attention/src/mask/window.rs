@@ -1,4 +1,4 @@
-//! A sliding window: −before ≤ key − query ≤ after (Beltagy, Peters & Cohan 2020). Cost grows linearly with length.
+//! The sliding window: −before ≤ key − query ≤ after (Beltagy, Peters & Cohan 2020). The cost is linear in the length.
 //!
 //! ```
 //! use polyhead_attention::Mask;
@@ -10,16 +10,16 @@ use std::ops::Range;
 
 use super::between;
 
-/// Keys near the query.
+/// A window around the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Keys before the query.
+    /// Number of keys before the query.
     pub before: usize,
-    /// Keys after it.
+    /// Number of keys after the query.
     pub after: usize,
 }
 
-/// As many to each side.
+/// The same number of keys on each side.
 impl From<usize> for Window {
     fn from(distance: usize) -> Self {
         Self { before: distance, after: distance }
@@ -27,10 +27,10 @@ impl From<usize> for Window {
 }
 
 impl Window {
-    pub(super) fn seen_from(self, place: usize, k_len: usize) -> Vec<Range<u32>> {
+    pub(super) fn visible_from(self, position: usize, k_len: usize) -> Vec<Range<u32>> {
         between(
-            place.saturating_sub(self.before),
-            place.saturating_add(self.after).saturating_add(1).min(k_len),
+            position.saturating_sub(self.before),
+            position.saturating_add(self.after).saturating_add(1).min(k_len),
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Learned absolute positions: a vector for each place, added to the embedding (Gehring et al. 2017).
+//! Learned absolute positions: a vector for each position, added to the embedding (Gehring et al. 2017).
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, position::Learned};
@@ -20,27 +20,27 @@ use polyhead_tensor::{Init, ParameterId, Result, Var};
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A table with a row for each of max_len places.
+/// A table of position vectors, max_len × d_model.
 #[derive(Debug, Clone)]
 pub struct Learned {
     weight: ParameterId,
 }
 
 impl Learned {
-    /// Starts small and normal.
+    /// Declares `weight`, initialised from a normal distribution with standard deviation 0.02.
     pub fn new(builder: &mut Builder<'_>, max_len: usize, d_model: usize) -> Self {
         Self { weight: builder.declare("weight", &[max_len, d_model], Init::Normal(0.02)) }
     }
 
-    /// The table.
+    /// The table, max_len × d_model.
     pub fn weight(&self) -> ParameterId {
         self.weight
     }
 
-    /// x, batch × length × d_model, whose first token stands at `start`, with its positions.
+    /// Adds positions to x (batch × length × d_model), whose first token is at position `start`.
     ///
     /// # Errors
-    /// If the table has too few places.
+    /// If the table has too few positions.
     pub fn add(&self, pass: &Pass<'_>, x: &Var, start: usize) -> Result<Var> {
         let length = x.shape().get(1).copied().unwrap_or(0);
         let rows = shape::slice(pass.tape, &pass.parameter(self.weight), 0, start..start + length)?;

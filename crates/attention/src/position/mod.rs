@@ -1,6 +1,6 @@
-//! How a model that sees all tokens at once knows their order.
+//! Positional encodings: attention itself does not depend on the order of tokens.
 //!
-//! Positions hook in at one of three places: added to embeddings ([`sinusoidal`], [`learned`]), turning queries and keys
+//! They act at one of three points: added to embeddings ([`sinusoidal`], [`learned`]), as a rotation of queries and keys
 //! ([`rotary`]), or in the scores ([`relative`]).
 
 pub mod learned;
@@ -11,4 +11,4 @@ pub mod sinusoidal;
 pub use learned::Learned;
 pub use relative::RelativePositions;
 pub use rotary::Rotary;
-pub use sinusoidal::{Layout, Sinusoidal};
+pub use sinusoidal::{SinusoidLayout, Sinusoidal};

@@ -25,7 +25,7 @@ pub struct RelativePositions {
 }
 
 impl RelativePositions {
-    /// Distances up to `max_distance` for heads of [d_key, d_value].
+    /// Declares `keys` and `values`, each (2·max_distance + 1) × the head's width.
     pub fn new(builder: &mut Builder<'_>, max_distance: usize, [d_key, d_value]: [usize; 2]) -> Self {
         let n = 2 * max_distance + 1;
         let [keys, values] = [("keys", d_key), ("values", d_value)]
@@ -33,8 +33,8 @@ impl RelativePositions {
         Self { max_distance, keys, values }
     }
 
-    /// As attention takes it.
-    pub fn on(&self, pass: &Pass<'_>) -> Relative {
+    /// The tables as variables of the pass.
+    pub fn vars(&self, pass: &Pass<'_>) -> Relative {
         let [keys, values] = [self.keys, self.values].map(|id| pass.parameter(id));
         Relative { max_distance: self.max_distance, keys, values: Some(values) }
     }

@@ -1,6 +1,6 @@
 //! The additive score, s = vᵀ·tanh(W·q + U·k) (Bahdanau, Cho & Bengio 2015, appendix A.1.2).
 //!
-//! A small network for each pair of query and key: batch × q_len × k_len × d_hidden numbers are kept for the way back.
+//! A small network for each pair of query and key; the backward pass stores batch × q_len × k_len × d_hidden activations.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, score::Additive};
@@ -27,7 +27,7 @@ use super::sizes;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A network with one layer between the pair and its score.
+/// The additive score: a network with one hidden layer.
 #[derive(Debug, Clone)]
 pub struct Additive {
     weight: ParameterId,
@@ -37,7 +37,7 @@ pub struct Additive {
 }
 
 impl Additive {
-    /// Declares `weight` (W), `key_weight` (U) and `vector` (v) for queries and keys of the given widths.
+    /// Declares `weight` (W), `key_weight` (U) and `vector` (v).
     pub fn new(builder: &mut Builder<'_>, [d_query, d_key]: [usize; 2], d_hidden: usize) -> Self {
         let init = Init::Xavier { d_out: d_hidden };
         Self {
@@ -51,7 +51,7 @@ impl Additive {
     /// Query (batch × q_len × d_query) and key (batch × k_len × d_key) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
         let [batch, q_len, k_len] = sizes("additive", query, key)?;
         let project =

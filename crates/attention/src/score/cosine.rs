@@ -1,6 +1,6 @@
 //! The content-based score, s = β·cos(q, k) = β·qᵀ·k/(|q|·|k|) (Graves, Wayne & Danihelka 2014, section 3.3.1).
 //!
-//! The sharpness β makes up for a cosine lying between −1 and 1: the larger, the more one key takes all.
+//! The sharpness β compensates for the cosine's range of [−1, 1]: the larger it is, the more peaked the weights.
 //!
 //! ```
 //! use polyhead_attention::{Capture, Pass, score::Cosine};
@@ -21,13 +21,13 @@ use polyhead_tensor::{Result, Tape, Tensor, Var};
 use super::products;
 use crate::pass::Pass;
 
-/// Added to the mean square of a vector: one of zeros has a cosine of 0 with all others.
+/// Added to the mean square of a vector, so that a zero vector has a cosine of 0 with all others.
 const EPSILON: f32 = 1e-12;
 
-/// The cosine between query and key.
+/// The content-based (cosine) score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cosine {
-    /// β, by which the cosine is multiplied.
+    /// β, the factor of the cosine; default: 1.
     pub sharpness: f32,
 }
 
@@ -41,15 +41,15 @@ impl Cosine {
     /// Query (batch × q_len × d) and key (batch × k_len × d) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
-        let query = of_length(pass.tape, query, self.sharpness)?;
-        products(pass.tape, "cosine", &query, &of_length(pass.tape, key, 1.0)?)
+        let query = with_norm(pass.tape, query, self.sharpness)?;
+        products(pass.tape, "cosine", &query, &with_norm(pass.tape, key, 1.0)?)
     }
 }
 
-/// Vectors of the same directions, all of one length: x/|x| is x over its root mean square, over √d.
-fn of_length(tape: &Tape, x: &Var, length: f32) -> Result<Var> {
+/// Rescales vectors to the norm `length`: x/|x| = x / (root mean square of x · √d).
+fn with_norm(tape: &Tape, x: &Var, length: f32) -> Result<Var> {
     let d = x.shape().last().copied().unwrap_or(1);
     let gamma = Var::constant(Tensor::new(&[d], vec![length / (d as f32).sqrt(); d]));
     rms_norm(tape, x, None, &gamma, NormOptions { epsilon: EPSILON, dropout: 0.0 })

@@ -23,7 +23,7 @@ use super::products;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A product of query and key with a matrix between them.
+/// The general (bilinear) score.
 #[derive(Debug, Clone)]
 pub struct General {
     weight: ParameterId,
@@ -31,7 +31,7 @@ pub struct General {
 }
 
 impl General {
-    /// Declares `weight`.
+    /// Declares `weight` (W).
     pub fn new(builder: &mut Builder<'_>, d_query: usize, d_key: usize) -> Self {
         Self {
             weight: builder.declare("weight", &[d_query, d_key], Init::Xavier { d_out: d_query }),
@@ -42,7 +42,7 @@ impl General {
     /// Query (batch × q_len × d_query) and key (batch × k_len × d_key) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
         if query.shape().len() != 3 || query.shape()[2] != self.d_query {
             return shape("general", "query", query.shape(), format!("[batch, q_len, {}]", self.d_query));

@@ -1,6 +1,7 @@
-//! The location-based score, s = W·q (Luong, Pham & Manning 2015, section 3.1): where to look, whatever stands there.
+//! The location-based score, s = W·q (Luong, Pham & Manning 2015, section 3.1): positions are scored from the query
+//! alone, whatever the keys are.
 //!
-//! W has a row for each position up to max_len; of k_len keys the first k_len rows are used. Keys have no gradient.
+//! W has a row for each position up to max_len; k_len keys use the first k_len rows. Keys receive no gradient.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, score::Location};
@@ -27,7 +28,7 @@ use super::sizes;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A score for each position, from the query alone.
+/// The location-based score.
 #[derive(Debug, Clone)]
 pub struct Location {
     weight: ParameterId,
@@ -35,7 +36,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Declares `weight`.
+    /// Declares `weight` (W).
     pub fn new(builder: &mut Builder<'_>, d_query: usize, max_len: usize) -> Self {
         Self {
             weight: builder.declare("weight", &[max_len, d_query], Init::Xavier { d_out: max_len }),
@@ -46,7 +47,7 @@ impl Location {
     /// Query (batch × q_len × d_query) and key (batch × k_len × any) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together or there are more than max_len keys.
+    /// If the shapes do not match or there are more than max_len keys.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
         let [_, _, k_len] = sizes("location", query, key)?;
         if k_len > self.max_len {

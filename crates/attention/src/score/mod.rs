@@ -1,4 +1,4 @@
-//! Scores: how well a key answers a query, before softmax. The six functions of the lectures' table.
+//! Score functions: the compatibility of a query and a key, before softmax.
 //!
 //! | name | score of query q and key k | paper |
 //! |---|---|---|
@@ -46,7 +46,7 @@ use polyhead_tensor::{Error, Result, Tape, Var};
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A score function without its parameters.
+/// The kind of a score function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ScoreKind {
     /// qᵀ·k.
@@ -65,11 +65,11 @@ pub enum ScoreKind {
 }
 
 impl ScoreKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Dot, Self::ScaledDot, Self::General, Self::Additive, Self::Location, Self::Cosine];
 
-    /// Its name in configs.
+    /// The name in recipes and configs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dot => "dot",
@@ -81,26 +81,26 @@ impl ScoreKind {
         }
     }
 
-    /// The score function of that name.
+    /// The kind called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Which score function, and its sizes.
+/// A score function and its sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreOptions {
-    /// The function; scaled dot product.
+    /// The function; default: scaled dot product.
     pub kind: ScoreKind,
-    /// Width of a query; 512.
+    /// Width of a query; default: 512.
     pub d_query: usize,
-    /// Width of a key; 512. Products and cosines of the two need equal widths.
+    /// Width of a key; default: 512. Dot products and cosines need equal widths.
     pub d_key: usize,
-    /// Width between the two layers of the additive score; 512.
+    /// Width of the additive score's hidden layer; default: 512.
     pub d_hidden: usize,
-    /// Keys that the location-based score has weights for; 256.
+    /// Largest number of keys of the location-based score; default: 256.
     pub max_len: usize,
-    /// β of the cosine, the inverse of a temperature: at 1 the weights differ by no more than e²; 1.
+    /// β of the cosine, an inverse temperature; default: 1, at which weights differ by a factor of at most e².
     pub sharpness: f32,
 }
 
@@ -129,10 +129,10 @@ pub enum Score {
 }
 
 impl Score {
-    /// Declares the parameters of the function that `options` name.
+    /// Declares the parameters of the score function.
     ///
     /// # Errors
-    /// If the function needs queries and keys of one width and they have two.
+    /// If the function needs queries and keys of equal width and their widths differ.
     pub fn new(builder: &mut Builder<'_>, options: ScoreOptions) -> Result<Self> {
         let ScoreOptions { kind, d_query, d_key, d_hidden, max_len, sharpness } = options;
         if matches!(kind, ScoreKind::Dot | ScoreKind::ScaledDot | ScoreKind::Cosine) && d_query != d_key {
@@ -154,10 +154,10 @@ impl Score {
         })
     }
 
-    /// The scores of query (batch × q_len × d_query) and key (batch × k_len × d_key): batch × q_len × k_len.
+    /// Query (batch × q_len × d_query) and key (batch × k_len × d_key) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
         match self {
             Self::Dot(score) => score.scores(pass, query, key),
@@ -184,7 +184,7 @@ fn sizes(operation: &'static str, query: &Var, key: &Var) -> Result<[usize; 3]> 
     }
 }
 
-/// Every query times every key of its batch: batch × q_len × k_len.
+/// Dot products of every query with every key of its batch row: batch × q_len × k_len.
 fn products(tape: &Tape, operation: &'static str, query: &Var, key: &Var) -> Result<Var> {
     let [batch, _, k_len] = sizes(operation, query, key)?;
     if query.shape()[2] != key.shape()[2] {

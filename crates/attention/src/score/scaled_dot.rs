@@ -1,6 +1,6 @@
 //! The scaled dot product, s = qᵀ·k/√d (Vaswani et al. 2017, section 3.2.1).
 //!
-//! Products of d numbers of unit variance have variance d; divided by √d they leave softmax where it has a slope.
+//! Dot products of d components of unit variance have variance d; divided by √d they keep softmax out of saturation.
 //!
 //! ```
 //! use polyhead_attention::{Capture, Pass, score::ScaledDot};
@@ -20,7 +20,7 @@ use polyhead_tensor::{Result, Var};
 use super::products;
 use crate::pass::Pass;
 
-/// The dot product of query and key over the root of their width.
+/// The dot product of query and key, divided by √d.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScaledDot;
 
@@ -28,7 +28,7 @@ impl ScaledDot {
     /// Query (batch × q_len × d) and key (batch × k_len × d) → batch × q_len × k_len.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
         let d = query.shape().last().copied().unwrap_or(1);
         let query = scale(pass.tape, query, 1.0 / (d as f32).sqrt());

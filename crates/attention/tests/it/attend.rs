@@ -1,4 +1,4 @@
-//! Attending: the lectures' worked examples, masks, gradients, the fused kernel as a twin.
+//! The reference attention: worked examples, masks, gradients, agreement with the fused kernel.
 
 use polyhead_attention::attend::{attend, mix, weights};
 use polyhead_attention::score::{Dot, ScaledDot};
@@ -9,7 +9,7 @@ use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
-use crate::gradient::{assert_close, assert_equation, numbers, run, wide};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run, wide};
 
 /// The string A A B A with A = [1, 0] and B = [0, 1].
 fn string() -> Var {
@@ -38,23 +38,23 @@ fn scaled_scores_of_112_and_96() {
 }
 
 #[test]
-fn looking_up_b_in_a_a_b_a() {
+fn a_query_for_b_attends_to_b_in_a_a_b_a() {
     with_pass(|pass| {
-        let ask = |query: [f32; 2], base: f32| {
+        let attend_from = |query: [f32; 2], base: f32| {
             let query = Var::constant(Tensor::new(&[1, 1, 2], query.to_vec()));
             let scores = scale(pass.tape, &Dot.scores(pass, &query, &string()).unwrap(), base.ln());
             attend(pass.tape, &scores, &string(), None).unwrap()
         };
         // 3ˢ in place of eˢ: scores times ln 3.
-        let (context, weights) = ask([0.0, 1.0], 3.0);
+        let (context, weights) = attend_from([0.0, 1.0], 3.0);
         let sixth = 1.0 / 6.0;
         assert_close("weights", weights.value().data(), &[sixth, sixth, 0.5, sixth], 1e-6);
         assert_close("context", context.value().data(), &[0.5, 0.5], 1e-6);
-        let (context, weights) = ask([0.0, 10.0], std::f32::consts::E);
+        let (context, weights) = attend_from([0.0, 10.0], std::f32::consts::E);
         assert_close("sharp weights", weights.value().data(), &[0.0, 0.0, 1.0, 0.0], 2e-4);
         assert_close("sharp context", context.value().data(), &[0.0, 1.0], 2e-4);
-        // A query that asks for nothing averages.
-        let (context, _) = ask([0.0, 0.0], 3.0);
+        // A query of zeros averages.
+        let (context, _) = attend_from([0.0, 0.0], 3.0);
         assert_eq!(context.value().data(), [0.75, 0.25]);
     });
 }
@@ -75,7 +75,7 @@ fn self_attention_finds_the_same_letter() {
     });
 }
 
-/// Softmax over the allowed keys, then the mix, in f64.
+/// Softmax over the allowed keys, then the weighted sum, in f64.
 fn equation(scores: &[f64], values: &[f64], allowed: &[bool], [q_len, k_len, d]: [usize; 3]) -> Vec<f64> {
     let mut context = Vec::new();
     for (row, scores) in scores.chunks(k_len).enumerate() {
@@ -96,13 +96,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn gradients_are_the_differences_of_the_equation(
+    fn gradients_match_finite_differences(
         q_len in 1_usize..4, k_len in 1_usize..5, shared in prop::bool::ANY, stream in 0_u64..1000,
     ) {
         let (batch, d) = (2, 3);
-        let inputs = [numbers(&[batch, q_len, k_len], stream), numbers(&[batch, k_len, d], stream + 1)];
+        let inputs = [random_tensor(&[batch, q_len, k_len], stream), random_tensor(&[batch, k_len, d], stream + 1)];
         let count = if shared { q_len * k_len } else { batch * q_len * k_len };
-        let allowed: Vec<bool> = numbers(&[count], stream + 2).data().iter().map(|&x| x > -0.2).collect();
+        let allowed: Vec<bool> = random_tensor(&[count], stream + 2).data().iter().map(|&x| x > -0.2).collect();
         assert_equation(
             "attend",
             &Parameters::default(),
@@ -114,10 +114,10 @@ proptest! {
 }
 
 #[test]
-fn a_query_that_sees_nothing_gets_zeros_and_gives_zeros() {
-    let inputs = [numbers(&[1, 2, 3], 1), numbers(&[1, 3, 2], 2)];
+fn a_fully_masked_query_has_zero_context_and_zero_gradient() {
+    let inputs = [random_tensor(&[1, 2, 3], 1), random_tensor(&[1, 3, 2], 2)];
     let allowed = [false, false, false, true, true, false];
-    let upstream = [numbers(&[1, 2, 2], 3), numbers(&[1, 2, 3], 4)];
+    let upstream = [random_tensor(&[1, 2, 2], 3), random_tensor(&[1, 2, 3], 4)];
     let found = run(&Parameters::default(), &inputs, &upstream, |pass, vars| {
         let (context, weights) = attend(pass.tape, &vars[0], &vars[1], Some(&allowed)).unwrap();
         vec![context, weights]
@@ -125,7 +125,7 @@ fn a_query_that_sees_nothing_gets_zeros_and_gives_zeros() {
     assert_eq!(found.outputs[0].data()[..2], [0.0; 2]);
     assert_eq!(found.outputs[1].data()[..3], [0.0; 3]);
     assert_eq!(found.inputs[0].data()[..3], [0.0; 3]);
-    // A hidden key: no weight, no gradient for its score and value.
+    // A masked key: no weight, no gradient for its score and value.
     assert_eq!(found.outputs[1].data()[5], 0.0);
     assert_eq!(found.inputs[0].data()[5], 0.0);
     assert_eq!(found.inputs[1].data()[4..], [0.0; 2]);
@@ -133,9 +133,9 @@ fn a_query_that_sees_nothing_gets_zeros_and_gives_zeros() {
 }
 
 #[test]
-fn the_fused_kernel_gives_the_same() {
-    let inputs = [numbers(&[2, 5, 6], 1), numbers(&[2, 5, 6], 2), numbers(&[2, 5, 6], 3)];
-    let upstream = [numbers(&[2, 5, 6], 4)];
+fn the_fused_kernel_agrees_with_the_reference() {
+    let inputs = [random_tensor(&[2, 5, 6], 1), random_tensor(&[2, 5, 6], 2), random_tensor(&[2, 5, 6], 3)];
+    let upstream = [random_tensor(&[2, 5, 6], 4)];
     let causal: Vec<bool> = (0..25).map(|at| at % 5 <= at / 5).collect();
     let plain = run(&Parameters::default(), &inputs, &upstream, |pass, vars| {
         let scores = ScaledDot.scores(pass, &vars[0], &vars[1]).unwrap();
@@ -153,7 +153,7 @@ fn the_fused_kernel_gives_the_same() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_named() {
+fn mismatched_shapes_are_named() {
     let tape = Tape::inference();
     let zeros = |shape: &[usize]| Var::constant(Tensor::zeros(shape));
     let message = weights(&tape, &zeros(&[2, 3, 4]), Some(&[true; 8])).unwrap_err().to_string();

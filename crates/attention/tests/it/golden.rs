@@ -1,9 +1,9 @@
-//! Outside answers: values and gradients of PyTorch (`tests/golden/make.py`).
+//! Golden files: values and gradients computed by PyTorch (`tests/golden/make.py`).
 
 use polyhead_tensor::{Parameters, Tensor};
 use serde_json::Value;
 
-/// Relative to the largest number of an array, or to 0.01.
+/// Relative to the largest magnitude of a tensor, or to 0.01.
 pub(crate) const TOLERANCE: f64 = 1e-5;
 
 /// All cases of a kind.
@@ -24,12 +24,12 @@ pub(crate) fn tensor(array: &Value) -> Tensor {
     Tensor::new(&shape, wide(array).iter().map(|&number| number as f32).collect())
 }
 
-/// A list of integers, if it is one.
+/// A list of integers; `None` if it is not a list.
 pub(crate) fn integers(list: &Value) -> Option<Vec<usize>> {
     list.as_array().map(|list| list.iter().map(|number| number.as_u64().unwrap() as usize).collect())
 }
 
-/// Gives every declared parameter the value that `inputs` has for it; `name` turns our name into the file's.
+/// Sets every declared parameter to its value in `inputs`; `name` maps our name to the file's.
 pub(crate) fn fill(parameters: &mut Parameters, inputs: &Value, name: impl Fn(&str) -> String) {
     let declared: Vec<_> = parameters.declared().map(|(id, ours, _)| (id, name(ours))).collect();
     for (id, name) in declared {

@@ -1,4 +1,4 @@
-//! Gradients by central differences: (f(x + h) − f(x − h))/2h of an equation in f64, and how numbers are compared.
+//! Gradients by central differences, (f(x + h) − f(x − h))/2h of an equation in f64, and the comparison of values.
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_random::Random;
@@ -6,8 +6,8 @@ use polyhead_tensor::ops::elementwise::{add, mul};
 use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::{ParameterId, Parameters, Tape, Tensor, Var};
 
-/// Numbers from −1 to 1, different for each stream.
-pub(crate) fn numbers(shape: &[usize], stream: u64) -> Tensor {
+/// Uniform random values in [−1, 1), different for each stream.
+pub(crate) fn random_tensor(shape: &[usize], stream: u64) -> Tensor {
     let random = Random::new(11).stream(stream);
     let len = shape.iter().product::<usize>() as u64;
     Tensor::new(shape, (0..len).map(|index| (random.uniform(index) * 2.0 - 1.0) as f32).collect())
@@ -17,7 +17,7 @@ pub(crate) fn wide(tensor: &Tensor) -> Vec<f64> {
     tensor.data().iter().copied().map(f64::from).collect()
 }
 
-/// Fails unless all numbers differ by at most `tolerance` of the largest.
+/// Fails unless all errors are at most `tolerance` times the largest magnitude.
 pub(crate) fn assert_close(what: &str, found: &[f32], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let scale = expected.iter().fold(1e-2_f64, |largest, number| largest.max(number.abs()));
@@ -27,14 +27,14 @@ pub(crate) fn assert_close(what: &str, found: &[f32], expected: &[f64], toleranc
     }
 }
 
-/// What a layer gave, and the gradients of Σ upstream · outputs by inputs and by parameters.
+/// The outputs of a layer, and the gradients of Σ upstream · outputs with respect to inputs and parameters.
 pub(crate) struct Run {
     pub(crate) outputs: Vec<Tensor>,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) parameters: Vec<Tensor>,
 }
 
-/// Runs `layer` in training; `upstream` holds a weight for every number of every output.
+/// Runs `layer` in training mode; `upstream` holds a weight for every element of every output.
 pub(crate) fn run(
     parameters: &Parameters,
     inputs: &[Tensor],
@@ -61,9 +61,9 @@ pub(crate) fn run(
     }
 }
 
-/// The law of every layer: its values are those of the equation in f64, its gradients the equation's differences.
+/// The law of every layer: its values match the equation in f64, its gradients the finite differences of the equation.
 ///
-/// The equation is given the inputs and then the parameters, in their order.
+/// The equation takes the inputs and then the parameters, in order.
 pub(crate) fn assert_equation(
     what: &str,
     parameters: &Parameters,
@@ -74,7 +74,7 @@ pub(crate) fn assert_equation(
     let mut exact: Vec<Vec<f64>> =
         inputs.iter().chain(parameters.iter().map(|(.., value)| value)).map(wide).collect();
     let expected = equation(&exact);
-    let upstream = numbers(&[expected.len()], 99);
+    let upstream = random_tensor(&[expected.len()], 99);
     let found =
         run(parameters, inputs, std::slice::from_ref(&upstream), |pass, vars| vec![layer(pass, vars)]);
     assert_close(what, found.outputs[0].data(), &expected, 1e-5);

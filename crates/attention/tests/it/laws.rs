@@ -1,11 +1,12 @@
-//! Laws of attention: padding changes no other row, the future changes no past, one step at a time gives what all at once
-//! gives, what is captured is what was used, what a mask hides costs nothing and means nothing.
+//! Laws of attention: padding changes no other row, the future changes no past, cached steps equal the full pass, capturing
+//! changes nothing, masked keys have no effect.
 
 use polyhead_attention::multi_head::{
-    CrossAttention, HeadShape, KeyValueProjection, Memory, Order, SelfAttention, SelfAttentionOptions,
+    CrossAttention, HeadShape, KeyValueProjection, Memory, PositionEncoding, SelfAttention,
+    SelfAttentionOptions,
 };
 use polyhead_attention::position::Rotary;
-use polyhead_attention::{Builder, Capture, Filter, Kind, KvCache, Mask, Pass, Site};
+use polyhead_attention::{AttentionKind, Builder, Capture, Filter, KvCache, Mask, Pass, Site};
 use polyhead_random::Random;
 use polyhead_tensor::ops::attention::{AttentionOptions, StepOptions, StepRows, attention};
 use polyhead_tensor::ops::rotary::RotaryOptions;
@@ -13,8 +14,8 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 const SHAPE: HeadShape = HeadShape { d_model: 10, n_heads: 4, n_key_heads: 2, d_key: 6, d_value: 3 };
-const OWN: Kind = Kind::of_self(0, "decoder", "target").past_only();
-const CROSS: Kind = Kind::across(1, "cross", "decoder", ["target", "source"]);
+const OWN: AttentionKind = AttentionKind::self_attention(0, "decoder", "target").causal();
+const CROSS: AttentionKind = AttentionKind::cross_attention(1, "cross", "decoder", ["target", "source"]);
 const SITE: Site = Site { kind: OWN, layer: 0 };
 
 fn tensor(shape: &[usize], stream: u64) -> Tensor {
@@ -27,16 +28,20 @@ fn bits(tensor: &Tensor) -> Vec<u32> {
     tensor.data().iter().map(|number| number.to_bits()).collect()
 }
 
-/// Rows `from` to before `to` of sequence `row`.
+/// Positions `from..to` of sequence `row`.
 fn part(x: &Tensor, row: usize, from: usize, to: usize) -> Tensor {
     let &[_, length, width] = x.shape() else { panic!("three axes") };
     let data = x.data()[(row * length + from) * width..(row * length + to) * width].to_vec();
     Tensor::new(&[1, to - from, width], data)
 }
 
-fn orders() -> Vec<Order> {
+fn position_encodings() -> Vec<PositionEncoding> {
     let rotary = Rotary::new(SHAPE.d_key, 64, RotaryOptions::default()).unwrap();
-    vec![Order::Embedded, Order::Rotary(rotary), Order::Relative { max_distance: 2 }]
+    vec![
+        PositionEncoding::Embedded,
+        PositionEncoding::Rotary(rotary),
+        PositionEncoding::Relative { max_distance: 2 },
+    ]
 }
 
 fn masks() -> Vec<Mask> {
@@ -50,11 +55,11 @@ fn masks() -> Vec<Mask> {
     ]
 }
 
-/// A layer of each order with its values.
+/// A layer for each positional encoding, with its parameters.
 fn layers() -> impl Iterator<Item = (SelfAttention, Parameters)> {
-    orders().into_iter().map(|order| {
+    position_encodings().into_iter().map(|positions| {
         let mut parameters = Parameters::default();
-        let options = SelfAttentionOptions { order, dropout: 0.0 };
+        let options = SelfAttentionOptions { positions, dropout: 0.0 };
         let layer = SelfAttention::new(&mut Builder::new(&mut parameters).at("layer"), SHAPE, options);
         parameters.initialise(3);
         (layer, parameters)
@@ -70,8 +75,8 @@ fn with_pass<T>(parameters: &Parameters, capture: &Capture, work: impl FnOnce(&P
 fn forward(layer: &SelfAttention, parameters: &Parameters, x: &Tensor, mask: &Mask) -> Tensor {
     let length = x.shape()[1];
     with_pass(parameters, &Capture::off(), |pass| {
-        let sight = mask.resolve(length, length);
-        layer.forward(pass, &Var::constant(x.clone()), &sight, SITE).unwrap().value().clone()
+        let mask = mask.resolve(length, length);
+        layer.forward(pass, &Var::constant(x.clone()), &mask, SITE).unwrap().value().clone()
     })
 }
 
@@ -106,7 +111,7 @@ fn the_future_never_changes_the_past() {
 }
 
 #[test]
-fn one_step_at_a_time_gives_the_bits_of_all_at_once() {
+fn cached_steps_equal_the_full_pass_bit_for_bit() {
     let [rows, length] = [3, 40];
     let x = tensor(&[rows, length, SHAPE.d_model], 1);
     for (layer, parameters) in layers() {
@@ -134,7 +139,7 @@ fn one_step_at_a_time_gives_the_bits_of_all_at_once() {
 }
 
 #[test]
-fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
+fn steps_of_cross_attention_equal_the_full_pass_bit_for_bit() {
     let mut parameters = Parameters::default();
     let mut builder = Builder::new(&mut parameters);
     let layer = CrossAttention::new(&mut builder.at("cross"), SHAPE, 0.0);
@@ -145,10 +150,10 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
     let site = Site { kind: CROSS, layer: 0 };
     with_pass(&parameters, &Capture::off(), |pass| {
         let key_value = projection.forward(pass, &memory).unwrap();
-        let sight = Mask::padding(lengths).resolve(3, 35);
-        let whole = layer.forward(pass, &Var::constant(x.clone()), &key_value, &sight, site).unwrap();
-        let kept = projection.keep(pass, &memory).unwrap();
-        // Two rows that look at the second sentence, one at the first.
+        let mask = Mask::padding(lengths).resolve(3, 35);
+        let whole = layer.forward(pass, &Var::constant(x.clone()), &key_value, &mask, site).unwrap();
+        let key_values = projection.cached(pass, &memory).unwrap();
+        // Two rows attend to the second sentence, one to the first.
         let slots = [1, 0, 1];
         let mut rows = StepRows::of_sources(&lengths, 3);
         assert_eq!(rows.reorder(&slots).len(), 1);
@@ -157,7 +162,7 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
                 .iter()
                 .flat_map(|&slot| part(&x, slot, position, position + 1).data().to_vec())
                 .collect();
-            let memory = Memory { kept: &kept, rows: &rows };
+            let memory = Memory { key_values: &key_values, rows: &rows };
             let y = layer
                 .step(pass, &Var::constant(Tensor::new(&[3, SHAPE.d_model], token)), &memory, site)
                 .unwrap();
@@ -171,13 +176,13 @@ fn steps_of_cross_attention_give_the_bits_of_all_at_once() {
 }
 
 #[test]
-fn capturing_changes_nothing_and_keeps_what_was_asked_for() {
+fn capturing_changes_nothing_and_records_the_selected_heads() {
     let x = Var::constant(tensor(&[2, 5, SHAPE.d_model], 1));
-    let sight = Mask::causal().resolve(5, 5);
+    let mask = Mask::causal().resolve(5, 5);
     for (layer, parameters) in layers() {
         let run = |capture: &Capture| {
             with_pass(&parameters, capture, |pass| {
-                layer.forward(pass, &x, &sight, SITE).unwrap().value().clone()
+                layer.forward(pass, &x, &mask, SITE).unwrap().value().clone()
             })
         };
         let plain = run(&Capture::off());
@@ -199,7 +204,7 @@ fn capturing_changes_nothing_and_keeps_what_was_asked_for() {
 }
 
 #[test]
-fn reordering_a_cache_hands_rows_on() {
+fn reordering_a_cache_moves_its_rows() {
     let shape = HeadShape::even(4, 2).cache();
     let mut cache = KvCache::new(shape, 2, StepRows::new(4, 4));
     let mut rows: Vec<Vec<f32>> = vec![Vec::new(); 4];
@@ -207,14 +212,14 @@ fn reordering_a_cache_hands_rows_on() {
     let options = StepOptions { n_heads: 2, ..StepOptions::default() };
     for (step, order) in orders.iter().cycle().take(40).enumerate() {
         let count = cache.rows().count();
-        // Queries, keys and values of four numbers each; the values are looked at.
-        let numbers: Vec<f32> = (0..count * 12).map(|index| (step * 100 + index) as f32).collect();
+        // Queries, keys and values of width 4 each; the values are checked.
+        let values: Vec<f32> = (0..count * 12).map(|index| (step * 100 + index) as f32).collect();
         cache.begin(&vec![0; count], &Mask::causal());
         for layer in 0..2 {
-            cache.layer_mut(layer).attend(&Tensor::new(&[count, 12], numbers.clone()), &options).unwrap();
+            cache.layer_mut(layer).attend(&Tensor::new(&[count, 12], values.clone()), &options).unwrap();
         }
         cache.advance();
-        rows.iter_mut().zip(numbers.chunks(12)).for_each(|(row, token)| row.extend(&token[8..]));
+        rows.iter_mut().zip(values.chunks(12)).for_each(|(row, token)| row.extend(&token[8..]));
         let order: Vec<usize> = order.iter().map(|&row| row % count).collect();
         cache.reorder(&order);
         rows = order.iter().map(|&row| rows[row].clone()).collect();
@@ -227,7 +232,7 @@ fn reordering_a_cache_hands_rows_on() {
     }
 }
 
-/// What the rule of a mask says about one query and one key.
+/// A plain reference of the rules of masks, one query and one key at a time.
 #[derive(Debug, Clone)]
 enum Plain {
     Causal,
@@ -284,9 +289,9 @@ fn plain_rules() -> impl Strategy<Value = Plain> {
 }
 
 proptest! {
-    /// A mask shows what its rule says, and the kernel that skips gives what a bias of −∞ gives.
+    /// A mask's matrix matches its rule, and the kernel that skips masked keys agrees with a bias of −∞.
     #[test]
-    fn any_combination_of_masks_is_its_matrix(
+    fn any_combination_of_masks_matches_its_matrix(
         rule in plain_rules(), q_len in 1..70_usize, more in 0..9_usize, short in 0..9_usize,
     ) {
         let k_len = q_len + more;
@@ -300,7 +305,7 @@ proptest! {
         let [query, key, value] = [(q_len, 1), (k_len, 2), (k_len, 3)]
             .map(|(length, stream)| Var::constant(tensor(&[1, length, 6], stream)));
         let options = AttentionOptions { n_heads: 2, ..AttentionOptions::default() };
-        let fast = attention(&Tape::inference(), &query, &key, &value, &mask.resolve(q_len, k_len).on(options.clone()));
+        let fast = attention(&Tape::inference(), &query, &key, &value, &mask.resolve(q_len, k_len).apply(options.clone()));
         let hidden: Vec<f32> = matrix.iter().map(|seen| if *seen { 0.0 } else { -1e9 }).collect();
         let bias = Some(Tensor::new(&[2, q_len, k_len], [hidden.clone(), hidden].concat()));
         let slow = attention(&Tape::inference(), &query, &key, &value, &AttentionOptions { bias, ..options }).unwrap();
@@ -312,7 +317,7 @@ proptest! {
     }
 }
 
-/// Dropout is drawn by the place of a weight, so a kernel that skips drops what one that sees all drops.
+/// Dropout is a function of a weight's position, so kernels with and without skipping drop the same weights.
 #[test]
 fn skipping_drops_the_same_weights() {
     let length = 70;
@@ -334,7 +339,7 @@ fn skipping_drops_the_same_weights() {
             all.extend([&query, &key, &value].map(|input| gradients.of(input).unwrap().clone()));
             all
         };
-        let fast = run(&mask.resolve(length, length).on(plain.clone()));
+        let fast = run(&mask.resolve(length, length).apply(plain.clone()));
         let slow = run(&AttentionOptions { bias, ..plain });
         for (fast, slow) in fast.iter().zip(&slow) {
             for (fast, slow) in fast.data().iter().zip(slow.data()) {

@@ -1,5 +1,4 @@
-//! Outside answers: attention computed by PyTorch with dense masks, values, weights and gradients
-//! (`tests/golden/make.py`).
+//! Golden tests: attention computed by PyTorch with dense masks: values, weights and gradients (`tests/golden/make.py`).
 
 use polyhead_attention::mask::Window;
 use polyhead_attention::position::Rotary;
@@ -28,7 +27,7 @@ pub(crate) fn assert_close(name: &str, found: &Tensor, expected: &Value) {
     assert!(worst <= TOLERANCE * scale, "{name}[{index}]: found {found:?}, expected {expected:?}");
 }
 
-/// Runs a case: `operation` asks for its inputs by name and gives its output; gradients are those of Σ upstream · output.
+/// Runs a case: `operation` takes its inputs by name and returns its output; gradients are those of Σ upstream · output.
 pub(crate) fn check(case: &Value, operation: impl Fn(&Tape, &dyn Fn(&str) -> Var) -> Result<Var>) {
     let tape = Tape::training(0, 0);
     let inputs = case["inputs"].as_object().unwrap();
@@ -73,10 +72,10 @@ fn mask(options: &Value) -> Mask {
 
 fn options(case: &Value, query: &Var, key: &Var) -> AttentionOptions {
     let options = &case["options"];
-    let sight = mask(options).resolve(query.shape()[1], key.shape()[1]);
+    let mask = mask(options).resolve(query.shape()[1], key.shape()[1]);
     let n_heads = integer(&options["n_heads"]);
     let n_key_heads = options["n_kv_heads"].as_u64().map(|heads| heads as usize);
-    sight.on(AttentionOptions { n_heads, n_key_heads, ..AttentionOptions::default() })
+    mask.apply(AttentionOptions { n_heads, n_key_heads, ..AttentionOptions::default() })
 }
 
 #[test]
@@ -130,10 +129,10 @@ fn rotary_positions() {
             Rotary::new(integer(&options_of_case["d_k"]), 32, RotaryOptions { base, pairing }).unwrap();
         check(&case, |tape, find| {
             let [query, key, value] = ["query", "key", "value"].map(find);
-            let turn = |x: &Var, offset: &str| rotary.turn(tape, x, integer(&options_of_case[offset]));
-            let [query, key] = [turn(&query, "query_offset")?, turn(&key, "key_offset")?];
-            assert_close("turned query", query.value(), &case["query_turned"]);
-            assert_close("turned key", key.value(), &case["key_turned"]);
+            let rotate = |x: &Var, offset: &str| rotary.rotate(tape, x, integer(&options_of_case[offset]));
+            let [query, key] = [rotate(&query, "query_offset")?, rotate(&key, "key_offset")?];
+            assert_close("rotated query", query.value(), &case["query_turned"]);
+            assert_close("rotated key", key.value(), &case["key_turned"]);
             attention(tape, &query, &key, &value, &options(&case, &query, &key))
         });
     }

@@ -1,4 +1,4 @@
-//! Pooling: padding changes nothing, and gradients go where the numbers came from.
+//! Pooling: padding changes nothing, and gradients reach the pooled positions only.
 
 use polyhead_attention::layers::Pooling;
 use polyhead_attention::{Builder, Capture, Pass};
@@ -10,26 +10,26 @@ use polyhead_tensor::{Init, Parameters, Tape, Tensor, Var};
 const LENGTHS: [usize; 3] = [4, 1, 3];
 const WIDTH: usize = 6;
 
-/// 3 × `room` × 6 numbers; what is padding is as large as the rest.
-fn states(room: usize) -> Tensor {
+/// Random states, 3 × `length` × 6; padding has values of the same size.
+fn states(length: usize) -> Tensor {
     let random = Random::new(4);
-    let number = |row: usize, place: usize, at: usize| {
-        let padding = if place < LENGTHS[row] { 0 } else { 1000 * room as u64 };
-        random.uniform((row * 100 + place * 10 + at) as u64 + padding) as f32 - 0.5
+    let value = |row: usize, position: usize, at: usize| {
+        let padding = if position < LENGTHS[row] { 0 } else { 1000 * length as u64 };
+        random.uniform((row * 100 + position * 10 + at) as u64 + padding) as f32 - 0.5
     };
-    let data =
-        (0..3).flat_map(|row| (0..room).flat_map(move |place| (0..WIDTH).map(move |at| (row, place, at))));
-    Tensor::new(&[3, room, WIDTH], data.map(|(row, place, at)| number(row, place, at)).collect())
+    let data = (0..3)
+        .flat_map(|row| (0..length).flat_map(move |position| (0..WIDTH).map(move |at| (row, position, at))));
+    Tensor::new(&[3, length, WIDTH], data.map(|(row, position, at)| value(row, position, at)).collect())
 }
 
 #[test]
-fn padding_changes_nothing_and_means_are_means() {
+fn padding_changes_nothing_and_the_mean_is_correct() {
     let lengths = LENGTHS.map(|length| length as u32).to_vec();
     let (tape, capture, parameters) = (Tape::inference(), Capture::off(), Parameters::default());
     let pass = Pass::new(&tape, &parameters, &capture);
     for pooling in [Pooling::First, Pooling::Mean] {
-        let [short, long] = [4, 7].map(|room| {
-            let x = Var::constant(states(room));
+        let [short, long] = [4, 7].map(|length| {
+            let x = Var::constant(states(length));
             pooling.forward(&pass, &x, &lengths.clone().into()).unwrap().value().clone()
         });
         assert_eq!(short.shape(), [3, WIDTH]);
@@ -37,7 +37,7 @@ fn padding_changes_nothing_and_means_are_means() {
         let all = states(4);
         for (row, found) in short.data().chunks_exact(WIDTH).enumerate() {
             for (at, found) in found.iter().enumerate() {
-                let of = |place: usize| f64::from(all.data()[(row * 4 + place) * WIDTH + at]);
+                let of = |position: usize| f64::from(all.data()[(row * 4 + position) * WIDTH + at]);
                 let count = if pooling == Pooling::First { 1 } else { LENGTHS[row] };
                 let mean = (0..count).map(of).sum::<f64>() / count as f64;
                 assert!((f64::from(*found) - mean).abs() < 1e-6, "{pooling:?} {row} {at}: {found}, {mean}");
@@ -47,7 +47,7 @@ fn padding_changes_nothing_and_means_are_means() {
 }
 
 #[test]
-fn gradients_go_where_the_numbers_came_from() {
+fn gradients_reach_the_pooled_positions_only() {
     let lengths = LENGTHS.map(|length| length as u32).to_vec();
     for pooling in [Pooling::First, Pooling::Mean] {
         let mut parameters = Parameters::default();
@@ -63,14 +63,17 @@ fn gradients_go_where_the_numbers_came_from() {
         let gradients = tape.backward(&total);
         let (_, gradient) = gradients.parameters().next().unwrap();
         for (index, found) in gradient.data().iter().enumerate() {
-            let (row, place, at) = (index / (4 * WIDTH), index / WIDTH % 4, index % WIDTH);
+            let (row, position, at) = (index / (4 * WIDTH), index / WIDTH % 4, index % WIDTH);
             let weight = weights[row * WIDTH + at];
             let expected = match pooling {
-                Pooling::First if place == 0 => weight,
-                Pooling::Mean if place < LENGTHS[row] => weight / LENGTHS[row] as f32,
+                Pooling::First if position == 0 => weight,
+                Pooling::Mean if position < LENGTHS[row] => weight / LENGTHS[row] as f32,
                 _ => 0.0,
             };
-            assert!((found - expected).abs() < 1e-5, "{pooling:?} {row} {place} {at}: {found}, {expected}");
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "{pooling:?} {row} {position} {at}: {found}, {expected}"
+            );
         }
     }
 }

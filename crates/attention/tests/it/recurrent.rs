@@ -1,4 +1,4 @@
-//! Recurrent cells: PyTorch's answers, equations in f64 and their differences, steps against whole sequences.
+//! Recurrent cells: agreement with PyTorch, with equations in f64 and their finite differences; steps against sequences.
 
 use polyhead_attention::layers::Recurrent;
 use polyhead_attention::layers::recurrent::{Gru, Lstm, LstmState, Rnn};
@@ -7,10 +7,10 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use serde_json::Value;
 
 use crate::golden::{TOLERANCE, cases, fill, tensor, wide};
-use crate::gradient::{assert_close, assert_equation, numbers, run};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run};
 
-/// The case called `name`, run by `layer`, which turns [x, states…] into [outputs, last states…].
-fn equal_to_pytorch<Cell>(
+/// Runs the case called `name` by `layer`, which maps [x, states…] to [outputs, last states…].
+fn assert_matches_pytorch<Cell>(
     name: &str,
     new: impl Fn(&mut Builder<'_>, usize, usize) -> Cell,
     layer: impl Fn(&Cell, &Pass<'_>, &[Var]) -> Vec<Var>,
@@ -24,7 +24,7 @@ fn equal_to_pytorch<Cell>(
     let states: &[&str] = if name == "lstm" { &["hidden", "cell"] } else { &["hidden"] };
     let names: Vec<&str> = ["x"].iter().chain(states).copied().collect();
     let outputs = &["output", "last_hidden", "last_cell"][..names.len()];
-    // PyTorch's states have a leading axis for layers, of which there is one.
+    // PyTorch's states have a leading axis for layers, of size one.
     let flat = |array: &Value| {
         let whole = tensor(array);
         let shape = whole.shape();
@@ -46,24 +46,24 @@ fn equal_to_pytorch<Cell>(
 }
 
 #[test]
-fn the_simple_network_is_pytorchs() {
-    equal_to_pytorch("rnn", Rnn::new, |cell, pass, vars| {
+fn rnn_matches_pytorch() {
+    assert_matches_pytorch("rnn", Rnn::new, |cell, pass, vars| {
         let (outputs, last) = cell.forward(pass, &vars[0], &vars[1]).unwrap();
         vec![outputs, last]
     });
 }
 
 #[test]
-fn the_gated_unit_is_pytorchs() {
-    equal_to_pytorch("gru", Gru::new, |cell, pass, vars| {
+fn gru_matches_pytorch() {
+    assert_matches_pytorch("gru", Gru::new, |cell, pass, vars| {
         let (outputs, last) = cell.forward(pass, &vars[0], &vars[1]).unwrap();
         vec![outputs, last]
     });
 }
 
 #[test]
-fn the_long_short_term_memory_is_pytorchs() {
-    equal_to_pytorch("lstm", Lstm::new, |cell, pass, vars| {
+fn lstm_matches_pytorch() {
+    assert_matches_pytorch("lstm", Lstm::new, |cell, pass, vars| {
         let start = LstmState { hidden: vars[1].clone(), cell: vars[2].clone() };
         let (outputs, last) = cell.forward(pass, &vars[0], &start).unwrap();
         vec![outputs, last.hidden, last.cell]
@@ -83,7 +83,7 @@ fn affine(weight: &[f64], bias: &[f64], x: &[f64]) -> Vec<f64> {
     rows.map(|(row, bias)| bias + row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>()).collect()
 }
 
-/// One step of a cell in f64 for one row: the products with x and with h and the old state give the new one.
+/// One step of a cell in f64 for one row: products with x and with h, and the old state, to the new state.
 type Step = fn(&[f64], &[f64], &[Vec<f64>]) -> Vec<Vec<f64>>;
 
 fn rnn_step(of_x: &[f64], of_h: &[f64], _: &[Vec<f64>]) -> Vec<Vec<f64>> {
@@ -122,7 +122,7 @@ fn equation(all: &[Vec<f64>], [batch, length]: [usize; 2], n_states: usize, step
     outputs
 }
 
-/// Differences of the equation for a cell whose state is made from the inputs behind x by `state`.
+/// Checks gradients by finite differences; `state` builds the cell's state from the inputs after x.
 fn assert_differences<Cell: Recurrent>(
     what: &str,
     new: impl Fn(&mut Builder<'_>, usize, usize) -> Cell,
@@ -133,8 +133,8 @@ fn assert_differences<Cell: Recurrent>(
     let cell = new(&mut Builder::new(&mut parameters), D_IN, D);
     parameters.initialise(3);
     for [batch, length] in [[1, 1], [2, 3], [3, 5]] {
-        let mut inputs = vec![numbers(&[batch, length, D_IN], 1)];
-        inputs.extend((0..n_states).map(|index| numbers(&[batch, D], 2 + index as u64)));
+        let mut inputs = vec![random_tensor(&[batch, length, D_IN], 1)];
+        inputs.extend((0..n_states).map(|index| random_tensor(&[batch, D], 2 + index as u64)));
         assert_equation(
             what,
             &parameters,
@@ -146,21 +146,21 @@ fn assert_differences<Cell: Recurrent>(
 }
 
 #[test]
-fn gradients_are_the_differences_of_the_equations() {
+fn gradients_match_finite_differences() {
     assert_differences("rnn", Rnn::new, |vars| vars[0].clone(), (1, rnn_step));
     assert_differences("gru", Gru::new, |vars| vars[0].clone(), (1, gru_step));
     let state = |vars: &[Var]| LstmState { hidden: vars[0].clone(), cell: vars[1].clone() };
     assert_differences("lstm", Lstm::new, state, (2, lstm_step));
 }
 
-/// Steps one by one from zeros give the bits of the whole sequence.
+/// Single steps from zeros equal the whole sequence bit for bit.
 fn assert_steps<Cell: Recurrent>(new: impl Fn(&mut Builder<'_>, usize, usize) -> Cell) {
     let mut parameters = Parameters::default();
     let cell = new(&mut Builder::new(&mut parameters), D_IN, D);
     parameters.initialise(4);
     let (tape, capture) = (Tape::inference(), Capture::off());
     let pass = Pass::new(&tape, &parameters, &capture);
-    let x = numbers(&[1, 6, D_IN], 1);
+    let x = random_tensor(&[1, 6, D_IN], 1);
     let (outputs, _) = cell.forward(&pass, &Var::constant(x.clone()), &cell.start(1)).unwrap();
     let mut state = cell.start(1);
     for (x, expected) in x.data().chunks(D_IN).zip(outputs.value().data().chunks(D)) {
@@ -179,7 +179,7 @@ fn assert_steps<Cell: Recurrent>(new: impl Fn(&mut Builder<'_>, usize, usize) ->
 }
 
 #[test]
-fn a_sequence_is_its_steps() {
+fn a_sequence_equals_its_steps() {
     assert_steps(Rnn::new);
     assert_steps(Gru::new);
     assert_steps(Lstm::new);

@@ -1,4 +1,4 @@
-//! Score functions: equations in f64 and their differences, PyTorch's answers, laws, bad shapes.
+//! Score functions: agreement with equations in f64 and their finite differences, and with PyTorch; laws; bad shapes.
 
 use polyhead_attention::attend::attend;
 use polyhead_attention::score::{Cosine, Dot, Score, ScoreKind, ScoreOptions};
@@ -7,7 +7,7 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use proptest::prelude::*;
 
 use crate::golden::{TOLERANCE, cases, fill, integers, tensor, wide};
-use crate::gradient::{assert_close, assert_equation, numbers, run};
+use crate::gradient::{assert_close, assert_equation, random_tensor, run};
 
 /// Batch, q_len, k_len.
 type Sizes = [usize; 3];
@@ -19,7 +19,7 @@ fn built(options: ScoreOptions) -> (Parameters, Score) {
     (parameters, score)
 }
 
-/// The widths that a function is tested with: two where it takes two.
+/// The widths that a function is tested with: different ones where it allows that.
 fn options(kind: ScoreKind) -> ScoreOptions {
     let one_width = matches!(kind, ScoreKind::Dot | ScoreKind::ScaledDot | ScoreKind::Cosine);
     let d_key = if one_width { 3 } else { 5 };
@@ -30,7 +30,7 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The score of one pair, the key standing at `position`.
+/// The score of one pair, with the key at `position`.
 fn pair(options: &ScoreOptions, q: &[f64], k: &[f64], position: usize, parameters: &[Vec<f64>]) -> f64 {
     let row =
         |matrix: &Vec<f64>, index: usize, width: usize| matrix[index * width..(index + 1) * width].to_vec();
@@ -72,8 +72,8 @@ fn assert_gradients(kind: ScoreKind, sizes: Sizes, stream: u64) {
     let [batch, q_len, k_len] = sizes;
     let (parameters, score) = built(options);
     let inputs = [
-        numbers(&[batch, q_len, options.d_query], stream),
-        numbers(&[batch, k_len, options.d_key], stream + 1),
+        random_tensor(&[batch, q_len, options.d_query], stream),
+        random_tensor(&[batch, k_len, options.d_key], stream + 1),
     ];
     let what = format!("{} {sizes:?}", kind.name());
     let layer = |pass: &Pass<'_>, vars: &[Var]| score.scores(pass, &vars[0], &vars[1]).unwrap();
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn gradients_are_the_differences_of_the_equation(
+    fn gradients_match_finite_differences(
         batch in 1_usize..4, q_len in 1_usize..5, k_len in 1_usize..7, stream in 0_u64..1000,
     ) {
         for kind in ScoreKind::ALL {
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn equal_to_pytorch() {
+fn scores_match_pytorch() {
     let cases = cases("score");
     for case in &cases {
         let kind = ScoreKind::from_name(case["name"].as_str().unwrap()).unwrap();
@@ -140,11 +140,12 @@ fn plain(score: &Score, parameters: &Parameters, query: &Tensor, key: &Tensor) -
 }
 
 #[test]
-fn a_batch_is_its_sequences() {
+fn a_batch_equals_its_sequences() {
     for kind in ScoreKind::ALL {
         let options = options(kind);
         let (parameters, score) = built(options);
-        let (query, key) = (numbers(&[3, 2, options.d_query], 1), numbers(&[3, 4, options.d_key], 2));
+        let (query, key) =
+            (random_tensor(&[3, 2, options.d_query], 1), random_tensor(&[3, 4, options.d_key], 2));
         let whole = plain(&score, &parameters, &query, &key).unwrap();
         for row in 0..3 {
             let alone = |x: &Tensor| {
@@ -158,7 +159,7 @@ fn a_batch_is_its_sequences() {
 }
 
 #[test]
-fn names_lead_back() {
+fn names_round_trip() {
     for kind in ScoreKind::ALL {
         assert_eq!(ScoreKind::from_name(kind.name()), Some(kind));
     }
@@ -166,21 +167,21 @@ fn names_lead_back() {
 }
 
 #[test]
-fn cosines_do_not_see_lengths_and_take_zeros() {
+fn cosines_ignore_norms_and_accept_zero_vectors() {
     let parameters = Parameters::default();
     let score = Score::Cosine(Cosine::default());
     let query = Tensor::new(&[1, 2, 2], vec![3.0, 4.0, 0.0, 0.0]);
     let key = Tensor::new(&[1, 3, 2], vec![30.0, 40.0, -0.03, -0.04, 0.0, 0.0]);
     let scores = plain(&score, &parameters, &query, &key).unwrap();
     assert_close("cosines", scores.data(), &[1.0, -1.0, 0.0, 0.0, 0.0, 0.0], 1e-5);
-    let found = run(&parameters, &[query, key], &[numbers(&[6], 1)], |pass, vars| {
+    let found = run(&parameters, &[query, key], &[random_tensor(&[6], 1)], |pass, vars| {
         vec![score.scores(pass, &vars[0], &vars[1]).unwrap()]
     });
     assert!(found.inputs.iter().all(|gradient| gradient.data().iter().all(|number| number.is_finite())));
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_errors_that_name_them() {
+fn mismatched_shapes_are_named() {
     let shapes: [(&[usize], &[usize], &str); 4] = [
         (&[2, 3], &[2, 4, 5], "query"),
         (&[2, 4, 3], &[2, 5], "key"),
@@ -195,8 +196,12 @@ fn shapes_that_do_not_fit_are_errors_that_name_them() {
             assert_eq!([*operation, *name], [kind.name(), expected], "{query:?} {key:?}: {error}");
         }
     }
-    let error =
-        plain(&Score::Dot(Dot), &Parameters::default(), &numbers(&[1, 2, 3], 1), &numbers(&[1, 2, 4], 2));
+    let error = plain(
+        &Score::Dot(Dot),
+        &Parameters::default(),
+        &random_tensor(&[1, 2, 3], 1),
+        &random_tensor(&[1, 2, 4], 2),
+    );
     let message = error.unwrap_err().to_string();
     assert_eq!(message, "dot: key has shape [1, 2, 4], expected [1, 2, 3] for a query of [1, 2, 3]");
     let unequal = ScoreOptions { kind: ScoreKind::Cosine, d_query: 3, d_key: 4, ..ScoreOptions::default() };

@@ -38,7 +38,7 @@ fn attention_learns_the_a_b_task_exactly_and_a_shorter_window_cannot() {
     assert_eq!(found[0], found[8]);
     // What the first letter looks at: the one B.
     let out = polyhead(folder.path(), &["inspect", "--model", "attention/model", "AABA"], "").ok();
-    assert!(out.contains("encoder self-attention: text ↓ looks at text →"), "{out}");
+    assert!(out.contains("encoder self-attention: text ↓ attends to text →"), "{out}");
     let row = out.lines().find(|line| line.trim_start().starts_with("A ") && line.contains("100")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["A", "·", "·", "100", "·"], "{out}");
     let files = ["map.svg", "trace.json", "trace.npz", "trace.safetensors"];
@@ -90,14 +90,14 @@ fn a_model_that_does_something_else_is_refused_with_the_command_that_uses_it() {
     let translator = root().join("models/default");
     let translator = translator.to_str().unwrap();
     for (arguments, code, expected) in [
-        (&["classify", "--model", translator, "A"][..], 1, "hint: polyhead translate uses it"),
-        (&["translate", "--model", "window/model", "A"], 1, "hint: polyhead classify uses it"),
+        (&["classify", "--model", translator, "A"][..], 1, "hint: use it with polyhead translate"),
+        (&["translate", "--model", "window/model", "A"], 1, "hint: use it with polyhead classify"),
         (&["inspect", "--model", "window/model", "A"], 1, "a model without attention"),
-        (&["classify", "--model", "nowhere", "A"], 1, "no such folder, expected the folder of a model"),
+        (&["classify", "--model", "nowhere", "A"], 1, "no such folder, expected a model folder"),
         (
             &["parity", "--model", "window/model", "--reference", "window/model/model.safetensors"],
             2,
-            "classifies text",
+            "a text classifier",
         ),
         (&["classify", "A"], 2, "--model"),
     ] {

@@ -405,7 +405,7 @@ fn a_model_that_is_nowhere_is_asked_for() {
     };
     let (code, err) = program(&folder.path().join("nowhere"));
     assert_eq!(code, Some(1));
-    assert!(err.contains("nowhere: no such folder, expected the folder of a model\nhint: "), "{err}");
+    assert!(err.contains("nowhere: no such folder, expected a model folder\nhint: "), "{err}");
 }
 
 #[test]

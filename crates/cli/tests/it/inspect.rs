@@ -32,7 +32,7 @@ fn the_terminal_shows_translation_weights_and_heads() {
     for expected in [
         "source       The teacher reads a book today.\n",
         "alignment    ",
-        "cross-attention: target ↓ looks at source →, percent\n\nlayer 1, mean of 4 heads\n",
+        "cross-attention: target ↓ attends to source →, percent\n\nlayer 1, mean of 4 heads\n",
         "probability of each token",
         "\n encoder 1",
         "\n   cross 1",

@@ -149,7 +149,7 @@ fn a_run_that_was_moved_goes_on_where_it_is_and_takes_no_folder_of_others() {
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("expected an empty folder for a new run"), "{}", refused.err);
     let refused = polyhead(folder.path(), &["translate", "--model", "moved", "1 2"], "");
-    assert!(refused.err.contains("this is the folder of a run: its model is moved/model"), "{}", refused.err);
+    assert!(refused.err.contains("this is a run folder: its model is moved/model"), "{}", refused.err);
 }
 
 #[test]

@@ -290,11 +290,11 @@ fn a_failed_export_leaves_nothing() {
     fs::write(path, bytes).unwrap();
     let to = out.path().join("to");
     let arguments = ["import", text(copy.path()), text(&to), "--dtype", "f16"];
-    assert_told(run(&arguments), 1, &["holds 1e30, which F16 cannot hold"]);
+    assert_told(run(&arguments), 1, &["holds 1e30, which overflows F16"]);
     assert_told(
         run(&["export", "torch/pre", text(&to), "--layout", "marian"]),
         1,
-        &["the model is no Marian model: pre-norm"],
+        &["not a Marian model: pre-norm"],
     );
     assert!(names(out.path()).is_empty(), "{:?}", names(out.path()));
 }
@@ -357,7 +357,7 @@ fn bad_folders_are_one_line_and_a_hint() {
         (truncated.path(), "model.safetensors: tensor "),
         (t5.path(), "config.json: model_type \"t5\", expected \"marian\""),
         (wrong.path(), "model.safetensors: 16 tensors do not fit the config:"),
-        (broken.path(), "config.json: no JSON object"),
+        (broken.path(), "config.json: not a JSON object"),
     ];
     for (folder, message) in cases {
         let folder = text(folder);

@@ -200,7 +200,7 @@ fn flags_override_the_folder() {
 fn misuse_is_explained() {
     let folder = golden();
     let error = polyhead(&folder, &["translate", "--model", "nowhere", "hello"], "").failed(1);
-    assert!(error.contains("nowhere: no such folder, expected the folder of a model\nhint: "), "{error}");
+    assert!(error.contains("nowhere: no such folder, expected a model folder\nhint: "), "{error}");
     for (arguments, message) in [
         (&["--beam", "0"][..], "expected a whole number of 1 or more"),
         (&["--beam", "2", "--n-best", "3"], "3 best of 2 beams"),

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! config.json | args.json → config/ → ModelConfig → (the model declares its parameters)
-//! model*.safetensors → safetensors/ → arrays by name → names/ → Parameters
+//! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Read are folders of Hugging Face's Marian, of fairseq (converted to safetensors), of PyTorch's nn.Transformer and our
-//! own; see [`Layout`]. A folder of ours has its config last, so a folder with a config is complete.
+//! Folders of Hugging Face's Marian, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
+//! see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
 mod names;
@@ -20,64 +20,64 @@ use self::safetensors::{Dtype, Weights, WriteOptions};
 use crate::{Model, ModelConfig, Result};
 
 pub use config::marian_compatible;
-pub use names::Layout;
+pub use names::CheckpointLayout;
 
-/// A model with its values, as read from a folder.
+/// A model and its parameters, as read from a folder.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// The model.
     pub model: Model,
-    /// Its values.
+    /// The values of its parameters.
     pub parameters: Parameters,
-    /// What was read.
-    pub loaded: Loaded,
+    /// The layout and the files of the checkpoint.
+    pub info: CheckpointInfo,
 }
 
-/// What was read.
+/// CheckpointLayout, dtypes and files of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
-    /// Whose names the arrays have.
-    pub layout: Layout,
-    /// The types of numbers in the files.
+pub struct CheckpointInfo {
+    /// The naming scheme of the tensors.
+    pub layout: CheckpointLayout,
+    /// The dtypes in the files.
     pub dtypes: Vec<Dtype>,
-    /// The files.
+    /// The weight files.
     pub files: Vec<PathBuf>,
-    /// Their size in all.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
-/// What was written.
+/// The files of a saved model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedCheckpoint {
     /// The files, the config last.
     pub files: Vec<PathBuf>,
-    /// Their size in all.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
-/// How a model is written.
+/// Options for saving a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaveOptions {
-    /// How numbers are stored: F32, or rounded to the nearest F16 or BF16; F32.
+    /// The dtype of the weights: F32, or rounded to the nearest F16 or BF16; default: F32.
     pub dtype: Dtype,
-    /// Whose names the arrays get, and whose config the folder; our own.
-    pub layout: Layout,
-    /// Weights beyond this many bytes go to several files; 5 GB.
+    /// The naming scheme of the tensors and the format of the config; default: Polyhead's own.
+    pub layout: CheckpointLayout,
+    /// Size in bytes beyond which weights are split into several files; default: 5 GB.
     pub max_shard_bytes: u64,
 }
 
 impl Default for SaveOptions {
     fn default() -> Self {
         let WriteOptions { dtype, max_shard_bytes } = WriteOptions::default();
-        Self { dtype, layout: Layout::default(), max_shard_bytes }
+        Self { dtype, layout: CheckpointLayout::default(), max_shard_bytes }
     }
 }
 
-/// The model of a folder. With a precision it is for inference: weights of products are prepared one by one as they come, so
-/// that the model is never in memory twice, and weights that are int8 in the file stay so.
+/// Loads the model of a folder. With a precision the model is for inference: weights of products are prepared one by one as
+/// they are read, so that the model is never in memory twice, and weights that are int8 in the file stay int8.
 ///
 /// # Errors
-/// If the folder holds no model that is known, or its weights are not those of the model.
+/// If the folder holds no known model, or its weights do not match the config.
 pub fn load(folder: impl AsRef<Path>, precision: Option<Precision>) -> Result<Checkpoint> {
     let folder = folder.as_ref();
     let (config, layout) = read_config(folder)?;
@@ -85,80 +85,85 @@ pub fn load(folder: impl AsRef<Path>, precision: Option<Precision>) -> Result<Ch
     let model = Model::new(&config, &mut parameters)?;
     let weights = Weights::open(folder)?;
     names::read(&weights, &config, layout, &mut parameters, precision)?;
-    let loaded = loaded(&weights, layout);
-    Ok(Checkpoint { model, parameters, loaded })
+    let info = info(&weights, layout);
+    Ok(Checkpoint { model, parameters, info })
 }
 
-/// The config of a folder, validated, and whose names its weights have.
-pub fn read_config(folder: impl AsRef<Path>) -> Result<(ModelConfig, Layout)> {
+/// The config of a folder, validated, and the layout of its weights.
+pub fn read_config(folder: impl AsRef<Path>) -> Result<(ModelConfig, CheckpointLayout)> {
     config::read(folder.as_ref())
 }
 
-/// As [`read_config`] for a folder whose weights are not there, as far as its config tells.
-pub fn read_config_alone(folder: impl AsRef<Path>) -> Result<(ModelConfig, Layout)> {
-    config::read_alone(folder.as_ref())
+/// Same as [`read_config`] for a folder without weights, as far as its config determines the model.
+pub fn read_config_without_weights(folder: impl AsRef<Path>) -> Result<(ModelConfig, CheckpointLayout)> {
+    config::read_without_weights(folder.as_ref())
 }
 
-/// Checks that the weights of a folder are those of all declared parameters; only headers are read.
+/// Checks that the weights of a folder match all declared parameters; only headers are read.
 ///
 /// # Errors
-/// If an array is missing, has another shape, or belongs to no parameter.
+/// If a tensor is missing, has a different shape, or belongs to no parameter.
 pub fn check_weights(
     folder: impl AsRef<Path>,
     config: impl Into<ModelConfig>,
-    layout: Layout,
+    layout: CheckpointLayout,
     parameters: &Parameters,
-) -> Result<Loaded> {
+) -> Result<CheckpointInfo> {
     let weights = Weights::open(folder)?;
     names::check(&weights, &config.into(), layout, parameters)?;
-    Ok(loaded(&weights, layout))
+    Ok(info(&weights, layout))
 }
 
-/// As [`read_config`] from a text in memory; `name` stands for the path in messages, and `args.json` at its end means fairseq's.
+/// Same as [`read_config`] from a text in memory; `name` is the path in messages, and one that ends in `args.json` means
+/// fairseq's format.
 ///
 /// ```
 /// use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
-/// use polyhead_models::checkpoint::{Layout, parse_config};
+/// use polyhead_models::checkpoint::{CheckpointLayout, parse_config};
 /// let weights = Weights::whole(TensorFile::from_bytes("none", [&2_u64.to_le_bytes()[..], b"{}"].concat())?);
 /// let text = br#"{"model_type":"polyhead_transformer","source_vocab_size":9,"target_vocab_size":9}"#;
 /// let (config, layout) = parse_config("config.json", text, &weights)?;
-/// assert_eq!((config.vocab_sizes(), config.d_model(), layout), ([9, 9], 512, Layout::Polyhead));
+/// assert_eq!((config.vocab_sizes(), config.d_model(), layout), ([9, 9], 512, CheckpointLayout::Polyhead));
 /// # Ok::<(), polyhead_models::Error>(())
 /// ```
-pub fn parse_config(name: impl AsRef<Path>, text: &[u8], weights: &Weights) -> Result<(ModelConfig, Layout)> {
+pub fn parse_config(
+    name: impl AsRef<Path>,
+    text: &[u8],
+    weights: &Weights,
+) -> Result<(ModelConfig, CheckpointLayout)> {
     config::parse(name.as_ref(), text, || Ok(weights))
 }
 
-/// Gives all declared parameters their values from the weights of a folder.
+/// Loads the values of all declared parameters from the weights of a folder.
 ///
 /// # Errors
-/// If an array is missing, has another shape, belongs to no parameter, or differs from a copy of itself. Parameters may
-/// have been changed then.
+/// If a tensor is missing, has a different shape, belongs to no parameter, or differs from a second copy of itself. Some
+/// parameters may have been set by then.
 pub fn load_parameters(
     folder: impl AsRef<Path>,
     config: impl Into<ModelConfig>,
-    layout: Layout,
+    layout: CheckpointLayout,
     parameters: &mut Parameters,
-) -> Result<Loaded> {
+) -> Result<CheckpointInfo> {
     let weights = Weights::open(folder)?;
     names::read(&weights, &config.into(), layout, parameters, None)?;
-    Ok(loaded(&weights, layout))
+    Ok(info(&weights, layout))
 }
 
-/// Writes a model into a folder, which is made if need be; other files there stay, older weights go.
+/// Saves a model into a folder, which is created if necessary; older weights there are removed, other files stay.
 ///
 /// # Panics
-/// If a parameter was never given a value.
+/// If a parameter has no value.
 pub fn save(
     folder: impl AsRef<Path>,
     config: impl Into<ModelConfig>,
     parameters: &Parameters,
     options: &SaveOptions,
-) -> Result<Saved> {
+) -> Result<SavedCheckpoint> {
     let (folder, config) = (folder.as_ref(), &config.into());
     config.validate()?;
     let mut texts = Vec::new();
-    if options.layout == Layout::Marian {
+    if options.layout == CheckpointLayout::Marian {
         let config = &config.clone().try_into()?;
         let text = config::marian_text(folder, config, options.dtype)?;
         texts.push(("generation_config.json", config::generation_text(config)));
@@ -166,22 +171,22 @@ pub fn save(
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));
     }
-    let arrays = names::arrays(options.layout, config, parameters)?;
+    let tensors = names::tensors(options.layout, config, parameters)?;
     let SaveOptions { dtype, max_shard_bytes, .. } = *options;
-    let mut unfinished = safetensors::write(folder, arrays, WriteOptions { dtype, max_shard_bytes })?;
+    let mut pending = safetensors::write(folder, tensors, WriteOptions { dtype, max_shard_bytes })?;
     for (name, text) in texts {
-        unfinished.add(name, text.as_bytes())?;
+        pending.add(name, text.as_bytes())?;
     }
-    let bytes = unfinished.bytes();
-    Ok(Saved { files: unfinished.finish()?, bytes })
+    let bytes = pending.bytes();
+    Ok(SavedCheckpoint { files: pending.finish()?, bytes })
 }
 
-fn loaded(weights: &Weights, layout: Layout) -> Loaded {
+fn info(weights: &Weights, layout: CheckpointLayout) -> CheckpointInfo {
     let mut dtypes: Vec<Dtype> = weights.names().filter_map(|name| weights.dtype(name)).collect();
     dtypes.sort();
     dtypes.dedup();
     let files = weights.files();
-    Loaded {
+    CheckpointInfo {
         layout,
         dtypes,
         files: files.iter().map(|file| file.path().to_owned()).collect(),

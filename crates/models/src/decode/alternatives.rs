@@ -1,21 +1,22 @@
-//! What else could stand at a place: the k best tokens after a given beginning, each with the best way to go on.
+//! Alternatives at a position: the k most probable tokens after a given prefix, each with its best completions.
 //!
-//! argmax_k p(y | prefix, x), then a beam search with prefix + y as its forced beginning.
+//! argmax_k p(y | prefix, x), then a beam search with the forced prefix (prefix, y).
 
 use polyhead_tensor::ops::best_tokens::Candidate;
 
 use super::beam::{BeamOptions, beam};
-use super::rows::{Need, Next, Scores, Search, run};
-use super::rules::{Guide, Rules};
+use super::rows::{NextRow, RequiredScores, Scores, Search, run};
+use super::rules::{Rules, SentenceRules};
 use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::Result;
 
-/// How many alternatives, and how each goes on.
+/// The number of alternatives and the search that completes each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlternativesOptions {
-    /// How many tokens, k; 5.
+    /// Number of tokens, k; default: 5.
     pub n: usize,
-    /// How each is completed; with a beam of 4. A beam of 1 is greedy decoding. Its prefixes are not used.
+    /// The beam search that completes each; default: a beam of 4. A beam of 1 is greedy decoding. Its prefixes are not
+    /// used.
     pub beam: BeamOptions,
 }
 
@@ -25,7 +26,7 @@ impl Default for AlternativesOptions {
     }
 }
 
-/// A token that could come next.
+/// An alternative next token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
     /// The token.
@@ -36,10 +37,10 @@ pub struct Alternative {
     pub hypotheses: Vec<Hypothesis>,
 }
 
-/// The most probable tokens after `prefix`, best first; none if the prefix has ended.
+/// The most probable tokens after `prefix`, best first; none if the prefix contains the end token.
 ///
 /// # Errors
-/// If the source or the prefix cannot be read, or the options make no sense.
+/// If the source or the prefix is invalid, or the options are.
 pub fn alternatives<M: NextToken>(
     model: &M,
     source: &[u32],
@@ -48,11 +49,11 @@ pub fn alternatives<M: NextToken>(
 ) -> Result<Vec<Alternative>> {
     let decode = &options.beam.decode;
     let rules = Rules { prefixes: Vec::new(), ..decode.rules.clone() };
-    let free = DecodeOptions { rules, ..decode.clone() };
-    let mut searches: Vec<Look<'_>> = Guide::all(&free, &[source])?
+    let without_prefix = DecodeOptions { rules, ..decode.clone() };
+    let mut searches: Vec<PrefixSearch<'_>> = SentenceRules::all(&without_prefix, &[source])?
         .into_iter()
-        .map(|guide| Look {
-            guide,
+        .map(|rules| PrefixSearch {
+            rules,
             prefix,
             n: options.n,
             step: 0,
@@ -75,9 +76,9 @@ pub fn alternatives<M: NextToken>(
         .collect())
 }
 
-/// Walks along the prefix and looks once.
-struct Look<'a> {
-    guide: Guide<'a>,
+/// Steps through the prefix and collects the best tokens after it.
+struct PrefixSearch<'a> {
+    rules: SentenceRules<'a>,
     prefix: &'a [u32],
     n: usize,
     step: usize,
@@ -85,32 +86,36 @@ struct Look<'a> {
     found: Vec<Candidate>,
 }
 
-impl Look<'_> {
+impl PrefixSearch<'_> {
     /// The start token and the prefix.
     fn history(&self) -> Vec<u32> {
         [&[self.start_id], self.prefix].concat()
     }
 }
 
-impl Search for Look<'_> {
+impl Search for PrefixSearch<'_> {
     fn width(&self) -> usize {
         1
     }
 
     fn is_empty(&self) -> bool {
-        self.prefix.len() >= self.guide.limits.max || self.prefix.contains(&self.guide.end_id())
+        self.prefix.len() >= self.rules.limits.max || self.prefix.contains(&self.rules.end_id())
     }
 
-    fn need(&self) -> Need {
-        if self.step < self.prefix.len() { Need::Best(0) } else { self.guide.need(&self.history(), self.n) }
+    fn required_scores(&self) -> RequiredScores {
+        if self.step < self.prefix.len() {
+            RequiredScores::Top(0)
+        } else {
+            self.rules.required_scores(&self.history(), self.n)
+        }
     }
 
-    fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
+    fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<NextRow>> {
         if let Some(&token) = self.prefix.get(self.step) {
             self.step += 1;
-            return Ok(vec![Next { parent: 0, token }]);
+            return Ok(vec![NextRow { parent: 0, token }]);
         }
-        self.found = self.guide.best(&self.history(), scores, 0, self.n)?;
+        self.found = self.rules.best(&self.history(), scores, 0, self.n)?;
         Ok(Vec::new())
     }
 }

@@ -1,21 +1,22 @@
-//! Beam search: the B best unfinished hypotheses go on at each step.
+//! Beam search: at each step the B best live hypotheses are extended.
 //!
 //! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging
 //! Face's `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
-//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B live on.
-//! At the maximum length everything counts as finished. The B best finished hypotheses are kept until [`EarlyStopping`]
-//! says that no better will come. Ties go to the smaller (beam, id). (Graves 2012; Sutskever, Vinyals & Le 2014.)
+//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B stay live.
+//! At the maximum length every candidate is finished. The search keeps the B best finished hypotheses until
+//! [`EarlyStopping`] decides that none better will follow. Ties go to the smaller (beam, id). (Graves 2012; Sutskever,
+//! Vinyals & Le 2014.)
 //!
-//! Rules act on log-probabilities after the softmax, without normalising again; see [`super::rules`].
+//! Rules modify log-probabilities after the softmax, which are not renormalised; see [`super::rules`].
 //!
-//! "je suis étudiant", where greedy decoding falls for *thanks*:
+//! "je suis étudiant", where greedy decoding is misled by *thanks*:
 //!
 //! ```
 //! # use polyhead_models::{Result, decode::{DecodeOptions, NextToken}};
 //! # use polyhead_tensor::Tensor;
 //! use polyhead_models::decode::{beam::{BeamOptions, beam}, greedy::greedy, length_penalty::LengthPenalty};
 //! const WORDS: [&str; 6] = ["a", "am", "I", "thanks", "student", "<eos>"];
-//! /// Row i: the probabilities of the word after word i. <eos> also stands before the first word.
+//! /// Row i: the probabilities of the word after word i. <eos> is also the start token.
 //! struct Table([[f32; 6]; 6]);
 //! # impl NextToken for Table {
 //! #     type State = ();
@@ -33,7 +34,7 @@
 //!     [0.0, 0.9, 0.0, 0.0, 0.0, 0.1],    // after I
 //!     [0.3, 0.0, 0.25, 0.0, 0.0, 0.45],  // after thanks
 //!     [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],    // after student
-//!     [0.1, 0.0, 0.4, 0.5, 0.0, 0.0],    // at first
+//!     [0.1, 0.0, 0.4, 0.5, 0.0, 0.0],    // at the start
 //! ]);
 //! let decode = DecodeOptions { start_id: 5, end_id: 5, ..DecodeOptions::default() };
 //! let source: &[u32] = &[0, 1, 2];
@@ -60,36 +61,36 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::coverage::{coverage_penalty, look};
+use super::coverage::{accumulate, coverage_penalty};
 use super::finished::Finished;
 use super::length_penalty::LengthPenalty;
-use super::path::Path;
-use super::rows::{Need, Next, Scores, Search, run};
-use super::rules::Guide;
-use super::spelling::Spellings;
-use super::stopping::{EarlyStopping, Standing};
-use super::trace::{BeamTrace, Fate, TracedCandidate};
+use super::partial::PartialHypothesis;
+use super::rows::{NextRow, RequiredScores, Scores, Search, run};
+use super::rules::SentenceRules;
+use super::stopping::{EarlyStopping, Frontier};
+use super::surface_forms::SurfaceForms;
+use super::trace::{BeamTrace, CandidateOutcome, TracedCandidate};
 use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::{Error, Result};
 
-/// How wide to search and what to keep.
+/// Options of beam search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BeamOptions {
     /// Start, end, lengths and rules; see [`DecodeOptions`].
     pub decode: DecodeOptions,
-    /// Hypotheses that go on at each step, B; 4.
+    /// Number of live hypotheses, B; default: 4.
     pub beam_size: usize,
-    /// Hypotheses to return for each source, best first; 1, at most B.
+    /// Number of hypotheses returned per source, best first, at most B; default: 1.
     pub top_beams: usize,
-    /// What sums are divided by; the length, n¹.
+    /// The length penalty that divides the sums; default: the length, n¹.
     pub length_penalty: LengthPenalty,
-    /// β of the penalty for source tokens that were not looked at (see [`super::coverage`]); 0 for none.
+    /// β of the penalty for source tokens that received little attention (see [`super::coverage`]); default: 0, none.
     pub coverage_penalty: f64,
-    /// When to stop; by the heuristic.
+    /// The stopping criterion; default: the heuristic.
     pub early_stopping: EarlyStopping,
-    /// What tokens write: of hypotheses with one text only the first goes on (see [`super::spelling`]); none, by ids alone.
-    /// Constrained search goes by ids alone.
-    pub spellings: Option<Arc<Spellings>>,
+    /// The surface forms of tokens: of several hypotheses with the same text only the first is extended (see
+    /// [`super::surface_forms`]); default: none, hypotheses are compared by ids. Constrained search always compares by ids.
+    pub surface_forms: Option<Arc<SurfaceForms>>,
 }
 
 impl Default for BeamOptions {
@@ -101,7 +102,7 @@ impl Default for BeamOptions {
             length_penalty: LengthPenalty::default(),
             coverage_penalty: 0.0,
             early_stopping: EarlyStopping::default(),
-            spellings: None,
+            surface_forms: None,
         }
     }
 }
@@ -111,7 +112,7 @@ impl BeamOptions {
         let Self { beam_size, top_beams, .. } = *self;
         if beam_size == 0 || top_beams > beam_size {
             let message = format!(
-                "{top_beams} of {beam_size} beams, expected a beam size of 1 or more and at most as many results"
+                "{top_beams} of {beam_size} beams, expected a beam size of at least 1 and at most that many results"
             );
             return Err(Error::Request { message });
         }
@@ -122,19 +123,19 @@ impl BeamOptions {
         Ok(())
     }
 
-    /// A finished hypothesis with its score. Coverage only lowers it, so a bound on live ones need not know it.
-    pub(super) fn finish(&self, path: &Path) -> Hypothesis {
-        let mean = self.length_penalty.score(path.sum, path.ids().len());
-        path.finish_with(mean + coverage_penalty(self.coverage_penalty, &path.coverage))
+    /// A finished hypothesis with its score. Coverage only lowers the score, so a bound on live hypotheses can ignore it.
+    pub(super) fn finish(&self, partial: &PartialHypothesis) -> Hypothesis {
+        let mean = self.length_penalty.score(partial.sum, partial.ids().len());
+        partial.finish_with(mean + coverage_penalty(self.coverage_penalty, &partial.coverage))
     }
 }
 
 /// The best hypotheses of each source, best first.
 ///
-/// There are fewer than `top_beams` only where the model, the rules or [`BeamOptions::spellings`] leave no others.
+/// There are fewer than `top_beams` only where the model, the rules or [`BeamOptions::surface_forms`] allow no others.
 ///
 /// # Errors
-/// If a source cannot be read, or the options make no sense.
+/// If a source is invalid, or the options are.
 pub fn beam<M: NextToken>(
     model: &M,
     sources: &[&[u32]],
@@ -144,10 +145,10 @@ pub fn beam<M: NextToken>(
     Ok(found.into_iter().map(|(hypotheses, _)| hypotheses).collect())
 }
 
-/// [`beam`], with what it looked at on the way.
+/// Same as [`beam`], with a trace of the search.
 ///
 /// # Errors
-/// If a source cannot be read, or the options make no sense.
+/// If a source is invalid, or the options are.
 pub fn beam_traced<M: NextToken>(
     model: &M,
     sources: &[&[u32]],
@@ -157,24 +158,24 @@ pub fn beam_traced<M: NextToken>(
     Ok(found.into_iter().map(|(hypotheses, trace)| (hypotheses, trace.unwrap_or_default())).collect())
 }
 
-type Found = (Vec<Hypothesis>, Option<BeamTrace>);
+type TracedHypotheses = (Vec<Hypothesis>, Option<BeamTrace>);
 
 fn search<M: NextToken>(
     model: &M,
     sources: &[&[u32]],
     options: &BeamOptions,
     trace: impl Fn() -> Option<BeamTrace>,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<TracedHypotheses>> {
     options.check()?;
     let start_id = options.decode.start_id;
-    let mut searches: Vec<BeamSearch<'_>> = Guide::all(&options.decode, sources)?
+    let mut searches: Vec<BeamSearch<'_>> = SentenceRules::all(&options.decode, sources)?
         .into_iter()
-        .map(|guide| BeamSearch {
-            guide,
+        .map(|rules| BeamSearch {
+            rules,
             options,
-            live: vec![Path::new(start_id)],
+            live: vec![PartialHypothesis::new(start_id)],
             finished: Finished::new(options.beam_size),
-            written: HashSet::new(),
+            texts: HashSet::new(),
             trace: trace(),
         })
         .collect();
@@ -186,41 +187,42 @@ fn search<M: NextToken>(
 }
 
 struct BeamSearch<'a> {
-    guide: Guide<'a>,
+    rules: SentenceRules<'a>,
     options: &'a BeamOptions,
     /// Best first.
-    live: Vec<Path>,
+    live: Vec<PartialHypothesis>,
     finished: Finished,
-    /// The texts of all hypotheses that went on or ended, where doubles are left out.
-    written: HashSet<Written>,
+    /// The texts of all hypotheses so far, live or finished; used only with surface forms.
+    texts: HashSet<TextKey>,
     trace: Option<BeamTrace>,
 }
 
-/// The hash of a text, and whether it has ended.
-type Written = (u64, bool);
+/// The hash of a text, and true if it is complete.
+type TextKey = (u64, bool);
 
 /// A token that continues a live hypothesis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Continuation {
     pub(super) parent: usize,
     pub(super) id: u32,
-    /// Its log-probability as the model gives it, and after all rules.
+    /// The model's log-probability.
     pub(super) log_probability: f32,
+    /// The log-probability after all rules.
     pub(super) score: f32,
-    /// The sum with it.
+    /// The sum of the scores including this token.
     pub(super) sum: f64,
 }
 
 impl Continuation {
-    /// The hypothesis with the token.
-    pub(super) fn of(&self, parent: &Path) -> Path {
-        let mut path = parent.clone();
-        path.push(self.id, self.log_probability, self.score);
-        path
+    /// The hypothesis `parent` extended by the token.
+    pub(super) fn extend(&self, parent: &PartialHypothesis) -> PartialHypothesis {
+        let mut partial = parent.clone();
+        partial.push(self.id, self.log_probability, self.score);
+        partial
     }
 }
 
-/// The highest sum first, of equals the smaller (beam, id).
+/// Orders by descending sum; ties go to the smaller (beam, id).
 pub(super) fn order(a: &Continuation, b: &Continuation) -> Ordering {
     b.sum.total_cmp(&a.sum).then_with(|| (a.parent, a.id).cmp(&(b.parent, b.id)))
 }
@@ -231,29 +233,30 @@ impl Search for BeamSearch<'_> {
     }
 
     fn is_empty(&self) -> bool {
-        self.guide.limits.max == 0
+        self.rules.limits.max == 0
     }
 
     fn wants_attention(&self) -> bool {
         self.options.coverage_penalty != 0.0
     }
 
-    fn need(&self) -> Need {
-        let needs = self.live.iter().map(|path| self.guide.need(&path.history, self.wanted()));
-        needs.fold(Need::Best(0), Need::and)
+    fn required_scores(&self) -> RequiredScores {
+        let required =
+            |partial: &PartialHypothesis| self.rules.required_scores(&partial.history, self.n_candidates());
+        self.live.iter().map(required).fold(RequiredScores::Top(0), RequiredScores::and)
     }
 
-    fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<Next>> {
+    fn advance(&mut self, scores: &Scores<'_>) -> Result<Vec<NextRow>> {
         if self.wants_attention() {
-            for (row, path) in self.live.iter_mut().enumerate() {
-                look(path, scores, row, self.guide.source_length)?;
+            for (row, partial) in self.live.iter_mut().enumerate() {
+                accumulate(partial, scores, row, self.rules.source_length)?;
             }
         }
         let continuations = self.continuations(scores)?;
         if continuations.is_empty() {
-            // Rules forbid every token: what is alive ends where it is.
-            for path in std::mem::take(&mut self.live) {
-                self.finish(&path);
+            // Rules forbid every token: live hypotheses end where they are.
+            for partial in std::mem::take(&mut self.live) {
+                self.finish(&partial);
             }
             return Ok(Vec::new());
         }
@@ -261,22 +264,22 @@ impl Search for BeamSearch<'_> {
         let (mut live, mut next, mut traced) = (Vec::new(), Vec::new(), Vec::new());
         for (rank, continuation) in continuations.iter().enumerate() {
             let &Continuation { parent, id, score, sum, .. } = continuation;
-            let ends = self.guide.ends(id, length);
-            let fate = if ends && rank < self.options.beam_size {
-                let path = continuation.of(&self.live[parent]);
-                self.written.extend(self.written(&path, true));
-                self.finish(&path);
-                Fate::Finished
+            let ends = self.rules.ends(id, length);
+            let outcome = if ends && rank < self.options.beam_size {
+                let partial = continuation.extend(&self.live[parent]);
+                self.texts.extend(self.text_key(&partial, true));
+                self.finish(&partial);
+                CandidateOutcome::Finished
             } else if !ends && live.len() < self.options.beam_size {
-                let path = continuation.of(&self.live[parent]);
-                self.written.extend(self.written(&path, false));
-                live.push(path);
-                next.push(Next { parent, token: id });
-                Fate::Kept(live.len() - 1)
+                let partial = continuation.extend(&self.live[parent]);
+                self.texts.extend(self.text_key(&partial, false));
+                live.push(partial);
+                next.push(NextRow { parent, token: id });
+                CandidateOutcome::Live(live.len() - 1)
             } else {
-                Fate::Pruned
+                CandidateOutcome::Pruned
             };
-            traced.push(TracedCandidate { parent, id, log_probability: score, sum, fate });
+            traced.push(TracedCandidate { parent, id, log_probability: score, sum, outcome });
         }
         self.live = live;
         if let Some(trace) = &mut self.trace {
@@ -287,55 +290,55 @@ impl Search for BeamSearch<'_> {
 }
 
 impl BeamSearch<'_> {
-    /// How many continuations are looked at: as at most one in each row ends, half of them do not.
-    fn wanted(&self) -> usize {
+    /// Number of candidates, 2·B: at most one continuation of each row ends, so at least B do not.
+    fn n_candidates(&self) -> usize {
         2 * self.options.beam_size
     }
 
-    /// The 2·B best.
+    /// The 2·B best continuations.
     fn continuations(&self, scores: &Scores<'_>) -> Result<Vec<Continuation>> {
-        let wanted = self.wanted();
+        let n_candidates = self.n_candidates();
         let mut all = Vec::new();
-        for (parent, path) in self.live.iter().enumerate() {
-            let best = self.guide.best(&path.history, scores, parent, wanted)?;
+        for (parent, partial) in self.live.iter().enumerate() {
+            let best = self.rules.best(&partial.history, scores, parent, n_candidates)?;
             all.extend(best.into_iter().map(|candidate| Continuation {
                 parent,
                 id: candidate.id,
                 log_probability: scores.log_probability(parent, candidate),
                 score: candidate.score,
-                sum: path.sum + f64::from(candidate.score),
+                sum: partial.sum + f64::from(candidate.score),
             }));
         }
         all.sort_by(order);
-        self.drop_doubles(&mut all);
-        all.truncate(wanted);
+        self.remove_duplicates(&mut all);
+        all.truncate(n_candidates);
         Ok(all)
     }
 
-    /// Leaves out what spells a text that has been written before, or that an earlier one here spells.
-    fn drop_doubles(&self, continuations: &mut Vec<Continuation>) {
-        let Some(spellings) = &self.options.spellings else { return };
-        let texts: Vec<u64> = self.live.iter().map(|path| spellings.text(path.ids())).collect();
+    /// Removes continuations whose text an earlier hypothesis, or an earlier continuation of this step, already has.
+    fn remove_duplicates(&self, continuations: &mut Vec<Continuation>) {
+        let Some(forms) = &self.options.surface_forms else { return };
+        let hashes: Vec<u64> = self.live.iter().map(|partial| forms.hash(partial.ids())).collect();
         let length = self.live[0].ids().len() + 1;
         let mut now = HashSet::new();
         continuations.retain(|&Continuation { parent, id, .. }| {
-            let written = (spellings.then(texts[parent], id), self.guide.ends(id, length));
-            !self.written.contains(&written) && now.insert(written)
+            let key = (forms.extend(hashes[parent], id), self.rules.ends(id, length));
+            !self.texts.contains(&key) && now.insert(key)
         });
     }
 
-    /// What a hypothesis has written, where that counts.
-    fn written(&self, path: &Path, ends: bool) -> Option<Written> {
-        Some((self.options.spellings.as_ref()?.text(path.ids()), ends))
+    /// The text of a hypothesis; `None` without surface forms.
+    fn text_key(&self, partial: &PartialHypothesis, is_complete: bool) -> Option<TextKey> {
+        Some((self.options.surface_forms.as_ref()?.hash(partial.ids()), is_complete))
     }
 
-    fn finish(&mut self, path: &Path) {
-        self.finished.add(self.options.finish(path));
+    fn finish(&mut self, partial: &PartialHypothesis) {
+        self.finished.add(self.options.finish(partial));
     }
 
     fn is_done(&self, length: usize) -> bool {
         let Some(best) = self.live.first() else { return true };
-        let standing = Standing { best_sum: best.sum, length, max_length: self.guide.limits.max };
-        self.options.early_stopping.holds(&self.finished, standing, self.options.length_penalty)
+        let frontier = Frontier { best_sum: best.sum, length, max_length: self.rules.limits.max };
+        self.options.early_stopping.should_stop(&self.finished, frontier, self.options.length_penalty)
     }
 }

@@ -1,7 +1,7 @@
-//! Several models as one: their predictions are averaged at every step.
+//! Ensembles: the predictions of several models are averaged at every step.
 //!
-//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean,
-//! which the softmax after it normalises.
+//! Average of probabilities: log (1/m · Σ p_i). Average of log-probabilities: 1/m · Σ log p_i, the geometric mean, which
+//! the softmax that follows normalises.
 
 use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
@@ -9,17 +9,17 @@ use polyhead_tensor::{Tape, Tensor, Var};
 use super::NextToken;
 use crate::{Error, Result};
 
-/// What is averaged.
+/// The quantity that is averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Average {
-    /// Probabilities: a token is likely if some models find it likely.
+    /// Probabilities: a token is likely if some model finds it likely.
     #[default]
     Probabilities,
     /// Log-probabilities: a token is likely if no model finds it unlikely.
     LogProbabilities,
 }
 
-/// Models that read the same source ids and write the same target ids.
+/// An ensemble of models with the same source and target vocabularies.
 #[derive(Debug, Clone, Copy)]
 pub struct Ensemble<'a, M> {
     models: &'a [M],
@@ -27,10 +27,10 @@ pub struct Ensemble<'a, M> {
 }
 
 impl<'a, M> Ensemble<'a, M> {
-    /// All of `models`, each with the same weight.
+    /// An ensemble of `models` with equal weights.
     ///
     /// # Errors
-    /// If there are none.
+    /// If `models` is empty.
     pub fn new(models: &'a [M], average: Average) -> Result<Self> {
         if models.is_empty() {
             return Err(Error::Request { message: "an ensemble of no models, expected one or more".into() });
@@ -51,9 +51,14 @@ impl<M: NextToken> NextToken for Ensemble<'_, M> {
         self.average.of_logits(&steps.collect::<Result<Vec<_>>>()?)
     }
 
-    /// The attention is the mean of the models', if all have one.
-    fn step_attending(&self, state: &mut Self::State, tokens: &[u32]) -> Result<(Tensor, Option<Tensor>)> {
-        let steps = self.models.iter().zip(state).map(|(model, state)| model.step_attending(state, tokens));
+    /// The attention is the mean over the models, if all of them have it.
+    fn step_with_attention(
+        &self,
+        state: &mut Self::State,
+        tokens: &[u32],
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let steps =
+            self.models.iter().zip(state).map(|(model, state)| model.step_with_attention(state, tokens));
         let (logits, attention): (Vec<_>, Vec<_>) = steps.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let attention: Option<Vec<Tensor>> = attention.into_iter().collect();
         let attention = attention.map(|all| {
@@ -69,38 +74,38 @@ impl<M: NextToken> NextToken for Ensemble<'_, M> {
     }
 }
 
-/// One tensor of tensors of the same shape, number by number.
+/// Averages tensors of the same shape element by element.
 fn averaged(all: &[Tensor], average: impl Fn(&[f32]) -> f32) -> Result<Tensor> {
     let shape = all[0].shape();
     if let Some(other) = all.iter().find(|other| other.shape() != shape) {
         let message = format!(
-            "an ensemble of models that give {shape:?} and {:?}, expected the same vocabulary",
+            "an ensemble of models with outputs of {shape:?} and {:?}, expected the same vocabulary",
             other.shape()
         );
         return Err(Error::Request { message });
     }
     let mut mean = Tensor::zeros(shape);
-    let mut numbers = vec![0.0; all.len()];
-    for (place, mean) in mean.data_mut().iter_mut().enumerate() {
-        numbers.iter_mut().zip(all).for_each(|(number, model)| *number = model.data()[place]);
-        *mean = average(&numbers);
+    let mut values = vec![0.0; all.len()];
+    for (index, mean) in mean.data_mut().iter_mut().enumerate() {
+        values.iter_mut().zip(all).for_each(|(value, model)| *value = model.data()[index]);
+        *mean = average(&values);
     }
     Ok(mean)
 }
 
 impl Average {
-    /// The logarithms of the averages of probabilities, from each model's logits.
+    /// Log-probabilities of the ensemble, from the logits of each model.
     fn of_logits(self, all: &[Tensor]) -> Result<Tensor> {
         let logarithms = |logits: &Tensor| {
             Ok(log_softmax(&Tape::inference(), &Var::constant(logits.to_host()?)).value().clone())
         };
-        averaged(&all.iter().map(logarithms).collect::<Result<Vec<_>>>()?, |numbers| self.of(numbers))
+        averaged(&all.iter().map(logarithms).collect::<Result<Vec<_>>>()?, |values| self.of(values))
     }
 
-    /// The logarithm of the average, of logarithms.
-    fn of(self, numbers: &[f32]) -> f32 {
-        let n = numbers.len() as f64;
-        let all = numbers.iter().copied().map(f64::from);
+    /// The log-probability of the ensemble, from those of its models.
+    fn of(self, values: &[f32]) -> f32 {
+        let n = values.len() as f64;
+        let all = values.iter().copied().map(f64::from);
         let average = match self {
             Self::LogProbabilities => all.sum::<f64>() / n,
             Self::Probabilities => {
@@ -108,7 +113,7 @@ impl Average {
                 if highest == f64::NEG_INFINITY {
                     return f32::NEG_INFINITY;
                 }
-                highest + (all.map(|number| (number - highest).exp()).sum::<f64>() / n).ln()
+                highest + (all.map(|value| (value - highest).exp()).sum::<f64>() / n).ln()
             }
         };
         average as f32
@@ -120,10 +125,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_are_those_of_the_formulas() {
-        let numbers = [0.5_f32.ln(), 0.125_f32.ln()];
-        assert!((Average::Probabilities.of(&numbers).exp() - 0.3125).abs() < 1e-6);
-        assert!((Average::LogProbabilities.of(&numbers).exp() - 0.25).abs() < 1e-6);
+    fn averages_match_the_formulas() {
+        let values = [0.5_f32.ln(), 0.125_f32.ln()];
+        assert!((Average::Probabilities.of(&values).exp() - 0.3125).abs() < 1e-6);
+        assert!((Average::LogProbabilities.of(&values).exp() - 0.25).abs() < 1e-6);
         let impossible = [0.0, f32::NEG_INFINITY];
         assert!((Average::Probabilities.of(&impossible).exp() - 0.5).abs() < 1e-6);
         assert_eq!(Average::LogProbabilities.of(&impossible), f32::NEG_INFINITY);

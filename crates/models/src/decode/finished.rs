@@ -2,7 +2,7 @@
 
 use super::Hypothesis;
 
-/// At most `size` distinct hypotheses, the highest score first, of equals the earlier.
+/// At most `size` distinct hypotheses, by descending score; ties go to the earlier one.
 #[derive(Debug, Clone)]
 pub(super) struct Finished {
     best: Vec<Hypothesis>,
@@ -14,7 +14,7 @@ impl Finished {
         Self { best: Vec::with_capacity(size + 1), size }
     }
 
-    /// Takes a hypothesis if it is among the best.
+    /// Adds a hypothesis if it is among the best.
     pub(super) fn add(&mut self, hypothesis: Hypothesis) {
         if let Some(same) = self.best.iter().position(|other| other.ids == hypothesis.ids) {
             if self.best[same].score >= hypothesis.score {
@@ -22,12 +22,12 @@ impl Finished {
             }
             self.best.remove(same);
         }
-        let place = self.best.partition_point(|other| other.score >= hypothesis.score);
-        self.best.insert(place, hypothesis);
+        let rank = self.best.partition_point(|other| other.score >= hypothesis.score);
+        self.best.insert(rank, hypothesis);
         self.best.truncate(self.size);
     }
 
-    /// The lowest score, once there are as many hypotheses as may be kept.
+    /// The lowest score, once there are `size` hypotheses.
     pub(super) fn worst(&self) -> Option<f64> {
         if self.best.len() < self.size { None } else { self.best.last().map(|worst| worst.score) }
     }

@@ -1,5 +1,5 @@
-//! Length penalties: a score is the sum of log-probabilities over a function of the length, so that long hypotheses are
-//! not always worse.
+//! Length penalties: the sum of log-probabilities is divided by a function of the length, so that long hypotheses are not
+//! always worse.
 //!
 //! ```
 //! use polyhead_models::decode::length_penalty::LengthPenalty;
@@ -34,7 +34,7 @@ impl LengthPenalty {
         }
     }
 
-    /// The length up to `max`, from `length` on, at which a sum that does not change scores best.
+    /// The length in `length..=max` at which a constant sum has the highest score.
     pub(super) fn best_length(self, length: usize, max: usize) -> usize {
         let (Self::Power(alpha) | Self::Wu(alpha)) = self;
         if alpha > 0.0 { max } else { length }

@@ -1,4 +1,4 @@
-//! What every method of decoding needs to know: where a sequence starts, where it ends, and what is allowed.
+//! Options common to all decoding methods: start and end of a sequence, its length, and the rules for tokens.
 //!
 //! ```
 //! use polyhead_models::decode::{DecodeOptions, Lengths};
@@ -11,30 +11,30 @@
 
 use super::rules::Rules;
 
-/// Where sequences start and end, and which tokens are allowed.
+/// Options common to all decoding methods.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DecodeOptions {
-    /// The token that decoding starts from; 0.
+    /// The start token; default: 0.
     pub start_id: u32,
-    /// The token that ends a sequence; 0.
+    /// The end token; default: 0.
     pub end_id: u32,
-    /// How long a sequence may be; up to 512 tokens.
+    /// Bounds on the length; default: at most 512 tokens.
     pub lengths: Lengths,
-    /// Which tokens are forbidden or forced; none.
+    /// Forbidden and forced tokens; default: none.
     pub rules: Rules,
 }
 
-/// How many tokens a sequence may have, the end token included. The ratios are to the tokens of its source as given to
-/// the model; results are rounded up.
+/// Bounds on the length of a sequence in tokens, including the end token. Ratios are relative to the number of source
+/// tokens given to the model; results are rounded up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lengths {
-    /// Fewest tokens before the end token; 0.
+    /// Minimum number of tokens before the end token; default: 0.
     pub min: usize,
-    /// Fewest tokens before the end token for each token of the source; 0. The larger minimum holds.
+    /// Minimum number of tokens before the end token per source token; default: 0. The larger minimum applies.
     pub min_ratio: f64,
-    /// Most tokens; 512.
+    /// Maximum number of tokens; default: 512.
     pub max: usize,
-    /// Most tokens for each token of the source; none. The smaller maximum holds.
+    /// Maximum number of tokens per source token; default: none. The smaller maximum applies.
     pub max_ratio: Option<f64>,
 }
 
@@ -53,11 +53,11 @@ impl Lengths {
     }
 }
 
-/// The limits of one sentence.
+/// The length limits of one sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Fewest tokens before the end token.
+    /// Minimum number of tokens before the end token.
     pub min: usize,
-    /// Most tokens, the end token included.
+    /// Maximum number of tokens, including the end token.
     pub max: usize,
 }

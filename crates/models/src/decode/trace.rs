@@ -1,46 +1,47 @@
-//! What a beam search looked at: every step's candidates, where they came from, and what became of them.
+//! The trace of a beam search: the candidates of every step, their parents and their outcomes.
 
-/// The search for one sentence.
+/// The trace of the search for one sentence.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BeamTrace {
-    /// One entry a step, the first token first.
+    /// The candidates of each step.
     pub steps: Vec<Vec<TracedCandidate>>,
 }
 
-/// A token that a live hypothesis could have taken; a step lists them best first.
+/// A candidate continuation of a live hypothesis; a step lists them best first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TracedCandidate {
-    /// The live hypothesis it continues: the n of [`Fate::Kept`] one step before, 0 at the first step.
+    /// The live hypothesis it extends: the n of [`CandidateOutcome::Live`] of the step before, 0 at the first step.
     pub parent: usize,
     /// The token.
     pub id: u32,
     /// The token's log-probability after all rules.
     pub log_probability: f32,
-    /// The sum of the log-probabilities with this token.
+    /// The sum of the log-probabilities including this token.
     pub sum: f64,
-    /// What became of it.
-    pub fate: Fate,
+    /// The outcome.
+    pub outcome: CandidateOutcome,
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is live hypothesis n of the next step.
-    Kept(usize),
-    /// It is complete, and finished if its score was high enough.
+pub enum CandidateOutcome {
+    /// It became live hypothesis n of the next step.
+    Live(usize),
+    /// It is complete, and was kept as finished if its score was high enough.
     Finished,
     /// It was dropped.
     Pruned,
 }
 
 impl BeamTrace {
-    /// The tokens of a step's candidate from the first on, by its place in the list.
-    pub fn ids(&self, step: usize, place: usize) -> Vec<u32> {
-        let mut candidate = self.steps[step][place];
+    /// All tokens of the hypothesis that ends with candidate `rank` of a step.
+    pub fn ids(&self, step: usize, rank: usize) -> Vec<u32> {
+        let mut candidate = self.steps[step][rank];
         let mut ids = vec![candidate.id];
         for before in self.steps[..step].iter().rev() {
-            let kept = |other: &&TracedCandidate| other.fate == Fate::Kept(candidate.parent);
-            candidate = *before.iter().find(kept).expect("a parent was kept");
+            let is_parent =
+                |other: &&TracedCandidate| other.outcome == CandidateOutcome::Live(candidate.parent);
+            candidate = *before.iter().find(is_parent).expect("a parent was live");
             ids.push(candidate.id);
         }
         ids.reverse();

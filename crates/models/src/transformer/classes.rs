@@ -1,14 +1,14 @@
-//! A Transformer encoder that gives one vector and class scores for a sequence (Devlin et al. 2019): embeddings, a stack
-//! that sees all tokens, pooling, and a linear layer.
+//! A Transformer encoder with class scores (Devlin et al. 2019): embeddings, an encoder stack, pooling to one vector per
+//! sequence, and a linear layer.
 
 use polyhead_attention::layers::{Embedding, Linear};
-use polyhead_attention::{Builder, Kind, Pass, Sites};
+use polyhead_attention::{AttentionKind, Builder, Pass, Sites};
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Parameters, Var};
 use serde::{Deserialize, Serialize};
 
 use super::config::{
-    Dropout, NormOrder, PositionConfig, Sight, SinusoidalLayout, StackConfig, activation_name,
+    AttentionPattern, Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, activation_name,
 };
 use super::encoder::EncoderStack;
 use super::input::InputOptions;
@@ -16,17 +16,17 @@ use super::stack::{LayerOptions, StackOptions};
 use crate::Result;
 use crate::ids::Ids;
 
-/// Text to text.
-const ENCODER: Kind = Kind::of_self(0, "encoder", "text");
+/// Self-attention over the text.
+const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "text");
 
-/// How a sequence becomes one vector.
+/// The reduction of a sequence to one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// The state of the first token.
     #[default]
     First,
-    /// The mean over all tokens.
+    /// The mean over all tokens, without padding.
     Mean,
 }
 
@@ -39,38 +39,38 @@ impl Pooling {
     }
 }
 
-/// A Transformer encoder with classes.
+/// The config of a Transformer encoder with class scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerEncoderConfig {
-    /// Ids.
+    /// Size of the vocabulary.
     pub vocab_size: usize,
-    /// Width of every layer's input and output; default: 256.
+    /// Width of the input and output of every layer; default: 256.
     pub d_model: usize,
-    /// Sizes of the stack; default: 3 layers, 4 heads, d_ff 1024.
+    /// Sizes of the encoder stack; default: 3 layers, 4 heads, d_ff 1024.
     pub encoder: StackConfig,
-    /// Where the norms stand; default: after the residual sum.
+    /// Position of the norms; default: post-norm.
     pub norm_order: NormOrder,
-    /// True if the stack ends with a norm of its own; default: false.
+    /// True if the stack ends with a final norm; default: false.
     pub final_norm: bool,
     /// Added to the variance in norms; default: 1e-5.
     pub norm_epsilon: f32,
-    /// Between the two products of a feed-forward layer; default: ReLU.
+    /// Activation of the feed-forward layers; default: ReLU.
     #[serde(with = "activation_name")]
     pub activation: Activation,
-    /// How the order of tokens is known; default: sines then cosines.
+    /// Positional encoding; default: sinusoidal, all sines first.
     pub position: PositionConfig,
-    /// What self-attention sees; default: everything.
-    pub encoder_sight: Sight,
-    /// True if embeddings are multiplied with √d_model; default: true.
+    /// Pattern of self-attention; default: full attention.
+    pub encoder_sight: AttentionPattern,
+    /// True if embeddings are multiplied by √d_model; default: true.
     pub scale_embedding: bool,
-    /// How the sequence becomes one vector; default: the first token's state.
+    /// Pooling to one vector; default: the state of the first token.
     pub pooling: Pooling,
-    /// Most tokens of a sequence; default: 1024.
+    /// Longest sequence in tokens; default: 1024.
     pub max_len: usize,
     /// Id of padding.
     pub pad_id: u32,
-    /// What is dropped in training.
+    /// Dropout probabilities in training.
     pub dropout: Dropout,
     /// The names of the classes.
     pub labels: Vec<String>,
@@ -87,7 +87,7 @@ impl Default for TransformerEncoderConfig {
             norm_epsilon: 1e-5,
             activation: Activation::Relu,
             position: PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated },
-            encoder_sight: Sight::Full,
+            encoder_sight: AttentionPattern::Full,
             scale_embedding: true,
             pooling: Pooling::First,
             max_len: 1024,
@@ -98,7 +98,7 @@ impl Default for TransformerEncoderConfig {
     }
 }
 
-/// Embeddings, stack, pooling, classes.
+/// A Transformer encoder with class scores.
 #[derive(Debug, Clone)]
 pub struct TransformerEncoder {
     config: TransformerEncoderConfig,
@@ -107,10 +107,10 @@ pub struct TransformerEncoder {
 }
 
 impl TransformerEncoder {
-    /// Declares all parameters; they have no values yet.
+    /// Builds the model and declares all parameters, still without values.
     ///
     /// # Errors
-    /// If the config describes no model.
+    /// If the config is invalid.
     pub fn new(config: &TransformerEncoderConfig, parameters: &mut Parameters) -> Result<Self> {
         config.validate()?;
         let mut builder = Builder::new(parameters);
@@ -142,17 +142,17 @@ impl TransformerEncoder {
         Ok(Self { config: config.clone(), encoder, classes })
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> &TransformerEncoderConfig {
         &self.config
     }
 
-    /// Its attentions.
+    /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         Sites::new(self.encoder.sites().collect())
     }
 
-    /// One vector for each row: rows × d_model.
+    /// One vector per row: rows × d_model.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -163,7 +163,7 @@ impl TransformerEncoder {
         Ok(pooled)
     }
 
-    /// The layer that gives logits of the classes.
+    /// The output layer, which maps a pooled vector to class logits.
     pub(crate) fn classes(&self) -> &Linear {
         &self.classes
     }

@@ -1,4 +1,4 @@
-//! The sizes and choices of an encoder-decoder Transformer.
+//! The config of an encoder-decoder Transformer.
 //!
 //! The defaults are those of Vaswani et al. 2017 (`base`): post-norm, ReLU, sinusoidal positions, all embeddings tied.
 //!
@@ -13,29 +13,29 @@ use polyhead_attention::multi_head::HeadShape;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
-/// Sizes of one stack.
+/// Sizes of one stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StackConfig {
-    /// Layers; 6.
+    /// Number of layers; default: 6.
     pub n_layers: usize,
-    /// Attention heads of each layer; 8.
+    /// Number of attention heads of each layer; default: 8.
     pub n_heads: usize,
-    /// Width inside the feed-forward layers; 2048.
+    /// Width of the hidden layer of each feed-forward layer; default: 2048.
     pub d_ff: usize,
-    /// Heads of keys and values, each shared by several query heads (Ainslie et al. 2023); as many as heads.
+    /// Number of key/value heads, each shared by several query heads (Ainslie et al. 2023); default: `n_heads`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_key_heads: Option<usize>,
-    /// Width of a head's queries and keys; d_model / n_heads.
+    /// Width of a head's queries and keys; default: d_model / n_heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub d_key: Option<usize>,
-    /// Width of a head's values; d_model / n_heads.
+    /// Width of a head's values; default: d_model / n_heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub d_value: Option<usize>,
 }
 
 impl StackConfig {
-    /// Its heads in a model of that width.
+    /// Sizes of the heads in a model of width `d_model`.
     pub fn heads(self, d_model: usize) -> HeadShape {
         HeadShape {
             d_model,
@@ -46,13 +46,13 @@ impl StackConfig {
         }
     }
 
-    /// A stack with heads that share d_model evenly.
+    /// A stack with heads of width d_model / n_heads.
     pub const fn new(n_layers: usize, n_heads: usize, d_ff: usize) -> Self {
         Self { n_layers, n_heads, d_ff, n_key_heads: None, d_key: None, d_value: None }
     }
 }
 
-/// Where the norms stand.
+/// The position of the layer norms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormOrder {
@@ -63,60 +63,60 @@ pub enum NormOrder {
     Pre,
 }
 
-/// Which embeddings are one table.
+/// The embedding tables that are tied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tie {
-    /// Source, target and output have one each.
+    /// Source, target and output have a table each.
     None,
-    /// Target and output share one (Press & Wolf 2017).
+    /// Target and output share a table (Press & Wolf 2017).
     TargetOutput,
-    /// Source and target share one, the output has its own.
+    /// Source and target share a table, the output has its own.
     SourceTarget,
-    /// All three share one, as in the paper.
+    /// All three share one table, as in the paper.
     #[default]
     All,
 }
 
-/// Where the decoder's cross-attention takes its keys and values from.
+/// The projection of the encoder's output to keys and values of the cross-attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrossProjection {
-    /// Each layer projects the encoder's output itself.
+    /// Each layer has its own projection.
     #[default]
     PerLayer,
     /// One projection is shared by all layers.
     Shared,
 }
 
-/// How the model knows the order of tokens.
+/// The positional encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PositionConfig {
-    /// It does not.
+    /// None: the model does not see the order of tokens.
     None {},
     /// Sines and cosines added to the embeddings (Vaswani et al. 2017).
     Sinusoidal {
-        /// In which order they stand.
+        /// The order of sines and cosines.
         layout: SinusoidalLayout,
     },
     /// A learned vector for each of max_len positions, added to the embeddings.
     Learned {},
     /// Learned vectors for distances, added to keys and values of self-attention (Shaw et al. 2018).
     Relative {
-        /// Distances beyond this count as this.
+        /// Larger distances are clipped to this.
         max_distance: usize,
     },
-    /// Queries and keys of self-attention turned by their position (Su et al. 2021).
+    /// Queries and keys of self-attention rotated by their positions (Su et al. 2021).
     Rotary {
-        /// The slowest pair turns about base times slower than the fastest.
+        /// The slowest pair rotates about `base` times slower than the fastest.
         base: f32,
-        /// Which numbers form a pair.
+        /// The components that form a pair.
         pairing: RotaryPairing,
     },
 }
 
-/// In which order sines and cosines stand.
+/// The order of sines and cosines in a sinusoidal position vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SinusoidalLayout {
@@ -124,11 +124,11 @@ pub enum SinusoidalLayout {
     Interleaved,
     /// All sines, then all cosines.
     Concatenated,
-    /// As concatenated, with fairseq's frequencies and positions that count from the padding id + 1.
+    /// Same as concatenated, with fairseq's frequencies and positions counted from the padding id + 1.
     Fairseq,
 }
 
-/// Which numbers of a head form a pair.
+/// The components of a head that form a rotary pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RotaryPairing {
@@ -138,36 +138,36 @@ pub enum RotaryPairing {
     Halves,
 }
 
-/// Which tokens self-attention sees, besides padding and the future.
+/// The pattern of self-attention: the tokens that a token attends to, apart from padding and causal masks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Sight {
-    /// All.
+pub enum AttentionPattern {
+    /// Full attention: all tokens.
     #[default]
     Full,
-    /// Those at most so far away (Beltagy et al. 2020).
+    /// A sliding window of `distance` tokens to each side (Beltagy et al. 2020).
     Window {
         /// The largest distance.
         distance: usize,
     },
     /// Every `dilation`-th token, `distance` of them to each side.
     Dilated {
-        /// How many to each side.
+        /// Number of tokens to each side.
         distance: usize,
-        /// From one to the next.
+        /// Distance between neighbouring tokens.
         dilation: usize,
     },
-    /// A window, and some positions that see all and are seen by all.
+    /// A sliding window, and global positions that attend to all and are attended to by all.
     GlobalWindow {
         /// The largest distance.
         distance: usize,
-        /// These positions.
+        /// The global positions.
         global: Vec<usize>,
     },
 }
 
-impl Sight {
-    /// The same as a mask.
+impl AttentionPattern {
+    /// The pattern as a mask.
     pub(crate) fn mask(&self) -> Mask {
         match self {
             Self::Full => Mask::full(),
@@ -180,17 +180,17 @@ impl Sight {
     }
 }
 
-/// Probabilities of dropping numbers in training.
+/// Dropout probabilities in training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dropout {
-    /// The embeddings with their positions.
+    /// Embeddings plus positions; default: 0.1.
     pub embedding: f32,
-    /// The output of each sub-layer before it meets the residual.
+    /// The output of each sub-layer, before the residual sum; default: 0.1.
     pub residual: f32,
-    /// Attention weights.
+    /// Attention weights; default: 0.
     pub attention: f32,
-    /// After the activation of the feed-forward layers.
+    /// The hidden layer of the feed-forward layers; default: 0.
     pub activation: f32,
 }
 
@@ -200,52 +200,52 @@ impl Default for Dropout {
     }
 }
 
-/// An encoder-decoder Transformer.
+/// The config of an encoder-decoder Transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerConfig {
-    /// Ids of the source.
+    /// Size of the source vocabulary.
     pub source_vocab_size: usize,
-    /// Ids of the target.
+    /// Size of the target vocabulary.
     pub target_vocab_size: usize,
-    /// Width of every layer's input and output; 512.
+    /// Width of the input and output of every layer; default: 512.
     pub d_model: usize,
-    /// The layers that read.
+    /// Sizes of the encoder stack; default: 6 layers, 8 heads, d_ff 2048.
     pub encoder: StackConfig,
-    /// The layers that write.
+    /// Sizes of the decoder stack; default: 6 layers, 8 heads, d_ff 2048.
     pub decoder: StackConfig,
-    /// Where the norms stand; after the residual sum.
+    /// Position of the norms; default: post-norm.
     pub norm_order: NormOrder,
-    /// Whether each stack ends with a norm of its own; it does not. Pre-norm stacks want it.
+    /// True if each stack ends with a final norm, as pre-norm stacks should; default: false.
     pub final_norm: bool,
-    /// Added to the variance in norms; 1e-5.
+    /// Added to the variance in norms; default: 1e-5.
     pub norm_epsilon: f32,
-    /// Between the two products of a feed-forward layer; ReLU.
+    /// Activation of the feed-forward layers; default: ReLU.
     #[serde(with = "activation_name")]
     pub activation: Activation,
-    /// How the order of tokens is known; sines then cosines.
+    /// Positional encoding; default: sinusoidal, all sines first.
     pub position: PositionConfig,
-    /// What self-attention of the encoder sees; everything.
-    pub encoder_sight: Sight,
-    /// What self-attention of the decoder sees of the past; everything.
-    pub decoder_sight: Sight,
-    /// Where cross-attention takes keys and values from; each layer's own projection.
+    /// Pattern of the encoder's self-attention; default: full attention.
+    pub encoder_sight: AttentionPattern,
+    /// Pattern of the decoder's causal self-attention; default: full attention.
+    pub decoder_sight: AttentionPattern,
+    /// Projection of keys and values for cross-attention; default: one per layer.
     pub cross_projection: CrossProjection,
-    /// Which embeddings are one table; all.
+    /// Tied embedding tables; default: all.
     pub tie: Tie,
-    /// Whether embeddings are multiplied with √d_model; they are.
+    /// True if embeddings are multiplied by √d_model; default: true.
     pub scale_embedding: bool,
-    /// Whether something is added to the logits; nothing is.
+    /// True if the output layer has a bias; default: false.
     pub output_bias: bool,
-    /// Most tokens of a sentence that learned positions suffice for, and the longest expected; 1024.
+    /// Longest sentence in tokens, and the number of learned positions; default: 1024.
     pub max_len: usize,
     /// Id of padding.
     pub pad_id: u32,
-    /// Id that ends a sentence.
+    /// Id of the end token.
     pub end_id: u32,
-    /// Id that the decoder starts from.
+    /// Id of the token that decoding starts from.
     pub start_id: u32,
-    /// What is dropped in training.
+    /// Dropout probabilities in training.
     pub dropout: Dropout,
 }
 
@@ -262,8 +262,8 @@ impl Default for TransformerConfig {
             norm_epsilon: 1e-5,
             activation: Activation::Relu,
             position: PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated },
-            encoder_sight: Sight::Full,
-            decoder_sight: Sight::Full,
+            encoder_sight: AttentionPattern::Full,
+            decoder_sight: AttentionPattern::Full,
             cross_projection: CrossProjection::PerLayer,
             tie: Tie::All,
             scale_embedding: true,
@@ -290,7 +290,7 @@ impl TransformerConfig {
 
     /// The paper's base model: layers 6 + 6, d_model 512, 8 heads, d_ff 2048.
     ///
-    /// At 37,000 shared pieces it has 63.1 million parameters, counted with all biases and norms. The paper prints 65
+    /// With 37,000 shared tokens it has 63.1 million parameters, counted with all biases and norms. The paper prints 65
     /// million; no counting of the published sizes gives that number.
     pub fn base(vocab_size: usize) -> Self {
         Self::preset(vocab_size, 512, StackConfig::new(6, 8, 2048))
@@ -298,14 +298,14 @@ impl TransformerConfig {
 
     /// The paper's big model: layers 6 + 6, d_model 1024, 16 heads, d_ff 4096.
     ///
-    /// At 37,000 shared pieces it has 214.2 million parameters; the paper prints 213 million.
+    /// With 37,000 shared tokens it has 214.2 million parameters; the paper prints 213 million.
     pub fn big(vocab_size: usize) -> Self {
         Self::preset(vocab_size, 1024, StackConfig::new(6, 16, 4096))
     }
 
-    /// The decoder layer whose cross-attention, averaged over its heads, agrees best with human word alignments: the last
-    /// but one (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of two, where
-    /// the first has seen too little of the sentence.
+    /// The decoder layer whose cross-attention, averaged over its heads, agrees best with human word alignments: the
+    /// penultimate (Garg et al. 2019, "Jointly Learning to Align and Translate with Transformer Models"), or the last of
+    /// two layers, where the first has too little context.
     ///
     /// ```
     /// # use polyhead_models::transformer::{TransformerConfig, config::StackConfig};
@@ -343,12 +343,12 @@ impl TransformerConfig {
     }
 }
 
-/// Activations are written by name.
+/// Serialises activations by name.
 pub(crate) mod activation_name {
     use polyhead_tensor::ops::linear::Activation;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
     pub(crate) fn serialize<S: Serializer>(
         activation: &Activation,
         serializer: S,

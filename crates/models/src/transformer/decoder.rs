@@ -1,4 +1,5 @@
-//! The decoder: a causal `Stack` over embedded tokens, all of them at once in training, one after the other in decoding.
+//! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and token by token in
+//! decoding.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};
@@ -11,33 +12,33 @@ use super::input::{Input, InputOptions};
 use super::stack::{Source, Stack, StackOptions, StackState};
 use crate::ids::Ids;
 
-/// Writes a sequence.
+/// The decoder stack: embeddings and a causal stack.
 #[derive(Debug, Clone)]
 pub(crate) struct DecoderStack {
     input: Input,
     stack: Stack,
     name: &'static str,
-    /// Ids that can be embedded.
+    /// Size of the vocabulary.
     vocab_size: usize,
-    /// Most positions, where each needs a row of a table.
+    /// Maximum number of positions, if positions come from a table.
     max_len: Option<usize>,
 }
 
-/// DecoderStack state: the K/V cache and the projected source.
+/// Decoder state: the K/V cache and the projected source.
 #[derive(Debug)]
 pub struct DecoderState {
     stack: StackState,
-    /// The recorded step, and the shapes it was recorded for.
+    /// The recorded step (a CUDA graph), and the shapes it was recorded for.
     repeated: Repeated<Tensor>,
-    form: [usize; 2],
+    recorded_shapes: [usize; 2],
 }
 
-/// May a device record a step and replay it?
+/// Permission to record a step on a device and replay it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replay {
-    /// The result of the step outlives its recording.
+    /// Allowed: the result of the step stays valid after it is recorded.
     Allowed,
-    /// It does not.
+    /// Not allowed: the result would not stay valid.
     Never,
 }
 
@@ -47,7 +48,7 @@ impl DecoderState {
         self.stack.cache.rows().sources()
     }
 
-    /// Tokens so far.
+    /// Number of tokens so far.
     pub fn len(&self) -> usize {
         self.stack.cache.len()
     }
@@ -57,14 +58,14 @@ impl DecoderState {
         self.stack.cache.is_empty()
     }
 
-    /// Row i becomes what row `rows[i]` was.
+    /// Replaces row i by row `rows[i]`.
     pub fn reorder(&mut self, rows: &[usize]) {
         self.stack.cache.reorder(rows);
     }
 }
 
 impl DecoderStack {
-    /// Declares the stack here; `embedding` may be shared, and has `vocab_size` rows.
+    /// Declares the stack under `builder`; `embedding` has `vocab_size` rows and may be shared.
     pub(crate) fn new(
         builder: &mut Builder<'_>,
         (embedding, vocab_size): (Embedding, usize),
@@ -81,19 +82,19 @@ impl DecoderStack {
         })
     }
 
-    /// Its attentions.
+    /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
         self.stack.sites()
     }
 
-    /// Target ids, and the sequence that they attend to → rows × target length × d_model.
+    /// Decodes target ids, which attend to `source` → rows × target length × d_model.
     pub(crate) fn forward(&self, pass: &Pass<'_>, source: Option<Source<'_>>, target: &Ids) -> Result<Var> {
         let x = self.input.forward(pass, target.ids(), target.length(), 0)?;
         pass.capture.activation(|| format!("{}.embedding", self.name), &x);
         self.stack.forward(pass, x, None, source)
     }
 
-    /// The state before the first token: one row for each source sentence, room for `n_rows` rows.
+    /// The state before the first token: one row per source sentence, with capacity for `n_rows` rows.
     pub(crate) fn start(
         &self,
         pass: &Pass<'_>,
@@ -103,11 +104,12 @@ impl DecoderStack {
     ) -> Result<DecoderState> {
         let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
         let stack = self.stack.start(pass, memory, rows)?;
-        Ok(DecoderState { stack, repeated: Repeated::New, form: [0; 2] })
+        Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
     }
 
-    /// One token in each row: `finish` gets rows × d_model and gives what a step is to give, a row for each token. Where a
-    /// device can replay a step it does so, unless something is captured or changed or `finish` is not to be recorded.
+    /// One decoding step, a token per row: `finish` maps rows × d_model to the result of the step, a row per token. A
+    /// device that can replay a recorded step does so, unless there is a capture or an intervention, or `replay` forbids
+    /// it.
     pub(crate) fn step<E: From<Error>>(
         &self,
         pass: &Pass<'_>,
@@ -115,10 +117,10 @@ impl DecoderStack {
         replay: Replay,
         finish: impl FnOnce(&Var) -> std::result::Result<Tensor, E>,
     ) -> std::result::Result<Tensor, E> {
-        let DecoderState { stack, repeated, form } = state;
+        let DecoderState { stack, repeated, recorded_shapes } = state;
         self.check(stack.cache.len(), tokens)?;
         stack.cache.begin(tokens, self.stack.mask());
-        if std::mem::replace(form, stack.cache.rows().form()) != *form {
+        if std::mem::replace(recorded_shapes, stack.cache.rows().form()) != *recorded_shapes {
             *repeated = Repeated::New;
         }
         let is_recorded =
@@ -127,30 +129,30 @@ impl DecoderStack {
         let mut y = None;
         match replay {
             Replay::Allowed if is_recorded => {
-                repeated.go(&pass.parameters.device(), work, |found| y = Some(found.clone()))?;
+                repeated.go(&pass.parameters.device(), work, |result| y = Some(result.clone()))?;
             }
             Replay::Allowed | Replay::Never => y = Some(work()?),
         }
         state.stack.cache.advance();
-        Ok(y.expect("a step gives something").first_rows(tokens.len()))
+        Ok(y.expect("both branches set the result").first_rows(tokens.len()))
     }
 
-    /// What operations check when they are done is not checked again when they are replayed.
+    /// Checks ids and length, since operations do not check their inputs when they are replayed.
     fn check(&self, len: usize, tokens: &[u32]) -> Result<()> {
         let vocab_size = self.vocab_size;
-        if let Some((place, &id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
-            return Err(Error::Id { operation: "embedding", id, position: place, vocab_size });
+        if let Some((position, &id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+            return Err(Error::Id { operation: "embedding", id, position, vocab_size });
         }
         match self.max_len {
             Some(max_len) if len >= max_len => {
-                let expected = format!("more than {len} places");
-                Err(Error::Shape { operation: "step", name: "places", found: vec![max_len], expected })
+                let expected = format!("more than {len} positions");
+                Err(Error::Shape { operation: "step", name: "positions", found: vec![max_len], expected })
             }
             _ => Ok(()),
         }
     }
 
-    /// The newest token of each row → rows × d_model.
+    /// Decodes the newest token of each row → rows × d_model.
     fn newest(&self, pass: &Pass<'_>, state: &mut StackState) -> Result<Var> {
         state.cache.rows().follow_parents();
         let x = self.input.step(pass, state.cache.rows())?;

@@ -1,23 +1,24 @@
-//! Configs of the Transformer's families for people, and their sizes in numbers.
+//! Human-readable descriptions of Transformer configs, and estimates of their memory.
 
 use polyhead_text::figures::grouped;
 
 use super::config::{
-    CrossProjection, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig, Tie,
+    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
+    StackConfig, Tie,
 };
 use super::{Pooling, TransformerConfig, TransformerEncoderConfig};
 
-/// Vectors of d_model that a layer keeps for each token until the backward pass.
+/// Vectors of width d_model that a layer stores per token for the backward pass.
 const ENCODER_VECTORS: usize = 10;
 const DECODER_VECTORS: usize = 16;
-/// Vectors of d_ff that it keeps.
+/// Vectors of width d_ff that a layer stores per token.
 const INNER_VECTORS: usize = 2;
-/// Rows of the vocabulary's width that stand for what the pool holds besides.
+/// Rows of width vocab_size per target token that account for the other buffers of the memory pool.
 const POOL: usize = 2;
 
 impl TransformerConfig {
-    /// Numbers of the K/V cache for each target token and each source token.
-    pub(crate) fn cache_numbers(&self) -> [usize; 2] {
+    /// Elements of the K/V cache per target token and per source token.
+    pub(crate) fn cache_elements(&self) -> [usize; 2] {
         let heads = self.decoder.heads(self.d_model);
         let layer = heads.n_key_heads * (heads.d_key + heads.d_value);
         let all = layer * self.decoder.n_layers;
@@ -28,11 +29,11 @@ impl TransformerConfig {
         [all, source]
     }
 
-    /// Numbers that a training step keeps for each source token and each target token. Each layer keeps its inputs for the
-    /// backward pass: about 10 vectors a token in the encoder, 16 in the decoder, and two as wide as the feed-forward layer.
-    /// Batches change their shape, so the pool holds buffers of other shapes too; two rows as wide as the vocabulary for
-    /// each target token stand for them.
-    pub(crate) fn training_numbers(&self) -> [usize; 2] {
+    /// Activations, in elements, that a training step stores per source token and per target token. Each layer stores its
+    /// inputs for the backward pass: about 10 vectors per token in the encoder, 16 in the decoder, and two of width d_ff.
+    /// Batches vary in shape, so the memory pool holds buffers of other shapes too; two rows of width vocab_size per target
+    /// token account for them.
+    pub(crate) fn activation_elements(&self) -> [usize; 2] {
         let layer = |vectors: usize, d_ff: usize| vectors * self.d_model + INNER_VECTORS * d_ff;
         let encoder = self.encoder.n_layers * layer(ENCODER_VECTORS, self.encoder.d_ff);
         let decoder =
@@ -42,13 +43,13 @@ impl TransformerConfig {
 }
 
 impl TransformerEncoderConfig {
-    /// Numbers that a training step keeps for each token.
-    pub(crate) fn training_numbers(&self) -> usize {
+    /// Activations, in elements, that a training step stores per token.
+    pub(crate) fn activation_elements(&self) -> usize {
         self.encoder.n_layers * (ENCODER_VECTORS * self.d_model + INNER_VECTORS * self.encoder.d_ff)
     }
 }
 
-/// Rows of a table: what a translator is.
+/// The description of a translator, as (label, text).
 pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("encoder", stack(config.encoder, config.d_model)),
@@ -57,10 +58,10 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
         ("activation", config.activation.name().to_owned()),
         ("positions", position(config.position, config.max_len)),
     ];
-    let [encoder, decoder] = [sight(&config.encoder_sight), sight(&config.decoder_sight)];
-    rows.push(("sight", format!("encoder {encoder}; decoder {decoder} up to the token itself")));
+    let [encoder, decoder] = [pattern(&config.encoder_sight), pattern(&config.decoder_sight)];
+    rows.push(("attention", format!("encoder: {encoder}; decoder: {decoder}, causal")));
     if config.cross_projection == CrossProjection::Shared {
-        rows.push(("cross-attention", "one projection of keys and values for all layers".to_owned()));
+        rows.push(("cross-attention", "one key/value projection shared by all layers".to_owned()));
     }
     let tie = match config.tie {
         Tie::None => "source, target and output have a table each",
@@ -68,21 +69,20 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
         Tie::SourceTarget => "source and target share a table, the output has its own",
         Tie::All => "source, target and output share one table",
     };
-    let scale = if config.scale_embedding { ", times √d_model" } else { "" };
-    let bias = if config.output_bias { ", a bias on the logits" } else { "" };
+    let scale = if config.scale_embedding { ", scaled by √d_model" } else { "" };
+    let bias = if config.output_bias { ", output bias" } else { "" };
     rows.push(("embeddings", format!("{tie}{scale}{bias}")));
     let [source, target] =
         [config.source_vocab_size, config.target_vocab_size].map(|size| grouped(size as u64));
     let TransformerConfig { pad_id, end_id, start_id, max_len, .. } = config;
-    let ids = format!(
-        "{source} of the source, {target} of the target; padding {pad_id}, end {end_id}, start {start_id}"
-    );
-    rows.push(("ids", ids));
-    rows.push(("longest", format!("{} tokens", grouped(*max_len as u64))));
+    let ids =
+        format!("{source} source ids, {target} target ids; padding {pad_id}, end {end_id}, start {start_id}");
+    rows.push(("vocabulary", ids));
+    rows.push(("max length", format!("{} tokens", grouped(*max_len as u64))));
     rows
 }
 
-/// Rows of a table: what an encoder with classes is.
+/// The description of an encoder with class scores, as (label, text).
 pub(crate) fn encoder(config: &TransformerEncoderConfig) -> Vec<(&'static str, String)> {
     let pooling = match config.pooling {
         Pooling::First => "the first token's state",
@@ -93,11 +93,11 @@ pub(crate) fn encoder(config: &TransformerEncoderConfig) -> Vec<(&'static str, S
         ("norms", norms(config.norm_order, config.final_norm, config.norm_epsilon)),
         ("activation", config.activation.name().to_owned()),
         ("positions", position(config.position, config.max_len)),
-        ("sight", sight(&config.encoder_sight)),
+        ("attention", pattern(&config.encoder_sight)),
         ("pooling", pooling.to_owned()),
         ("labels", config.labels.join(", ")),
-        ("ids", format!("{}; padding {}", grouped(config.vocab_size as u64), config.pad_id)),
-        ("longest", format!("{} tokens", grouped(config.max_len as u64))),
+        ("vocabulary", format!("{} ids; padding {}", grouped(config.vocab_size as u64), config.pad_id)),
+        ("max length", format!("{} tokens", grouped(config.max_len as u64))),
     ]
 }
 
@@ -106,7 +106,7 @@ fn norms(order: NormOrder, is_final: bool, epsilon: f32) -> String {
         NormOrder::Post => "after the residual sum (post-norm)",
         NormOrder::Pre => "before each sub-layer (pre-norm)",
     };
-    let last = if is_final { ", one at the end of each stack" } else { "" };
+    let last = if is_final { ", final norm at the end of each stack" } else { "" };
     format!("{order}{last}, epsilon {epsilon:e}")
 }
 
@@ -121,7 +121,7 @@ fn stack(stack: StackConfig, d_model: usize) -> String {
     let shared = if heads.n_key_heads == n_heads {
         String::new()
     } else {
-        format!(", {} of keys and values", heads.n_key_heads)
+        format!(", {} key/value heads", heads.n_key_heads)
     };
     format!("{n_layers} layers, d_model {d_model}, {n_heads} heads of {width}{shared}, d_ff {d_ff}")
 }
@@ -131,33 +131,33 @@ fn position(position: PositionConfig, max_len: usize) -> String {
         PositionConfig::None {} => "none".to_owned(),
         PositionConfig::Sinusoidal { layout } => {
             let order = match layout {
-                SinusoidalLayout::Interleaved => "sines and cosines in turn",
+                SinusoidalLayout::Interleaved => "sines and cosines interleaved",
                 SinusoidalLayout::Concatenated => "sines, then cosines",
-                SinusoidalLayout::Fairseq => "sines, then cosines, as fairseq counts",
+                SinusoidalLayout::Fairseq => "sines, then cosines, fairseq's frequencies and offset",
             };
             format!("sinusoidal ({order})")
         }
-        PositionConfig::Learned {} => format!("learned, {max_len} of them"),
-        PositionConfig::Relative { max_distance } => format!("relative, up to a distance of {max_distance}"),
+        PositionConfig::Learned {} => format!("learned, {max_len} positions"),
+        PositionConfig::Relative { max_distance } => format!("relative, distances up to {max_distance}"),
         PositionConfig::Rotary { base, pairing } => {
             let pairs = match pairing {
-                RotaryPairing::Interleaved => "neighbours",
-                RotaryPairing::Halves => "halves",
+                RotaryPairing::Interleaved => "interleaved pairs",
+                RotaryPairing::Halves => "pairs of halves",
             };
-            format!("rotary, base {base}, {pairs} in pairs")
+            format!("rotary, base {base}, {pairs}")
         }
     }
 }
 
-fn sight(sight: &Sight) -> String {
-    match sight {
-        Sight::Full => "sees everything".to_owned(),
-        Sight::Window { distance } => format!("sees tokens up to {distance} away"),
-        Sight::Dilated { distance, dilation } => {
-            format!("sees {distance} tokens to each side, {dilation} apart")
+fn pattern(pattern: &AttentionPattern) -> String {
+    match pattern {
+        AttentionPattern::Full => "full".to_owned(),
+        AttentionPattern::Window { distance } => format!("window of {distance} tokens to each side"),
+        AttentionPattern::Dilated { distance, dilation } => {
+            format!("dilated window of {distance} tokens to each side, {dilation} apart")
         }
-        Sight::GlobalWindow { distance, global } => {
-            format!("sees tokens up to {distance} away and {} positions for all", global.len())
+        AttentionPattern::GlobalWindow { distance, global } => {
+            format!("window of {distance} tokens to each side, {} global positions", global.len())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The encoder: embedded tokens through a `Stack` that sees all of them.
+//! The encoder: a bidirectional `Stack` over embedded tokens.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};
@@ -8,7 +8,7 @@ use super::input::{Input, InputOptions};
 use super::stack::{Stack, StackOptions};
 use crate::ids::Ids;
 
-/// Reads a sequence.
+/// The encoder stack: embeddings and a stack without a causal mask.
 #[derive(Debug, Clone)]
 pub(crate) struct EncoderStack {
     input: Input,
@@ -17,7 +17,7 @@ pub(crate) struct EncoderStack {
 }
 
 impl EncoderStack {
-    /// Declares the stack here; `embedding` may be shared.
+    /// Declares the stack under `builder`; `embedding` may be shared.
     pub(crate) fn new(
         builder: &mut Builder<'_>,
         embedding: Embedding,
@@ -28,12 +28,12 @@ impl EncoderStack {
         Ok(Self { input, stack: Stack::new(builder, stack)?, name: stack.kind.stack })
     }
 
-    /// Its attentions.
+    /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
         self.stack.sites()
     }
 
-    /// Ids → rows × length × d_model.
+    /// Encodes ids → rows × length × d_model.
     pub(crate) fn forward(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
         let x = self.input.forward(pass, ids.ids(), ids.length(), 0)?;
         pass.capture.activation(|| format!("{}.embedding", self.name), &x);

@@ -1,8 +1,8 @@
-//! What enters a stack: scaled embeddings with their positions.
+//! The input of a stack: scaled embeddings plus positions.
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::multi_head::Order;
-use polyhead_attention::position::{Layout, Learned, Rotary, Sinusoidal};
+use polyhead_attention::multi_head::PositionEncoding;
+use polyhead_attention::position::{Learned, Rotary, SinusoidLayout, Sinusoidal};
 use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::attention::StepRows;
 use polyhead_tensor::ops::decoding::StepPlaces;
@@ -21,24 +21,24 @@ enum Positions {
     Learned(Learned),
 }
 
-/// How ids are embedded.
+/// Options of the input of a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputOptions {
     /// Width of an embedding.
     pub(crate) d_model: usize,
-    /// How the order of tokens is known.
+    /// Positional encoding.
     pub(crate) position: PositionConfig,
-    /// Most positions.
+    /// Maximum number of positions.
     pub(crate) max_len: usize,
-    /// Id of padding, from which fairseq counts positions.
+    /// Id of padding; fairseq counts positions from it.
     pub(crate) pad_id: u32,
-    /// True if embeddings are multiplied with √d_model.
+    /// True if embeddings are multiplied by √d_model.
     pub(crate) scale_embedding: bool,
-    /// Probability of dropping a number in training.
+    /// Dropout probability in training.
     pub(crate) dropout: f32,
 }
 
-/// Embeds ids for one stack.
+/// The embedding layer of one stack.
 #[derive(Debug, Clone)]
 pub(super) struct Input {
     embedding: Embedding,
@@ -49,7 +49,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Declares learned positions here, if there are any.
+    /// Declares learned positions under `builder`, if there are any.
     pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, options: &InputOptions) -> Self {
         let positions = match options.position {
             PositionConfig::Sinusoidal { layout } => {
@@ -69,7 +69,7 @@ impl Input {
         Self { embedding, scale, d_model, positions, dropout }
     }
 
-    /// `ids` of rows × length, the first of each row at place `start` → rows × length × d_model.
+    /// Embeds `ids` (rows × length), the first of each row at position `start` → rows × length × d_model.
     pub(super) fn forward(&self, pass: &Pass<'_>, ids: &Indices, length: usize, start: usize) -> Result<Var> {
         let positions = match &self.positions {
             Positions::Sinusoidal(sinusoidal) => Some(sinusoidal.rows(start, length, self.d_model)),
@@ -83,9 +83,9 @@ impl Input {
         dropout(pass.tape, &x, self.dropout)
     }
 
-    /// The newest token of each row → rows × d_model.
+    /// Embeds the newest token of each row → rows × d_model.
     pub(super) fn step(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
-        let step = |places| self.embedding.step(pass, rows, self.scale, places);
+        let step = |positions| self.embedding.step(pass, rows, self.scale, positions);
         match &self.positions {
             Positions::None => step(StepPlaces::None),
             Positions::Learned(learned) => {
@@ -100,25 +100,31 @@ impl Input {
 
 fn sinusoidal(layout: SinusoidalLayout, pad_id: u32) -> Sinusoidal {
     match layout {
-        SinusoidalLayout::Interleaved => Sinusoidal { layout: Layout::Interleaved, first: 0 },
-        SinusoidalLayout::Concatenated => Sinusoidal { layout: Layout::Concatenated, first: 0 },
-        SinusoidalLayout::Fairseq => Sinusoidal { layout: Layout::Fairseq, first: pad_id as usize + 1 },
+        SinusoidalLayout::Interleaved => Sinusoidal { layout: SinusoidLayout::Interleaved, first: 0 },
+        SinusoidalLayout::Concatenated => Sinusoidal { layout: SinusoidLayout::Concatenated, first: 0 },
+        SinusoidalLayout::Fairseq => {
+            Sinusoidal { layout: SinusoidLayout::Fairseq, first: pad_id as usize + 1 }
+        }
     }
 }
 
-/// How self-attention of a stack knows the order; made once, since clones share the turns.
-pub(super) fn order(position: PositionConfig, d_key: usize, max_len: usize) -> Result<Order> {
+/// The positional encoding inside self-attention; computed once per stack, since clones share the table of rotations.
+pub(super) fn position_encoding(
+    position: PositionConfig,
+    d_key: usize,
+    max_len: usize,
+) -> Result<PositionEncoding> {
     Ok(match position {
         PositionConfig::Rotary { base, pairing } => {
             let pairing = match pairing {
                 RotaryPairing::Interleaved => Pairing::Interleaved,
                 RotaryPairing::Halves => Pairing::Halves,
             };
-            Order::Rotary(Rotary::new(d_key, max_len, RotaryOptions { base, pairing })?)
+            PositionEncoding::Rotary(Rotary::new(d_key, max_len, RotaryOptions { base, pairing })?)
         }
-        PositionConfig::Relative { max_distance } => Order::Relative { max_distance },
+        PositionConfig::Relative { max_distance } => PositionEncoding::Relative { max_distance },
         PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => {
-            Order::Embedded
+            PositionEncoding::Embedded
         }
     })
 }

@@ -1,4 +1,4 @@
-//! The Transformer (Vaswani et al. 2017): one `stack` of layers, and the families made of it.
+//! The Transformer (Vaswani et al. 2017): one `stack` of layers, and the families built from it.
 //!
 //! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores.
 

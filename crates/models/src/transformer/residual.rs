@@ -1,6 +1,6 @@
 //! The residual connection around a sub-layer, with its norm.
 //!
-//! Post-norm, the paper: LayerNorm(x + dropout(f(x))). Pre-norm: x + dropout(f(LayerNorm(x))).
+//! Post-norm, as in the paper: LayerNorm(x + dropout(f(x))). Pre-norm: x + dropout(f(LayerNorm(x))).
 
 use polyhead_attention::layers::LayerNorm;
 use polyhead_attention::{Builder, Pass};
@@ -10,7 +10,7 @@ use polyhead_tensor::{Result, Var};
 use super::config::NormOrder;
 use super::stack::LayerOptions;
 
-/// Where the norm of one sub-layer stands.
+/// The residual connection and the norm of one sub-layer.
 #[derive(Debug, Clone)]
 pub(super) struct Residual {
     norm: LayerNorm,
@@ -27,7 +27,7 @@ impl Residual {
         }
     }
 
-    /// The sub-layer `f` of x with its residual and norm.
+    /// Applies the sub-layer `f` to x with residual connection and norm.
     pub(super) fn around(
         &self,
         pass: &Pass<'_>,

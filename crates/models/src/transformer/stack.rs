@@ -1,67 +1,68 @@
-//! A stack of Transformer layers: N × [self-attention, cross-attention where there is another sequence, feed-forward], each
-//! with add & norm (Vaswani et al. 2017, section 3.1).
+//! A stack of Transformer layers: N × [self-attention, optional cross-attention, feed-forward], each with add & norm
+//! (Vaswani et al. 2017, section 3.1).
 //!
-//! It takes embedded input and a mask. Encoder and decoder are configurations of it: without a causal mask and
-//! cross-attention, and with both.
+//! It takes embedded input and a mask. The encoder stack is a configuration without causal mask and cross-attention, the
+//! decoder stack one with both.
 
 use polyhead_attention::layers::feed_forward::FeedForwardOptions;
 use polyhead_attention::layers::{FeedForward, LayerNorm};
 use polyhead_attention::multi_head::{
-    CrossAttention, HeadShape, KeyValueProjection, Memory, Order, SelfAttention, SelfAttentionOptions,
+    CrossAttention, HeadShape, KeyValueProjection, Memory, PositionEncoding, SelfAttention,
+    SelfAttentionOptions,
 };
-use polyhead_attention::{Builder, Kind, KvCache, Mask, Pass, Site, SiteGroup};
+use polyhead_attention::{AttentionKind, Builder, KvCache, Mask, Pass, Site, SiteGroup};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Indices, Result, Var};
 
 use super::config::{CrossProjection, Dropout, NormOrder, PositionConfig, StackConfig};
-use super::input::order;
+use super::input::position_encoding;
 use super::residual::Residual;
 
-/// What all layers of a stack have in common.
+/// Options shared by all layers of a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerOptions {
-    /// Width of every layer's input and output.
+    /// Width of the input and output of every layer.
     pub(crate) d_model: usize,
-    /// Where the norms stand.
+    /// Position of the norms.
     pub(crate) norm_order: NormOrder,
-    /// True if the stack ends with a norm of its own.
+    /// True if the stack ends with a final norm.
     pub(crate) final_norm: bool,
     /// Added to the variance in norms.
     pub(crate) norm_epsilon: f32,
-    /// Between the two products of a feed-forward layer.
+    /// Activation of the feed-forward layers.
     pub(crate) activation: Activation,
-    /// How the order of tokens is known.
+    /// Positional encoding.
     pub(crate) position: PositionConfig,
-    /// Most positions.
+    /// Maximum number of positions.
     pub(crate) max_len: usize,
-    /// What is dropped in training.
+    /// Dropout probabilities in training.
     pub(crate) dropout: Dropout,
 }
 
-/// Sizes and choices of a stack.
+/// Options of a stack.
 #[derive(Debug, Clone)]
 pub(crate) struct StackOptions {
     /// Its self-attention.
-    pub(crate) kind: Kind,
+    pub(crate) kind: AttentionKind,
     /// Its sizes.
     pub(crate) sizes: StackConfig,
-    /// Its layers.
+    /// Options of its layers.
     pub(crate) layer: LayerOptions,
-    /// What self-attention sees besides padding; all that a causal kind lets through.
+    /// The mask of self-attention, apart from padding and a causal mask.
     pub(crate) mask: Mask,
-    /// Attention to another sequence, and where its keys and values come from; none.
-    pub(crate) cross: Option<(Kind, CrossProjection)>,
+    /// Cross-attention and its key/value projection; default: none.
+    pub(crate) cross: Option<(AttentionKind, CrossProjection)>,
 }
 
-/// Layers one after the other.
+/// A stack of layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
-    kind: Kind,
-    cross: Option<Kind>,
+    kind: AttentionKind,
+    cross: Option<AttentionKind>,
     heads: HeadShape,
     layers: Vec<Layer>,
-    /// One projection of the other sequence for all layers, if they have none of their own.
+    /// The key/value projection of the source shared by all layers, if they have none of their own.
     shared_key_value: Option<KeyValueProjection>,
     norm: Option<LayerNorm>,
     mask: Mask,
@@ -83,32 +84,32 @@ struct CrossLayer {
     residual: Residual,
 }
 
-/// Another sequence to attend to.
+/// The source sequence of cross-attention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// rows × source length × d_model.
     pub(crate) states: &'a Var,
-    /// Tokens of each row.
+    /// Number of tokens of each row.
     pub(crate) lengths: &'a Indices,
 }
 
-/// Keys and values while a sequence grows token by token.
+/// The state of incremental decoding.
 #[derive(Debug)]
 pub(crate) struct StackState {
-    /// Those of the tokens so far.
+    /// The K/V cache of self-attention.
     pub(crate) cache: KvCache,
-    /// Those of the other sequence, for each layer or once for all.
+    /// Keys and values of the source, one per layer or one for all layers.
     memory: Vec<KeysValues>,
 }
 
 impl Stack {
-    /// Declares the layers here, the shared projection and the last norm.
+    /// Declares the layers, the shared projection and the final norm under `builder`.
     pub(crate) fn new(builder: &mut Builder<'_>, options: &StackOptions) -> Result<Self> {
         let StackOptions { kind, sizes, layer, mask, cross } = options;
         let heads = sizes.heads(layer.d_model);
-        let order = order(layer.position, heads.d_key, layer.max_len)?;
+        let positions = position_encoding(layer.position, heads.d_key, layer.max_len)?;
         let layers = (0..sizes.n_layers)
-            .map(|index| Layer::new(&mut builder.at("layers").at(index), options, &order))
+            .map(|index| Layer::new(&mut builder.at("layers").at(index), options, &positions))
             .collect();
         let shared_key_value = matches!(cross, Some((_, CrossProjection::Shared)))
             .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), heads));
@@ -120,19 +121,19 @@ impl Stack {
         Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask })
     }
 
-    /// Its attentions.
+    /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
         let group = |kind| SiteGroup { kind, n_layers: self.layers.len(), heads: self.heads };
         [Some(self.kind), self.cross].into_iter().flatten().map(group)
     }
 
-    /// What self-attention sees besides padding.
+    /// The mask of self-attention, apart from padding.
     pub(crate) fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// Embedded tokens, rows × length × d_model → the same shape. `lengths` hide padding, which a causal stack does not see
-    /// anyway.
+    /// Embedded tokens (rows × length × d_model) → the same shape. `lengths` mask padding, to which tokens of a causal
+    /// stack do not attend anyway.
     pub(crate) fn forward(
         &self,
         pass: &Pass<'_>,
@@ -145,8 +146,8 @@ impl Stack {
             Some(lengths) => self.mask.clone().and(Mask::padding(lengths.clone())),
             None => self.mask.clone(),
         };
-        let sight = mask.resolve(length, length);
-        let source_sight = source
+        let mask = mask.resolve(length, length);
+        let source_mask = source
             .map(|source| Mask::padding(source.lengths.clone()).resolve(length, source.states.shape()[1]));
         let project = |own: &KeyValueProjection| source.map(|source| own.forward(pass, source.states));
         let shared = self.shared_key_value.as_ref().and_then(project).transpose()?;
@@ -156,40 +157,40 @@ impl Stack {
             }
             let own = layer.cross.as_ref().and_then(|cross| cross.key_value.as_ref()).and_then(project);
             let own = own.transpose()?;
-            let key_value = own.as_ref().or(shared.as_ref()).zip(source_sight.as_ref());
+            let key_value = own.as_ref().or(shared.as_ref()).zip(source_mask.as_ref());
             x = self.layer(
                 pass,
                 (index, layer),
                 &x,
-                |x, site| layer.attention.forward(pass, x, &sight, site),
+                |x, site| layer.attention.forward(pass, x, &mask, site),
                 |cross, x, site| {
-                    let (key_value, sight) = key_value.expect(NO_SOURCE);
-                    cross.forward(pass, x, key_value, sight, site)
+                    let (key_value, mask) = key_value.expect(NO_SOURCE);
+                    cross.forward(pass, x, key_value, mask, site)
                 },
             )?;
         }
         self.finish(pass, x)
     }
 
-    /// The state before the first token; `source` is the other sequence, rows × source length × d_model.
+    /// The state before the first token; `source` is rows × source length × d_model.
     pub(crate) fn start(&self, pass: &Pass<'_>, source: Option<&Var>, rows: StepRows) -> Result<StackState> {
         let own = self.layers.iter().filter_map(|layer| layer.cross.as_ref()?.key_value.as_ref());
         let projections = own.chain(&self.shared_key_value);
         let memory =
-            projections.map(|own| own.keep(pass, source.expect(NO_SOURCE))).collect::<Result<_>>()?;
+            projections.map(|own| own.cached(pass, source.expect(NO_SOURCE))).collect::<Result<_>>()?;
         Ok(StackState { cache: KvCache::new(self.heads.cache(), self.layers.len(), rows), memory })
     }
 
-    /// The newest token of each row, embedded: rows × d_model → the same shape.
+    /// One decoding step: the embedded newest token of each row (rows × d_model) → the same shape.
     pub(crate) fn step(&self, pass: &Pass<'_>, mut x: Var, state: &mut StackState) -> Result<Var> {
         let StackState { cache, memory } = state;
         for (index, layer) in self.layers.iter().enumerate() {
             if pass.skips(self.kind.stack, index) {
                 continue;
             }
-            let kept = memory.get(index).or(memory.first());
+            let key_values = memory.get(index).or(memory.first());
             let mut own = cache.layer_mut(index);
-            let memory = kept.map(|kept| Memory { kept, rows: own.rows });
+            let memory = key_values.map(|key_values| Memory { key_values, rows: own.rows });
             x = self.layer(
                 pass,
                 (index, layer),
@@ -201,7 +202,7 @@ impl Stack {
         self.finish(pass, x)
     }
 
-    /// The sub-layers of one layer; how to attend differs between all tokens at once and one step.
+    /// One layer; the closures attend over whole sequences or in a decoding step.
     fn layer(
         &self,
         pass: &Pass<'_>,
@@ -243,14 +244,14 @@ impl Stack {
     }
 }
 
-/// What a stack with cross-attention was promised by its model.
+/// The invariant that a model with cross-attention guarantees.
 const NO_SOURCE: &str = "a stack with cross-attention is given a source";
 
 impl Layer {
-    fn new(builder: &mut Builder<'_>, options: &StackOptions, order: &Order) -> Self {
+    fn new(builder: &mut Builder<'_>, options: &StackOptions, positions: &PositionEncoding) -> Self {
         let StackOptions { sizes, layer, cross, .. } = options;
         let heads = sizes.heads(layer.d_model);
-        let own = SelfAttentionOptions { order: order.clone(), dropout: layer.dropout.attention };
+        let own = SelfAttentionOptions { positions: positions.clone(), dropout: layer.dropout.attention };
         let attention = SelfAttention::new(&mut builder.at("self_attention"), heads, own);
         let attention_residual = Residual::new(&mut builder.at("self_attention_norm"), layer);
         let cross = cross.map(|(_, projection)| {

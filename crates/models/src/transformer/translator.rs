@@ -1,4 +1,5 @@
-//! The translator: embeddings, encoder, decoder, and the output layer that gives a logit for every target id.
+//! The encoder-decoder Transformer: embeddings, encoder stack, decoder stack, and an output layer with a logit per target
+//! id.
 //!
 //! ```
 //! use polyhead_models::transformer::{TransformerConfig, Translator};
@@ -10,7 +11,7 @@
 //! ```
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Builder, Kind, Pass, Site, Sites};
+use polyhead_attention::{AttentionKind, Builder, Pass, Site, Sites};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
@@ -24,12 +25,12 @@ use super::stack::{LayerOptions, Source, StackOptions};
 use crate::Result;
 use crate::ids::Ids;
 
-/// Source to source.
-const ENCODER: Kind = Kind::of_self(0, "encoder", "source");
-/// Target to the target so far.
-const DECODER: Kind = Kind::of_self(1, "decoder", "target").past_only();
-/// Target to source.
-const CROSS: Kind = Kind::across(2, "cross", "decoder", ["target", "source"]);
+/// Self-attention over the source.
+const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "source");
+/// Causal self-attention over the target.
+const DECODER: AttentionKind = AttentionKind::self_attention(1, "decoder", "target").causal();
+/// Cross-attention from target to source.
+const CROSS: AttentionKind = AttentionKind::cross_attention(2, "cross", "decoder", ["target", "source"]);
 
 /// An encoder-decoder Transformer.
 #[derive(Debug, Clone)]
@@ -42,10 +43,10 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Declares all parameters; they have no values yet.
+    /// Builds the model and declares all parameters, still without values.
     ///
     /// # Errors
-    /// If the config describes no model.
+    /// If the config is invalid.
     pub fn new(config: &TransformerConfig, parameters: &mut Parameters) -> Result<Self> {
         config.validate()?;
         let mut builder = Builder::new(parameters);
@@ -68,42 +69,42 @@ impl Translator {
             .output_bias
             .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
         let (layer, input) = (config.layer(), config.input());
-        let reads = StackOptions {
+        let encoder_stack = StackOptions {
             kind: ENCODER,
             sizes: config.encoder,
             layer,
             mask: config.encoder_sight.mask(),
             cross: None,
         };
-        let encoder = EncoderStack::new(&mut builder.at("encoder"), source, &input, &reads)?;
-        let writes = StackOptions {
+        let encoder = EncoderStack::new(&mut builder.at("encoder"), source, &input, &encoder_stack)?;
+        let decoder_stack = StackOptions {
             kind: DECODER,
             sizes: config.decoder,
             mask: config.decoder_sight.mask(),
             cross: Some((CROSS, config.cross_projection)),
-            ..reads
+            ..encoder_stack
         };
         let target = (target, target_vocab_size);
-        let decoder = DecoderStack::new(&mut builder.at("decoder"), target, &input, &writes)?;
+        let decoder = DecoderStack::new(&mut builder.at("decoder"), target, &input, &decoder_stack)?;
         Ok(Self { config: config.clone(), encoder, decoder, output, output_bias })
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 
-    /// Its attentions.
+    /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         Sites::new(self.encoder.sites().chain(self.decoder.sites()).collect())
     }
 
-    /// The cross-attention that alignments are read from: see [`TransformerConfig::alignment_layer`].
+    /// The cross-attention layer used for word alignment; see [`TransformerConfig::alignment_layer`].
     pub fn alignment_site(&self) -> Site {
         Site { kind: CROSS, layer: self.config.alignment_layer() }
     }
 
-    /// Source ids → rows × source length × d_model.
+    /// Encodes source ids → rows × source length × d_model.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -111,7 +112,7 @@ impl Translator {
         Ok(self.encoder.forward(pass, source)?)
     }
 
-    /// Logits of the token after each target token: rows × target length × vocabulary.
+    /// Logits of the token after each target token: rows × target length × vocab_size.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -120,13 +121,13 @@ impl Translator {
         self.logits(pass, &x)
     }
 
-    /// What goes into the output layer: rows × target length × d_model.
+    /// The input of the output layer: rows × target length × d_model.
     fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
         let states = &self.encode(pass, source)?;
         Ok(self.decoder.forward(pass, Some(Source { states, lengths: source.lengths() }), target)?)
     }
 
-    /// The mean cross-entropy of `expected` after `target` (teacher forcing), one number.
+    /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.
@@ -148,8 +149,8 @@ impl Translator {
         }
     }
 
-    /// The loss of two passes whose dropout differs: `source` and `target` hold every sentence twice, all of them for the
-    /// first pass and after them all for the second; `expected` has the ids of one pass.
+    /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass,
+    /// then all again for the second; `expected` has the ids of one pass.
     ///
     /// # Errors
     /// If an id is outside the vocabulary or the lengths differ.
@@ -171,13 +172,13 @@ impl Translator {
         }
     }
 
-    /// The state of decoding before the first token: one row for each sentence, room for `n_rows` rows.
+    /// The decoder state before the first token: one row per sentence, with capacity for `n_rows` rows.
     pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids, n_rows: usize) -> Result<DecoderState> {
         let memory = self.encode(pass, &source.to_device(&pass.parameters.device())?)?;
         Ok(self.decoder.start(pass, Some(&memory), source.lengths().host(), n_rows)?)
     }
 
-    /// One token in each row; see [`DecoderStack::step`].
+    /// One decoding step; see [`DecoderStack::step`].
     pub(crate) fn step(
         &self,
         pass: &Pass<'_>,
@@ -188,14 +189,14 @@ impl Translator {
         self.decoder.step(pass, step, replay, finish)
     }
 
-    /// The logits of a step: rows × d_model → rows × vocabulary.
+    /// The logits of a step: rows × d_model → rows × vocab_size.
     pub(crate) fn step_logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Tensor> {
         let logits = self.output.step_logits(pass, x, self.output_bias)?;
         pass.capture.activation(|| "logits".into(), &logits);
         Ok(logits.value().clone())
     }
 
-    /// The rows of the output layer and the bias of its logits.
+    /// The weight of the output layer and the bias of the logits.
     pub(crate) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
         (self.output.weight(), self.output_bias)
     }
@@ -235,7 +236,7 @@ mod tests {
     use crate::transformer::config::{PositionConfig, RotaryPairing, StackConfig};
 
     #[test]
-    fn the_deepest_model_is_declared_at_once_and_its_layers_share_their_turns() {
+    fn the_layers_of_a_deep_model_share_one_table_of_rotations() {
         let stack = StackConfig::new(1024, 1, 1);
         let config = TransformerConfig {
             d_model: 2,
@@ -247,7 +248,7 @@ mod tests {
         };
         let started = std::time::Instant::now();
         Translator::new(&config, &mut Parameters::default()).unwrap();
-        // With turns of its own for each layer it would be 4 GiB and minutes.
+        // With a table for each layer this would take 4 GiB and minutes.
         assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }
 }

@@ -1,7 +1,7 @@
-//! A feed-forward network over a fixed window of tokens (Bengio et al. 2003): the embeddings of the last `window` tokens side
-//! by side, a hidden layer, class scores. What stands before the window it cannot know.
+//! A feed-forward network over a fixed window of tokens (Bengio et al. 2003): the concatenated embeddings of the last
+//! `window` tokens, a hidden layer, class scores. It ignores tokens before the window.
 //!
-//! h = act(W·[E(x₁) … E(x_w)] + b); shorter sequences are filled up with padding, which has a vector of its own.
+//! h = act(W·[E(x₁) … E(x_w)] + b); shorter sequences are padded, and padding has an embedding of its own.
 
 use polyhead_attention::layers::{Embedding, Linear};
 use polyhead_attention::{Builder, Pass};
@@ -14,24 +14,24 @@ use crate::ids::Ids;
 use crate::transformer::config::activation_name;
 use crate::{Error, Result};
 
-/// Sizes and choices of a window network.
+/// The config of a fixed-window network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WindowEncoderConfig {
-    /// Ids.
+    /// Size of the vocabulary.
     pub vocab_size: usize,
-    /// Tokens that it sees, the last ones; default: 3.
+    /// Number of trailing tokens that the model reads; default: 3.
     pub window: usize,
     /// Width of an embedding; default: 32.
     pub d_model: usize,
     /// Width of the hidden layer; default: 64.
     pub d_ff: usize,
-    /// After the hidden layer; default: ReLU.
+    /// Activation of the hidden layer; default: ReLU.
     #[serde(with = "activation_name")]
     pub activation: Activation,
-    /// Probability of dropping a number of the hidden layer in training; default: 0.
+    /// Dropout probability of the hidden layer in training; default: 0.
     pub dropout: f32,
-    /// Most tokens of a sequence; default: 1024.
+    /// Longest sequence in tokens; default: 1024.
     pub max_len: usize,
     /// Id of padding.
     pub pad_id: u32,
@@ -56,10 +56,10 @@ impl Default for WindowEncoderConfig {
 }
 
 impl WindowEncoderConfig {
-    /// Checks that sizes and choices fit together; the error lists all that do not.
+    /// Checks that the config is consistent.
     ///
     /// # Errors
-    /// If they do not.
+    /// If it is not; the message lists all problems.
     pub fn validate(&self) -> Result<()> {
         let sizes = [
             ("vocab_size", self.vocab_size),
@@ -69,23 +69,23 @@ impl WindowEncoderConfig {
             ("max_len", self.max_len),
             ("labels", self.labels.len()),
         ];
-        let mut faults = Vec::new();
+        let mut problems = Vec::new();
         for (name, size) in sizes {
-            crate::transformer::validate::size(name, size, &mut faults);
+            crate::transformer::validate::size(name, size, &mut problems);
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            faults.push(format!("dropout is {}, expected a number from 0 to below 1", self.dropout));
+            problems.push(format!("dropout is {}, expected at least 0 and below 1", self.dropout));
         }
         if self.pad_id as usize >= self.vocab_size {
             let limit = self.vocab_size;
-            faults
+            problems
                 .push(format!("pad_id is {}, expected an id below the vocabulary size {limit}", self.pad_id));
         }
-        if faults.is_empty() { Ok(()) } else { Err(Error::Config { message: faults.join("; ") }) }
+        if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
     }
 }
 
-/// Embeddings side by side, a hidden layer, classes.
+/// A fixed-window network: concatenated embeddings, a hidden layer, class scores.
 #[derive(Debug, Clone)]
 pub struct WindowEncoder {
     config: WindowEncoderConfig,
@@ -95,10 +95,10 @@ pub struct WindowEncoder {
 }
 
 impl WindowEncoder {
-    /// Declares all parameters; they have no values yet.
+    /// Builds the model and declares all parameters, still without values.
     ///
     /// # Errors
-    /// If the config describes no model.
+    /// If the config is invalid.
     pub fn new(config: &WindowEncoderConfig, parameters: &mut Parameters) -> Result<Self> {
         config.validate()?;
         let mut builder = Builder::new(parameters);
@@ -111,7 +111,7 @@ impl WindowEncoder {
         })
     }
 
-    /// Its sizes and choices.
+    /// The config of the model.
     pub fn config(&self) -> &WindowEncoderConfig {
         &self.config
     }
@@ -119,11 +119,11 @@ impl WindowEncoder {
     /// The hidden layer: rows × d_ff.
     ///
     /// # Errors
-    /// If an id is outside the vocabulary, or rows are not as wide as the window.
+    /// If an id is outside the vocabulary, or the rows do not have the length of the window.
     pub fn pooled(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
         let WindowEncoderConfig { window, d_model, activation, dropout, .. } = self.config;
         if ids.length() != window {
-            let message = format!("rows of {} tokens, expected {window}, the window", ids.length());
+            let message = format!("rows of {} tokens, expected the window of {window}", ids.length());
             return Err(Error::Request { message });
         }
         let x = self.embedding.forward(pass, ids.ids(), window, &EmbeddingOptions::default())?;
@@ -133,7 +133,7 @@ impl WindowEncoder {
         Ok(pooled)
     }
 
-    /// The layer that gives logits of the classes.
+    /// The output layer, which maps the hidden layer to class logits.
     pub(crate) fn classes(&self) -> &Linear {
         &self.classes
     }

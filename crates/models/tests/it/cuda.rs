@@ -1,6 +1,6 @@
-//! Decoding on a card against the processor: logits step by step, greedy decoding, beams, rules, attention, the best tokens.
+//! Decoding on a GPU against the CPU: logits step by step, greedy decoding, beams, rules, attention, the best tokens.
 //!
-//! Where no card can be used, the tests say why and pass.
+//! Without a usable GPU the tests print why they are skipped, and pass.
 
 use polyhead_attention::Capture;
 use polyhead_models::decode::beam::{BeamOptions, beam};
@@ -10,7 +10,8 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
-    CrossProjection, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
+    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
+    StackConfig,
 };
 use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted, SpecialIds};
 use polyhead_random::Random;
@@ -19,7 +20,7 @@ use polyhead_tensor::{Device, Math, Parameters, Tensor};
 
 const VOCAB_SIZE: usize = 50;
 
-fn card(math: Math) -> Option<Device> {
+fn gpu(math: Math) -> Option<Device> {
     Device::open("cuda", math).inspect_err(|error| eprintln!("skipped: {error}")).ok()
 }
 
@@ -34,7 +35,7 @@ fn config() -> TransformerConfig {
     }
 }
 
-/// A config for each way in which a step can differ.
+/// A config for each variant of a decoding step.
 fn configs() -> Vec<(&'static str, TransformerConfig)> {
     let grouped =
         StackConfig { n_key_heads: Some(2), d_key: Some(24), d_value: Some(8), ..StackConfig::new(2, 4, 96) };
@@ -52,10 +53,10 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
         ("bias", TransformerConfig { output_bias: true, ..config() }),
         ("fairseq", TransformerConfig { position: fairseq, ..config() }),
         ("learned", TransformerConfig { position: PositionConfig::Learned {}, ..config() }),
-        ("halves turned", TransformerConfig { position: rotary(RotaryPairing::Halves), ..config() }),
-        ("pairs turned", TransformerConfig { position: rotary(RotaryPairing::Interleaved), ..config() }),
+        ("rotary halves", TransformerConfig { position: rotary(RotaryPairing::Halves), ..config() }),
+        ("rotary pairs", TransformerConfig { position: rotary(RotaryPairing::Interleaved), ..config() }),
         ("relative", TransformerConfig { position: relative, ..config() }),
-        ("window", TransformerConfig { decoder_sight: Sight::Window { distance: 5 }, ..config() }),
+        ("window", TransformerConfig { decoder_sight: AttentionPattern::Window { distance: 5 }, ..config() }),
     ]
 }
 
@@ -65,12 +66,12 @@ fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
     parameters.initialise(7);
     let all: Vec<_> = parameters.declared().map(|(id, _, shape)| (id, shape.len())).collect();
     for (index, (id, axes)) in all.into_iter().enumerate() {
-        // Biases and norms start alike everywhere, which would hide mistakes; larger weights make clear choices.
+        // Constant initial biases and norms would hide mistakes; larger weights make the choices clear.
         let random = Random::new(8).stream(index as u64);
         let data = parameters.value_mut(id).data_mut();
-        data.iter_mut().zip(0..).for_each(|(number, at)| match axes {
-            1 => *number += random.uniform(at) as f32 - 0.5,
-            _ => *number *= 1.5,
+        data.iter_mut().zip(0..).for_each(|(value, at)| match axes {
+            1 => *value += random.uniform(at) as f32 - 0.5,
+            _ => *value *= 1.5,
         });
     }
     (model, parameters)
@@ -79,15 +80,15 @@ fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
 /// Sentences of 1 to 23 tokens.
 fn sentences(count: usize) -> Vec<Vec<u32>> {
     let random = Random::new(3);
-    let word = |row: usize, place: usize| (random.u64((100 * row + place) as u64) % 44) as u32 + 4;
-    (0..count).map(|row| (0..=(7 * row) % 23).map(|place| word(row, place)).collect()).collect()
+    let word = |row: usize, position: usize| (random.u64((100 * row + position) as u64) % 44) as u32 + 4;
+    (0..count).map(|row| (0..=(7 * row) % 23).map(|position| word(row, position)).collect()).collect()
 }
 
 fn slices(sentences: &[Vec<u32>]) -> Vec<&[u32]> {
     sentences.iter().map(Vec::as_slice).collect()
 }
 
-/// The largest difference, against the largest number.
+/// The largest error relative to the largest magnitude.
 fn difference(found: &Tensor, expected: &Tensor) -> f32 {
     assert_eq!(found.shape(), expected.shape());
     let largest = expected.data().iter().fold(1e-6_f32, |largest, x| largest.max(x.abs()));
@@ -95,26 +96,26 @@ fn difference(found: &Tensor, expected: &Tensor) -> f32 {
     pairs.fold(0.0_f32, |worst, (a, b)| worst.max((a - b).abs())) / largest
 }
 
-/// Steps the same tokens through both, with rows that go, come twice, and come back.
+/// Steps the same tokens through both, with rows dropped, duplicated and added again.
 fn steps_agree(name: &str, config: &TransformerConfig, device: &Device, allowed: f32) {
     let (model, parameters) = build(config);
     let moved = parameters.to_device(device).unwrap();
     let capture = Capture::off();
     let host = Decoding::new(&model, &parameters, &capture);
-    let there = Decoding { parameters: &moved, ..host };
+    let gpu_decoding = Decoding { parameters: &moved, ..host };
     let sources = sentences(9);
-    // So many that steps are launched one by one, fewer that are recorded, and few after them.
+    // First too many rows to record, then fewer, which are recorded, then few.
     let [many, fewer] = if name == "paper" { [1100, 600] } else { [36, 36] };
-    let mut states = [&host, &there].map(|decoding| decoding.start(&slices(&sources), many).unwrap());
+    let mut states = [&host, &gpu_decoding].map(|decoding| decoding.start(&slices(&sources), many).unwrap());
     let (random, mut rows, mut worst) = (Random::new(5), 9, 0.0_f32);
     for step in 0..150_u64 {
         let draw =
             |index: usize, below: usize| (random.stream(step).u64(index as u64) % below as u64) as usize;
         let tokens: Vec<u32> = (0..rows).map(|row| draw(row, VOCAB_SIZE) as u32).collect();
         let expected = host.step(&mut states[0], &tokens).unwrap();
-        let found = there.step(&mut states[1], &tokens).unwrap().to_host().unwrap();
+        let found = gpu_decoding.step(&mut states[1], &tokens).unwrap().to_host().unwrap();
         worst = worst.max(difference(&found, &expected));
-        // As many rows as ever fit, then few, then more again.
+        // The maximum number of rows, then few, then more again.
         let next = match step {
             0..10 => many,
             10..40 => fewer,
@@ -125,7 +126,7 @@ fn steps_agree(name: &str, config: &TransformerConfig, device: &Device, allowed:
         if step % 3 != 1 || next != rows {
             let parents: Vec<usize> = (0..next).map(|row| draw(1000 + row, rows)).collect();
             host.reorder(&mut states[0], &parents);
-            there.reorder(&mut states[1], &parents);
+            gpu_decoding.reorder(&mut states[1], &parents);
             rows = next;
         }
     }
@@ -135,9 +136,9 @@ fn steps_agree(name: &str, config: &TransformerConfig, device: &Device, allowed:
 }
 
 #[test]
-fn steps_on_a_card_give_the_logits_of_the_processor() {
+fn logits_of_steps_on_a_gpu_agree_with_the_cpu() {
     for (math, allowed) in [(Math::F32, 2e-5), (Math::Tf32, 5e-3), (Math::Bf16, 5e-2)] {
-        let Some(device) = card(math) else { return };
+        let Some(device) = gpu(math) else { return };
         for (name, config) in configs() {
             if math == Math::F32 || name != "odd heads" {
                 steps_agree(name, &config, &device, allowed);
@@ -146,7 +147,7 @@ fn steps_on_a_card_give_the_logits_of_the_processor() {
     }
 }
 
-/// The same tokens, or others that are as good.
+/// Asserts the same tokens, or others with the same score within `allowed`.
 fn agree(what: &str, found: &[Vec<Hypothesis>], expected: &[Vec<Hypothesis>], allowed: f64) {
     assert_eq!(found.len(), expected.len());
     let mut other = 0;
@@ -163,16 +164,16 @@ fn agree(what: &str, found: &[Vec<Hypothesis>], expected: &[Vec<Hypothesis>], al
 }
 
 #[test]
-fn searches_on_a_card_find_what_those_of_the_processor_find() {
+fn searches_on_a_gpu_agree_with_the_cpu() {
     for (math, allowed) in [(Math::F32, 1e-4), (Math::Bf16, 0.1)] {
-        let Some(device) = card(math) else { return };
+        let Some(device) = gpu(math) else { return };
         for (name, config) in configs().into_iter().filter(|(name, _)| math == Math::F32 || *name == "paper")
         {
             let (model, parameters) = build(&config);
             let moved = parameters.to_device(&device).unwrap();
             let capture = Capture::off();
             let host = Decoding::new(&model, &parameters, &capture);
-            let there = Decoding { parameters: &moved, ..host };
+            let gpu_decoding = Decoding { parameters: &moved, ..host };
             let sentences = sentences(60);
             let sources = slices(&sentences);
             let SpecialIds { start_id, end_id, .. } = model.special_ids();
@@ -182,22 +183,22 @@ fn searches_on_a_card_find_what_those_of_the_processor_find() {
             let single = |decoding: &Decoding<'_>| -> Vec<Vec<Hypothesis>> {
                 greedy(decoding, &sources, &decode).unwrap().into_iter().map(|found| vec![found]).collect()
             };
-            agree(&format!("{math:?} {name}, greedy"), &single(&there), &single(&host), allowed);
+            agree(&format!("{math:?} {name}, greedy"), &single(&gpu_decoding), &single(&host), allowed);
             let options = BeamOptions { decode: decode.clone(), top_beams: 1, ..BeamOptions::default() };
             let beams = |decoding: &Decoding<'_>| beam(decoding, &sources, &options).unwrap();
-            agree(&format!("{math:?} {name}, beams"), &beams(&there), &beams(&host), allowed);
+            agree(&format!("{math:?} {name}, beams"), &beams(&gpu_decoding), &beams(&host), allowed);
         }
     }
 }
 
 #[test]
-fn what_needs_all_scores_gets_them_from_a_card() {
-    let Some(device) = card(Math::F32) else { return };
+fn searches_that_require_all_scores_work_on_a_gpu() {
+    let Some(device) = gpu(Math::F32) else { return };
     let (model, parameters) = build(&config());
     let moved = parameters.to_device(&device).unwrap();
     let capture = Capture::off();
     let host = Decoding::new(&model, &parameters, &capture);
-    let there = Decoding { parameters: &moved, ..host };
+    let gpu_decoding = Decoding { parameters: &moved, ..host };
     let sentences = sentences(12);
     let sources = slices(&sentences);
     let SpecialIds { start_id, end_id, .. } = model.special_ids();
@@ -206,14 +207,14 @@ fn what_needs_all_scores_gets_them_from_a_card() {
     let decode = DecodeOptions { start_id, end_id, lengths, rules };
     let penalised = BeamOptions { decode: decode.clone(), coverage_penalty: 0.2, ..BeamOptions::default() };
     let beams = |decoding: &Decoding<'_>| beam(decoding, &sources, &penalised).unwrap();
-    agree("penalties", &beams(&there), &beams(&host), 1e-4);
+    agree("penalties", &beams(&gpu_decoding), &beams(&host), 1e-4);
     let drawing = SampleOptions { decode: decode.clone(), n_samples: 3, ..SampleOptions::default() };
     let samples = |decoding: &Decoding<'_>| sample(decoding, &sources, &drawing).unwrap();
-    let [found, expected] = [samples(&there), samples(&host)];
+    let [found, expected] = [samples(&gpu_decoding), samples(&host)];
     let same = found.iter().flatten().zip(expected.iter().flatten()).filter(|(a, b)| a.ids == b.ids).count();
     assert!(same >= 30, "{same} of 36 samples are the same");
     let ids: Vec<u32> = (4..30).collect();
-    let lists = [(&host, &parameters), (&there, &moved)].map(|(decoding, parameters)| {
+    let lists = [(&host, &parameters), (&gpu_decoding, &moved)].map(|(decoding, parameters)| {
         let shortlist = Shortlist::new(&model, parameters, &ids).unwrap();
         let options = BeamOptions { decode: decode.clone(), ..BeamOptions::default() };
         beam(&Shortlisted { decoding: *decoding, shortlist: &shortlist }, &sources, &options).unwrap()
@@ -222,27 +223,28 @@ fn what_needs_all_scores_gets_them_from_a_card() {
 }
 
 #[test]
-fn the_best_tokens_are_those_of_the_processor() {
-    let Some(device) = card(Math::F32) else { return };
+fn best_tokens_agree_with_the_cpu() {
+    let Some(device) = gpu(Math::F32) else { return };
     let random = Random::new(11);
     for (kind, width) in
         [3_usize, 50, 513, 5000, 32_001].into_iter().flat_map(|width| (0..4).map(move |kind| (kind, width)))
     {
-        let number = |index: u64| {
+        let logit = |index: u64| {
             let x = random.stream(width as u64).uniform(index) as f32 * 20.0 - 10.0;
             match kind {
                 0 => x,
-                // Many equals, all equal, few that are possible.
+                // Many ties, all tied, few allowed.
                 1 => x.floor(),
                 2 => 1.0,
                 _ if index % 7 == 3 => x,
                 _ => f32::NEG_INFINITY,
             }
         };
-        let logits = Tensor::new(&[5, width], (0..5 * width as u64).map(number).collect());
-        let there = logits.to_device(&device).unwrap();
+        let logits = Tensor::new(&[5, width], (0..5 * width as u64).map(logit).collect());
+        let gpu_decoding = logits.to_device(&device).unwrap();
         for k in [1, 8, 33, 64, 100] {
-            let (found, expected) = (best_tokens(&there, k).unwrap(), best_tokens(&logits, k).unwrap());
+            let (found, expected) =
+                (best_tokens(&gpu_decoding, k).unwrap(), best_tokens(&logits, k).unwrap());
             for (found, expected) in found.iter().zip(&expected) {
                 assert_eq!(found.len(), expected.len(), "kind {kind}, {k} of {width}");
                 for (found, expected) in found.iter().zip(expected) {
@@ -252,7 +254,7 @@ fn the_best_tokens_are_those_of_the_processor() {
                 let ids = |all: &[polyhead_tensor::ops::best_tokens::Candidate]| -> Vec<u32> {
                     all.iter().map(|candidate| candidate.id).collect()
                 };
-                // Without equals, roundings may change places of neighbours.
+                // Without ties, rounding may swap neighbours.
                 if kind == 1 || kind == 2 {
                     assert_eq!(ids(found), ids(expected), "kind {kind}, {k} of {width}");
                 }

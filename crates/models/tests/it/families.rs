@@ -1,27 +1,27 @@
-//! Laws of every family of models, by what it can do. A family registers once, by its example (`ModelConfig::examples`), and
-//! is held to all of them; `laws.rs` goes through the choices of the encoder-decoder Transformer besides.
+//! Laws of every model family, by its view. A family registers once, by its example (`ModelConfig::examples`), and is then
+//! tested against all of them; `laws.rs` also covers the options of the encoder-decoder Transformer.
 
 use polyhead_attention::{Capture, Filter, Intervention, Pass};
 use polyhead_models::checkpoint::{SaveOptions, load, save};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::encoder::NO_LABEL;
-use polyhead_models::{Decoding, Ids, Model, ModelConfig, TextFacts, View};
+use polyhead_models::{DataSpec, Decoding, Ids, Model, ModelConfig, View};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Precision, Tape, Tensor, Var};
 use serde_json::Value;
 
-/// What is read, and what is written or said about it.
-const READ: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 1], &[8, 1], &[9, 10, 11, 1]];
-const WRITTEN: [&[u32]; 3] = [&[0, 5, 6], &[0, 7, 8, 9, 10], &[0, 2]];
+/// Sources, targets and labels.
+const SOURCES: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 1], &[8, 1], &[9, 10, 11, 1]];
+const TARGETS: [&[u32]; 3] = [&[0, 5, 6], &[0, 7, 8, 9, 10], &[0, 2]];
 const LABELS: [u32; 3] = [0, 2, 1];
 
-fn facts() -> TextFacts {
+fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
-    TextFacts { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels }
+    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels }
 }
 
-/// Every family with random values, biases and norms included: alike everywhere, they would hide mistakes.
+/// Every family with random values, also of biases and norms, whose constant initial values would hide mistakes.
 fn families() -> Vec<(String, Model, Parameters)> {
     built(ModelConfig::examples())
 }
@@ -29,7 +29,7 @@ fn families() -> Vec<(String, Model, Parameters)> {
 fn built(examples: Vec<ModelConfig>) -> Vec<(String, Model, Parameters)> {
     let build = |example: ModelConfig| {
         let mut parameters = Parameters::default();
-        let config = example.with_text(&facts()).unwrap();
+        let config = example.with_data(&data_spec()).unwrap();
         let model = Model::new(&config, &mut parameters).unwrap();
         parameters.initialise(7);
         let ids: Vec<_> = parameters.declared().map(|(id, ..)| id).collect();
@@ -38,7 +38,7 @@ fn built(examples: Vec<ModelConfig>) -> Vec<(String, Model, Parameters)> {
             let data = parameters.value_mut(id).data_mut();
             data.iter_mut()
                 .zip(0..)
-                .for_each(|(number, at)| *number += 0.3 * (random.uniform(at) as f32 - 0.5));
+                .for_each(|(value, at)| *value += 0.3 * (random.uniform(at) as f32 - 0.5));
         }
         (config.model_type().to_owned(), model, parameters)
     };
@@ -50,10 +50,10 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
     let chosen = |all: [&'static [u32]; 3]| rows.iter().map(|&row| all[row]).collect::<Vec<_>>();
     match model {
         Model::SequenceToSequence(model) => {
-            let [source, target] = [READ, WRITTEN].map(|all| Ids::padded(&chosen(all), 0));
+            let [source, target] = [SOURCES, TARGETS].map(|all| Ids::padded(&chosen(all), 0));
             model.forward(pass, &source, &target).unwrap()
         }
-        Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(READ))).unwrap(),
+        Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(SOURCES))).unwrap(),
     }
 }
 
@@ -62,15 +62,15 @@ fn logits(model: &Model, parameters: &Parameters, rows: &[usize]) -> Tensor {
     forward(model, &Pass::new(&tape, parameters, &capture), rows).value().clone()
 }
 
-/// The numbers of one row that are no padding.
-fn row(logits: &Tensor, place: usize, row: usize) -> Vec<u32> {
+/// The bits of one row of the logits, without padding; `index` is its place in the batch.
+fn row(logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
     let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect();
     match *logits.shape() {
         [_, longest, width] => {
-            let start = place * longest * width;
-            bits(&logits.data()[start..start + WRITTEN[row].len() * width])
+            let start = index * longest * width;
+            bits(&logits.data()[start..start + TARGETS[row].len() * width])
         }
-        [_, width] => bits(&logits.data()[place * width..(place + 1) * width]),
+        [_, width] => bits(&logits.data()[index * width..(index + 1) * width]),
         _ => panic!("two or three axes"),
     }
 }
@@ -112,12 +112,12 @@ fn threads_and_packed_weights_change_no_bit() {
 }
 
 #[test]
-fn what_is_seen_is_what_the_model_publishes_and_seeing_changes_nothing() {
+fn capture_records_the_published_sites_and_changes_nothing() {
     for (name, model, parameters) in families() {
         let plain = logits(&model, &parameters, &[0, 1, 2]);
         let (tape, capture) = (Tape::inference(), Capture::on(Filter::default()).with_vectors());
-        let seen = forward(&model, &Pass::new(&tape, &parameters, &capture), &[0, 1, 2]);
-        assert_eq!(seen.value().data(), plain.data(), "{name}");
+        let captured_logits = forward(&model, &Pass::new(&tape, &parameters, &capture), &[0, 1, 2]);
+        assert_eq!(captured_logits.value().data(), plain.data(), "{name}");
         let trace = capture.take();
         let sites = model.sites();
         let captured: Vec<_> = trace.weights.iter().map(|weights| weights.site).collect();
@@ -132,15 +132,16 @@ fn what_is_seen_is_what_the_model_publishes_and_seeing_changes_nothing() {
             assert_eq!(n_heads, group.heads.n_heads, "{name}");
             for (index, numbers) in weights.weights.data().chunks_exact(k_len).enumerate() {
                 let (sentence, query) = (index / q_len / n_heads, index % q_len);
-                let written = group.kind.queries == "target";
-                let exists = query < if written { WRITTEN[sentence].len() } else { READ[sentence].len() };
+                let is_target = group.kind.queries == "target";
+                let exists =
+                    query < if is_target { TARGETS[sentence].len() } else { SOURCES[sentence].len() };
                 let sum: f32 = numbers.iter().sum();
                 assert!(!exists || (sum - 1.0).abs() < 1e-5, "{name}, {}: {sum}", weights.site);
                 let future = if group.kind.is_causal { &numbers[query + 1..] } else { &[] };
                 assert!(future.iter().all(|weight| *weight == 0.0), "{name}, {}", weights.site);
             }
         }
-        // Every published head and layer can be switched off, and is missed.
+        // Every published head and layer can be switched off, which changes the output.
         for site in sites.all() {
             for changed in [
                 Intervention::default().head(site, 0, 0.0),
@@ -157,13 +158,13 @@ fn what_is_seen_is_what_the_model_publishes_and_seeing_changes_nothing() {
 }
 
 #[test]
-fn the_future_never_changes_the_past_and_steps_give_the_bits_of_the_whole_pass() {
+fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit() {
     for (name, model, parameters) in families() {
         let Model::SequenceToSequence(model) = model else { continue };
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);
         let target: Vec<u32> = (0..20).map(|index| [0, 5, 6, 7, 8, 9, 10][index % 7]).collect();
-        let source = Ids::padded(&READ, 0);
+        let source = Ids::padded(&SOURCES, 0);
         let whole = |length: usize| {
             model.forward(&pass, &source, &Ids::padded(&[&target[..length]; 3], 0)).unwrap().value().clone()
         };
@@ -171,7 +172,7 @@ fn the_future_never_changes_the_past_and_steps_give_the_bits_of_the_whole_pass()
         let width = *all.shape().last().unwrap();
         let before = whole(7);
         let decoding = Decoding::new(&model, &parameters, &capture);
-        let mut state = decoding.start(&READ, 3).unwrap();
+        let mut state = decoding.start(&SOURCES, 3).unwrap();
         for (position, &token) in target.iter().enumerate() {
             let step = decoding.step(&mut state, &[token; 3]).unwrap();
             for (index, found) in step.data().chunks_exact(width).enumerate() {
@@ -187,7 +188,7 @@ fn the_future_never_changes_the_past_and_steps_give_the_bits_of_the_whole_pass()
 }
 
 #[test]
-fn a_folder_keeps_config_names_and_bits() {
+fn save_and_load_preserve_config_names_and_bits() {
     for (name, model, parameters) in families() {
         for precision in [None, Some(Precision::Int8)] {
             let mut parameters = parameters.clone();
@@ -211,11 +212,11 @@ fn a_folder_keeps_config_names_and_bits() {
 }
 
 #[test]
-fn a_recipe_says_everything_that_the_text_does_not() {
+fn a_recipe_holds_everything_that_the_data_does_not_determine() {
     for (example, (name, model, _)) in ModelConfig::examples().into_iter().zip(families()) {
         let again = ModelConfig::from_recipe(&example.to_recipe()).unwrap();
         assert_eq!(again, example, "{name}");
-        assert_eq!(again.with_text(&facts()).unwrap(), model.config(), "{name}");
+        assert_eq!(again.with_data(&data_spec()).unwrap(), model.config(), "{name}");
         assert_eq!(model.config().view() == View::Encoder, matches!(model, Model::Encoder(_)), "{name}");
         let mut wrong = example.to_recipe();
         wrong.insert("d_modell".into(), 3.into());
@@ -225,9 +226,9 @@ fn a_recipe_says_everything_that_the_text_does_not() {
     }
 }
 
-/// Gradients are slopes of the loss, and rows that fill up a batch count for nothing.
+/// Gradients match finite differences of the loss, and padding rows have no effect.
 #[test]
-fn gradients_are_slopes() {
+fn gradients_match_finite_differences() {
     let without_dropout = ModelConfig::examples().into_iter().map(|example| {
         let mut keys = example.to_recipe();
         match keys.get_mut("dropout") {
@@ -238,45 +239,49 @@ fn gradients_are_slopes() {
         ModelConfig::from_recipe(&keys).unwrap()
     });
     for (name, model, mut parameters) in built(without_dropout.collect()) {
-        let loss = |parameters: &Parameters, tape: &Tape, filled: bool| {
+        let loss = |parameters: &Parameters, tape: &Tape, is_padded: bool| {
             let capture = Capture::off();
             let pass = Pass::new(tape, parameters, &capture);
-            let more = usize::from(filled);
+            let more = usize::from(is_padded);
             let rows = |all: [&'static [u32]; 3], length: usize| {
                 let rows = all.into_iter().map(Some).chain(std::iter::repeat_n(None, more));
-                Ids::filled(rows, length + 2 * more, 0)
+                Ids::padded_to(rows, length + 2 * more, 0)
             };
             let smoothed =
                 |ignored_id| CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(ignored_id) };
             match &model {
                 Model::SequenceToSequence(model) => {
-                    let expected = Ids::filled(
-                        WRITTEN.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more)),
+                    let expected = Ids::padded_to(
+                        TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more)),
                         5 + 2 * more,
                         0,
                     );
-                    let (source, target) = (rows(READ, 6), rows(WRITTEN, 5));
+                    let (source, target) = (rows(SOURCES, 6), rows(TARGETS, 5));
                     model.loss(&pass, &source, &target, expected.ids(), smoothed(0)).unwrap()
                 }
                 Model::Encoder(model) => {
-                    let read = READ.map(|row| model.read(row));
-                    let longest = read.iter().map(|row| row.len()).max().unwrap() + 2 * more;
-                    let filling = std::iter::repeat_n(None, more);
-                    let ids = Ids::filled(read.into_iter().map(Some).chain(filling), model.room(longest), 0);
+                    let rows = SOURCES.map(|row| model.truncate(row));
+                    let longest = rows.iter().map(|row| row.len()).max().unwrap() + 2 * more;
+                    let padding = std::iter::repeat_n(None, more);
+                    let ids = Ids::padded_to(
+                        rows.into_iter().map(Some).chain(padding),
+                        model.padded_length(longest),
+                        0,
+                    );
                     let labels: Vec<u32> =
                         LABELS.into_iter().chain(std::iter::repeat_n(NO_LABEL, more)).collect();
                     model.loss(&pass, &ids, &labels.into(), smoothed(NO_LABEL)).unwrap()
                 }
             }
         };
-        let [exact, filled] = [false, true]
-            .map(|filled| loss(&parameters, &Tape::inference(), filled).value().data()[0].to_bits());
-        assert_eq!(exact, filled, "{name}");
+        let [exact, padded] = [false, true]
+            .map(|is_padded| loss(&parameters, &Tape::inference(), is_padded).value().data()[0].to_bits());
+        assert_eq!(exact, padded, "{name}");
         assert_slope(&name, &mut parameters, |parameters, tape| loss(parameters, tape, false));
     }
 }
 
-/// A step along the gradient changes the loss by its squared length.
+/// Asserts that a step along the gradient changes the loss by its squared norm.
 pub(crate) fn assert_slope(
     name: &str,
     parameters: &mut Parameters,

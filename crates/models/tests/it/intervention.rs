@@ -1,4 +1,4 @@
-//! Switching parts of a model off: the same as a model that never had them, to the bit.
+//! Interventions: a model with heads or layers switched off equals a model without them, bit for bit.
 
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
 use polyhead_models::decode::beam::{BeamOptions, beam};
@@ -38,7 +38,7 @@ fn steps(
     TARGET.iter().flat_map(step).collect()
 }
 
-/// The columns of the output projection that read a head are multiplied by a factor.
+/// Multiplies the columns of the output projection that belong to a head by a factor.
 fn scaled(parameters: &Parameters, site: Site, range: std::ops::Range<usize>, factor: f32) -> Parameters {
     let mut changed = parameters.clone();
     let id = changed.find(&format!("{site}.output.weight")).unwrap();
@@ -59,7 +59,7 @@ fn a_head_switched_off_is_a_head_whose_output_weights_are_zero() {
             let shape = sites.of(site.kind).unwrap().heads;
             for head in 0..shape.n_heads {
                 let columns = head * shape.d_value..(head + 1) * shape.d_value;
-                // Halving a number is exact, so a head that counts half has the bits of halved weights too.
+                // Halving is exact, so a head with factor 0.5 equals halved weights bit for bit.
                 for factor in [0.0, 0.5] {
                     let intervention = Intervention::default().head(site, head, factor);
                     let found = forward(&model, &parameters, Some(&intervention));
@@ -71,8 +71,8 @@ fn a_head_switched_off_is_a_head_whose_output_weights_are_zero() {
                     assert!(found.data() == stepped, "{name} {site} head {head} × {factor}, step by step");
                 }
             }
-            let nothing = Intervention::default().head(site, 0, 1.0);
-            assert!(forward(&model, &parameters, Some(&nothing)).data() == plain.data(), "{name} {site}");
+            let identity = Intervention::default().head(site, 0, 1.0);
+            assert!(forward(&model, &parameters, Some(&identity)).data() == plain.data(), "{name} {site}");
         }
     }
 }
@@ -88,7 +88,7 @@ fn two_layers(norm_order: NormOrder) -> TransformerConfig {
     }
 }
 
-/// A model without layer 0 of a stack, with the values of the one that has it.
+/// A model without layer 0 of a stack, otherwise with the same parameters.
 fn without_first(
     config: &TransformerConfig,
     parameters: &Parameters,
@@ -108,7 +108,7 @@ fn without_first(
 }
 
 #[test]
-fn a_layer_passed_over_is_a_layer_that_is_not_there() {
+fn a_skipped_layer_is_a_missing_layer() {
     for norm_order in [NormOrder::Post, NormOrder::Pre] {
         let config = two_layers(norm_order);
         let mut parameters = Parameters::default();
@@ -160,9 +160,13 @@ fn captured_vectors_give_the_captured_weights() {
             };
             for row in 0..n_heads * q_len {
                 let (head, query) = (row / q_len, row % q_len);
-                let sees = |key: usize| !captured.site.kind.is_causal || key <= query;
+                let is_visible = |key: usize| !captured.site.kind.is_causal || key <= query;
                 let raised = |key: usize| {
-                    if sees(key) { (dot(row, head * k_len + key) / (d_key as f64).sqrt()).exp() } else { 0.0 }
+                    if is_visible(key) {
+                        (dot(row, head * k_len + key) / (d_key as f64).sqrt()).exp()
+                    } else {
+                        0.0
+                    }
                 };
                 let sum: f64 = (0..k_len).map(raised).sum();
                 for key in 0..k_len {

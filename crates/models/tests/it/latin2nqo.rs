@@ -1,7 +1,7 @@
-//! A real trained fairseq model: Latin-script Manding to N'Ko, five pre-norm layers in each stack, known outputs.
+//! A trained fairseq model with known outputs: Latin-script Manding to N'Ko, five pre-norm layers in each stack.
 //!
-//! The folder (weights, args.json, BPE codes, dictionaries, golden.greedy.tsv) is named by `POLYHEAD_LATIN2NQO`; without
-//! it there is nothing to compare with, and the test says so.
+//! The folder (weights, args.json, BPE codes, dictionaries, golden.greedy.tsv) is given by `POLYHEAD_LATIN2NQO`; without it
+//! the test is skipped and says so.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use polyhead_text::tokenizer::Tokenizer;
 #[test]
 fn a_trained_fairseq_model_gives_its_known_outputs() {
     let Some(folder) = std::env::var_os("POLYHEAD_LATIN2NQO").map(PathBuf::from) else {
-        eprintln!("skipped: POLYHEAD_LATIN2NQO does not name the model's folder");
+        eprintln!("skipped: POLYHEAD_LATIN2NQO is not set to the model folder");
         return;
     };
     let (model, parameters) = super::outside::load(&folder);

@@ -1,15 +1,14 @@
-//! Laws of whole Transformers, over every choice of their config: padding changes no other row, the future changes no
-//! past, one token at a time gives what all at once gives, seeing changes nothing, threads change nothing, gradients are
-//! slopes.
+//! Laws of whole Transformers, over every option of their config: padding changes no other row, the future changes no past,
+//! cached steps equal the full pass, capture and threads change nothing, gradients match finite differences.
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
-use polyhead_models::checkpoint::{Layout, SaveOptions, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
-    CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, Sight, SinusoidalLayout, StackConfig,
-    Tie,
+    AttentionPattern, CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
+    StackConfig, Tie,
 };
 use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted};
 use polyhead_random::Random;
@@ -32,7 +31,7 @@ fn tiny() -> TransformerConfig {
     }
 }
 
-/// One config for each choice.
+/// One config for each option.
 fn configs() -> Vec<(&'static str, TransformerConfig)> {
     let heads = StackConfig {
         n_heads: 4,
@@ -41,9 +40,9 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
         d_value: Some(5),
         ..StackConfig::new(2, 4, 9)
     };
-    let window = Sight::Window { distance: 2 };
-    let dilated = Sight::Dilated { distance: 1, dilation: 2 };
-    let global = Sight::GlobalWindow { distance: 1, global: vec![0] };
+    let window = AttentionPattern::Window { distance: 2 };
+    let dilated = AttentionPattern::Dilated { distance: 1, dilation: 2 };
+    let global = AttentionPattern::GlobalWindow { distance: 1, global: vec![0] };
     let rotary = PositionConfig::Rotary { base: 100.0, pairing: RotaryPairing::Halves };
     let fairseq = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Fairseq };
     vec![
@@ -72,7 +71,7 @@ fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
     let mut parameters = Parameters::default();
     let model = SequenceToSequence::new(config, &mut parameters).unwrap();
     parameters.initialise(7);
-    // Biases and norms start alike everywhere, which would hide mistakes.
+    // Constant initial biases and norms would hide mistakes.
     for (index, (id, shape)) in parameters
         .declared()
         .map(|(id, _, shape)| (id, shape.to_vec()))
@@ -83,7 +82,7 @@ fn build(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
         if shape.len() == 1 {
             let random = Random::new(8).stream(index as u64);
             let data = parameters.value_mut(id).data_mut();
-            data.iter_mut().zip(0..).for_each(|(number, at)| *number += random.uniform(at) as f32 - 0.5);
+            data.iter_mut().zip(0..).for_each(|(value, at)| *value += random.uniform(at) as f32 - 0.5);
         }
     }
     (model, parameters)
@@ -108,7 +107,7 @@ fn logits(
 const SOURCES: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 0], &[8, 0], &[9, 10, 11, 0]];
 const TARGETS: [&[u32]; 3] = [&[12, 5, 6], &[12, 7, 8, 9, 10], &[12, 2]];
 
-/// The logits of one row, as far as its target goes.
+/// The bits of the logits of one row, without padding.
 fn row(logits: &Tensor, row: usize, length: usize) -> Vec<u32> {
     let &[_, longest, vocab_size] = logits.shape() else { panic!("three axes") };
     let start = row * longest * vocab_size;
@@ -144,7 +143,7 @@ fn the_future_never_changes_the_past() {
 }
 
 #[test]
-fn one_token_at_a_time_gives_the_bits_of_all_at_once() {
+fn cached_steps_equal_the_full_pass_bit_for_bit() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let target: Vec<u32> = (0..40).map(|index| [12, 5, 6, 7, 8, 9, 10][index % 7]).collect();
@@ -176,7 +175,7 @@ fn stepped(model: &SequenceToSequence, parameters: &Parameters, sources: &[&[u32
 }
 
 #[test]
-fn prepared_weights_give_the_same_bits_and_bytes_give_a_row_its_own() {
+fn packed_weights_change_no_bit_and_int8_rows_do_not_depend_on_their_batch() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let plain = logits(&model, &parameters, &SOURCES, &TARGETS);
@@ -206,12 +205,12 @@ fn prepared_weights_give_the_same_bits_and_bytes_give_a_row_its_own() {
         }
         let exact = logits(&model, &parameters, &SOURCES, &targets);
         let far = together.data().iter().zip(exact.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(far > 0.0 && far < 0.5, "{name}: bytes differ by {far}");
+        assert!(far > 0.0 && far < 0.5, "{name}: int8 differs by {far}");
     }
 }
 
 #[test]
-fn a_shortlist_keeps_the_bits_of_what_is_on_it() {
+fn a_shortlist_preserves_the_bits_of_its_logits() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let [mut packed, mut int8] = [parameters.clone(), parameters.clone()];
@@ -236,7 +235,7 @@ fn a_shortlist_keeps_the_bits_of_what_is_on_it() {
 }
 
 #[test]
-fn a_folder_of_bytes_keeps_them() {
+fn save_and_load_preserve_int8_weights() {
     for (name, config) in configs() {
         let (model, mut parameters) = build(&config);
         parameters.prepare(Precision::Int8);
@@ -252,14 +251,14 @@ fn a_folder_of_bytes_keeps_them() {
             second.path(),
             &config,
             &loaded,
-            &SaveOptions { layout: Layout::Marian, ..SaveOptions::default() },
+            &SaveOptions { layout: CheckpointLayout::Marian, ..SaveOptions::default() },
         );
         assert!(refused.is_err(), "{name}");
     }
 }
 
 #[test]
-fn seeing_and_threads_change_nothing() {
+fn capture_and_threads_change_nothing() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let plain = logits(&model, &parameters, &SOURCES, &TARGETS);
@@ -272,9 +271,9 @@ fn seeing_and_threads_change_nothing() {
         }
         let tape = Tape::inference();
         let pass = Pass::new(&tape, &parameters, &capture);
-        let seen =
+        let captured_logits =
             model.forward(&pass, &Ids::padded(&SOURCES, pad_id), &Ids::padded(&TARGETS, pad_id)).unwrap();
-        assert_eq!(seen.value().data(), plain.data(), "{name}");
+        assert_eq!(captured_logits.value().data(), plain.data(), "{name}");
         let trace = capture.take();
         assert_eq!(trace.weights.len(), config.encoder.n_layers + 2 * config.decoder.n_layers, "{name}");
         for captured in &trace.weights {
@@ -294,7 +293,7 @@ fn seeing_and_threads_change_nothing() {
 }
 
 #[test]
-fn gradients_are_slopes() {
+fn gradients_match_finite_differences() {
     let no_dropout = Dropout { embedding: 0.0, residual: 0.0, attention: 0.0, activation: 0.0 };
     for (name, config) in configs() {
         let config = TransformerConfig { dropout: no_dropout, ..config };
@@ -311,9 +310,9 @@ fn gradients_are_slopes() {
     }
 }
 
-/// The loss that keeps no logits has the bits of the one that does, and two passes without dropout agree.
+/// The fused loss, which stores no logits, equals the plain one bit for bit, and two passes without dropout agree.
 #[test]
-fn losses_are_those_of_the_logits() {
+fn fused_losses_equal_those_of_the_logits() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let expected = [5, 6, 0, 9, 9, 7, 8, 9, 10, 0, 2, 0, 9, 9, 9].into();

@@ -1,4 +1,4 @@
-//! Outside answers: models of Hugging Face and PyTorch, their activations, their translations, their gradients
+//! Golden tests: models of Hugging Face and PyTorch, their activations, their translations, their gradients
 //! (`tests/golden/*/make.py`).
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::safetensors::TensorFile;
-use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, read_config, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, load_parameters, read_config, save};
 use polyhead_models::parity::{Tolerance, compare};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Tape};
@@ -16,7 +16,7 @@ pub(crate) fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// A folder's model with its values.
+/// The model of a folder with its parameters.
 pub(crate) fn load(folder: &Path) -> (SequenceToSequence, Parameters) {
     let (config, layout) = read_config(folder).unwrap();
     let mut parameters = Parameters::default();
@@ -47,7 +47,7 @@ fn assert_parity(folder: &Path, model: &SequenceToSequence, parameters: &Paramet
 }
 
 #[test]
-fn every_layer_of_marian_models_is_hugging_faces() {
+fn every_layer_of_marian_models_matches_hugging_face() {
     for folder in marian_folders() {
         let (model, parameters) = load(&folder);
         assert_parity(&folder, &model, &parameters);
@@ -55,7 +55,7 @@ fn every_layer_of_marian_models_is_hugging_faces() {
 }
 
 #[test]
-fn every_layer_of_both_norm_orders_is_pytorchs() {
+fn every_layer_of_both_norm_orders_matches_pytorch() {
     for name in ["torch/pre", "torch/post"] {
         let folder = golden(name);
         let (model, parameters) = load(&folder);
@@ -64,10 +64,10 @@ fn every_layer_of_both_norm_orders_is_pytorchs() {
 }
 
 #[test]
-fn what_is_saved_in_any_layout_computes_the_same() {
-    let folders = marian_folders().into_iter().map(|folder| (folder, Layout::Marian));
-    for (folder, layout) in folders.chain([(golden("torch/pre"), Layout::Torch)]) {
-        for layout in [layout, Layout::Polyhead] {
+fn a_model_saved_in_any_layout_computes_the_same() {
+    let folders = marian_folders().into_iter().map(|folder| (folder, CheckpointLayout::Marian));
+    for (folder, layout) in folders.chain([(golden("torch/pre"), CheckpointLayout::Torch)]) {
+        for layout in [layout, CheckpointLayout::Polyhead] {
             let (model, parameters) = load(&folder);
             let saved = tempfile::tempdir().unwrap();
             let options = SaveOptions { layout, ..SaveOptions::default() };
@@ -79,7 +79,7 @@ fn what_is_saved_in_any_layout_computes_the_same() {
 }
 
 #[test]
-fn a_changed_layer_is_the_first_that_diverges() {
+fn a_changed_layer_is_the_first_to_diverge() {
     let folder = golden("marian/relu");
     let (model, mut parameters) = load(&folder);
     let id = parameters.find("decoder.layers.1.feed_forward.outer.bias").unwrap();
@@ -90,7 +90,7 @@ fn a_changed_layer_is_the_first_that_diverges() {
 }
 
 #[test]
-fn gradients_of_a_whole_transformer_are_pytorchs() {
+fn gradients_of_a_transformer_match_pytorch() {
     for name in ["torch/pre", "torch/post"] {
         let folder = golden(name);
         let (model, parameters) = load(&folder);
@@ -113,13 +113,13 @@ fn gradients_of_a_whole_transformer_are_pytorchs() {
         let error = (loss.value().data()[0] - expected.tensor("loss").unwrap().data()[0]).abs();
         assert!(error < 1e-5, "{name}: loss off by {error}");
         let gradients = tape.backward(&loss);
-        // The gradients, named and cut as PyTorch does it.
+        // The gradients under PyTorch's names.
         let mut named = parameters.clone();
         for (id, gradient) in gradients.parameters() {
             named.set(id, gradient.clone());
         }
         let saved = tempfile::tempdir().unwrap();
-        let options = SaveOptions { layout: Layout::Torch, ..SaveOptions::default() };
+        let options = SaveOptions { layout: CheckpointLayout::Torch, ..SaveOptions::default() };
         save(saved.path(), model.config(), &named, &options).unwrap();
         let found = TensorFile::open(saved.path().join("model.safetensors")).unwrap();
         let mut compared = 0;

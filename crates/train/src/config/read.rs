@@ -348,7 +348,7 @@ mod tests {
         let error = read(SMALLEST, &["model.d_modle=3"]).unwrap_err();
         assert!(error.to_string().contains("the nearest known one is \"d_model\""), "{error}");
         let error = read(SMALLEST, &["model.pad_id=3"]).unwrap_err();
-        assert!(error.to_string().contains("a key that the tokeniser decides"), "{error}");
+        assert!(error.to_string().contains("set by the tokeniser"), "{error}");
         let error = read(SMALLEST, &["model.preset=tinny"]).unwrap_err();
         assert_eq!(error.hint(), "did you mean \"tiny\"?");
     }

@@ -1,4 +1,4 @@
-//! The two products of every cell, W_ih·x + b_ih and W_hh·h + b_hh, with the rows of all gates below each other.
+//! The two products of every recurrent cell, W_ih·x + b_ih and W_hh·h + b_hh, with the rows of all gates stacked.
 
 use polyhead_tensor::error::shape;
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
@@ -16,7 +16,7 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    /// Declares the four parameters of `n_gates`; they start uniform within 1/√d_hidden, as PyTorch's.
+    /// Declares the four parameters of `n_gates` gates, initialised uniformly within ±1/√d_hidden as in PyTorch.
     pub(super) fn new(builder: &mut Builder<'_>, [d_in, d_hidden]: [usize; 2], n_gates: usize) -> Self {
         let init = Init::Uniform(1.0 / (d_hidden as f32).sqrt());
         let rows = n_gates * d_hidden;
@@ -26,12 +26,12 @@ impl Gates {
         Self { from_input: [weight_ih, bias_ih], from_hidden: [weight_hh, bias_hh], d_hidden }
     }
 
-    /// … × d_in → … × (gates · d_hidden).
+    /// W_ih·x + b_ih: … × d_in → … × (n_gates · d_hidden).
     pub(super) fn of_input(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
         product(pass, x, self.from_input)
     }
 
-    /// batch × d_hidden → batch × (gates · d_hidden), checked against the input's part.
+    /// W_hh·h + b_hh: batch × d_hidden → batch × (n_gates · d_hidden); the batch must be that of `projected`.
     pub(super) fn of_hidden(&self, pass: &Pass<'_>, projected: &Var, hidden: &Var) -> Result<Var> {
         let expected = [projected.shape().first().copied().unwrap_or(0), self.d_hidden];
         if hidden.shape() != expected {
@@ -40,7 +40,7 @@ impl Gates {
         product(pass, hidden, self.from_hidden)
     }
 
-    /// A state of zeros.
+    /// A state of zeros, batch × d_hidden.
     pub(super) fn zeros(&self, batch: usize) -> Var {
         Var::constant(Tensor::zeros(&[batch, self.d_hidden]))
     }

@@ -2,7 +2,7 @@
 //!
 //! r, z = σ(W_ih·x_t + b_ih + W_hh·h_{t−1} + b_hh), n = tanh(W_in·x_t + b_in + r ∘ (W_hn·h_{t−1} + b_hn)),
 //! h_t = (1 − z) ∘ n + z ∘ h_{t−1}. As in PyTorch the reset gate acts on the product with h, not on h as in the paper, so
-//! that one product serves all gates; their rows stand in the order r, z, n.
+//! that one product serves all gates; their rows are in the order r, z, n.
 //!
 //! ```
 //! use polyhead_attention::{Builder, layers::recurrent::Gru};
@@ -21,7 +21,7 @@ use super::gates::Gates;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A cell that decides how much of its state to keep.
+/// A gated recurrent unit.
 #[derive(Debug, Clone)]
 pub struct Gru {
     gates: Gates,
@@ -33,8 +33,8 @@ impl Gru {
         Self { gates: Gates::new(builder, [d_in, d_hidden], 3) }
     }
 
-    /// The rows of r and z together, and those of n.
-    fn apart(&self, tape: &Tape, gates: &Var) -> Result<[Var; 2]> {
+    /// Splits the columns into those of r and z together, and those of n.
+    fn split_candidate(&self, tape: &Tape, gates: &Var) -> Result<[Var; 2]> {
         let d = self.gates.d_hidden;
         let parts = split(tape, gates, 1, &[2 * d, d])?;
         Ok(parts.try_into().expect("two sizes give two parts"))
@@ -59,9 +59,9 @@ impl Recurrent for Gru {
 
     fn advance(&self, pass: &Pass<'_>, projected: &Var, hidden: &Var) -> Result<Var> {
         let tape = pass.tape;
-        let [gates_of_x, candidate_of_x] = self.apart(tape, projected)?;
+        let [gates_of_x, candidate_of_x] = self.split_candidate(tape, projected)?;
         let [gates_of_h, candidate_of_h] =
-            self.apart(tape, &self.gates.of_hidden(pass, projected, hidden)?)?;
+            self.split_candidate(tape, &self.gates.of_hidden(pass, projected, hidden)?)?;
         let gates = sigmoid(tape, &add(tape, &gates_of_x, &gates_of_h)?);
         let gates = split(tape, &gates, 1, &[self.gates.d_hidden; 2])?;
         let (reset, update) = (&gates[0], &gates[1]);

@@ -1,7 +1,7 @@
 //! Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers, Schmidhuber & Cummins 2000).
 //!
 //! i, f, o = σ(W_ih·x_t + b_ih + W_hh·h_{t−1} + b_hh), g = tanh of the same with its own rows,
-//! c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t). The rows stand in the order i, f, g, o, as in PyTorch.
+//! c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t). The rows are in the order i, f, g, o, as in PyTorch.
 //!
 //! ```
 //! use polyhead_attention::{Builder, layers::recurrent::Lstm};
@@ -21,16 +21,16 @@ use super::gates::Gates;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// What goes from one position to the next.
+/// The recurrent state of an LSTM.
 #[derive(Debug, Clone)]
 pub struct LstmState {
     /// h, the output: batch × d_hidden.
     pub hidden: Var,
-    /// c, the memory: batch × d_hidden.
+    /// c, the cell state: batch × d_hidden.
     pub cell: Var,
 }
 
-/// A cell with a memory beside its output.
+/// A long short-term memory cell.
 #[derive(Debug, Clone)]
 pub struct Lstm {
     gates: Gates,

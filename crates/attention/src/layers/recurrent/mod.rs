@@ -1,8 +1,8 @@
 //! Recurrent layers: state_t = step(x_t, state_{t−1}), one position after the other.
 //!
 //! Three cells, [`Rnn`], [`Gru`] and [`Lstm`], hold their parameters under PyTorch's names and in its order of gates:
-//! `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`, the gates below each other. The product with the input does not
-//! wait for the state, so a whole sequence takes it at once.
+//! `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`, the rows of the gates stacked. The product with the input does not
+//! depend on the state, so it is computed once for a whole sequence.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::{Recurrent, recurrent::Gru}};
@@ -34,41 +34,41 @@ use polyhead_tensor::{Result, Var};
 
 use crate::pass::Pass;
 
-/// A cell that is run along a sequence.
+/// A recurrent cell.
 pub trait Recurrent {
-    /// What goes from one position to the next.
+    /// The state passed from one position to the next.
     type State: Clone;
 
-    /// The state before the first position, zeros.
+    /// The initial state: zeros.
     fn start(&self, batch: usize) -> Self::State;
 
-    /// What the layer gives at a position: batch × d_hidden of its state.
+    /// The output at a position, batch × d_hidden.
     fn output<'a>(&self, state: &'a Self::State) -> &'a Var;
 
-    /// The part of a step that needs no state: … × d_in → … × (gates · d_hidden).
+    /// The part of a step that does not depend on the state: … × d_in → … × (n_gates · d_hidden).
     ///
     /// # Errors
-    /// If x has another last axis.
+    /// If the last axis of x is not d_in.
     fn project(&self, pass: &Pass<'_>, x: &Var) -> Result<Var>;
 
-    /// The rest of a step, for a projected input of batch × (gates · d_hidden).
+    /// The rest of a step, for a projected input of batch × (n_gates · d_hidden).
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     fn advance(&self, pass: &Pass<'_>, projected: &Var, state: &Self::State) -> Result<Self::State>;
 
-    /// One position: x is batch × d_in.
+    /// One step: x (batch × d_in) and a state → the next state.
     ///
     /// # Errors
-    /// If the shapes do not fit together.
+    /// If the shapes do not match.
     fn step(&self, pass: &Pass<'_>, x: &Var, state: &Self::State) -> Result<Self::State> {
         self.advance(pass, &self.project(pass, x)?, state)
     }
 
-    /// All positions of x (batch × length × d_in): the outputs (batch × length × d_hidden) and the last state.
+    /// Runs over all positions of x (batch × length × d_in): the outputs (batch × length × d_hidden) and the last state.
     ///
     /// # Errors
-    /// If the shapes do not fit together or there is no position.
+    /// If the shapes do not match or the length is 0.
     fn forward(&self, pass: &Pass<'_>, x: &Var, state: &Self::State) -> Result<(Var, Self::State)> {
         let &[batch, length @ (1..), _] = x.shape() else {
             return shape("recurrent", "x", x.shape(), "batch × length × d_in with a length of at least 1");
@@ -77,8 +77,8 @@ pub trait Recurrent {
         let width = projected.shape()[2];
         let (mut state, mut outputs) = (state.clone(), Vec::with_capacity(length));
         for position in 0..length {
-            let here = slice(pass.tape, &projected, 1, position..position + 1)?.reshaped(&[batch, width]);
-            state = self.advance(pass, &here, &state)?;
+            let input = slice(pass.tape, &projected, 1, position..position + 1)?.reshaped(&[batch, width]);
+            state = self.advance(pass, &input, &state)?;
             let output = self.output(&state);
             outputs.push(output.reshaped(&[batch, 1, output.shape()[1]]));
         }

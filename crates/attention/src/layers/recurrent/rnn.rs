@@ -29,7 +29,7 @@ use super::gates::Gates;
 use crate::builder::Builder;
 use crate::pass::Pass;
 
-/// A cell whose state is its output.
+/// A simple (Elman) recurrent cell; its state is its output.
 #[derive(Debug, Clone)]
 pub struct Rnn {
     gates: Gates,

@@ -1,7 +1,7 @@
-//! fairseq's `args.json`, the arguments of a training run; the sizes of the dictionaries come from the weights.
+//! fairseq's `args.json`, the arguments of a training run; vocabulary sizes are read from the weights.
 //!
-//! Keys are many and differ by version, so unknown ones are accepted; those that change the model are known or refused.
-//! Where a key is missing, fairseq's own default (`base_architecture`) holds.
+//! The keys are many and differ by version, so unknown ones are accepted; those that change the model are read or rejected.
+//! A missing key takes fairseq's own default (`base_architecture`).
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ const END_ID: u32 = 2;
 pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> Result<TransformerConfig> {
     let keys = Keys::new(path, map);
     let d_model = keys.size("encoder_embed_dim", 512)?;
-    refuse_others(&keys, d_model)?;
+    reject_unsupported(&keys, d_model)?;
     let pre = keys.flag("encoder_normalize_before", false)?;
     keys.only(
         "decoder_normalize_before",
         &json!(pre),
-        "another place of norms in the decoder than in the encoder",
+        "a norm order of the decoder that differs from the encoder's",
     )?;
     let position = if keys.flag("no_token_positional_embeddings", false)? {
         PositionConfig::None {}
@@ -55,22 +55,22 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
     })
 }
 
-/// What changes the model and is not supported.
-fn refuse_others(keys: &Keys<'_>, d_model: usize) -> Result<()> {
+/// Rejects keys that change the model in ways that are not supported.
+fn reject_unsupported(keys: &Keys<'_>, d_model: usize) -> Result<()> {
     let width = json!(d_model);
     for key in ["decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"] {
-        keys.only(key, &width, "another width than encoder_embed_dim")?;
+        keys.only(key, &width, "a width that differs from encoder_embed_dim")?;
     }
-    keys.only("encoder_learned_pos", &json!(false), "reading learned positions of fairseq")?;
-    keys.only("decoder_learned_pos", &json!(false), "reading learned positions of fairseq")?;
-    keys.only("layernorm_embedding", &json!(false), "a norm behind the embeddings")?;
+    keys.only("encoder_learned_pos", &json!(false), "learned positions in a fairseq model")?;
+    keys.only("decoder_learned_pos", &json!(false), "learned positions in a fairseq model")?;
+    keys.only("layernorm_embedding", &json!(false), "layer normalisation of the embeddings")?;
     keys.only("adaptive_input", &json!(false), "adaptive input")?;
     keys.only("adaptive_softmax_cutoff", &Value::Null, "an adaptive softmax")?;
-    keys.only("cross_self_attention", &json!(false), "cross- and self-attention in one")?;
+    keys.only("cross_self_attention", &json!(false), "combined cross- and self-attention")?;
     keys.only("no_cross_attention", &json!(false), "a decoder without cross-attention")?;
-    keys.only("no_decoder_final_norm", &json!(false), "a pre-norm decoder without a last norm")?;
-    keys.only("encoder_layers_to_keep", &Value::Null, "a choice of layers")?;
-    keys.only("decoder_layers_to_keep", &Value::Null, "a choice of layers")
+    keys.only("no_decoder_final_norm", &json!(false), "a pre-norm decoder without a final norm")?;
+    keys.only("encoder_layers_to_keep", &Value::Null, "a subset of layers")?;
+    keys.only("decoder_layers_to_keep", &Value::Null, "a subset of layers")
 }
 
 fn stack(keys: &Keys<'_>, side: &str) -> Result<StackConfig> {
@@ -95,16 +95,16 @@ fn dropout(keys: &Keys<'_>) -> Result<Dropout> {
         embedding: keys.number("dropout", 0.1)?,
         residual: keys.number("dropout", 0.1)?,
         attention: keys.number("attention_dropout", 0.0)?,
-        // The older name counts where the newer one is 0.
+        // The older name applies where the newer one is 0.
         activation: if activation == 0.0 { keys.number("relu_dropout", 0.0)? } else { activation },
     })
 }
 
-/// How many rows the array `name` has, or else `other`, which it may share.
+/// Number of rows of the tensor `name`, or of `other`, which it may be tied to.
 fn rows(weights: &Weights, name: &str, other: &str) -> Result<usize> {
     let shape = weights.shape(name).or_else(|| weights.shape(other));
     shape.and_then(|shape| shape.first().copied()).ok_or_else(|| {
-        let message = format!("tensor {name} is missing, expected one row for each id");
-        Error::file(weights.path(), message, "is this a translation model of fairseq?")
+        let message = format!("tensor {name} is missing, expected one row per token id");
+        Error::file(weights.path(), message, "is this a fairseq translation model?")
     })
 }

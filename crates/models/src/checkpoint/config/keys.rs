@@ -1,4 +1,4 @@
-//! Keys of a JSON object, read by type; what is unknown is named together with the nearest known one.
+//! Typed access to the keys of a JSON object; an unknown key is reported together with the nearest known one.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// So many letters of an unknown key are told.
-const MOST_LETTERS: usize = 100;
+/// Longest part of an unknown key that a message quotes, in characters.
+const MAX_QUOTED_CHARS: usize = 100;
 
 /// The keys of a file.
 pub(super) struct Keys<'a> {
@@ -22,28 +22,28 @@ impl<'a> Keys<'a> {
         Self { path, map }
     }
 
-    /// Checks that every key is one of `known` or one that says nothing about a model.
+    /// Checks that every key is one of `known` or one that does not describe a model.
     pub(super) fn check_known(&self, known: &[&str]) -> Result<()> {
         let mut all = known.to_vec();
         all.extend(ignored().map(|key| -> &str { key }));
         let Some(key) = self.map.keys().find(|key| !all.contains(&key.as_str())) else {
             return Ok(());
         };
-        // Nobody reads more of a message.
-        let key: String = key.chars().take(MOST_LETTERS).collect();
+        // Keeps the message short.
+        let key: String = key.chars().take(MAX_QUOTED_CHARS).collect();
         let nearest = nearest(&key, all).unwrap_or_default();
         let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
-        Err(Error::file(self.path, message, "correct or remove it: what it asks for would not be done"))
+        Err(Error::file(self.path, message, "correct or remove it: it would have no effect"))
     }
 
-    /// A size; `default` where it is not given.
+    /// A size; `default` if the key is missing.
     pub(super) fn size(&self, key: &str, default: usize) -> Result<usize> {
         self.get(key, default, "a whole number", |value| {
             value.as_u64().and_then(|size| usize::try_from(size).ok())
         })
     }
 
-    /// An id, or a list of one; `default` where it is not given.
+    /// A token id, or a list of one; `default` if the key is missing.
     pub(super) fn id(&self, key: &str, default: u32) -> Result<u32> {
         self.get(key, default, "an id", |value| {
             let value = match value.as_array().map(Vec::as_slice) {
@@ -54,17 +54,17 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// A number; `default` where it is not given.
+    /// A number; `default` if the key is missing.
     pub(super) fn number(&self, key: &str, default: f32) -> Result<f32> {
         self.get(key, default, "a number", |value| value.as_f64().map(|number| number as f32))
     }
 
-    /// Yes or no; `default` where it is not given.
+    /// A boolean; `default` if the key is missing.
     pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
         self.get(key, default, "true or false", Value::as_bool)
     }
 
-    /// An activation by one of its names; `default` where it is not given.
+    /// An activation by one of its names; `default` if the key is missing.
     pub(super) fn activation(&self, key: &str, default: &str) -> Result<Activation> {
         let name = self.get(key, default.to_owned(), "a name", |value| value.as_str().map(str::to_owned))?;
         Activation::from_name(&name).ok_or_else(|| {
@@ -74,7 +74,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Refuses every value of `key` but `only`; `why` says what is missing.
+    /// Rejects every value of `key` but `only`; `why` names the unsupported feature.
     pub(super) fn only(&self, key: &str, only: &Value, why: &str) -> Result<()> {
         match self.map.get(key) {
             Some(value) if !value.is_null() && value != only => {
@@ -96,7 +96,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Keys that say nothing about a model.
+/// Keys that do not describe a model.
 pub(super) fn ignored() -> impl Iterator<Item = &'static str> {
     include_str!("ignored.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }

@@ -1,6 +1,6 @@
 //! Hugging Face's `config.json` of Marian models (transformers' `MarianConfig`), read and written.
 //!
-//! Where a key is missing, the default of `MarianConfig` holds.
+//! A missing key takes the default of `MarianConfig`.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::keys::Keys;
 use crate::checkpoint::safetensors::{Dtype, Weights};
 use crate::transformer::TransformerConfig;
 use crate::transformer::config::{
-    CrossProjection, Dropout, NormOrder, PositionConfig, Sight, SinusoidalLayout, StackConfig, Tie,
+    AttentionPattern, CrossProjection, Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
 };
 use crate::{Error, ModelConfig, Result};
 
-/// The norms of these models have no other.
+/// The epsilon of all norms in Marian models.
 const NORM_EPSILON: f32 = 1e-5;
 const POSITION: PositionConfig = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated };
 
@@ -53,11 +53,11 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
     let keys = Keys::new(path, map);
     keys.check_known(KNOWN)?;
     keys.only("normalize_before", &json!(false), "pre-norm in a Marian model")?;
-    keys.only("normalize_embedding", &json!(false), "a norm behind the embeddings")?;
-    keys.only("add_final_layer_norm", &json!(false), "a last norm in a Marian model")?;
+    keys.only("normalize_embedding", &json!(false), "layer normalisation of the embeddings")?;
+    keys.only("add_final_layer_norm", &json!(false), "a final norm in a Marian model")?;
     keys.only("static_position_embeddings", &json!(true), "learned positions in a Marian model")?;
     keys.only("is_encoder_decoder", &json!(true), "a Marian model without an encoder")?;
-    keys.only("tie_encoder_decoder", &json!(false), "one stack as encoder and decoder")?;
+    keys.only("tie_encoder_decoder", &json!(false), "one stack as both encoder and decoder")?;
     let source_vocab_size = keys.size("vocab_size", 58_101)?;
     Ok(TransformerConfig {
         source_vocab_size,
@@ -72,7 +72,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         position: POSITION,
         tie: tie(&keys, weights)?,
         scale_embedding: keys.flag("scale_embedding", false)?,
-        // transformers takes a missing bias for zero.
+        // transformers treats a missing bias as zero.
         output_bias: weights.shape("final_logits_bias").is_some(),
         max_len: keys.size("max_position_embeddings", 1024)?,
         pad_id: keys.id("pad_token_id", 58_100)?,
@@ -106,36 +106,36 @@ fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
     })
 }
 
-/// Whether transformers' Marian models can be what this config describes; otherwise all reasons why not.
+/// Checks that transformers' `MarianMTModel` can represent this config; the error lists all reasons why not.
 ///
-/// Only what a model computes counts: Marian's one dropout becomes that of the residuals.
+/// Only what the model computes matters: Marian's single dropout becomes that of the residuals.
 pub fn marian_compatible(config: impl Into<ModelConfig>) -> std::result::Result<(), Vec<String>> {
     let config = TransformerConfig::try_from(config.into()).map_err(|error| vec![error.to_string()])?;
     let epsilon = config.norm_epsilon;
     let checks = [
         (config.norm_order == NormOrder::Post, "pre-norm: Marian has post-norm only".to_owned()),
-        (!config.final_norm, "a last norm: Marian has none".to_owned()),
+        (!config.final_norm, "a final norm: Marian has none".to_owned()),
         (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: Marian has {NORM_EPSILON} only")),
         (
             config.position == POSITION,
-            "other positions: Marian has sines, then cosines, counted from 0".to_owned(),
+            "other positions: Marian has sinusoids, sines first, counted from 0".to_owned(),
         ),
         (
             config.cross_projection == CrossProjection::PerLayer,
-            "one cross-attention projection for all layers: Marian has one in each".to_owned(),
+            "one cross-attention projection for all layers: Marian has one per layer".to_owned(),
         ),
         (
-            config.encoder_sight == Sight::Full && config.decoder_sight == Sight::Full,
-            "limited sight: Marian sees everything".to_owned(),
+            config.encoder_sight == AttentionPattern::Full && config.decoder_sight == AttentionPattern::Full,
+            "sparse attention: Marian has full attention only".to_owned(),
         ),
         (
             config.tie != Tie::SourceTarget,
-            "source and target share an embedding that is not the output's: Marian ties all or the target's"
+            "source and target share an embedding that is not the output's: Marian ties all three, or target and output"
                 .to_owned(),
         ),
         (
             plain_heads(&config),
-            "heads of other widths or shared keys: Marian has d_model / n_heads".to_owned(),
+            "heads of other widths or shared key/value heads: Marian has n_heads heads of width d_model / n_heads".to_owned(),
         ),
     ];
     let reasons: Vec<String> =
@@ -153,13 +153,13 @@ fn plain_heads(config: &TransformerConfig) -> bool {
     })
 }
 
-/// The text of `config.json` for a model that Marian can be, with weights stored as `dtype`.
+/// The text of `config.json` for a Marian-compatible model with weights stored as `dtype`.
 pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Result<String> {
     marian_compatible(config).map_err(|reasons| {
-        let message = format!("the model is no Marian model: {}", reasons.join("; "));
+        let message = format!("not a Marian model: {}", reasons.join("; "));
         Error::file(path, message, "save it in the polyhead layout")
     })?;
-    // Keys in alphabetical order, so that the text does not hang on how maps are built.
+    // Keys in alphabetical order, so that the text does not depend on how maps are built.
     let value = json!({
         "activation_dropout": shortest(config.dropout.activation),
         "activation_function": config.activation.name(),
@@ -207,11 +207,11 @@ pub(crate) fn generation_text(config: &TransformerConfig) -> String {
     }))
 }
 
-/// The f64 that is written as the f32 is: 0.1, not 0.10000000149.
+/// The f64 with the same shortest decimal representation as the f32: 0.1, not 0.10000000149.
 fn shortest(number: f32) -> f64 {
-    number.to_string().parse().expect("a number that was written")
+    number.to_string().parse().expect("an f32 prints as a number")
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).expect("a value is always JSON") + "\n"
+    serde_json::to_string_pretty(value).expect("a Value always serialises") + "\n"
 }

@@ -1,4 +1,4 @@
-//! A table applied to a model: which rows of which array in the file are which rows of which parameter.
+//! A table of names applied to a model: which rows of which tensor in the file are which rows of which parameter.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::ops::Range;
 use polyhead_attention::Sites;
 use polyhead_tensor::{ParameterId, Parameters};
 
-use super::Layout;
-use super::table::{IGNORE, Line, Part, Rows, matches};
+use super::CheckpointLayout;
+use super::table::{IGNORE, NameRule, RowMapping, Rows, matches};
 use crate::{Error, Model, ModelConfig, Result};
 
-/// Rows of an array in the file that are rows of a parameter.
+/// Rows of a tensor in the file and the rows of the parameter that they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) theirs: String,
@@ -18,42 +18,46 @@ pub(super) struct Link {
     pub(super) their_rows: Range<usize>,
     pub(super) parameter: ParameterId,
     pub(super) our_rows: Range<usize>,
-    /// Numbers of a row.
+    /// Elements of a row.
     pub(super) width: usize,
 }
 
 /// All links of a model.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// Links of the same rows of the same parameter stand together, in the order of the table.
+    /// One group for each range of rows of each parameter; aliases within a group are in the order of the table.
     pub(super) groups: Vec<Vec<Link>>,
-    /// Patterns of names that mean nothing.
+    /// Patterns of tensor names to ignore.
     ignored: Vec<&'static str>,
 }
 
 impl Links {
-    /// The links between the arrays of a layout and the declared parameters, all of which must have some.
-    pub(super) fn new(layout: Layout, config: &ModelConfig, parameters: &Parameters) -> Result<Self> {
-        // Our own names are those of the parameters.
+    /// The links between the tensors of a layout and the declared parameters, each of which must have one.
+    pub(super) fn new(
+        layout: CheckpointLayout,
+        config: &ModelConfig,
+        parameters: &Parameters,
+    ) -> Result<Self> {
+        // In Polyhead's own layout tensors have the names of the parameters.
         let sites = match layout {
-            Layout::Polyhead => Sites::default(),
+            CheckpointLayout::Polyhead => Sites::default(),
             _ => Model::new(config, &mut Parameters::default())?.sites(),
         };
         let declared: HashMap<&str, (ParameterId, &[usize])> =
             parameters.declared().map(|(id, name, shape)| (name, (id, shape))).collect();
         let mut found = Links { groups: Vec::new(), ignored: Vec::new() };
         let mut links = Vec::new();
-        for line in layout.lines() {
-            let n_layers = if line.theirs.contains("{}") { layers(&sites) } else { 1 };
+        for rule in layout.rules() {
+            let n_layers = if rule.theirs.contains("{}") { layers(&sites) } else { 1 };
             for layer in 0..n_layers {
-                match meant(&line, layer, &declared) {
-                    Some(ours) => links.push(link(&line, layer, &sites, (&ours, declared[ours.as_str()]))?),
-                    None if line.ours.contains(&IGNORE) => found.ignored.push(line.theirs),
+                match declared_name(&rule, layer, &declared) {
+                    Some(ours) => links.push(link(&rule, layer, &sites, (&ours, declared[ours.as_str()]))?),
+                    None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs),
                     None => {}
                 }
             }
         }
-        if layout == Layout::Polyhead {
+        if layout == CheckpointLayout::Polyhead {
             links.extend(
                 parameters.declared().map(|(id, name, shape)| whole(name, (id, shape), shape.to_vec())),
             );
@@ -63,15 +67,19 @@ impl Links {
         Ok(found)
     }
 
-    /// Whether an array of this name is meant to be left alone.
+    /// True if a tensor of this name is to be ignored.
     pub(super) fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|pattern| matches(pattern, name))
     }
 }
 
-/// The first of the line's names that the model declares.
-fn meant(line: &Line, layer: usize, declared: &HashMap<&str, (ParameterId, &[usize])>) -> Option<String> {
-    let names = line.ours.iter().map(|name| numbered(name, layer));
+/// The first of the rule's names that the model declares.
+fn declared_name(
+    rule: &NameRule,
+    layer: usize,
+    declared: &HashMap<&str, (ParameterId, &[usize])>,
+) -> Option<String> {
+    let names = rule.ours.iter().map(|name| numbered(name, layer));
     names.into_iter().find(|name| declared.contains_key(name.as_str()))
 }
 
@@ -84,29 +92,29 @@ fn layers(sites: &Sites) -> usize {
 }
 
 fn link(
-    line: &Line,
+    rule: &NameRule,
     layer: usize,
     sites: &Sites,
     (name, (id, shape)): (&str, (ParameterId, &[usize])),
 ) -> Result<Link> {
-    let mut link = whole(&numbered(line.theirs, layer), (id, shape), shape.to_vec());
-    let needed = match &line.part {
-        Part::Whole => return Ok(link),
-        Part::Row => {
+    let mut link = whole(&numbered(rule.theirs, layer), (id, shape), shape.to_vec());
+    let needed = match &rule.mapping {
+        RowMapping::Whole => return Ok(link),
+        RowMapping::Row => {
             link.their_shape.insert(0, 1);
             return Ok(link);
         }
-        Part::Into(rows) => {
+        RowMapping::Into(rows) => {
             let all = stacked(name);
-            link.our_rows = place(sites, name, &all, &[*rows]);
+            link.our_rows = row_range(sites, name, &all, &[*rows]);
             link.their_rows = 0..link.our_rows.len();
             link.their_shape[0] = link.our_rows.len();
-            place(sites, name, &all, &all).end
+            row_range(sites, name, &all, &all).end
         }
-        Part::Of(rows) => {
+        RowMapping::Of(rows) => {
             let all = [Rows::Query, Rows::Key, Rows::Value];
-            link.their_rows = place(sites, name, &all, rows);
-            link.their_shape[0] = place(sites, name, &all, &all).end;
+            link.their_rows = row_range(sites, name, &all, rows);
+            link.their_shape[0] = row_range(sites, name, &all, &all).end;
             link.their_rows.len()
         }
     };
@@ -117,14 +125,14 @@ fn link(
     Err(Error::Config { message })
 }
 
-/// Both arrays are the same.
+/// A link of a whole tensor to a whole parameter.
 fn whole(theirs: &str, (parameter, shape): (ParameterId, &[usize]), their_shape: Vec<usize>) -> Link {
     let rows = shape.first().copied().unwrap_or(1);
     let width = shape.iter().skip(1).product();
     Link { theirs: theirs.to_owned(), their_shape, their_rows: 0..rows, parameter, our_rows: 0..rows, width }
 }
 
-/// What stands in a parameter of ours, by its name.
+/// The projections stacked in a parameter, by its name.
 fn stacked(name: &str) -> Vec<Rows> {
     let parts = [("query", Rows::Query), ("key", Rows::Key), ("value", Rows::Value)];
     let layer = name.rsplit('.').nth(1).unwrap_or_default();
@@ -135,8 +143,8 @@ fn stacked(name: &str) -> Vec<Rows> {
         .collect()
 }
 
-/// Where `wanted`, which follow each other, stand among `all`.
-fn place(sites: &Sites, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usize> {
+/// The rows of `wanted`, which are adjacent, within those of `all`.
+fn row_range(sites: &Sites, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usize> {
     let stack = name.split('.').next().unwrap_or_default();
     let group = sites.groups().iter().find(|group| group.kind.stack == stack);
     let widths = group.map_or([0; 3], |group| group.heads.widths());
@@ -145,7 +153,7 @@ fn place(sites: &Sites, name: &str, all: &[Rows], wanted: &[Rows]) -> Range<usiz
     before..before + wanted.iter().map(size).sum::<usize>()
 }
 
-fn check_named(layout: Layout, parameters: &Parameters, links: &[Link]) -> Result<()> {
+fn check_named(layout: CheckpointLayout, parameters: &Parameters, links: &[Link]) -> Result<()> {
     let mut named: Vec<ParameterId> = links.iter().map(|link| link.parameter).collect();
     named.sort();
     let nameless: Vec<&str> = parameters
@@ -164,7 +172,7 @@ fn check_named(layout: Layout, parameters: &Parameters, links: &[Link]) -> Resul
     }
 }
 
-/// Links of the same rows together, ordered by parameter and rows.
+/// Groups links of the same rows, ordered by parameter and rows.
 fn grouped(mut links: Vec<Link>) -> Vec<Vec<Link>> {
     let key = |link: &Link| (link.parameter, link.our_rows.start);
     links.sort_by_key(key); // stable: the order of the table stays within a group

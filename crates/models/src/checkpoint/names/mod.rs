@@ -1,7 +1,7 @@
-//! What other programs call our parameters.
+//! The names of parameters in the checkpoints of other programs.
 //!
-//! A layout is a text file beside this one, read by [`table`](self). `links.rs` applies it to the parameters that a model
-//! declares, `read.rs` and `write.rs` move the numbers.
+//! A layout is a text file beside this one, parsed by [`table`](self). `links.rs` applies it to the parameters that a model
+//! declares; `read.rs` and `write.rs` copy the values.
 
 mod links;
 mod read;
@@ -14,13 +14,13 @@ use super::config::marian_compatible;
 use crate::ModelConfig;
 
 pub(super) use read::{check, read};
-pub(super) use write::arrays;
+pub(super) use write::tensors;
 
-/// Whose names the arrays of a file have.
+/// The naming scheme of the tensors in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
-    /// Our own.
+pub enum CheckpointLayout {
+    /// Polyhead's own.
     #[default]
     Polyhead,
     /// Hugging Face's Marian models.
@@ -31,16 +31,16 @@ pub enum Layout {
     Torch,
 }
 
-impl Layout {
-    /// Layouts that need a table.
+impl CheckpointLayout {
+    /// CheckpointLayouts that need a table.
     const FOREIGN: [Self; 3] = [Self::Marian, Self::Fairseq, Self::Torch];
 
-    /// The layout that most programs read: Marian's where it can describe the model, else our own.
+    /// The most portable layout: Marian's where it can represent the model, otherwise Polyhead's own.
     pub fn fitting(config: &ModelConfig) -> Self {
         if marian_compatible(config).is_ok() { Self::Marian } else { Self::Polyhead }
     }
 
-    /// Its name in a config.
+    /// The name in a config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Polyhead => "polyhead",
@@ -50,22 +50,20 @@ impl Layout {
         }
     }
 
-    /// The layout that explains most of these names, if it explains more than half; otherwise our own.
+    /// The layout that matches most of these names, if it matches more than half; otherwise Polyhead's own.
     pub fn recognise<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.collect();
-        let explained = |layout: Self| {
-            let lines = layout.lines();
-            names.iter().filter(|name| lines.iter().any(|line| table::matches(line.theirs, name))).count()
+        let matched = |layout: Self| {
+            let rules = layout.rules();
+            names.iter().filter(|name| rules.iter().any(|rule| table::matches(rule.theirs, name))).count()
         };
-        let best = Self::FOREIGN
-            .map(|layout| (explained(layout), layout))
-            .into_iter()
-            .max_by_key(|(count, _)| *count);
+        let best =
+            Self::FOREIGN.map(|layout| (matched(layout), layout)).into_iter().max_by_key(|(count, _)| *count);
         best.filter(|(count, _)| count * 2 > names.len()).map_or(Self::Polyhead, |(_, layout)| layout)
     }
 
-    /// The lines of its table; our own names need none.
-    fn lines(self) -> Vec<table::Line> {
+    /// The rules of its table; Polyhead's own names need none.
+    fn rules(self) -> Vec<table::NameRule> {
         table::parse(match self {
             Self::Polyhead => "",
             Self::Marian => include_str!("marian.txt"),
@@ -75,7 +73,7 @@ impl Layout {
     }
 }
 
-impl std::fmt::Display for Layout {
+impl std::fmt::Display for CheckpointLayout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }

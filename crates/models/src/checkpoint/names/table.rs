@@ -1,16 +1,17 @@
-//! Tables of names: lines of their name, our names, and which rows.
+//! Tables of names: one rule per line with their name, our names, and the rows.
 //!
 //! ```text
 //! model.encoder.layers.{}.self_attn.q_proj.weight   encoder.layers.{}.self_attention.query_key_value.weight   query
 //! ```
 //!
-//! `{}` is the number of a layer; `*` at the start of their name is anything. Of several names of ours with `|` between
-//! them, the first that the model declares is meant; `ignore` is nothing. The third column is empty if both hold the same
-//! array; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these rows of
-//! theirs, which holds queries, keys and values; `row` if theirs has a further axis of one in front. Of several lines for
-//! the same rows of ours, the first is written, and all that are present are read and must be equal.
+//! `{}` is the number of a layer; `*` at the start of their name matches anything. Of several names of ours separated by
+//! `|`, the first that the model declares applies; `ignore` drops the tensor. The third column is empty if both are the
+//! same tensor; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these
+//! rows of theirs, which stacks queries, keys and values; `row` if theirs has an additional leading axis of size one. Of
+//! several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
+//! equal.
 
-/// Rows of a stacked projection, in the order in which they stand.
+/// Rows of a stacked projection, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rows {
     Query,
@@ -18,12 +19,12 @@ pub(super) enum Rows {
     Value,
 }
 
-/// How an array of theirs and one of ours lie in each other.
+/// The correspondence between a tensor of theirs and a parameter of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Both are the same.
+pub(super) enum RowMapping {
+    /// Both are the same tensor.
     Whole,
-    /// Theirs has a further axis of one in front.
+    /// Theirs has an additional leading axis of size one.
     Row,
     /// Theirs is these rows of ours.
     Into(Rows),
@@ -33,36 +34,38 @@ pub(super) enum Part {
 
 /// One line of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct NameRule {
     pub(super) theirs: &'static str,
     pub(super) ours: Vec<&'static str>,
-    pub(super) part: Part,
+    pub(super) mapping: RowMapping,
 }
 
-/// The name of ours that stands for nothing.
+/// The name of ours that drops a tensor.
 pub(super) const IGNORE: &str = "ignore";
 
-/// The lines of a table.
+/// Parses the rules of a table.
 ///
 /// # Panics
 /// If a line is malformed; tables are part of the program, and a test reads them all.
-pub(super) fn parse(text: &'static str) -> Vec<Line> {
+pub(super) fn parse(text: &'static str) -> Vec<NameRule> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("a table holds the line {line:?}"))).collect()
+    lines
+        .map(|line| parse_line(line).unwrap_or_else(|| panic!("malformed line {line:?} in a table of names")))
+        .collect()
 }
 
-fn parse_line(line: &'static str) -> Option<Line> {
+fn parse_line(line: &'static str) -> Option<NameRule> {
     let mut columns = line.split_whitespace();
     let (theirs, ours) = (columns.next()?, columns.next()?.split('|').collect());
-    let part = match columns.next() {
-        None => Part::Whole,
-        Some("row") => Part::Row,
+    let mapping = match columns.next() {
+        None => RowMapping::Whole,
+        Some("row") => RowMapping::Row,
         Some(part) => match part.strip_prefix("of:") {
-            Some(rows) => Part::Of(rows.split('+').map(parse_rows).collect::<Option<_>>()?),
-            None => Part::Into(parse_rows(part)?),
+            Some(rows) => RowMapping::Of(rows.split('+').map(parse_rows).collect::<Option<_>>()?),
+            None => RowMapping::Into(parse_rows(part)?),
         },
     };
-    columns.next().is_none().then_some(Line { theirs, ours, part })
+    columns.next().is_none().then_some(NameRule { theirs, ours, mapping })
 }
 
 fn parse_rows(name: &str) -> Option<Rows> {
@@ -74,7 +77,7 @@ fn parse_rows(name: &str) -> Option<Rows> {
     }
 }
 
-/// Whether `pattern`, with its `{}` or `*`, stands for `name`.
+/// True if `pattern`, with its `{}` or `*`, matches `name`.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     if let Some(end) = pattern.strip_prefix('*') {
         return name.ends_with(end);
@@ -92,30 +95,30 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::names::Layout;
+    use crate::checkpoint::names::CheckpointLayout;
 
     #[test]
     fn every_table_is_well_formed_and_names_each_layer_on_both_sides() {
-        for layout in Layout::FOREIGN {
-            let lines = layout.lines();
-            assert!(lines.len() >= 40, "{layout} has {} lines", lines.len());
-            for line in lines.iter().filter(|line| line.ours != [IGNORE]) {
-                let layers = line.theirs.contains("{}");
-                assert!(line.ours.iter().all(|ours| ours.contains("{}") == layers), "{line:?}");
+        for layout in CheckpointLayout::FOREIGN {
+            let rules = layout.rules();
+            assert!(rules.len() >= 40, "{layout} has {} rules", rules.len());
+            for rule in rules.iter().filter(|rule| rule.ours != [IGNORE]) {
+                let layers = rule.theirs.contains("{}");
+                assert!(rule.ours.iter().all(|ours| ours.contains("{}") == layers), "{rule:?}");
             }
         }
     }
 
     #[test]
-    fn patterns_stand_for_numbers_and_endings() {
+    fn patterns_match_layer_numbers_and_suffixes() {
         assert!(matches("a.{}.b", "a.12.b") && !matches("a.{}.b", "a.x.b") && !matches("a.{}.b", "a..b"));
         assert!(matches("*._float_tensor", "encoder.embed_positions._float_tensor"));
         assert!(matches("a.b", "a.b") && !matches("a.b", "a.bc"));
     }
 
     #[test]
-    #[should_panic(expected = "a table holds the line \"a b c\"")]
-    fn a_malformed_line_is_shown() {
+    #[should_panic(expected = "malformed line \"a b c\"")]
+    fn a_malformed_line_is_reported() {
         parse("a b c");
     }
 }

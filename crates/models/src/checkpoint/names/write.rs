@@ -1,64 +1,68 @@
-//! Parameters as the arrays of a file.
+//! Parameters as the tensors of a file.
 
 use polyhead_tensor::{Parameters, Prepared};
 
-use super::Layout;
+use super::CheckpointLayout;
 use super::links::{Link, Links};
 use super::read::SCALE;
-use crate::checkpoint::safetensors::{Array, Numbers};
+use crate::checkpoint::safetensors::{Array, ArrayData};
 use crate::{Error, ModelConfig, Result};
 
-/// The arrays that hold all parameters under the names of a layout; nothing is copied.
+/// All parameters as tensors under the names of a layout; nothing is copied.
 ///
 /// # Panics
-/// If a parameter was never given a value.
-pub(crate) fn arrays<'a>(
-    layout: Layout,
+/// If a parameter has no value.
+pub(crate) fn tensors<'a>(
+    layout: CheckpointLayout,
     config: &ModelConfig,
     parameters: &'a Parameters,
 ) -> Result<Vec<Array<'a>>> {
     let links = Links::new(layout, config, parameters)?;
     if let Some((_, name, _)) = parameters.declared().find(|(id, ..)| parameters.prepared(*id).is_some()) {
-        return if layout == Layout::Polyhead { prepared_arrays(parameters) } else { Err(no_numbers(name)) };
+        return if layout == CheckpointLayout::Polyhead {
+            prepared_tensors(parameters)
+        } else {
+            Err(not_exportable(name))
+        };
     }
     let mut written: Vec<&Link> = links.groups.iter().map(|aliases| &aliases[0]).collect();
     written.sort_by_key(|link| (&link.theirs, link.their_rows.start));
-    let piece = |link: &&Link| {
-        let numbers = link.our_rows.start * link.width..link.our_rows.end * link.width;
-        &parameters.value(link.parameter).data()[numbers]
+    let rows = |link: &&Link| {
+        let elements = link.our_rows.start * link.width..link.our_rows.end * link.width;
+        &parameters.value(link.parameter).data()[elements]
     };
     let arrays = written.chunk_by(|a, b| a.theirs == b.theirs).map(|links| Array {
         name: links[0].theirs.clone(),
         shape: links[0].their_shape.clone(),
-        numbers: Numbers::Floats(links.iter().map(piece).collect()),
+        data: ArrayData::Floats(links.iter().map(rows).collect()),
     });
     Ok(arrays.collect())
 }
 
-/// The same for a model whose weights are bytes: each with its scales, under our own names.
-fn prepared_arrays(parameters: &Parameters) -> Result<Vec<Array<'_>>> {
+/// The same for an int8 model: each weight with its scales, under Polyhead's own names.
+fn prepared_tensors(parameters: &Parameters) -> Result<Vec<Array<'_>>> {
     let mut arrays = Vec::new();
     for (id, name, shape) in parameters.declared() {
         let (name, shape) = (name.to_owned(), shape.to_vec());
-        let numbers = match parameters.prepared(id) {
-            None => Numbers::Floats(vec![parameters.value(id).data()]),
-            Some(Prepared::Packed(_)) => return Err(no_numbers(&name)),
+        let data = match parameters.prepared(id) {
+            None => ArrayData::Floats(vec![parameters.value(id).data()]),
+            Some(Prepared::Packed(_)) => return Err(not_exportable(&name)),
             Some(Prepared::Int8(weights)) => {
                 let (scale, rows) = (format!("{name}{SCALE}"), vec![shape[0]]);
                 arrays.push(Array {
                     name: scale,
                     shape: rows,
-                    numbers: Numbers::Floats(vec![weights.scales()]),
+                    data: ArrayData::Floats(vec![weights.scales()]),
                 });
-                Numbers::Int8(weights.to_rows())
+                ArrayData::Int8(weights.to_rows())
             }
         };
-        arrays.push(Array { name, shape, numbers });
+        arrays.push(Array { name, shape, data });
     }
     Ok(arrays)
 }
 
-fn no_numbers(name: &str) -> Error {
-    let message = format!("{name} is held in a form for inference only, expected its numbers");
+fn not_exportable(name: &str) -> Error {
+    let message = format!("{name} is packed for inference and cannot be saved, expected f32 or int8 weights");
     Error::Config { message }
 }

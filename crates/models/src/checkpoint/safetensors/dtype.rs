@@ -1,27 +1,27 @@
-//! How numbers are stored.
+//! Dtypes of safetensors files.
 
 use std::fmt;
 
-/// The type of an array's numbers.
+/// The element type of a stored tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dtype {
-    /// Four bytes, floating point.
+    /// 32-bit floating point.
     F32,
-    /// Two bytes: five of exponent, ten of fraction.
+    /// 16-bit floating point: 5 bits of exponent, 10 of fraction.
     F16,
-    /// Two bytes: the upper half of an f32.
+    /// bfloat16: the upper half of an f32.
     Bf16,
-    /// Eight bytes, whole numbers.
+    /// 64-bit signed integer.
     I64,
-    /// Four bytes, whole numbers.
+    /// 32-bit signed integer.
     I32,
-    /// Eight bytes, floating point; skipped, never read.
+    /// 64-bit floating point; skipped, never read.
     F64,
-    /// One byte, whole numbers from −128 to 127.
+    /// 8-bit signed integer.
     I8,
-    /// One byte; skipped, never read.
+    /// 8-bit unsigned integer; skipped, never read.
     U8,
-    /// One byte; skipped, never read.
+    /// One byte per boolean; skipped, never read.
     Bool,
 }
 
@@ -38,27 +38,27 @@ impl Dtype {
         ("BOOL", Self::Bool, 1),
     ];
 
-    /// Its name in a header.
+    /// The name in a safetensors header.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// The type of that name.
+    /// The dtype called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, ..)| *known == name).map(|(_, dtype, _)| *dtype)
     }
 
-    /// The names that are understood.
+    /// All supported names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::ALL.iter().map(|(name, ..)| *name)
     }
 
-    /// Bytes of one number.
+    /// Size of one element in bytes.
     pub fn size(self) -> usize {
         self.row().2
     }
 
-    /// Its name in Hugging Face's configs.
+    /// The name in Hugging Face's configs.
     pub(crate) fn torch_name(self) -> &'static str {
         match self {
             Self::F32 => "float32",
@@ -74,7 +74,7 @@ impl Dtype {
     }
 
     fn row(self) -> (&'static str, Self, usize) {
-        *Self::ALL.iter().find(|(_, dtype, _)| *dtype == self).expect("every type is in the list")
+        *Self::ALL.iter().find(|(_, dtype, _)| *dtype == self).expect("every dtype is in the list")
     }
 }
 

@@ -1,4 +1,4 @@
-//! One file of named arrays, read where it lies.
+//! One safetensors file, memory-mapped.
 //!
 //! ```
 //! use polyhead_models::checkpoint::safetensors::TensorFile;
@@ -22,89 +22,89 @@ use super::half;
 use super::header::{self, Entry};
 use crate::{Error, Result};
 
-/// A file whose header was found sound.
+/// A file of named tensors whose header has been checked.
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
     bytes: Bytes,
     entries: Vec<Entry>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
     metadata: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mmap),
-    Held(Vec<u8>),
+    Owned(Vec<u8>),
 }
 
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Mapped(bytes) => bytes,
-            Self::Held(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
         }
     }
 }
 
 impl TensorFile {
-    /// Maps a file into memory and checks its header.
+    /// Memory-maps a file and checks its header.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
         Self::new(path.to_owned(), Bytes::Mapped(map(path, &file)?))
     }
 
-    /// The same with bytes that are in memory already; `name` stands for the path in messages.
+    /// The same for bytes in memory; `name` is the path in messages.
     pub fn from_bytes(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self> {
-        Self::new(name.into(), Bytes::Held(bytes))
+        Self::new(name.into(), Bytes::Owned(bytes))
     }
 
     fn new(path: PathBuf, bytes: Bytes) -> Result<Self> {
         let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
-        let places = entries.iter().zip(0..).map(|(entry, place)| (entry.name.clone(), place)).collect();
-        Ok(Self { path, bytes, entries, places, metadata })
+        let indices = entries.iter().zip(0..).map(|(entry, index)| (entry.name.clone(), index)).collect();
+        Ok(Self { path, bytes, entries, indices, metadata })
     }
 
-    /// Where it was read from.
+    /// The path it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn size(&self) -> usize {
         self.bytes.as_slice().len()
     }
 
-    /// What its writer noted, such as `format`.
+    /// The metadata of the header, such as `format`.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    /// The arrays' names, in the order in which they lie in the file.
+    /// The names of the tensors, in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The type of an array's numbers.
+    /// The dtype of a tensor.
     pub fn dtype(&self, name: &str) -> Option<Dtype> {
         self.find(name).map(|entry| entry.dtype)
     }
 
-    /// The shape of an array.
+    /// The shape of a tensor.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.find(name).map(|entry| entry.shape.as_slice())
     }
 
-    /// An array of floating-point numbers as f32.
+    /// A floating-point tensor, converted to f32.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let entry = self.entry(name)?;
         let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
         match entry.dtype {
             Dtype::F32 => Ok(Tensor::new(&entry.shape, chunks(bytes).map(f32::from_le_bytes).collect())),
             Dtype::F16 => {
-                let numbers = chunks(bytes).map(|pair| half::to_f32(u16::from_le_bytes(pair)));
-                Ok(Tensor::new(&entry.shape, numbers.collect()))
+                let elements = chunks(bytes).map(|pair| half::to_f32(u16::from_le_bytes(pair)));
+                Ok(Tensor::new(&entry.shape, elements.collect()))
             }
             Dtype::Bf16 => {
                 Ok(Bf16Tensor::new(&entry.shape, chunks(bytes).map(u16::from_le_bytes).collect()).to_f32())
@@ -113,7 +113,7 @@ impl TensorFile {
         }
     }
 
-    /// An array of bytes with signs.
+    /// An int8 tensor, row by row.
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
         let entry = self.entry(name)?;
         match entry.dtype {
@@ -124,25 +124,25 @@ impl TensorFile {
         }
     }
 
-    /// An array of whole numbers as ids, row after row.
+    /// An integer tensor as token ids, row by row.
     pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
         let entry = self.entry(name)?;
         let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
-        let numbers: Vec<i64> = match entry.dtype {
+        let integers: Vec<i64> = match entry.dtype {
             Dtype::I64 => chunks(bytes).map(i64::from_le_bytes).collect(),
             Dtype::I32 => chunks(bytes).map(|four| i64::from(i32::from_le_bytes(four))).collect(),
             other => return Err(self.wrong_type(name, other, "I64 or I32")),
         };
-        let ids = numbers.into_iter().map(|number| {
-            u32::try_from(number).map_err(|_| {
-                let message = format!("tensor {name} holds {number}, expected ids from 0 to {}", u32::MAX);
-                Error::file(&self.path, message, "only ids can be read as whole numbers")
+        let ids = integers.into_iter().map(|integer| {
+            u32::try_from(integer).map_err(|_| {
+                let message = format!("tensor {name} holds {integer}, expected ids from 0 to {}", u32::MAX);
+                Error::file(&self.path, message, "integer tensors are read as token ids only")
             })
         });
         ids.collect()
     }
 
-    /// Lets the system take back the memory of an array that was read; reading it again fetches it from the disk.
+    /// Releases the mapped pages of a tensor that has been read; reading it again loads it from disk.
     pub(crate) fn forget(&self, name: &str) {
         if let (Bytes::Mapped(bytes), Some(entry)) = (&self.bytes, self.find(name)) {
             forget(bytes, entry.bytes.clone());
@@ -150,34 +150,34 @@ impl TensorFile {
     }
 
     fn find(&self, name: &str) -> Option<&Entry> {
-        self.places.get(name).map(|&place| &self.entries[place])
+        self.indices.get(name).map(|&index| &self.entries[index])
     }
 
     fn entry(&self, name: &str) -> Result<&Entry> {
         self.find(name).ok_or_else(|| {
-            let message = format!("there is no tensor {name} among {}", self.entries.len());
-            Error::file(&self.path, message, "is this the file of another model?")
+            let message = format!("no tensor {name} among {}", self.entries.len());
+            Error::file(&self.path, message, "does the file belong to another model?")
         })
     }
 
     fn wrong_type(&self, name: &str, found: Dtype, expected: &str) -> Error {
-        let message = format!("tensor {name} is of type {found}, expected {expected}");
-        Error::file(&self.path, message, "store it in one of these types")
+        let message = format!("tensor {name} has dtype {found}, expected {expected}");
+        Error::file(&self.path, message, "store it in one of these dtypes")
     }
 }
 
-/// Numbers of N bytes, one after the other.
+/// Consecutive elements of N bytes.
 fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "only this call gives pages back before the mapping ends")]
+#[expect(unsafe_code, reason = "only this call releases pages before the mapping ends")]
 fn forget(bytes: &Mmap, range: std::ops::Range<usize>) {
-    // SAFETY: the mapping is of a file and never written, so that a page which is read again has the same bytes.
+    // SAFETY: the mapping is backed by a file and never written, so a page that is read again has the same bytes.
     let done =
         unsafe { bytes.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len()) };
-    // Memory that is not given back is no failure.
+    // Pages that are not released do no harm.
     drop(done);
 }
 
@@ -186,10 +186,10 @@ fn forget(_: &Mmap, _: std::ops::Range<usize>) {}
 
 #[expect(
     unsafe_code,
-    reason = "a mapping has no safe form; our own writer never changes a file, it replaces it"
+    reason = "a memory map has no safe form; our own writer never changes a file, it replaces it"
 )]
 fn map(path: &Path, file: &File) -> Result<Mmap> {
-    // SAFETY: the mapping is only read. Another program that changed the file in place while it is read could make
-    // numbers wrong or, by cutting it short, end the process; every reader of mapped models shares this.
+    // SAFETY: the mapping is only read. A program that changes the file in place meanwhile could corrupt values or, by
+    // truncating it, kill the process; every reader of memory-mapped models accepts this.
     unsafe { Mmap::map(file) }.map_err(|error| Error::io(path, "read", error))
 }

@@ -1,13 +1,13 @@
-//! Sixteen-bit floating point of IEEE 754: one bit of sign, five of exponent, ten of fraction.
+//! IEEE 754 half precision (f16): 1 bit of sign, 5 of exponent, 10 of fraction.
 
-/// The distance of the numbers below the smallest normal one, 2^-24.
+/// The spacing of subnormal numbers, 2^-24.
 const STEP: f32 = 1.0 / 16_777_216.0;
-/// Halfway between the largest number, 65504, and what would follow it.
+/// Halfway between the largest finite number, 65504, and the next one in sequence; rounds to infinity.
 const TOO_LARGE: f32 = 65_520.0;
 /// The smallest normal number, 2^-14.
 const SMALLEST_NORMAL: f32 = 1.0 / 16_384.0;
 
-/// The same number as f32, exactly.
+/// Exact conversion to f32.
 pub(super) fn to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
@@ -19,7 +19,7 @@ pub(super) fn to_f32(bits: u16) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
-/// The nearest number, ties to even; what lies beyond 65504 becomes infinite, NaN stays NaN.
+/// Conversion from f32, rounding to nearest, ties to even; values beyond 65504 become infinite, NaN stays NaN.
 pub(super) fn from_f32(number: f32) -> u16 {
     let sign = (number.to_bits() >> 16 & 0x8000) as u16;
     let magnitude = number.abs();
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_comes_back() {
+    fn every_number_survives_a_round_trip() {
         for bits in 0..=u16::MAX {
             let number = to_f32(bits);
             if number.is_nan() {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_is_taken_and_ties_go_to_even() {
+    fn rounding_is_to_nearest_ties_to_even() {
         // Between any two neighbours: just below the middle, the middle, just above it.
         for bits in 0..0x7bff_u16 {
             let middle = f32::midpoint(to_f32(bits), to_f32(bits + 1));

@@ -1,4 +1,4 @@
-//! The header of a file: which arrays there are and where, checked against the file's size.
+//! The header of a file: names, dtypes, shapes and offsets of its tensors, checked against the file's size.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -11,35 +11,35 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use super::dtype::Dtype;
 use crate::{Error, Result};
 
-/// Bytes of the number that says how long the header is.
+/// Size in bytes of the length field before the header.
 pub(super) const LENGTH_BYTES: usize = 8;
-/// No header is longer; one of a model with a million arrays is about this long.
-const MOST_BYTES: u64 = 100 << 20;
-const DAMAGED: &str = "the file is damaged or was not copied to its end; fetch it again";
+/// Largest header in bytes; that of a model with a million tensors is about this long.
+const MAX_BYTES: u64 = 100 << 20;
+const DAMAGED: &str = "the file is damaged or incomplete; download it again";
 
-/// One array of a file.
+/// One tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
-    /// Its bytes, counted from the start of the file.
+    /// Its byte range, from the start of the file.
     pub(super) bytes: Range<usize>,
 }
 
-/// What a header says.
+/// A parsed header.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// In the order in which the numbers lie in the file.
+    /// In file order.
     pub(super) entries: Vec<Entry>,
     pub(super) metadata: BTreeMap<String, String>,
 }
 
-/// Reads and checks the header of a file with these bytes; `path` is for messages.
+/// Parses and checks the header of a file; `path` is for messages.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Header> {
     let text = text(path, bytes)?;
     let raw: RawHeader = serde_json::from_slice(text)
-        .map_err(|error| Error::file(path, format!("the header is no valid JSON: {error}"), DAMAGED))?;
+        .map_err(|error| Error::file(path, format!("the header is not valid JSON: {error}"), DAMAGED))?;
     let start = LENGTH_BYTES + text.len();
     let mut names = HashSet::new();
     let mut entries = Vec::new();
@@ -56,16 +56,16 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Header> {
     Ok(Header { entries, metadata: raw.metadata })
 }
 
-/// The JSON text, whose length stands in front of it.
+/// The JSON text, which follows its length.
 fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a [u8]> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
         let message = format!("{} bytes, expected at least 8 for the length of the header", bytes.len());
         return Err(Error::file(path, message, DAMAGED));
     };
     let length = u64::from_le_bytes(*length);
-    if length > MOST_BYTES {
-        let message = format!("a header of {length} bytes, expected at most {MOST_BYTES}");
-        return Err(Error::file(path, message, "this is probably no safetensors file"));
+    if length > MAX_BYTES {
+        let message = format!("a header of {length} bytes, expected at most {MAX_BYTES}");
+        return Err(Error::file(path, message, "this is probably not a safetensors file"));
     }
     rest.get(..length as usize).ok_or_else(|| {
         let message = format!("a header of {length} bytes, but only {} bytes follow its length", rest.len());
@@ -73,20 +73,20 @@ fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a [u8]> {
     })
 }
 
-/// One array, with its place checked; `start` and `available` are the place and the size of all numbers.
+/// One tensor, with its offsets checked; `start` and `available` are the offset and the size of the data section.
 fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::result::Result<Entry, String> {
     let dtype = Dtype::from_name(&raw.dtype).ok_or_else(|| {
-        format!("type {}, expected one of {}", raw.dtype, Dtype::names().collect::<Vec<_>>().join(", "))
+        format!("dtype {}, expected one of {}", raw.dtype, Dtype::names().collect::<Vec<_>>().join(", "))
     })?;
     let [begin, end] = raw.data_offsets;
     if begin > end {
-        return Err(format!("begins at byte {begin} and ends before it, at byte {end}"));
+        return Err(format!("begins at byte {begin} but ends at byte {end}"));
     }
     if end > available as u64 {
         return Err(format!("ends at byte {end} of the data, but there are only {available}"));
     }
     let size = raw.shape.iter().try_fold(dtype.size() as u64, |size, &axis| size.checked_mul(axis));
-    let size = size.ok_or_else(|| format!("shape {:?} has more numbers than can be counted", raw.shape))?;
+    let size = size.ok_or_else(|| format!("shape {:?} has more elements than a u64 can count", raw.shape))?;
     if size != end - begin {
         return Err(format!("{} bytes, expected {size} for shape {:?} of {dtype}", end - begin, raw.shape));
     }
@@ -97,7 +97,7 @@ fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::res
     Ok(Entry { name: name.to_owned(), dtype, shape, bytes })
 }
 
-/// Arrays in order must lie end to end and fill the file.
+/// Checks that the tensors, in file order, are contiguous and fill the file.
 fn check_cover(entries: &[Entry], start: usize, file_len: usize) -> std::result::Result<(), String> {
     let mut before = "the header";
     let mut end = start;
@@ -108,7 +108,7 @@ fn check_cover(entries: &[Entry], start: usize, file_len: usize) -> std::result:
         }
         if begin > end {
             return Err(format!(
-                "{} bytes between {before} and tensor {} belong to none",
+                "{} bytes between {before} and tensor {} belong to no tensor",
                 begin - end,
                 entry.name
             ));
@@ -121,7 +121,7 @@ fn check_cover(entries: &[Entry], start: usize, file_len: usize) -> std::result:
     Ok(())
 }
 
-/// One array as it is written down.
+/// One entry as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawArray {
@@ -130,7 +130,7 @@ struct RawArray {
     data_offsets: [u64; 2],
 }
 
-/// A header as it is written down, double names included.
+/// A header as written, duplicate names included.
 #[derive(Debug, Default)]
 struct RawHeader {
     arrays: Vec<(String, RawArray)>,

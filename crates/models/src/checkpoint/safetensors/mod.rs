@@ -1,11 +1,11 @@
-//! Files of named arrays in the safetensors form: eight bytes with the header's length, a JSON header with names, types,
-//! shapes and places, then the numbers, little-endian, row after row.
+//! The safetensors format: eight bytes with the header's length, a JSON header with names, dtypes, shapes and offsets, then
+//! the data, little-endian, in row-major order.
 //!
-//! Nothing in a file is trusted: every length, place and shape is checked against the file before it is used, and no
-//! memory is asked for that the file's own size does not justify.
+//! Nothing in a file is trusted: every length, offset and shape is checked against the file before it is used, and no
+//! allocation exceeds what the file's own size justifies.
 //!
-//! 1. [`header`](self) knows what is where, [`TensorFile`] is one file, [`Weights`] a model in one file or in shards.
-//! 2. [`write()`] makes them; the same arrays give the same bytes.
+//! 1. [`header`](self) parses the header, [`TensorFile`] is one file, [`Weights`] a model in one file or in shards.
+//! 2. [`write()`] writes them; the same tensors give the same bytes.
 
 mod dtype;
 mod file;
@@ -17,4 +17,4 @@ mod write;
 pub use dtype::Dtype;
 pub use file::TensorFile;
 pub use shards::Weights;
-pub use write::{Array, Numbers, Unfinished, WriteOptions, write};
+pub use write::{Array, ArrayData, PendingFiles, WriteOptions, write};

@@ -11,18 +11,18 @@ use super::dtype::Dtype;
 use super::file::TensorFile;
 use crate::{Error, Result};
 
-/// The file of a model that is not cut into shards.
+/// The file of an unsharded model.
 pub(super) const WHOLE: &str = "model.safetensors";
-/// The file that says which array is in which shard.
+/// The file that maps each tensor to its shard.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
-/// All arrays of a model folder.
+/// All tensors of a model folder.
 #[derive(Debug)]
 pub struct Weights {
     path: PathBuf,
     files: Vec<TensorFile>,
-    /// The file of each array.
-    places: BTreeMap<String, usize>,
+    /// The index in `files` of each tensor.
+    shards: BTreeMap<String, usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,12 +44,12 @@ impl Weights {
         }
     }
 
-    /// Whether `folder` has weights, sound or not.
-    pub fn are_in(folder: impl AsRef<Path>) -> bool {
+    /// True if `folder` has weights, valid or not.
+    pub fn exist_in(folder: impl AsRef<Path>) -> bool {
         [WHOLE, INDEX].iter().any(|name| folder.as_ref().join(name).exists())
     }
 
-    /// The weights of a folder that has none.
+    /// Empty weights, for a folder without any.
     pub(crate) fn none(folder: &Path) -> Result<Self> {
         let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
         Ok(Self::whole(TensorFile::from_bytes(folder.join(WHOLE), empty)?))
@@ -57,41 +57,40 @@ impl Weights {
 
     /// The weights of one file.
     pub fn whole(file: TensorFile) -> Self {
-        let places = file.names().map(|name| (name.to_owned(), 0)).collect();
-        Self { path: file.path().to_owned(), files: vec![file], places }
+        let shards = file.names().map(|name| (name.to_owned(), 0)).collect();
+        Self { path: file.path().to_owned(), files: vec![file], shards }
     }
 
     fn sharded(folder: &Path, path: PathBuf) -> Result<Self> {
         let index = read_index(&path)?;
-        let mut shards: Vec<&String> = index.weight_map.values().collect();
-        shards.sort();
-        shards.dedup();
-        let files =
-            shards.iter().map(|shard| open_shard(folder, &path, shard)).collect::<Result<Vec<_>>>()?;
-        let mut places = BTreeMap::new();
+        let mut names: Vec<&String> = index.weight_map.values().collect();
+        names.sort();
+        names.dedup();
+        let files = names.iter().map(|shard| open_shard(folder, &path, shard)).collect::<Result<Vec<_>>>()?;
+        let mut shards = BTreeMap::new();
         for (name, shard) in &index.weight_map {
-            let place = shards.binary_search(&shard).expect("every shard is in the list");
-            if files[place].shape(name).is_none() {
-                let message = format!("tensor {name} is said to be in {shard}, which does not hold it");
+            let position = names.binary_search(&shard).expect("every shard is in the list");
+            if files[position].shape(name).is_none() {
+                let message = format!("the index lists tensor {name} in {shard}, which does not contain it");
                 return Err(Error::file(
                     &path,
                     message,
-                    "index and shards are not of one model; fetch them again",
+                    "index and shards belong to different models; download them again",
                 ));
             }
-            places.insert(name.clone(), place);
+            shards.insert(name.clone(), position);
         }
-        for (place, file) in files.iter().enumerate() {
-            if let Some(name) = file.names().find(|name| places.get(*name) != Some(&place)) {
-                let message = format!("tensor {name} is in {}, but the index does not say so", shards[place]);
+        for (position, file) in files.iter().enumerate() {
+            if let Some(name) = file.names().find(|name| shards.get(*name) != Some(&position)) {
+                let message = format!("tensor {name} in {} is missing from the index", names[position]);
                 return Err(Error::file(
                     &path,
                     message,
-                    "index and shards are not of one model; fetch them again",
+                    "index and shards belong to different models; download them again",
                 ));
             }
         }
-        Ok(Self { path, files, places })
+        Ok(Self { path, files, shards })
     }
 
     /// The file, or the index of the shards.
@@ -106,46 +105,48 @@ impl Weights {
 
     /// All names, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.places.keys().map(String::as_str)
+        self.shards.keys().map(String::as_str)
     }
 
-    /// The shape of an array.
+    /// The shape of a tensor.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.file(name)?.shape(name)
     }
 
-    /// The type of an array's numbers.
+    /// The dtype of a tensor.
     pub fn dtype(&self, name: &str) -> Option<Dtype> {
         self.file(name)?.dtype(name)
     }
 
-    /// An array as f32.
+    /// A floating-point tensor, converted to f32.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
-        let message =
-            || Error::file(&self.path, format!("there is no tensor {name}"), "is it another model's?");
+        let message = || {
+            Error::file(&self.path, format!("no tensor {name}"), "do the weights belong to another model?")
+        };
         self.file(name).ok_or_else(message)?.tensor(name)
     }
 
-    /// Lets the system take back the memory of an array that was read.
+    /// Releases the mapped pages of a tensor that has been read.
     pub(crate) fn forget(&self, name: &str) {
         if let Some(file) = self.file(name) {
             file.forget(name);
         }
     }
 
-    /// An array of bytes with signs.
+    /// An int8 tensor, row by row.
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
-        let message =
-            || Error::file(&self.path, format!("there is no tensor {name}"), "is it another model's?");
+        let message = || {
+            Error::file(&self.path, format!("no tensor {name}"), "do the weights belong to another model?")
+        };
         self.file(name).ok_or_else(message)?.int8(name)
     }
 
     fn file(&self, name: &str) -> Option<&TensorFile> {
-        self.places.get(name).map(|&place| &self.files[place])
+        self.shards.get(name).map(|&position| &self.files[position])
     }
 }
 
-/// The files besides `keep` that the index of `folder` lists, and the index: what a new model leaves behind.
+/// Files of an older model in `folder` that are not in `keep`: its shards, its single file and its index.
 pub(super) fn superseded(folder: &Path, keep: &[PathBuf]) -> Vec<PathBuf> {
     let index = folder.join(INDEX);
     let listed = read_index(&index).map(|index| index.weight_map.into_values().collect()).unwrap_or_default();
@@ -160,19 +161,20 @@ pub(super) fn superseded(folder: &Path, keep: &[PathBuf]) -> Vec<PathBuf> {
 
 fn read_index(path: &Path) -> Result<Index> {
     let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
-    let wrong = |error| Error::file(path, format!("no index of shards: {error}"), "fetch the file again");
+    let wrong =
+        |error| Error::file(path, format!("not an index of shards: {error}"), "download the file again");
     serde_json::from_slice(&text).map_err(wrong)
 }
 
 fn open_shard(folder: &Path, index: &Path, shard: &str) -> Result<TensorFile> {
     if !is_file_name(shard) {
-        let message = format!("shard {shard:?}, expected the name of a file in the same folder");
-        return Err(Error::file(index, message, "an index names files beside it, without folders"));
+        let message = format!("shard {shard:?}, expected a file name in the same folder");
+        return Err(Error::file(index, message, "an index lists files beside it, without folders"));
     }
     let path = folder.join(shard);
     if !path.exists() {
         let message = format!("shard {shard} is missing");
-        return Err(Error::file(index, message, "fetch the missing file into the same folder"));
+        return Err(Error::file(index, message, "download the missing file into the same folder"));
     }
     TensorFile::open(path)
 }
@@ -185,8 +187,8 @@ fn no_weights(folder: &Path) -> Error {
     let message = format!("neither {WHOLE} nor {INDEX} is there");
     let pickled = ["pytorch_model.bin", "model.pt"].into_iter().find(|name| folder.join(name).exists());
     let hint = match pickled {
-        Some(name) => format!("{name} holds Python objects and is not read; convert it to safetensors"),
-        None => "is this the folder of a model?".to_owned(),
+        Some(name) => format!("{name} is a Python pickle and is not read; convert it to safetensors"),
+        None => "is this a model folder?".to_owned(),
     };
     Error::file(folder, message, hint)
 }

@@ -1,6 +1,6 @@
-//! Writing named arrays: alphabetically, in one file or in shards, so that the same arrays give the same bytes.
+//! Writes named tensors in alphabetical order, to one file or to shards; the same tensors give the same bytes.
 //!
-//! Everything is written under temporary names first; [`Unfinished::finish`] gives the names, the index last.
+//! Everything is written under temporary names first; [`PendingFiles::finish`] renames the files, the index last.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,50 +17,50 @@ use super::header::LENGTH_BYTES;
 use super::shards::{INDEX, WHOLE, superseded};
 use crate::{Error, Result};
 
-/// Numbers that are converted at a time.
+/// Elements converted at a time.
 const CHUNK: usize = 1 << 16;
 
-/// An array to be written.
+/// A tensor to be written.
 #[derive(Debug, Clone)]
 pub struct Array<'a> {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its shape.
+    /// The shape.
     pub shape: Vec<usize>,
-    /// Its numbers.
-    pub numbers: Numbers<'a>,
+    /// The elements.
+    pub data: ArrayData<'a>,
 }
 
-/// The numbers of an array.
+/// The elements of a tensor to be written.
 #[derive(Debug, Clone)]
-pub enum Numbers<'a> {
-    /// Floating point, in pieces that follow each other; stored as the options say.
+pub enum ArrayData<'a> {
+    /// Floating point, as consecutive slices; stored in the dtype of [`WriteOptions`].
     Floats(Vec<&'a [f32]>),
-    /// Bytes with signs, stored as they are.
+    /// Int8, stored unchanged.
     Int8(Vec<i8>),
 }
 
 impl Array<'_> {
-    /// How it is stored where floating-point numbers are stored as `floats`.
+    /// The stored dtype, if floating-point tensors are stored as `floats`.
     fn dtype(&self, floats: Dtype) -> Dtype {
-        if matches!(self.numbers, Numbers::Int8(_)) { Dtype::I8 } else { floats }
+        if matches!(self.data, ArrayData::Int8(_)) { Dtype::I8 } else { floats }
     }
 
     fn bytes(&self, floats: Dtype) -> u64 {
-        let count = match &self.numbers {
-            Numbers::Floats(pieces) => pieces.iter().map(|piece| piece.len()).sum(),
-            Numbers::Int8(bytes) => bytes.len(),
+        let count = match &self.data {
+            ArrayData::Floats(slices) => slices.iter().map(|slice| slice.len()).sum(),
+            ArrayData::Int8(values) => values.len(),
         };
         (count * self.dtype(floats).size()) as u64
     }
 }
 
-/// How arrays are written.
+/// Options for writing tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// How numbers are stored; F32. F16 and BF16 round to the nearest.
+    /// The dtype of floating-point tensors; default: F32. F16 and BF16 round to nearest.
     pub dtype: Dtype,
-    /// Most bytes of numbers in a file, unless one array has more; 5 GB, as in Hugging Face's models.
+    /// Largest data size of a file in bytes, unless a single tensor is larger; default: 5 GB, as in Hugging Face's models.
     pub max_shard_bytes: u64,
 }
 
@@ -70,23 +70,23 @@ impl Default for WriteOptions {
     }
 }
 
-/// Files that are written and do not have their names yet; dropped, they vanish.
+/// Files written under temporary names; dropping the value deletes them.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct PendingFiles {
     folder: PathBuf,
     outputs: Vec<(PathBuf, Output)>,
-    /// So many of them, the first, are weights.
+    /// The first `weights` of them are weights.
     weights: usize,
     bytes: u64,
 }
 
-impl Unfinished {
-    /// Bytes of all files.
+impl PendingFiles {
+    /// Total size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds another file, to be named after those before it.
+    /// Adds another file, which is renamed after those before it.
     pub fn add(&mut self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.folder.join(name);
         let mut output = Output::create(&path).map_err(unwritten(&path))?;
@@ -96,31 +96,31 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Gives all files their names, in order; weights that were there before under other names go before further files
-    /// come.
+    /// Renames all files in order; after the weights and before the other files, older weights under other names are
+    /// removed.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         let paths: Vec<PathBuf> = self.outputs.iter().map(|(path, _)| path.clone()).collect();
         let old = superseded(&self.folder, &paths);
-        let further = self.outputs.split_off(self.weights);
-        name(self.outputs)?;
+        let others = self.outputs.split_off(self.weights);
+        rename(self.outputs)?;
         for path in old {
             fs::remove_file(&path).map_err(|error| Error::io(&path, "remove", error))?;
         }
-        name(further)?;
+        rename(others)?;
         Ok(paths)
     }
 }
 
-fn name(outputs: Vec<(PathBuf, Output)>) -> Result<()> {
+fn rename(outputs: Vec<(PathBuf, Output)>) -> Result<()> {
     outputs.into_iter().try_for_each(|(path, output)| output.finish().map_err(unwritten(&path)))
 }
 
-/// Writes arrays as the weights of `folder`, still without their final names.
-pub fn write(folder: &Path, mut arrays: Vec<Array<'_>>, options: WriteOptions) -> Result<Unfinished> {
+/// Writes tensors as the weights of `folder`, under temporary names.
+pub fn write(folder: &Path, mut arrays: Vec<Array<'_>>, options: WriteOptions) -> Result<PendingFiles> {
     arrays.sort_by(|a, b| a.name.cmp(&b.name));
     fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create", error))?;
-    let mut unfinished = Unfinished { folder: folder.to_owned(), outputs: Vec::new(), weights: 0, bytes: 0 };
-    let shards = cut(&arrays, options);
+    let mut pending = PendingFiles { folder: folder.to_owned(), outputs: Vec::new(), weights: 0, bytes: 0 };
+    let shards = split(&arrays, options);
     let count = shards.len();
     let mut index = Index::default();
     for (number, shard) in (1..).zip(shards) {
@@ -133,25 +133,25 @@ pub fn write(folder: &Path, mut arrays: Vec<Array<'_>>, options: WriteOptions) -
             index.metadata.total_size += array.bytes(options.dtype);
             index.weight_map.insert(&array.name, name.clone());
         }
-        write_file(&mut unfinished, &name, shard, options.dtype)?;
+        write_file(&mut pending, &name, shard, options.dtype)?;
     }
     if count > 1 {
-        let text = serde_json::to_vec_pretty(&index).expect("names and numbers are always JSON");
-        unfinished.add(INDEX, &text)?;
+        let text = serde_json::to_vec_pretty(&index).expect("names and sizes always serialise");
+        pending.add(INDEX, &text)?;
     }
-    unfinished.weights = unfinished.outputs.len();
-    Ok(unfinished)
+    pending.weights = pending.outputs.len();
+    Ok(pending)
 }
 
-/// Runs of arrays of at most `max_shard_bytes`; at least one run.
-fn cut<'a, 'b>(arrays: &'a [Array<'b>], options: WriteOptions) -> Vec<&'a [Array<'b>]> {
+/// Consecutive tensors of at most `max_shard_bytes` each; at least one shard.
+fn split<'a, 'b>(arrays: &'a [Array<'b>], options: WriteOptions) -> Vec<&'a [Array<'b>]> {
     let mut shards = Vec::new();
     let (mut begin, mut bytes) = (0, 0);
-    for (place, array) in arrays.iter().enumerate() {
+    for (index, array) in arrays.iter().enumerate() {
         let size = array.bytes(options.dtype);
-        if place > begin && bytes + size > options.max_shard_bytes {
-            shards.push(&arrays[begin..place]);
-            (begin, bytes) = (place, 0);
+        if index > begin && bytes + size > options.max_shard_bytes {
+            shards.push(&arrays[begin..index]);
+            (begin, bytes) = (index, 0);
         }
         bytes += size;
     }
@@ -159,90 +159,91 @@ fn cut<'a, 'b>(arrays: &'a [Array<'b>], options: WriteOptions) -> Vec<&'a [Array
     shards
 }
 
-fn write_file(unfinished: &mut Unfinished, name: &str, arrays: &[Array<'_>], dtype: Dtype) -> Result<()> {
-    let path = unfinished.folder.join(name);
+fn write_file(pending: &mut PendingFiles, name: &str, arrays: &[Array<'_>], dtype: Dtype) -> Result<()> {
+    let path = pending.folder.join(name);
     let mut output = Output::create(&path).map_err(unwritten(&path))?;
     let header = header(arrays, dtype);
     output.write(&(header.len() as u64).to_le_bytes()).map_err(unwritten(&path))?;
     output.write(&header).map_err(unwritten(&path))?;
-    unfinished.bytes += (LENGTH_BYTES + header.len()) as u64;
+    pending.bytes += (LENGTH_BYTES + header.len()) as u64;
     for array in arrays {
-        match &array.numbers {
-            Numbers::Floats(pieces) => {
-                for chunk in pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
+        match &array.data {
+            ArrayData::Floats(slices) => {
+                for chunk in slices.iter().flat_map(|slice| slice.chunks(CHUNK)) {
                     let bytes = encode(chunk, dtype).map_err(|(message, hint)| {
                         Error::file(&path, format!("tensor {}: {message}", array.name), hint)
                     })?;
                     output.write(&bytes).map_err(unwritten(&path))?;
                 }
             }
-            Numbers::Int8(bytes) => {
-                let bytes: Vec<u8> = bytes.iter().map(|byte| byte.cast_unsigned()).collect();
+            ArrayData::Int8(values) => {
+                let bytes: Vec<u8> = values.iter().map(|byte| byte.cast_unsigned()).collect();
                 output.write(&bytes).map_err(unwritten(&path))?;
             }
         }
-        unfinished.bytes += array.bytes(dtype);
+        pending.bytes += array.bytes(dtype);
     }
-    unfinished.outputs.push((path, output));
+    pending.outputs.push((path, output));
     Ok(())
 }
 
-/// The JSON text of the header, with spaces up to a multiple of eight bytes.
+/// The JSON text of the header, padded with spaces to a multiple of eight bytes.
 fn header(arrays: &[Array<'_>], dtype: Dtype) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Place<'a> {
+    struct Entry<'a> {
         dtype: &'static str,
         shape: &'a [usize],
         data_offsets: [u64; 2],
     }
-    // "pt" is what transformers asks of a file before it reads it.
+    // transformers refuses to read a file whose format is not "pt".
     let mut text = br#"{"__metadata__":{"format":"pt"}"#.to_vec();
     let mut end = 0;
     for array in arrays {
         let begin = end;
         end += array.bytes(dtype);
-        let place =
-            Place { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
+        let entry =
+            Entry { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
         text.push(b',');
-        serde_json::to_writer(&mut text, &array.name).expect("a string is always JSON");
+        serde_json::to_writer(&mut text, &array.name).expect("a string always serialises");
         text.push(b':');
-        serde_json::to_writer(&mut text, &place).expect("names and numbers are always JSON");
+        serde_json::to_writer(&mut text, &entry).expect("names and sizes always serialise");
     }
     text.push(b'}');
     text.resize(text.len().next_multiple_of(8), b' ');
     text
 }
 
-/// Little-endian bytes, or what is wrong and what to do about it.
-fn encode(numbers: &[f32], dtype: Dtype) -> std::result::Result<Vec<u8>, (String, &'static str)> {
+/// Little-endian bytes; the error is a message and a hint.
+fn encode(values: &[f32], dtype: Dtype) -> std::result::Result<Vec<u8>, (String, &'static str)> {
     match dtype {
-        Dtype::F32 => Ok(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
+        Dtype::F32 => Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
         Dtype::F16 => {
-            let halves: Vec<u16> = numbers.iter().map(|&number| half::from_f32(number)).collect();
-            check_range(numbers, |place| half::to_f32(halves[place]), dtype)?;
+            let halves: Vec<u16> = values.iter().map(|&value| half::from_f32(value)).collect();
+            check_range(values, |index| half::to_f32(halves[index]), dtype)?;
             Ok(halves.iter().flat_map(|half| half.to_le_bytes()).collect())
         }
         Dtype::Bf16 => {
-            let rounded = Bf16Tensor::from_f32(&Tensor::new(&[numbers.len()], numbers.to_vec()));
-            check_range(numbers, |place| f32::from_bits(u32::from(rounded.bits()[place]) << 16), dtype)?;
+            let rounded = Bf16Tensor::from_f32(&Tensor::new(&[values.len()], values.to_vec()));
+            check_range(values, |index| f32::from_bits(u32::from(rounded.bits()[index]) << 16), dtype)?;
             Ok(rounded.bits().iter().flat_map(|half| half.to_le_bytes()).collect())
         }
-        other => {
-            Err((format!("cannot be written as {other}, expected F32, F16 or BF16"), "choose one of these"))
-        }
+        other => Err((
+            format!("cannot be written as {other}, expected F32, F16 or BF16"),
+            "choose one of these dtypes",
+        )),
     }
 }
 
-/// A finite number must not become infinite.
+/// Checks that no finite value becomes infinite.
 fn check_range(
-    numbers: &[f32],
+    values: &[f32],
     stored: impl Fn(usize) -> f32,
     dtype: Dtype,
 ) -> std::result::Result<(), (String, &'static str)> {
-    let lost = (0..numbers.len()).find(|&place| numbers[place].is_finite() && !stored(place).is_finite());
-    match lost {
-        Some(place) => {
-            let message = format!("holds {:e}, which {dtype} cannot hold", numbers[place]);
+    let overflow = (0..values.len()).find(|&index| values[index].is_finite() && !stored(index).is_finite());
+    match overflow {
+        Some(index) => {
+            let message = format!("holds {:e}, which overflows {dtype}", values[index]);
             Err((message, "store the model as BF16 or F32"))
         }
         None => Ok(()),

@@ -1,13 +1,13 @@
-//! Forced tokens, for a prefix and for the end at the limit: the token scores 0, all others −∞. As 0 is the logarithm
-//! of 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
+//! Forced tokens, for a prefix and for the end token at the maximum length: the token scores 0, all others −∞. As 0 = log
+//! 1, a forced token counts as certain (`ForcedBOSTokenLogitsProcessor`, `ForcedEOSTokenLogitsProcessor`).
 
 use crate::{Error, Result};
 
-/// Scores under which only `id` can come.
+/// Scores that allow only `id`.
 pub(super) fn only(id: u32, vocab_size: usize) -> Result<Vec<f32>> {
     let mut scores = vec![f32::NEG_INFINITY; vocab_size];
     let score = scores.get_mut(id as usize).ok_or_else(|| Error::Request {
-        message: format!("token {id} is forced, but the vocabulary has {vocab_size} tokens"),
+        message: format!("token {id} is forced, expected an id below the vocabulary size {vocab_size}"),
     })?;
     *score = 0.0;
     Ok(scores)

@@ -1,7 +1,7 @@
-//! No n-gram twice (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if with the n − 1 tokens before it
-//! it would repeat n tokens of the history (`NoRepeatNGramLogitsProcessor`).
+//! No repeated n-grams (Paulus, Xiong & Socher 2018, section 2.5): a token is forbidden if it and the n − 1 tokens before
+//! it already occur in the history (`NoRepeatNGramLogitsProcessor`).
 
-/// What would complete an n-gram of `history` again; nothing if n is 0.
+/// Tokens that would repeat an n-gram of `history`; none if n is 0.
 pub(super) fn forbidden(n: usize, history: &[u32]) -> Vec<u32> {
     if n == 0 || history.len() < n {
         return Vec::new();
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_followed_before_does_not_follow_again() {
+    fn tokens_that_would_repeat_an_ngram_are_forbidden() {
         assert_eq!(forbidden(2, &[5, 1, 2, 1, 3, 1]), [2, 3]);
         assert_eq!(forbidden(3, &[5, 1, 2, 1, 3, 1]), [0_u32; 0]);
         assert_eq!(forbidden(3, &[5, 1, 2, 4, 1, 2]), [4]);

@@ -1,5 +1,5 @@
-//! The repetition penalty of CTRL (Keskar et al. 2019, section 4.1): the score s of a token that came before becomes
-//! s / θ if it is positive and s · θ if it is negative (`RepetitionPenaltyLogitsProcessor`).
+//! The repetition penalty of CTRL (Keskar et al. 2019, section 4.1): the score s of a token in the history becomes s / θ if
+//! it is positive and s · θ if it is negative (`RepetitionPenaltyLogitsProcessor`).
 //!
 //! The paper divides logits. On log-probabilities, as in beam search, every score is negative.
 
@@ -8,8 +8,8 @@ pub(super) fn apply(penalty: f32, history: &[u32], scores: &mut [f32]) {
     if penalty == 1.0 {
         return;
     }
-    for (place, id) in history.iter().enumerate() {
-        if history[..place].contains(id) {
+    for (position, id) in history.iter().enumerate() {
+        if history[..position].contains(id) {
             continue;
         }
         if let Some(score) = scores.get_mut(*id as usize) {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_before_comes_less_easily() {
+    fn tokens_of_the_history_are_penalised_once() {
         let mut scores = [3.0, -1.0, 2.0, -4.0];
         apply(2.0, &[2, 1, 2, 9], &mut scores);
         assert_eq!(scores, [3.0, -2.0, 1.0, -4.0]);

@@ -1,7 +1,7 @@
-//! Suppressed tokens and sequences of tokens: the last token of a sequence is forbidden where the others stand before
-//! it (`NoBadWordsLogitsProcessor`).
+//! Suppressed tokens and sequences of tokens: the last token of a sequence is forbidden after the others
+//! (`NoBadWordsLogitsProcessor`).
 
-/// What would complete one of `sequences`. The end token alone stays allowed, or no sequence could end.
+/// Tokens that would complete one of `sequences`. The end token alone stays allowed, or no sequence could end.
 pub(super) fn forbidden(sequences: &[Vec<u32>], end_id: u32, history: &[u32]) -> impl Iterator<Item = u32> {
     sequences.iter().filter(move |sequence| sequence[..] != [end_id]).filter_map(|sequence| {
         let (&last, before) = sequence.split_last()?;

@@ -4,7 +4,7 @@
 
 Made with torch 2.15.0, transformers 5.22.2. NAME/rules.json holds cases: the options of generate() and, for each source
 of NAME/generate.json alone, the ids without padding and, with beams, the sequences_scores, best first. A case is written
-only if the results do not hang on rounding: computed in float64 all ids are the same.
+only if the results do not depend on rounding: computed in float64 all ids are the same.
 """
 
 import json

@@ -1,9 +1,9 @@
-//! Configs: what is unknown or not supported is named.
+//! Configs: unknown and unsupported keys are named.
 
 use std::fs;
 use std::path::Path;
 
-use polyhead_models::checkpoint::{Layout, SaveOptions, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use super::{random, read_config, small};
 
-/// A folder of a small model in this layout.
-fn folder(layout: Layout) -> tempfile::TempDir {
+/// The folder of a small model in this layout.
+fn folder(layout: CheckpointLayout) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let config = TransformerConfig { output_bias: layout != Layout::Fairseq, ..small(Tie::TargetOutput) };
+    let config =
+        TransformerConfig { output_bias: layout != CheckpointLayout::Fairseq, ..small(Tie::TargetOutput) };
     save(folder.path(), &config, &random(&config), &SaveOptions { layout, ..SaveOptions::default() })
         .unwrap();
     folder
@@ -31,8 +32,8 @@ fn set(path: &Path, changes: Value) {
     fs::write(path, config.to_string()).unwrap();
 }
 
-/// What is said after these changes to the config.
-fn fault(layout: Layout, changes: Value) -> String {
+/// The error message after these changes to the config.
+fn problem(layout: CheckpointLayout, changes: Value) -> String {
     let folder = folder(layout);
     set(&folder.path().join("config.json"), changes);
     let error = read_config(folder.path()).unwrap_err();
@@ -43,7 +44,7 @@ fn fault(layout: Layout, changes: Value) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_marian_config_is_said() {
+fn problems_of_a_marian_config_are_named() {
     let cases = [
         (json!({ "d_modle": 3 }), r#"unknown key "d_modle"; the nearest known one is "d_model""#),
         (json!({ "normalize_before": true }), "normalize_before is true, expected false"),
@@ -65,27 +66,27 @@ fn what_is_wrong_with_a_marian_config_is_said() {
             "pad_id is 99, expected an id below the vocabulary size 9",
         ),
         (json!({ "encoder_attention_heads": 5 }), "encoder.n_heads is 5, which does not divide d_model 12"),
-        (json!({ "share_encoder_decoder_embeddings": true }), "share an embedding, but have 11 and 9 ids"),
+        (json!({ "share_encoder_decoder_embeddings": true }), "share an embedding but have 11 and 9 ids"),
         (
             json!({ "model_type": "bert" }),
             r#"model_type "bert", expected "marian" or one of "polyhead_transformer", "polyhead_transformer_encoder", "#,
         ),
     ];
     for (changes, expected) in cases {
-        let found = fault(Layout::Marian, changes);
+        let found = problem(CheckpointLayout::Marian, changes);
         assert!(found.contains(expected), "{found}\n{expected}");
     }
 }
 
 #[test]
-fn a_key_of_a_million_letters_is_cut() {
-    let found = fault(Layout::Marian, json!({ "d_model".repeat(150_000): 1 }));
+fn a_key_of_a_million_characters_is_truncated_in_the_message() {
+    let found = problem(CheckpointLayout::Marian, json!({ "d_model".repeat(150_000): 1 }));
     assert!(found.contains("unknown key \"d_modeld_model") && found.len() < 500, "{} bytes", found.len());
 }
 
 #[test]
-fn what_says_nothing_about_a_model_is_accepted() {
-    let folder = folder(Layout::Marian);
+fn keys_that_do_not_describe_the_model_are_accepted() {
+    let folder = folder(CheckpointLayout::Marian);
     let (before, _) = read_config(folder.path()).unwrap();
     let changes = json!({
         "_name_or_path": "x", "num_beams": 6, "bad_words_ids": [[8]], "torch_dtype": "float16", "max_length": 512,
@@ -93,11 +94,11 @@ fn what_says_nothing_about_a_model_is_accepted() {
         "id2label": {"0": "a"}, "gradient_checkpointing": false, "add_final_layer_norm": false, "extra_pos_embeddings": 9, "eos_token_id": [0],
     });
     set(&folder.path().join("config.json"), changes);
-    assert_eq!(read_config(folder.path()).unwrap(), (before, Layout::Marian));
+    assert_eq!(read_config(folder.path()).unwrap(), (before, CheckpointLayout::Marian));
 }
 
 #[test]
-fn what_is_wrong_with_our_own_config_is_said() {
+fn problems_of_our_own_config_are_named() {
     let cases = [
         (json!({ "d_mode": 3 }), r#"unknown key "d_mode"; the nearest known one is "d_model""#),
         (json!({ "d_model": 12.5 }), "d_model: invalid type: floating point"),
@@ -109,18 +110,18 @@ fn what_is_wrong_with_our_own_config_is_said() {
         (json!({ "layout": "tensorflow" }), "layout: unknown variant `tensorflow`"),
         (json!({ "activation": "glu" }), r#"activation: activation "glu", expected one of linear"#),
         (json!({ "d_model": 0 }), "d_model is 0, expected 1 to"),
-        (json!({ "dropout": 1.5 }), "dropout.residual is 1.5, expected a number from 0 to below 1"),
+        (json!({ "dropout": 1.5 }), "dropout.residual is 1.5, expected at least 0 and below 1"),
         (json!({ "model_type": null }), "no model_type, expected"),
     ];
     for (changes, expected) in cases {
-        let found = fault(Layout::Polyhead, changes);
+        let found = problem(CheckpointLayout::Polyhead, changes);
         assert!(found.contains(expected), "{found}\n{expected}");
     }
 }
 
 #[test]
 fn dropout_may_be_one_number_and_the_layout_may_be_missing() {
-    let folder = folder(Layout::Torch);
+    let folder = folder(CheckpointLayout::Torch);
     let path = folder.path().join("config.json");
     set(&path, json!({ "dropout": 0.25, "architectures": ["x"] }));
     let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -128,21 +129,23 @@ fn dropout_may_be_one_number_and_the_layout_may_be_missing() {
     fs::write(&path, config.to_string()).unwrap();
     let (config, layout) = read_config(folder.path()).unwrap();
     assert_eq!(config.dropout, Dropout { embedding: 0.25, residual: 0.25, ..Dropout::default() });
-    assert_eq!(layout, Layout::Torch);
+    assert_eq!(layout, CheckpointLayout::Torch);
 }
 
 #[test]
-fn a_folder_without_a_config_or_with_a_torn_one_says_so() {
-    let folder = folder(Layout::Polyhead);
+fn a_missing_or_truncated_config_is_reported() {
+    let folder = folder(CheckpointLayout::Polyhead);
     let path = folder.path().join("config.json");
     fs::write(&path, "{").unwrap();
-    assert!(read_config(folder.path()).unwrap_err().to_string().contains("config.json: no JSON object: EOF"));
+    assert!(
+        read_config(folder.path()).unwrap_err().to_string().contains("config.json: not a JSON object: EOF")
+    );
     fs::remove_file(path).unwrap();
     let error = read_config(folder.path()).unwrap_err().to_string();
     assert!(error.ends_with("neither config.json nor args.json is there"), "{error}");
 }
 
-/// The keys of a fairseq run that matter, for `small(TargetOutput)`.
+/// The relevant keys of a fairseq run, for `small(TargetOutput)`.
 fn arguments() -> Value {
     json!({
         "arch": "transformer", "activation_fn": "relu", "encoder_embed_dim": 12, "decoder_embed_dim": 12,
@@ -156,14 +159,14 @@ fn arguments() -> Value {
 }
 
 fn fairseq_folder() -> tempfile::TempDir {
-    let folder = folder(Layout::Fairseq);
+    let folder = folder(CheckpointLayout::Fairseq);
     fs::remove_file(folder.path().join("config.json")).unwrap();
     fs::write(folder.path().join("args.json"), arguments().to_string()).unwrap();
     folder
 }
 
 #[test]
-fn the_arguments_of_fairseq_are_understood() {
+fn arguments_of_fairseq_are_read() {
     let expected = TransformerConfig {
         source_vocab_size: 11,
         target_vocab_size: 9,
@@ -181,11 +184,11 @@ fn the_arguments_of_fairseq_are_understood() {
         dropout: Dropout { embedding: 0.3, residual: 0.3, attention: 0.2, activation: 0.1 },
         ..TransformerConfig::default()
     };
-    assert_eq!(read_config(fairseq_folder().path()).unwrap(), (expected, Layout::Fairseq));
+    assert_eq!(read_config(fairseq_folder().path()).unwrap(), (expected, CheckpointLayout::Fairseq));
 }
 
 #[test]
-fn what_fairseq_does_and_we_do_not_is_refused() {
+fn unsupported_features_of_fairseq_are_rejected() {
     let cases = [
         (json!({ "decoder_embed_dim": 16 }), "decoder_embed_dim is 16, expected 12"),
         (json!({ "decoder_normalize_before": false }), "decoder_normalize_before is false, expected true"),
@@ -206,13 +209,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_damaged_config_never_panics(changes in vec((any::<prop::sample::Index>(), 0..0x80_u8), 1..4)) {
-        let (marian, own, fairseq) = (folder(Layout::Marian), folder(Layout::Polyhead), fairseq_folder());
+        let (marian, own, fairseq) = (folder(CheckpointLayout::Marian), folder(CheckpointLayout::Polyhead), fairseq_folder());
         for (folder, name) in [(marian, "config.json"), (own, "config.json"), (fairseq, "args.json")] {
             let path = folder.path().join(name);
             let mut bytes = fs::read(&path).unwrap();
-            for (place, byte) in &changes {
-                let place = place.index(bytes.len());
-                bytes[place] = *byte;
+            for (index, byte) in &changes {
+                let index = index.index(bytes.len());
+                bytes[index] = *byte;
             }
             fs::write(&path, bytes).unwrap();
             if let Ok((config, _)) = read_config(folder.path()) {

@@ -1,9 +1,9 @@
-//! Folders that transformers and PyTorch wrote: every array arrives where it belongs, and comes back.
+//! Folders written by transformers and PyTorch: every tensor is loaded into the right parameter, and saved back.
 
 use std::fs;
 
 use polyhead_models::checkpoint::safetensors::{Dtype, TensorFile, Weights};
-use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, load_parameters, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie};
 use polyhead_tensor::Parameters;
@@ -26,7 +26,7 @@ const FOLDERS: [&str; 12] = [
     "torch/pre",
 ];
 
-fn load(folder: &str) -> (TransformerConfig, Layout, Parameters) {
+fn load(folder: &str) -> (TransformerConfig, CheckpointLayout, Parameters) {
     let (config, layout) = read_config(golden_folder(folder)).unwrap();
     let mut parameters = declared(&config);
     load_parameters(golden_folder(folder), &config, layout, &mut parameters).unwrap();
@@ -34,7 +34,7 @@ fn load(folder: &str) -> (TransformerConfig, Layout, Parameters) {
 }
 
 #[test]
-fn a_marian_config_is_understood() {
+fn a_marian_config_is_read() {
     let (config, layout) = read_config(golden_folder("marian/relu")).unwrap();
     let expected = TransformerConfig {
         source_vocab_size: 97,
@@ -58,20 +58,20 @@ fn a_marian_config_is_understood() {
         },
         ..TransformerConfig::default()
     };
-    assert_eq!((config, layout), (expected, Layout::Marian));
+    assert_eq!((config, layout), (expected, CheckpointLayout::Marian));
 }
 
 #[test]
-fn a_torch_config_is_understood() {
+fn a_torch_config_is_read() {
     let (config, layout) = read_config(golden_folder("torch/post")).unwrap();
-    assert_eq!(layout, Layout::Torch);
+    assert_eq!(layout, CheckpointLayout::Torch);
     assert_eq!((config.norm_order, config.final_norm, config.tie), (NormOrder::Post, true, Tie::None));
     let interleaved = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Interleaved };
     assert_eq!((config.position, config.dropout.residual), (interleaved, 0.0));
 }
 
 #[test]
-fn every_folder_loads_and_load_save_load_keeps_names_and_bits() {
+fn load_save_load_preserves_names_and_bits_of_every_folder() {
     for folder in FOLDERS {
         let (config, layout, parameters) = load(folder);
         let copy = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn every_folder_loads_and_load_save_load_keeps_names_and_bits() {
 }
 
 #[test]
-fn a_saved_folder_holds_the_arrays_that_were_there() {
+fn a_saved_folder_holds_the_tensors_that_were_loaded() {
     for folder in ["marian/relu", "marian/silu", "torch/post"] {
         let (config, layout, parameters) = load(folder);
         let copy = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn a_saved_folder_holds_the_arrays_that_were_there() {
 }
 
 #[test]
-fn rows_of_queries_keys_and_values_stand_below_each_other() {
+fn queries_keys_and_values_are_stacked_by_rows() {
     let (_, _, parameters) = load("marian/relu");
     let file = TensorFile::open(golden_folder("marian/relu/model.safetensors")).unwrap();
     let theirs = |name: &str| file.tensor(&format!("model.decoder.layers.1.{name}")).unwrap().data().to_vec();
@@ -126,7 +126,7 @@ fn rows_of_queries_keys_and_values_stand_below_each_other() {
 }
 
 #[test]
-fn an_array_of_torch_goes_to_two_of_ours() {
+fn one_tensor_of_torch_is_two_parameters_of_ours() {
     let (_, _, parameters) = load("torch/post");
     let file = TensorFile::open(golden_folder("torch/post/model.safetensors")).unwrap();
     let theirs = file.tensor("transformer.decoder.layers.0.multihead_attn.in_proj_weight").unwrap();
@@ -136,7 +136,7 @@ fn an_array_of_torch_goes_to_two_of_ours() {
 }
 
 #[test]
-fn what_transformers_wrote_is_written_again_to_the_byte() {
+fn files_of_transformers_are_reproduced_byte_for_byte() {
     // All three have the sizes of the first.
     let (config, layout) = read_config(golden_folder("marian/relu")).unwrap();
     for (folder, dtype) in
@@ -155,7 +155,7 @@ fn what_transformers_wrote_is_written_again_to_the_byte() {
 }
 
 #[test]
-fn untied_tables_that_transformers_stores_are_all_their_own() {
+fn untied_tables_of_transformers_stay_separate() {
     let (config, _, parameters) = load("marian/gelu_new");
     assert_eq!(config.tie, Tie::None);
     let file = TensorFile::open(golden_folder("marian/gelu_new/model.safetensors")).unwrap();
@@ -170,12 +170,17 @@ fn untied_tables_that_transformers_stores_are_all_their_own() {
 
 #[test]
 fn layouts_are_recognised_from_names() {
-    for (folder, layout) in [("marian/opus", Layout::Marian), ("torch/pre", Layout::Torch)] {
+    for (folder, layout) in
+        [("marian/opus", CheckpointLayout::Marian), ("torch/pre", CheckpointLayout::Torch)]
+    {
         let weights = Weights::open(golden_folder(folder)).unwrap();
-        assert_eq!(Layout::recognise(weights.names()), layout);
+        assert_eq!(CheckpointLayout::recognise(weights.names()), layout);
     }
     let ours = declared(&TransformerConfig::tiny(10));
-    assert_eq!(Layout::recognise(ours.declared().map(|(_, name, _)| name)), Layout::Polyhead);
+    assert_eq!(
+        CheckpointLayout::recognise(ours.declared().map(|(_, name, _)| name)),
+        CheckpointLayout::Polyhead
+    );
 }
 
 #[test]
@@ -185,5 +190,5 @@ fn ids_of_reference_files_are_read() {
     assert_eq!(file.ids("source_lengths").unwrap().len(), 3);
     assert!(file.ids("source_ids").unwrap().iter().all(|&id| id < 31));
     let error = file.tensor("source_ids").unwrap_err().to_string();
-    assert!(error.ends_with("tensor source_ids is of type I64, expected F32, F16 or BF16"), "{error}");
+    assert!(error.ends_with("tensor source_ids has dtype I64, expected F32, F16 or BF16"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Model folders: outside answers, laws of reading and writing, and every way a file can be wrong.
+//! Model folders: golden files, laws of reading and writing, and damaged files.
 
 mod config;
 mod golden;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use polyhead_models::Result;
 use polyhead_models::SequenceToSequence;
-use polyhead_models::checkpoint::Layout;
+use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{StackConfig, Tie};
 use polyhead_tensor::{Parameters, Tensor};
 
-/// A folder of outside answers.
+/// A golden folder.
 fn golden_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The config of a folder that holds an encoder-decoder Transformer.
-fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, Layout)> {
+fn read_config(folder: impl AsRef<Path>) -> Result<(TransformerConfig, CheckpointLayout)> {
     let (config, layout) = polyhead_models::checkpoint::read_config(folder)?;
     Ok((config.try_into()?, layout))
 }
@@ -32,14 +32,14 @@ fn declared(config: &TransformerConfig) -> Parameters {
     parameters
 }
 
-/// The same with random values.
+/// The same parameters with random values.
 fn random(config: &TransformerConfig) -> Parameters {
     let mut parameters = declared(config);
     parameters.initialise(7);
     parameters
 }
 
-/// A small config with sizes that differ wherever they may.
+/// A small config whose sizes all differ where possible.
 fn small(tie: Tie) -> TransformerConfig {
     let shared = matches!(tie, Tie::All | Tie::SourceTarget);
     TransformerConfig {
@@ -61,7 +61,7 @@ fn value<'a>(parameters: &'a Parameters, name: &str) -> &'a Tensor {
     parameters.value(parameters.find(name).unwrap_or_else(|| panic!("no {name}")))
 }
 
-/// Names and bits are the same.
+/// Asserts that names and bits are the same.
 fn assert_same(a: &Parameters, b: &Parameters) {
     let entries = |parameters: &Parameters| -> Vec<(String, Vec<usize>, Vec<u32>)> {
         let bits = |tensor: &Tensor| tensor.data().iter().map(|number| number.to_bits()).collect();

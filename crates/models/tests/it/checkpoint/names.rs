@@ -1,19 +1,19 @@
-//! Names of layouts: every layout holds every model it can hold, and what does not fit is named.
+//! Names of layouts: every layout round-trips every model it can represent, and mismatches are named.
 
 use std::path::Path;
 
-use polyhead_models::checkpoint::safetensors::{Array, Numbers, Weights, WriteOptions, write};
-use polyhead_models::checkpoint::{Layout, SaveOptions, load_parameters, marian_compatible, save};
+use polyhead_models::checkpoint::safetensors::{Array, ArrayData, Weights, WriteOptions, write};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, load_parameters, marian_compatible, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
-    CrossProjection, NormOrder, PositionConfig, RotaryPairing, Sight, Tie,
+    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, Tie,
 };
 use polyhead_tensor::Tensor;
 
 use super::{assert_same, declared, random, read_config, small};
 
-/// Writes a model of `small(tie)` in a layout, lets `change` alter its arrays, and says what loading it fails with.
-fn fault(tie: Tie, layout: Layout, change: impl FnOnce(&mut Vec<(String, Tensor)>)) -> String {
+/// Saves a model of `small(tie)` in a layout, lets `change` alter its tensors, and returns the error of loading it.
+fn problem(tie: Tie, layout: CheckpointLayout, change: impl FnOnce(&mut Vec<(String, Tensor)>)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let config = small(tie);
     save(folder.path(), &config, &random(&config), &SaveOptions { layout, ..SaveOptions::default() })
@@ -23,7 +23,7 @@ fn fault(tie: Tie, layout: Layout, change: impl FnOnce(&mut Vec<(String, Tensor)
     let arrays = tensors.iter().map(|(name, tensor)| Array {
         name: name.clone(),
         shape: tensor.shape().to_vec(),
-        numbers: Numbers::Floats(vec![tensor.data()]),
+        data: ArrayData::Floats(vec![tensor.data()]),
     });
     write(folder.path(), arrays.collect(), WriteOptions::default()).unwrap().finish().unwrap();
     let error = load_parameters(folder.path(), &config, layout, &mut declared(&config)).unwrap_err();
@@ -41,14 +41,19 @@ fn find<'a>(tensors: &'a mut [(String, Tensor)], name: &str) -> &'a mut Tensor {
 }
 
 #[test]
-fn every_layout_keeps_names_and_bits_for_every_tie() {
-    for layout in [Layout::Polyhead, Layout::Marian, Layout::Torch, Layout::Fairseq] {
+fn every_layout_preserves_names_and_bits_for_every_tie() {
+    for layout in [
+        CheckpointLayout::Polyhead,
+        CheckpointLayout::Marian,
+        CheckpointLayout::Torch,
+        CheckpointLayout::Fairseq,
+    ] {
         for tie in [Tie::None, Tie::TargetOutput, Tie::SourceTarget, Tie::All] {
-            if layout == Layout::Marian && tie == Tie::SourceTarget {
+            if layout == CheckpointLayout::Marian && tie == Tie::SourceTarget {
                 continue;
             }
-            let output_bias = layout != Layout::Fairseq;
-            let final_norm = layout != Layout::Marian;
+            let output_bias = layout != CheckpointLayout::Fairseq;
+            let final_norm = layout != CheckpointLayout::Marian;
             let config = TransformerConfig { output_bias, final_norm, ..small(tie) };
             let (parameters, folder) = (random(&config), tempfile::tempdir().unwrap());
             let saved =
@@ -56,7 +61,7 @@ fn every_layout_keeps_names_and_bits_for_every_tie() {
             saved.unwrap();
             assert_eq!(read_config(folder.path()).unwrap(), (config.clone(), layout));
             let weights = Weights::open(folder.path()).unwrap();
-            assert_eq!(Layout::recognise(weights.names()), layout);
+            assert_eq!(CheckpointLayout::recognise(weights.names()), layout);
             let mut again = declared(&config);
             load_parameters(folder.path(), &config, layout, &mut again).unwrap();
             assert_same(&parameters, &again);
@@ -65,7 +70,7 @@ fn every_layout_keeps_names_and_bits_for_every_tie() {
 }
 
 #[test]
-fn our_own_layout_holds_every_variation() {
+fn our_own_layout_represents_every_config() {
     let shared = TransformerConfig { cross_projection: CrossProjection::Shared, ..small(Tie::None) };
     let mut grouped =
         TransformerConfig { position: PositionConfig::Relative { max_distance: 3 }, ..small(Tie::All) };
@@ -76,7 +81,7 @@ fn our_own_layout_holds_every_variation() {
         let (parameters, folder) = (random(&config), tempfile::tempdir().unwrap());
         save(folder.path(), &config, &parameters, &SaveOptions::default()).unwrap();
         let (config_again, layout) = read_config(folder.path()).unwrap();
-        assert_eq!((&config_again, layout), (&config, Layout::Polyhead));
+        assert_eq!((&config_again, layout), (&config, CheckpointLayout::Polyhead));
         let mut again = declared(&config);
         load_parameters(folder.path(), &config, layout, &mut again).unwrap();
         assert_same(&parameters, &again);
@@ -84,7 +89,7 @@ fn our_own_layout_holds_every_variation() {
             folder.path().join("torch"),
             &config,
             &parameters,
-            &SaveOptions { layout: Layout::Torch, ..SaveOptions::default() },
+            &SaveOptions { layout: CheckpointLayout::Torch, ..SaveOptions::default() },
         );
         let error = error.unwrap_err().to_string();
         assert!(error.contains("the torch layout has no name for "), "{error}");
@@ -92,11 +97,11 @@ fn our_own_layout_holds_every_variation() {
 }
 
 #[test]
-fn heads_of_other_sizes_are_cut_where_they_end() {
+fn heads_of_different_sizes_are_split_correctly() {
     let mut config = TransformerConfig { output_bias: false, ..small(Tie::None) };
     (config.decoder.n_key_heads, config.decoder.d_value) = (Some(1), Some(5));
     let (parameters, folder) = (random(&config), tempfile::tempdir().unwrap());
-    let layout = Layout::Fairseq;
+    let layout = CheckpointLayout::Fairseq;
     save(folder.path(), &config, &parameters, &SaveOptions { layout, ..SaveOptions::default() }).unwrap();
     let weights = Weights::open(folder.path()).unwrap();
     let shape =
@@ -119,14 +124,15 @@ fn the_same_model_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_missing_array_is_named_with_its_shape() {
+fn a_missing_tensor_is_named_with_its_shape() {
     let name = "model.encoder.layers.0.self_attn.k_proj.weight";
-    let found = fault(Tie::All, Layout::Marian, |tensors| tensors.retain(|(other, _)| other != name));
+    let found =
+        problem(Tie::All, CheckpointLayout::Marian, |tensors| tensors.retain(|(other, _)| other != name));
     assert!(
         found.ends_with(&format!("model.safetensors: tensor {name} is missing, expected [12, 12]")),
         "{found}"
     );
-    let found = fault(Tie::TargetOutput, Layout::Marian, |tensors| {
+    let found = problem(Tie::TargetOutput, CheckpointLayout::Marian, |tensors| {
         tensors.retain(|(other, _)| other != "model.decoder.embed_tokens.weight");
     });
     let both = "tensor model.decoder.embed_tokens.weight or lm_head.weight is missing, expected [9, 12]";
@@ -134,13 +140,13 @@ fn a_missing_array_is_named_with_its_shape() {
 }
 
 #[test]
-fn another_shape_is_named_with_both() {
-    let found = fault(Tie::All, Layout::Marian, |tensors| {
+fn a_wrong_shape_is_named_with_the_expected_one() {
+    let found = problem(Tie::All, CheckpointLayout::Marian, |tensors| {
         let bias = find(tensors, "final_logits_bias");
         *bias = bias.reshaped(&[9]);
     });
     assert!(found.ends_with("tensor final_logits_bias is [9], expected [1, 9]"), "{found}");
-    let found = fault(Tie::None, Layout::Torch, |tensors| {
+    let found = problem(Tie::None, CheckpointLayout::Torch, |tensors| {
         *find(tensors, "transformer.decoder.layers.0.multihead_attn.in_proj_weight") =
             Tensor::zeros(&[35, 12]);
     });
@@ -148,20 +154,20 @@ fn another_shape_is_named_with_both() {
 }
 
 #[test]
-fn an_array_of_no_parameter_is_named() {
+fn a_tensor_of_no_parameter_is_named() {
     let extra = |name: &str| {
         let name = name.to_owned();
-        fault(Tie::All, Layout::Marian, move |tensors| tensors.push((name, Tensor::zeros(&[1]))))
+        problem(Tie::All, CheckpointLayout::Marian, move |tensors| tensors.push((name, Tensor::zeros(&[1]))))
     };
     let found = extra("model.encoder.layers.1.fc1.bias");
-    assert!(found.ends_with("tensor model.encoder.layers.1.fc1.bias is no part of the model"), "{found}");
+    assert!(found.ends_with("tensor model.encoder.layers.1.fc1.bias is not part of the model"), "{found}");
     let found = extra("surprise");
-    assert!(found.ends_with("tensor surprise is no part of the model"), "{found}");
+    assert!(found.ends_with("tensor surprise is not part of the model"), "{found}");
 }
 
 #[test]
-fn many_faults_are_counted_and_ten_are_listed() {
-    let found = fault(Tie::All, Layout::Marian, |tensors| {
+fn many_problems_are_counted_and_ten_are_listed() {
+    let found = problem(Tie::All, CheckpointLayout::Marian, |tensors| {
         tensors.retain(|(name, _)| !name.contains("decoder.layers.1"));
         tensors.push(("surprise".into(), Tensor::zeros(&[1])));
     });
@@ -179,16 +185,16 @@ fn copies_of_a_tied_table_must_be_equal() {
             tensors.push(("model.encoder.embed_positions.weight".into(), Tensor::zeros(&[3])));
         }
     };
-    let found = fault(Tie::All, Layout::Marian, copied(0.5));
+    let found = problem(Tie::All, CheckpointLayout::Marian, copied(0.5));
     assert!(found.contains("tensors model.shared.weight and lm_head.weight differ ("), "{found}");
-    assert!(found.ends_with(" at place 5), expected two copies of embedding.weight"), "{found}");
+    assert!(found.ends_with(" at index 5), expected two copies of embedding.weight"), "{found}");
 }
 
 #[test]
-fn numbers_of_fairseq_that_mean_nothing_are_passed_over() {
+fn tensors_of_fairseq_without_parameters_are_ignored() {
     let config = TransformerConfig { output_bias: false, ..small(Tie::TargetOutput) };
     let (parameters, folder) = (random(&config), tempfile::tempdir().unwrap());
-    let layout = Layout::Fairseq;
+    let layout = CheckpointLayout::Fairseq;
     save(folder.path(), &config, &parameters, &SaveOptions { layout, ..SaveOptions::default() }).unwrap();
     let mut tensors = tensors(folder.path());
     let copy = find(&mut tensors, "decoder.embed_tokens.weight").clone();
@@ -199,7 +205,7 @@ fn numbers_of_fairseq_that_mean_nothing_are_passed_over() {
     let arrays = tensors.iter().map(|(name, tensor)| Array {
         name: name.clone(),
         shape: tensor.shape().to_vec(),
-        numbers: Numbers::Floats(vec![tensor.data()]),
+        data: ArrayData::Floats(vec![tensor.data()]),
     });
     write(folder.path(), arrays.collect(), WriteOptions::default()).unwrap().finish().unwrap();
     let mut again = declared(&config);
@@ -208,7 +214,7 @@ fn numbers_of_fairseq_that_mean_nothing_are_passed_over() {
 }
 
 #[test]
-fn what_marian_cannot_be_is_refused_with_all_reasons() {
+fn incompatibility_with_marian_is_reported_with_all_reasons() {
     assert_eq!(marian_compatible(TransformerConfig::base(37_000)), Ok(()));
     let mut config = TransformerConfig {
         norm_order: NormOrder::Pre,
@@ -216,7 +222,7 @@ fn what_marian_cannot_be_is_refused_with_all_reasons() {
         norm_epsilon: 1e-6,
         position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves },
         cross_projection: CrossProjection::Shared,
-        encoder_sight: Sight::Window { distance: 3 },
+        encoder_sight: AttentionPattern::Window { distance: 3 },
         ..small(Tie::SourceTarget)
     };
     config.encoder.n_key_heads = Some(1);
@@ -224,7 +230,7 @@ fn what_marian_cannot_be_is_refused_with_all_reasons() {
     assert_eq!(reasons.len(), 8, "{reasons:?}");
     assert_eq!(reasons[0], "pre-norm: Marian has post-norm only");
     let folder = tempfile::tempdir().unwrap();
-    let options = SaveOptions { layout: Layout::Marian, ..SaveOptions::default() };
+    let options = SaveOptions { layout: CheckpointLayout::Marian, ..SaveOptions::default() };
     let error =
         save(folder.path().join("new"), &config, &declared(&config), &options).unwrap_err().to_string();
     assert!(reasons.iter().all(|reason| error.contains(reason)), "{error}");

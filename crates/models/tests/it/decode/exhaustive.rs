@@ -1,4 +1,4 @@
-//! A beam wide enough for everything finds what trying all sequences finds.
+//! A sufficiently wide beam finds the same hypotheses as exhaustive search.
 
 use polyhead_models::Result;
 use polyhead_models::decode::beam::{BeamOptions, beam};
@@ -13,7 +13,7 @@ use polyhead_tensor::Tensor;
 const END: u32 = 3;
 const MAX: usize = 5;
 
-/// Four tokens whose logits hang on all tokens before.
+/// A model of four tokens whose logits depend on all previous tokens.
 struct Memory(u64);
 
 impl Memory {
@@ -73,7 +73,7 @@ fn options(length_penalty: LengthPenalty) -> BeamOptions {
         top_beams: 10,
         length_penalty,
         early_stopping,
-        spellings: None,
+        surface_forms: None,
         ..BeamOptions::default()
     }
 }
@@ -91,7 +91,7 @@ fn assert_best(found: &[(Vec<u32>, f64)], mut expected: Vec<(Vec<u32>, f64)>) {
 }
 
 #[test]
-fn the_best_of_all_sequences_are_found() {
+fn beam_search_finds_the_best_sequences() {
     for seed in 0..8 {
         let model = Memory(seed);
         for length_penalty in [LengthPenalty::Power(0.0), LengthPenalty::Power(1.0), LengthPenalty::Wu(0.8)] {
@@ -108,11 +108,11 @@ fn the_best_of_all_sequences_are_found() {
 }
 
 #[test]
-fn the_best_of_all_sequences_with_words_are_found() {
+fn constrained_search_finds_the_best_sequences() {
     for seed in 0..8 {
         let model = Memory(seed);
         let mut options = options(LengthPenalty::Power(0.0));
-        // The end is forced at the limit, so that no constraint can stand there.
+        // The end is forced at the maximum length, so that no constraint can be there.
         options.decode.rules = Rules { at_limit: AtLimit::ForceEnd, ..Rules::default() };
         for constraints in
             [vec![vec![1]], vec![vec![2, 0]], vec![vec![0], vec![2, 1]], vec![vec![1, 1, 2, 0]]]

@@ -1,4 +1,4 @@
-//! Laws: batches, threads, caches and beams of one change nothing.
+//! Laws: batches, threads, caches and a beam of one change nothing.
 
 use polyhead_attention::Pass;
 use polyhead_models::Ids;
@@ -14,7 +14,7 @@ use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 use polyhead_tensor::Precision;
 use polyhead_tensor::Tape;
 
-use super::{Loaded, bits, sentences, slices};
+use super::{LoadedModel, bits, sentences, slices};
 
 fn all_bits(found: &[Vec<Hypothesis>]) -> Vec<Vec<(Vec<u32>, u64, u64)>> {
     found.iter().map(|sentence| sentence.iter().map(bits).collect()).collect()
@@ -30,7 +30,7 @@ fn rules_on(options: &DecodeOptions) -> DecodeOptions {
 
 #[test]
 fn a_beam_of_one_is_greedy() {
-    let loaded = Loaded::new("marian/gelu");
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(40, 1);
     let plain = loaded.options(24);
     for decode in [plain.clone(), rules_on(&plain)] {
@@ -55,20 +55,20 @@ fn a_beam_of_one_is_greedy() {
 }
 
 #[test]
-fn any_batch_on_any_threads_gives_the_same_bits() {
-    let loaded = Loaded::new("marian/relu");
+fn batch_size_and_threads_change_no_bit() {
+    let loaded = LoadedModel::new("marian/relu");
     let sources = sentences(64, 2);
     let plain = loaded.options(20);
-    let ways = [(plain.clone(), 1), (plain.clone(), 4), (rules_on(&plain), 4)];
+    let cases = [(plain.clone(), 1), (plain.clone(), 4), (rules_on(&plain), 4)];
     let precisions = [None, Some(Precision::F32), Some(Precision::Int8)];
     for ((decode, beam_size), precision) in
-        ways.iter().flat_map(|way| precisions.map(|precision| (way.clone(), precision)))
+        cases.iter().flat_map(|case| precisions.map(|precision| (case.clone(), precision)))
     {
         let options = BeamOptions { decode, beam_size, top_beams: beam_size, ..BeamOptions::default() };
         let run = |batch: usize, threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let mut loaded = Loaded::new("marian/relu");
+                let mut loaded = LoadedModel::new("marian/relu");
                 if let Some(precision) = precision {
                     loaded.parameters.prepare(precision);
                 }
@@ -94,7 +94,7 @@ fn any_batch_on_any_threads_gives_the_same_bits() {
 
 #[test]
 fn samples_do_not_depend_on_their_batch() {
-    let loaded = Loaded::new("marian/relu");
+    let loaded = LoadedModel::new("marian/relu");
     let sources = sentences(12, 3);
     let options =
         SampleOptions { decode: loaded.options(20), n_samples: 3, seed: 5, ..SampleOptions::default() };
@@ -110,8 +110,8 @@ fn samples_do_not_depend_on_their_batch() {
 }
 
 #[test]
-fn the_best_are_sorted_and_distinct_and_their_scores_are_their_sums() {
-    let loaded = Loaded::new("marian/silu");
+fn hypotheses_are_sorted_and_distinct_and_their_scores_are_their_sums() {
+    let loaded = LoadedModel::new("marian/silu");
     let sources = sentences(20, 4);
     for early_stopping in [EarlyStopping::Heuristic, EarlyStopping::First, EarlyStopping::Never] {
         for length_penalty in [LengthPenalty::Power(0.7), LengthPenalty::Wu(0.7), LengthPenalty::Power(-0.5)]
@@ -122,14 +122,14 @@ fn the_best_are_sorted_and_distinct_and_their_scores_are_their_sums() {
                 top_beams: 5,
                 length_penalty,
                 early_stopping,
-                spellings: None,
+                surface_forms: None,
                 coverage_penalty: 0.0,
             };
             let found = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();
             for (source, found) in sources.iter().zip(&found) {
                 assert_eq!(found.len(), 5);
                 assert!(found.windows(2).all(|pair| pair[0].score >= pair[1].score));
-                assert!((1..5).all(|place| found[..place].iter().all(|other| other.ids != found[place].ids)));
+                assert!((1..5).all(|rank| found[..rank].iter().all(|other| other.ids != found[rank].ids)));
                 let targets: Vec<&[u32]> = found.iter().map(|found| found.ids.as_slice()).collect();
                 let start_id = options.decode.start_id;
                 let scores = score(&loaded.decoding(), &[source.as_slice(); 5], &targets, start_id).unwrap();
@@ -144,8 +144,8 @@ fn the_best_are_sorted_and_distinct_and_their_scores_are_their_sums() {
 }
 
 #[test]
-fn waiting_for_the_best_possible_never_finds_a_worse_one() {
-    let loaded = Loaded::new("marian/tanh");
+fn later_stopping_never_finds_a_worse_hypothesis() {
+    let loaded = LoadedModel::new("marian/tanh");
     let sources = sentences(30, 8);
     let run = |early_stopping| {
         let options = BeamOptions { decode: loaded.options(20), early_stopping, ..BeamOptions::default() };
@@ -160,14 +160,14 @@ fn waiting_for_the_best_possible_never_finds_a_worse_one() {
 }
 
 #[test]
-fn cached_steps_have_the_bits_of_a_full_pass() {
+fn cached_steps_equal_the_full_pass_bit_for_bit() {
     for name in ["marian/relu", "marian/opus", "torch/pre", "torch/post"] {
-        let loaded = Loaded::new(name);
+        let loaded = LoadedModel::new(name);
         let sources = sentences(3, 6);
         let sources: Vec<Vec<u32>> =
             sources.iter().map(|ids| ids.iter().map(|id| id % 29).collect()).collect();
         let target: Vec<Vec<u32>> =
-            (0..3).map(|row| (0..9).map(|place| (7 * row + 5 * place) % 29).collect()).collect();
+            (0..3).map(|row| (0..9).map(|position| (7 * row + 5 * position) % 29).collect()).collect();
         let (tape, decoding) = (Tape::inference(), loaded.decoding());
         let pass = Pass::new(&tape, &loaded.parameters, &loaded.capture);
         let pad_id = loaded.model.special_ids().pad_id;
@@ -177,15 +177,15 @@ fn cached_steps_have_the_bits_of_a_full_pass() {
             .unwrap();
         let vocab_size = *whole.shape().last().unwrap();
         let mut state = decoding.start(&slices(&sources), 3).unwrap();
-        for place in 0..9 {
-            let tokens: Vec<u32> = target.iter().map(|row| row[place]).collect();
+        for position in 0..9 {
+            let tokens: Vec<u32> = target.iter().map(|row| row[position]).collect();
             let logits = decoding.step(&mut state, &tokens).unwrap();
             for row in 0..3 {
                 let step = &logits.data()[row * vocab_size..][..vocab_size];
-                let full = &whole.value().data()[(row * 9 + place) * vocab_size..][..vocab_size];
+                let full = &whole.value().data()[(row * 9 + position) * vocab_size..][..vocab_size];
                 assert!(
                     step.iter().zip(full).all(|(a, b)| a.to_bits() == b.to_bits()),
-                    "{name} {row} {place}"
+                    "{name} {row} {position}"
                 );
             }
         }
@@ -193,11 +193,11 @@ fn cached_steps_have_the_bits_of_a_full_pass() {
 }
 
 #[test]
-fn a_prefix_is_kept_by_every_method() {
-    let loaded = Loaded::new("marian/gelu");
+fn every_method_respects_a_prefix() {
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(10, 7);
     let prefixes: Vec<Vec<u32>> =
-        (0..10).map(|row| (0..row % 4).map(|place| 3 + 9 * row + place).collect()).collect();
+        (0..10).map(|row| (0..row % 4).map(|position| 3 + 9 * row + position).collect()).collect();
     let rules = Rules { prefixes: prefixes.clone(), at_limit: AtLimit::ForceEnd, ..Rules::default() };
     let decode = DecodeOptions { rules, ..loaded.options(12) };
     let (model, sources) = (loaded.decoding(), slices(&sources));
@@ -218,8 +218,8 @@ fn a_prefix_is_kept_by_every_method() {
 }
 
 #[test]
-fn without_constraints_a_grid_is_a_beam() {
-    let loaded = Loaded::new("marian/gelu");
+fn grid_beam_search_without_constraints_is_beam_search() {
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(20, 9);
     let options = BeamOptions { decode: loaded.options(20), top_beams: 4, ..BeamOptions::default() };
     let beams = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();

@@ -1,4 +1,4 @@
-//! Constraints, samples, alternatives, ensembles and rules, each by what it promises.
+//! Constraints, samples, alternatives, ensembles and rules.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::score::score;
-use polyhead_models::decode::spelling::Spellings;
+use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
 use polyhead_tensor::Tape;
 
-use super::{Loaded, Table, sentences, slices};
+use super::{LoadedModel, Table, sentences, slices};
 
 fn contains(ids: &[u32], sequence: &[u32]) -> bool {
     ids.windows(sequence.len()).any(|window| window == sequence)
@@ -25,7 +25,7 @@ fn contains(ids: &[u32], sequence: &[u32]) -> bool {
 
 #[test]
 fn constrained_words_appear() {
-    let loaded = Loaded::new("marian/gelu");
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(6, 11);
     let constraints: Vec<Constraints> = vec![
         vec![vec![17]],
@@ -55,8 +55,8 @@ fn constrained_words_appear() {
 }
 
 #[test]
-fn constraints_that_do_not_fit_are_refused() {
-    let loaded = Loaded::new("marian/gelu");
+fn constraints_beyond_the_maximum_length_are_rejected() {
+    let loaded = LoadedModel::new("marian/gelu");
     let run = |max, constraint: Vec<u32>| {
         let options = BeamOptions { decode: loaded.options(max), ..BeamOptions::default() };
         constrained(&loaded.decoding(), &[&[5, 6]], &[vec![constraint]], &options)
@@ -67,8 +67,8 @@ fn constraints_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_cold_sample_is_greedy() {
-    let loaded = Loaded::new("marian/swish");
+fn sampling_at_low_temperature_is_greedy() {
+    let loaded = LoadedModel::new("marian/swish");
     let sources = sentences(12, 12);
     let decode = loaded.options(20);
     let expected = greedy(&loaded.decoding(), &slices(&sources), &decode).unwrap();
@@ -84,11 +84,11 @@ fn a_cold_sample_is_greedy() {
     }
 }
 
-/// Token 3 ends, and nothing else follows a first token.
+/// Token 3 is the end token, which always follows the first token.
 const DICE: Table<4> =
     Table([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.5, 0.2, 0.3, 0.0]]);
 
-/// How often each of three tokens comes first in 20,000 samples.
+/// The frequency of each of three tokens as the first in 20,000 samples.
 fn frequencies(options: &SampleOptions) -> [f64; 3] {
     let n_samples = 20_000;
     let decode = DecodeOptions { start_id: 3, end_id: 3, ..DecodeOptions::default() };
@@ -98,7 +98,7 @@ fn frequencies(options: &SampleOptions) -> [f64; 3] {
 }
 
 #[test]
-fn frequencies_are_probabilities() {
+fn frequencies_match_probabilities() {
     let plain = SampleOptions::default();
     let expect = |options: SampleOptions, expected: [f64; 3]| {
         let found = frequencies(&options);
@@ -118,8 +118,8 @@ fn frequencies_are_probabilities() {
 }
 
 #[test]
-fn alternatives_are_the_best_tokens_and_go_on_from_there() {
-    let loaded = Loaded::new("marian/gelu");
+fn alternatives_are_the_best_tokens_with_their_completions() {
+    let loaded = LoadedModel::new("marian/gelu");
     let source: &[u32] = &[21, 53, 46, 60, 61, 7, 83];
     let decode = loaded.options(20);
     let best = greedy(&loaded.decoding(), &[source], &decode).unwrap().remove(0);
@@ -128,7 +128,7 @@ fn alternatives_are_the_best_tokens_and_go_on_from_there() {
     let options = AlternativesOptions { n: 3, beam };
     let found = alternatives(&loaded.decoding(), source, prefix, &options).unwrap();
     assert_eq!(found.len(), 3);
-    assert_eq!(found[0].hypotheses[0].ids, best.ids, "the first goes on as greedy decoding does");
+    assert_eq!(found[0].hypotheses[0].ids, best.ids, "the first is the greedy hypothesis");
     assert_eq!(found[0].hypotheses[0].log_probability.to_bits(), best.log_probability.to_bits());
     assert!(found.windows(2).all(|pair| pair[0].log_probability > pair[1].log_probability));
     for alternative in &found {
@@ -138,7 +138,11 @@ fn alternatives_are_the_best_tokens_and_go_on_from_there() {
         let scores = score(&loaded.decoding(), &[source], &[ids], decode.start_id).unwrap();
         assert_eq!(scores[0][2], alternative.log_probability);
     }
-    assert_eq!(alternatives(&loaded.decoding(), source, &best.ids, &options).unwrap(), [], "it has ended");
+    assert_eq!(
+        alternatives(&loaded.decoding(), source, &best.ids, &options).unwrap(),
+        [],
+        "the prefix is complete"
+    );
 }
 
 fn assert_near(found: &[Hypothesis], expected: &[Hypothesis]) {
@@ -151,8 +155,8 @@ fn assert_near(found: &[Hypothesis], expected: &[Hypothesis]) {
 }
 
 #[test]
-fn a_model_with_itself_is_the_model() {
-    let loaded = Loaded::new("marian/gelu");
+fn an_ensemble_of_equal_models_is_the_model() {
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(10, 13);
     let options = BeamOptions { decode: loaded.options(20), top_beams: 4, ..BeamOptions::default() };
     let expected = beam(&loaded.decoding(), &slices(&sources), &options).unwrap();
@@ -187,8 +191,8 @@ fn an_ensemble_averages() {
 }
 
 #[test]
-fn where_texts_count_a_beam_holds_each_once() {
-    // "ab" is one piece or two; "c" is something else. By their pieces the two best are one text.
+fn with_surface_forms_a_beam_holds_each_text_once() {
+    // "ab" has two segmentations; "c" is a different text. By ids the two best hypotheses are the same text.
     let pieces = ["ab", "a", "b", "c", ""];
     let model = Table([
         // ab   a    b    c   end
@@ -200,19 +204,18 @@ fn where_texts_count_a_beam_holds_each_once() {
     ]);
     let decode = DecodeOptions { start_id: 4, end_id: 4, ..DecodeOptions::default() };
     let length_penalty = LengthPenalty::Power(0.0);
-    let by_pieces =
-        BeamOptions { decode, beam_size: 2, top_beams: 2, length_penalty, ..BeamOptions::default() };
+    let by_ids = BeamOptions { decode, beam_size: 2, top_beams: 2, length_penalty, ..BeamOptions::default() };
     let ids = |options: &BeamOptions| -> Vec<Vec<u32>> {
         beam(&model, &[&[1]], options).unwrap()[0].iter().map(|found| found.ids.clone()).collect()
     };
-    assert_eq!(ids(&by_pieces), [vec![0, 4], vec![1, 2, 4]]);
-    let spellings = Some(Arc::new(Spellings::new(pieces)));
-    assert_eq!(ids(&BeamOptions { spellings, beam_size: 3, ..by_pieces }), [vec![0, 4], vec![3, 4]]);
+    assert_eq!(ids(&by_ids), [vec![0, 4], vec![1, 2, 4]]);
+    let surface_forms = Some(Arc::new(SurfaceForms::new(pieces)));
+    assert_eq!(ids(&BeamOptions { surface_forms, beam_size: 3, ..by_ids }), [vec![0, 4], vec![3, 4]]);
 }
 
 #[test]
 fn rules_hold_in_every_hypothesis() {
-    let loaded = Loaded::new("marian/gelu");
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(16, 14);
     let rules = Rules { suppressed: vec![vec![26], vec![83, 42]], no_repeat_ngram: 2, ..Rules::default() };
     let lengths = Lengths { min: 6, min_ratio: 0.5, max: 18, max_ratio: None };
@@ -226,7 +229,7 @@ fn rules_hold_in_every_hypothesis() {
         assert!((7..=18).contains(&ids.len()), "{ids:?}");
         assert!(!ids.contains(&26) && !contains(ids, &[83, 42]), "{ids:?}");
         let pairs: Vec<&[u32]> = ids.windows(2).collect();
-        assert!((1..pairs.len()).all(|place| !pairs[..place].contains(&pairs[place])), "{ids:?}");
+        assert!((1..pairs.len()).all(|index| !pairs[..index].contains(&pairs[index])), "{ids:?}");
     }
 }
 
@@ -246,8 +249,8 @@ fn a_repetition_penalty_divides_logits_in_greedy_decoding_and_multiplies_log_pro
     assert!((found.score - (0.6_f64 * 0.4).ln()).abs() < 1e-6);
 }
 
-/// The score by the formula, from the weights of a whole pass.
-fn covered_score(loaded: &Loaded, source: &[u32], found: &Hypothesis, options: &BeamOptions) -> f64 {
+/// The score by the formula, from the attention weights of a full pass.
+fn covered_score(loaded: &LoadedModel, source: &[u32], found: &Hypothesis, options: &BeamOptions) -> f64 {
     let (ids, sites) = (loaded.model.special_ids(), loaded.model.sites());
     let cross = sites.named("cross").unwrap();
     let layers = Some(vec![cross.n_layers - 1]);
@@ -268,8 +271,8 @@ fn covered_score(loaded: &Loaded, source: &[u32], found: &Hypothesis, options: &
 }
 
 #[test]
-fn coverage_is_the_formula_in_any_batch() {
-    let loaded = Loaded::new("marian/gelu");
+fn the_coverage_penalty_matches_the_formula_in_any_batch() {
+    let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(12, 15);
     let options = BeamOptions {
         decode: loaded.options(16),
@@ -289,13 +292,13 @@ fn coverage_is_the_formula_in_any_batch() {
     }
     let without = BeamOptions { coverage_penalty: 0.0, ..options.clone() };
     let without = beam(&loaded.decoding(), &slices(&sources), &without).unwrap();
-    assert!(without.iter().zip(&found).any(|(a, b)| a[0].ids != b[0].ids), "it makes a difference");
+    assert!(without.iter().zip(&found).any(|(a, b)| a[0].ids != b[0].ids), "the penalty changes the result");
     let decode = DecodeOptions { start_id: 3, end_id: 3, ..DecodeOptions::default() };
-    assert!(beam(&DICE, &[&[1]], &BeamOptions { decode, ..options }).is_err(), "a table attends to nothing");
+    assert!(beam(&DICE, &[&[1]], &BeamOptions { decode, ..options }).is_err(), "a table has no attention");
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_rejected() {
     let decode = DecodeOptions { start_id: 3, end_id: 3, ..DecodeOptions::default() };
     let plain = BeamOptions { decode: decode.clone(), ..BeamOptions::default() };
     for options in
@@ -310,21 +313,21 @@ fn nonsense_is_refused() {
     ] {
         assert!(sample(&DICE, &[&[1]], &options).is_err());
     }
-    let refused = |rules| greedy(&DICE, &[&[1]], &DecodeOptions { rules, ..decode.clone() }).is_err();
-    assert!(refused(Rules { prefixes: vec![vec![9]], ..Rules::default() }));
-    assert!(refused(Rules { prefixes: vec![vec![1], vec![2]], ..Rules::default() }));
-    assert!(refused(Rules { repetition_penalty: 0.0, ..Rules::default() }));
+    let rejected = |rules| greedy(&DICE, &[&[1]], &DecodeOptions { rules, ..decode.clone() }).is_err();
+    assert!(rejected(Rules { prefixes: vec![vec![9]], ..Rules::default() }));
+    assert!(rejected(Rules { prefixes: vec![vec![1], vec![2]], ..Rules::default() }));
+    assert!(rejected(Rules { repetition_penalty: 0.0, ..Rules::default() }));
     assert!(score(&DICE, &[&[1]], &[&[9]], 3).is_err());
     assert!(score(&DICE, &[&[1]], &[], 3).is_err());
 }
 
 #[test]
-fn nothing_is_made_of_nothing() {
+fn empty_inputs_and_dead_ends_give_what_there_is() {
     let decode = DecodeOptions { start_id: 3, end_id: 3, ..DecodeOptions::default() };
     let none = DecodeOptions { lengths: Lengths { max: 0, ..Lengths::default() }, ..decode.clone() };
     assert!(greedy(&DICE, &[], &decode).unwrap().is_empty());
     assert_eq!(greedy(&DICE, &[&[1]], &none).unwrap()[0].ids, [0_u32; 0]);
-    // All tokens forbidden after the first: what is there is kept.
+    // All tokens are forbidden after the first: the hypothesis ends there.
     let rules = Rules { suppressed: vec![vec![0]], ..Rules::default() };
     let lengths = Lengths { min: 9, ..Lengths::default() };
     let stuck = DecodeOptions { rules, lengths, ..decode };

@@ -1,4 +1,4 @@
-//! Decoding: outside answers, laws, and an example worked out by hand.
+//! Decoding: golden files, laws, and an example worked out by hand.
 
 mod exhaustive;
 mod laws;
@@ -13,14 +13,14 @@ use polyhead_models::{Decoding, SequenceToSequence};
 use polyhead_random::Random;
 use polyhead_tensor::{Parameters, Tensor};
 
-/// A golden model, loaded.
-struct Loaded {
+/// A loaded golden model.
+struct LoadedModel {
     model: SequenceToSequence,
     parameters: Parameters,
     capture: Capture,
 }
 
-impl Loaded {
+impl LoadedModel {
     fn new(name: &str) -> Self {
         let (model, parameters) = crate::outside::load(&crate::outside::golden(name));
         Self { model, parameters, capture: Capture::off() }
@@ -42,7 +42,9 @@ fn sentences(n: usize, seed: u64) -> Vec<Vec<u32>> {
     (0..n as u64)
         .map(|sentence| {
             let random = Random::new(seed).stream(sentence);
-            (0..=random.below(15, 0) as u64).map(|place| 1 + random.below(95, 1 + place) as u32).collect()
+            (0..=random.below(15, 0) as u64)
+                .map(|position| 1 + random.below(95, 1 + position) as u32)
+                .collect()
         })
         .collect()
 }
@@ -56,7 +58,7 @@ fn bits(hypothesis: &Hypothesis) -> (Vec<u32>, u64, u64) {
     (hypothesis.ids.clone(), hypothesis.log_probability.to_bits(), hypothesis.score.to_bits())
 }
 
-/// A model that knows the last token only: row i holds the probabilities after token i.
+/// A bigram model: row i holds the probabilities after token i.
 struct Table<const N: usize>([[f32; N]; N]);
 
 impl<const N: usize> NextToken for Table<N> {

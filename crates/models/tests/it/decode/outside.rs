@@ -1,4 +1,4 @@
-//! Outside answers: `generate()` of Hugging Face's transformers, greedy and with beams
+//! Golden tests: `generate()` of Hugging Face's transformers, greedy and with beams
 //! (`tests/golden/marian/make.py`, `tests/golden/marian/rules.py`, `tests/golden/opus/make.py`).
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
 use serde_json::Value;
 
-use super::{Loaded, bits, slices};
+use super::{LoadedModel, bits, slices};
 use crate::outside::{golden, marian_folders};
 
 const TOLERANCE: f64 = 1e-4;
@@ -43,9 +43,9 @@ fn assert_equal(found: &Hypothesis, number: f64, expected: &Value, key: &str) {
 }
 
 #[test]
-fn greedy_translations_of_marian_models_are_hugging_faces() {
+fn greedy_translations_of_marian_models_match_hugging_face() {
     for folder in marian_folders() {
-        let loaded = Loaded::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
+        let loaded = LoadedModel::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
         let all = read(&folder.join("generate.json"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
         let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
@@ -69,7 +69,7 @@ fn beam_options(decode: &DecodeOptions, case: &Value) -> BeamOptions {
         top_beams: number("num_return_sequences"),
         length_penalty: LengthPenalty::Power(case["length_penalty"].as_f64().unwrap()),
         coverage_penalty: 0.0,
-        spellings: None,
+        surface_forms: None,
         early_stopping: match &case["early_stopping"] {
             Value::Bool(true) => EarlyStopping::First,
             Value::Bool(false) => EarlyStopping::Heuristic,
@@ -80,10 +80,10 @@ fn beam_options(decode: &DecodeOptions, case: &Value) -> BeamOptions {
 }
 
 #[test]
-fn beams_of_marian_models_are_hugging_faces() {
+fn beams_of_marian_models_match_hugging_face() {
     let mut compared = 0;
     for folder in marian_folders() {
-        let loaded = Loaded::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
+        let loaded = LoadedModel::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
         let all = read(&folder.join("generate.json"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
         let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
@@ -107,8 +107,8 @@ fn beams_of_marian_models_are_hugging_faces() {
     assert_eq!(compared, 9 * 8 * 6 * (1 + 4 + 1));
 }
 
-/// What a case of rules.json asks for, on top of the model's own settings.
-fn with_rules(loaded: &Loaded, all: &Value, options: &Value) -> DecodeOptions {
+/// The options of a case of rules.json, on top of the model's own settings.
+fn with_rules(loaded: &LoadedModel, all: &Value, options: &Value) -> DecodeOptions {
     let mut settings = all.clone();
     for (key, value) in options.as_object().unwrap() {
         settings[key] = value.clone();
@@ -125,11 +125,11 @@ fn with_rules(loaded: &Loaded, all: &Value, options: &Value) -> DecodeOptions {
 }
 
 #[test]
-fn rules_and_ways_to_stop_are_hugging_faces() {
+fn rules_and_early_stopping_match_hugging_face() {
     let mut compared = 0;
     for name in ["relu", "gelu", "opus"] {
         let folder = golden("marian").join(name);
-        let loaded = Loaded::new(&format!("marian/{name}"));
+        let loaded = LoadedModel::new(&format!("marian/{name}"));
         let all = read(&folder.join("generate.json"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
         for case in array(&read(&folder.join("rules.json"))) {
@@ -158,9 +158,9 @@ fn rules_and_ways_to_stop_are_hugging_faces() {
 }
 
 #[test]
-fn translations_of_a_model_that_was_taught_are_hugging_faces() {
+fn translations_of_a_trained_model_match_hugging_face() {
     let folder = golden("opus");
-    let loaded = Loaded::new("opus");
+    let loaded = LoadedModel::new("opus");
     let settings = read(&folder.join("generation_config.json"));
     let all = read(&folder.join("expected.json"));
     // max_length counts the start token.

@@ -1,10 +1,10 @@
-//! "je suis étudiant" by hand: every step of a beam of two, and what greedy decoding misses.
+//! "je suis étudiant" by hand: every step of a beam of two, which finds what greedy decoding misses.
 
 use polyhead_models::decode::DecodeOptions;
 use polyhead_models::decode::beam::{BeamOptions, beam, beam_traced};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::length_penalty::LengthPenalty;
-use polyhead_models::decode::trace::{BeamTrace, Fate};
+use polyhead_models::decode::trace::{BeamTrace, CandidateOutcome};
 
 use super::Table;
 
@@ -19,7 +19,7 @@ fn table() -> Table<6> {
         [0.0, 0.9, 0.0, 0.0, 0.0, 0.1],   // after I
         [0.3, 0.0, 0.25, 0.0, 0.0, 0.45], // after thanks
         [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],   // after student
-        [0.1, 0.0, 0.4, 0.5, 0.0, 0.0],   // at first
+        [0.1, 0.0, 0.4, 0.5, 0.0, 0.0],   // at the start
     ])
 }
 
@@ -27,19 +27,20 @@ fn words(ids: &[u32]) -> String {
     ids.iter().map(|&id| WORDS[id as usize]).collect::<Vec<_>>().join(" ")
 }
 
-/// A step's candidates: their words, their probability to four places, what became of them.
-fn step(trace: &BeamTrace, step: usize) -> Vec<(String, f64, Fate)> {
+/// The candidates of a step: words, probability to four decimals, outcome.
+fn step(trace: &BeamTrace, step: usize) -> Vec<(String, f64, CandidateOutcome)> {
     let candidates = trace.steps[step].iter().enumerate();
     candidates
-        .map(|(place, candidate)| {
+        .map(|(rank, candidate)| {
             let probability = (candidate.sum.exp() * 1e4).round() / 1e4;
-            (words(&trace.ids(step, place)), probability, candidate.fate)
+            (words(&trace.ids(step, rank)), probability, candidate.outcome)
         })
         .collect()
 }
 
-fn assert_step(trace: &BeamTrace, index: usize, expected: &[(&str, f64, Fate)]) {
-    let expected: Vec<_> = expected.iter().map(|&(words, p, fate)| (words.to_owned(), p, fate)).collect();
+fn assert_step(trace: &BeamTrace, index: usize, expected: &[(&str, f64, CandidateOutcome)]) {
+    let expected: Vec<_> =
+        expected.iter().map(|&(words, p, outcome)| (words.to_owned(), p, outcome)).collect();
     assert_eq!(step(trace, index), expected, "step {index}");
 }
 
@@ -55,8 +56,8 @@ fn a_beam_of_two_finds_what_greedy_decoding_misses() {
     };
     let source: &[u32] = &[0, 1, 2];
     let (best, trace) = beam_traced(&table(), &[source], &options).unwrap().remove(0);
-    let (finished, pruned) = (Fate::Finished, Fate::Pruned);
-    let [first, second] = [Fate::Kept(0), Fate::Kept(1)];
+    let (finished, pruned) = (CandidateOutcome::Finished, CandidateOutcome::Pruned);
+    let [first, second] = [CandidateOutcome::Live(0), CandidateOutcome::Live(1)];
     assert_step(&trace, 0, &[("thanks", 0.5, first), ("I", 0.4, second), ("a", 0.1, pruned)]);
     assert_step(
         &trace,

@@ -1,6 +1,6 @@
-//! The loss and all gradients of a whole small Transformer on a card against the processor.
+//! The loss and all gradients of a small Transformer on a GPU against the CPU.
 //!
-//! Where no card can be used, the tests say why and pass.
+//! Without a usable GPU the tests print why they are skipped, and pass.
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
@@ -12,7 +12,7 @@ use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::r_drop::RDropOptions;
 use polyhead_tensor::{Device, Math, Parameters, StepKey, Tape, Tensor};
 
-fn card(math: Math) -> Option<Device> {
+fn gpu(math: Math) -> Option<Device> {
     match Device::open("cuda", math) {
         Ok(device) => Some(device),
         Err(error) => {
@@ -22,7 +22,7 @@ fn card(math: Math) -> Option<Device> {
     }
 }
 
-/// A small model in the way of a recipe: `name` says which.
+/// A small model; `name` selects the variant.
 fn config(name: &str) -> TransformerConfig {
     let stack = StackConfig::new(2, 4, 96);
     let dropout = Dropout { embedding: 0.1, residual: 0.2, attention: 0.1, activation: 0.3 };
@@ -53,11 +53,11 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     let (tape, capture) = (Tape::training_with(&key), Capture::off());
     let pass = Pass::new(&tape, &parameters, &capture);
     let rows: [&[u32]; 4] = [&[4, 9, 17, 2], &[30, 2], &[4, 9, 17, 2], &[30, 2]];
-    let given: [&[u32]; 4] = [&[1, 20, 21, 22, 23], &[1, 45, 8], &[1, 20, 21, 22, 23], &[1, 45, 8]];
-    let said: [&[u32]; 4] = [&[20, 21, 22, 23, 2], &[45, 8, 2], &[20, 21, 22, 23, 2], &[45, 8, 2]];
+    let target_rows: [&[u32]; 4] = [&[1, 20, 21, 22, 23], &[1, 45, 8], &[1, 20, 21, 22, 23], &[1, 45, 8]];
+    let expected_rows: [&[u32]; 4] = [&[20, 21, 22, 23, 2], &[45, 8, 2], &[20, 21, 22, 23, 2], &[45, 8, 2]];
     let pad_id = model.special_ids().pad_id;
     let [source, target, expected] =
-        [rows, given, said].map(|rows| Ids::padded(&rows, pad_id).to_device(device).unwrap());
+        [rows, target_rows, expected_rows].map(|rows| Ids::padded(&rows, pad_id).to_device(device).unwrap());
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(pad_id) };
     let loss = if r_drop {
         let options = RDropOptions { weight: 1.0, cross_entropy: options };
@@ -76,16 +76,16 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     (value, all.collect())
 }
 
-fn norm(numbers: impl Iterator<Item = f64>) -> f64 {
-    numbers.map(|x| x * x).sum::<f64>().sqrt()
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|x| x * x).sum::<f64>().sqrt()
 }
 
 #[test]
-fn a_whole_transformer_has_the_same_gradients_on_a_card() {
-    // Sixteen times what one number is off by when it is rounded.
+fn a_transformer_has_the_same_gradients_on_a_gpu() {
+    // Sixteen times the rounding error of one value.
     let bits = [(Math::F32, 24), (Math::Tf32, 11), (Math::Bf16, 8)];
     for (math, allowed) in bits.map(|(math, bits)| (math, 16.0 / f64::from(1 << bits))) {
-        let Some(device) = card(math) else { return };
+        let Some(device) = gpu(math) else { return };
         for (name, r_drop) in [("post", false), ("pre", false), ("pre", true), ("gelu, learned", false)] {
             let (expected_loss, expected) = gradients(name, &Device::Cpu, r_drop);
             let (loss, found) = gradients(name, &device, r_drop);
