@@ -1,37 +1,37 @@
-//! A corpus as a run uses it: pairs, the tag of the language that they are written in, and how often an epoch holds them.
+//! A corpus of a run: pairs, their languages, and their repetitions per epoch.
 //!
-//! A model that learns several languages is told by the first token of the source which one to write (Johnson et al. 2017,
-//! "Google's Multilingual Neural Machine Translation System").
+//! In a multilingual model the first token of the source chooses the target language (Johnson et al. 2017, "Google's
+//! Multilingual Neural Machine Translation System").
 
 use polyhead_text::corpus::Corpus;
 
 use crate::Result;
 use crate::config::CorpusConfig;
 
-/// Pairs with their place in a run.
+/// A corpus with its languages and repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parallel {
+pub struct RunCorpus {
     /// The pairs.
     pub corpus: Corpus,
-    /// Languages of source and target, as their codes; none where a model knows one direction alone.
+    /// Source and target language codes; `None` for a model of one direction.
     pub languages: Option<[String; 2]>,
-    /// How often an epoch holds every pair; 1.
+    /// Repetitions of every pair per epoch; default: 1.
     pub repeat: usize,
 }
 
-impl Parallel {
-    /// The corpus that a config means; `place` names its key in messages.
+impl RunCorpus {
+    /// Resolves a corpus of the config; `place` names its key in messages.
     pub fn new(config: &CorpusConfig, place: &str) -> Result<Self> {
         let corpus = config.corpus(place)?;
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
     }
 
-    /// The token before every source, such as `>>tur<<`.
+    /// The language tag before every source, such as `>>tur<<`.
     pub fn tag(&self) -> Option<String> {
         self.languages.as_ref().map(|[_, to]| format!(">>{to}<<"))
     }
 
-    /// The tags of several corpora, each once, by name.
+    /// The tags of several corpora, sorted, without duplicates.
     pub fn tags(corpora: &[Self]) -> Vec<String> {
         let mut tags: Vec<String> = corpora.iter().filter_map(Self::tag).collect();
         tags.sort();
@@ -40,7 +40,7 @@ impl Parallel {
     }
 }
 
-impl From<Corpus> for Parallel {
+impl From<Corpus> for RunCorpus {
     fn from(corpus: Corpus) -> Self {
         Self { corpus, languages: None, repeat: 1 }
     }
