@@ -26,6 +26,13 @@ impl RunCorpus {
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
     }
 
+    /// The source files of several corpora, for messages.
+    pub(crate) fn names(corpora: &[Self]) -> String {
+        let names: Vec<String> =
+            corpora.iter().map(|own| own.corpus.source_path().display().to_string()).collect();
+        names.join(", ")
+    }
+
     /// The language tag before every source, such as `>>tur<<`.
     pub fn tag(&self) -> Option<String> {
         self.languages.as_ref().map(|[_, to]| format!(">>{to}<<"))

@@ -199,7 +199,7 @@ struct Texts<'a> {
 impl<'a> Texts<'a> {
     fn new(corpora: &'a [RunCorpus], sides: &'a [CorpusSide]) -> Self {
         let repeated =
-            corpora.iter().rev().flat_map(|parallel| std::iter::repeat_n(parallel, parallel.repeat));
+            corpora.iter().rev().flat_map(|run_corpus| std::iter::repeat_n(run_corpus, run_corpus.repeat));
         let (augment, random) = (AugmentConfig::default(), Random::new(0));
         let corpora = repeated.collect();
         Self { corpora, sides, augment, random, open: None, waiting: Vec::new(), pairs: 0 }

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// All labels of the corpora, sorted.
 pub(super) fn labels(corpora: &[RunCorpus]) -> Result<Vec<String>> {
     let mut found = BTreeSet::new();
-    for parallel in corpora {
-        let mut pairs = parallel.corpus.pairs()?;
+    for run_corpus in corpora {
+        let mut pairs = run_corpus.corpus.pairs()?;
         while let Some(pair) = pairs.next_pair()? {
             let label = pair.target.trim();
             if !label.is_empty() && !found.contains(label) {
@@ -27,10 +27,8 @@ pub(super) fn labels(corpora: &[RunCorpus]) -> Result<Vec<String>> {
         }
     }
     if found.len() < 2 {
-        let names: Vec<String> =
-            corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
         return Err(Error::config(
-            names.join(", "),
+            RunCorpus::names(corpora),
             format!("{} labels, expected two or more", found.len()),
             "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
         ));
@@ -68,9 +66,9 @@ impl LabelledTexts {
             model.labels().iter().zip(0..).map(|(label, index)| (label.as_str(), index)).collect();
         let mut rows = Rows { window: model.window(), pad_id: model.pad_id(), ..Rows::default() };
         let mut skipped = SkippedRows::default();
-        for (number, parallel) in corpora.iter().enumerate() {
-            for _ in 0..parallel.repeat {
-                let mut pairs = parallel.corpus.pairs()?;
+        for (number, run_corpus) in corpora.iter().enumerate() {
+            for _ in 0..run_corpus.repeat {
+                let mut pairs = run_corpus.corpus.pairs()?;
                 while let Some(pair) = pairs.next_pair()? {
                     let label = pair.target.trim();
                     let ids = vocabulary.source().encode(pair.source)?.ids;
@@ -83,7 +81,7 @@ impl LabelledTexts {
                     } else {
                         let label = known.get(label).copied().ok_or_else(|| {
                             Error::run(
-                                parallel.corpus.source_path(),
+                                run_corpus.corpus.source_path(),
                                 format!(
                                     "line {}: label {label:?}, expected one of the training text",
                                     pair.line
@@ -100,10 +98,8 @@ impl LabelledTexts {
         }
         if rows.texts.is_empty() {
             let SkippedRows { empty, too_long, .. } = skipped;
-            let names: Vec<String> =
-                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
             return Err(Error::config(
-                names.join(", "),
+                RunCorpus::names(corpora),
                 format!("no usable text ({empty} without text or label, {too_long} too long)"),
                 "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
             ));

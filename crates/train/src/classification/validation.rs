@@ -42,8 +42,8 @@ impl LabelledValidation {
         }
         let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
         let (mut texts, mut labels) = (Vec::new(), Vec::new());
-        for parallel in corpora {
-            let mut pairs = parallel.corpus.pairs()?;
+        for run_corpus in corpora {
+            let mut pairs = run_corpus.corpus.pairs()?;
             let end = texts.len().saturating_add(most);
             while let Some(pair) = pairs.next_pair()?
                 && texts.len() < end

@@ -26,7 +26,7 @@ pub(super) struct EpochPrefetcher<'scope, 'env, D: Dataset> {
     epochs: Epochs<'env, D>,
     scope: &'scope Scope<'scope, 'env>,
     /// An epoch that is ready, with its index.
-    made: Option<(u64, D::Epoch)>,
+    ready: Option<(u64, D::Epoch)>,
     next: Option<(u64, ScopedJoinHandle<'scope, Result<D::Epoch>>)>,
 }
 
@@ -46,7 +46,7 @@ impl<'a, D: Dataset> Epochs<'a, D> {
     where
         D::Epoch: 'scope,
     {
-        EpochPrefetcher { epochs: self, scope, made: Some((0, first)), next: None }
+        EpochPrefetcher { epochs: self, scope, ready: Some((0, first)), next: None }
     }
 }
 
@@ -57,13 +57,13 @@ where
     /// Returns epoch `number`, and starts preparing the next one.
     pub(super) fn take(&mut self, number: u64) -> Result<D::Epoch> {
         let Epochs { data, batches, last, runs_ahead } = self.epochs;
-        let made = self.made.take().filter(|(known, _)| *known == number);
+        let ready = self.ready.take().filter(|(known, _)| *known == number);
         let known = self.next.take().filter(|(known, _)| *known == number);
         let epoch = match known.map(|(_, making)| making.join()) {
-            Some(Ok(made)) => made?,
+            Some(Ok(ready)) => ready?,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => match made {
-                Some((_, made)) => made,
+            None => match ready {
+                Some((_, ready)) => ready,
                 None => data.epoch(batches, number)?,
             },
         };

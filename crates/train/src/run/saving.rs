@@ -145,7 +145,7 @@ impl<O: Objective> Run<'_, O> {
 
     fn finish(&mut self) -> Result<()> {
         let found = finish(self.config, self.preparation, &self.state, (self.folder, self.device))?;
-        let scores = found.validation.map(|judged| self.line(&judged, &found.path));
+        let scores = found.validation.map(|validation| self.line(&validation, &found.path));
         (self.on_event)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
         Ok(())
     }

@@ -104,10 +104,10 @@ impl Dataset {
             skipped: SkippedRows::default(),
         };
         let mut encoded = EncodedPairs::default();
-        for (number, parallel) in corpora.iter().enumerate() {
-            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
-            for _ in 0..parallel.repeat {
-                let mut pairs = parallel.corpus.pairs()?;
+        for (number, run_corpus) in corpora.iter().enumerate() {
+            let tag = run_corpus.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
+            for _ in 0..run_corpus.repeat {
+                let mut pairs = run_corpus.corpus.pairs()?;
                 let mut chunk: Vec<(u64, PairText)> = Vec::new();
                 while let Some(pair) = pairs.next_pair()? {
                     chunk
@@ -121,10 +121,8 @@ impl Dataset {
         }
         if encoded.lengths.is_empty() {
             let SkippedRows { empty, too_long, .. } = dataset.skipped;
-            let names: Vec<String> =
-                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
             return Err(Error::config(
-                names.join(", "),
+                RunCorpus::names(corpora),
                 format!("no usable pair ({empty} with an empty side, {too_long} too long)"),
                 "run polyhead data check; data.max_length, train.max_tokens and model.max_len limit the tokens of a side",
             ));

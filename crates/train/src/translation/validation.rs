@@ -57,8 +57,8 @@ impl PairValidation {
         let dataset = Dataset::read(corpora, vocabulary, options)?;
         let (mut parts, mut sources, mut references) = (Vec::new(), Vec::new(), Vec::new());
         let most = if config.max_pairs == 0 { usize::MAX } else { config.max_pairs };
-        for parallel @ RunCorpus { corpus, languages, .. } in corpora {
-            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
+        for run_corpus @ RunCorpus { corpus, languages, .. } in corpora {
+            let tag = run_corpus.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
             let mut pairs = corpus.pairs()?;
             let end = sources.len().saturating_add(most);
             while let Some(pair) = pairs.next_pair()?
