@@ -53,7 +53,7 @@ impl Error {
             Self::Models(error) => return error.hint(),
             Self::Svg { .. } => "write the picture as .svg and open it in a browser, which shows the error",
             Self::Size { .. } => {
-                "write the picture as .svg, which has no size limit, or choose a smaller scale"
+                "write the picture as .svg, which has no size limit, or choose another scale"
             }
             Self::Png { .. } => "write the picture as .svg instead",
         }

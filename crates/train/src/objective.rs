@@ -77,7 +77,7 @@ pub(crate) trait Batch: Sized + Debug {
     /// Rows, source length and target length.
     fn sizes(&self) -> [usize; 3];
 
-    /// The same on `device`.
+    /// The batch on `device`.
     ///
     /// # Errors
     /// If the device fails.

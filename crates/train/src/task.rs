@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// How to use the finished model, for its README.
+    /// Usage of the finished model, for its README.
     pub(crate) fn usage(self) -> &'static str {
         match self {
             Self::Translation => {

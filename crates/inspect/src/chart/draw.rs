@@ -146,7 +146,7 @@ fn y_ticks(axis: &Axis) -> Vec<Tick> {
     axis.ticks(38.0)
 }
 
-/// Names beside pieces of their lines, in as many rows as they need.
+/// The legend: names with line samples, in as many rows as needed.
 fn legend(chart: &Chart, frame: &Frame, top: &mut f64) -> String {
     let named = chart.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
     let mut out = String::new();
