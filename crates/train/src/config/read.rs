@@ -124,6 +124,12 @@ fn check(config: &RunConfig) -> Result<()> {
     if let Some((key, _)) = positive.into_iter().find(|(_, number)| *number == 0) {
         return wrong(key, "0".into(), "1 or more");
     }
+    check_limit(config)
+}
+
+/// Refuses a run that would never end.
+fn check_limit(config: &RunConfig) -> Result<()> {
+    let train = &config.train;
     let ends = train.max_steps > 0 || train.max_epochs > 0 || train.max_minutes > 0.0;
     if !ends && (config.validation.patience == 0 || config.data.valid.is_empty()) {
         return Err(Error::config(
