@@ -1,11 +1,11 @@
 #!/bin/sh
-# Trains the built-in language identifier, crates/text/assets/four.ngrams: about ten seconds on one core, and the same bytes
-# each time on the same machine. Run it at the root of the repository, with POLYHEAD=target/release/polyhead if the program
-# is not on the PATH.
+# Trains the built-in language identifier, crates/text/assets/four.ngrams, in about ten seconds on one core; on the same machine
+# the file is the same to the byte. Run it at the root of the repository, with POLYHEAD=target/release/polyhead if the program is
+# not on the PATH.
 #
 # Text: sentences of Tatoeba (tatoeba.org, CC-BY 2.0 FR), English with German, French and Turkish, as
-# data/tatoeba/train.eng-XXX.tsv.gz with the columns English and the other language. LibreOffice's strings besides changed
-# nothing on sentences and 0.3 points on single words, and were left out.
+# data/tatoeba/train.eng-XXX.tsv.gz with the columns English and the other language. Adding LibreOffice's strings changed nothing
+# on sentences and 0.3 points on single words, so they were left out.
 set -eu
 pairs=data/tatoeba/train.eng
 exec "${POLYHEAD:-polyhead}" detect \

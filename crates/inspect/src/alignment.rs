@@ -1,13 +1,12 @@
-//! Word alignment from attention: every target word goes to the source word that it looks at most.
+//! Word alignment from attention: every target word is aligned with the source word that it attends to most.
 //!
-//! a(j) = argmax_i w_ji over word weights w, which come best from the cross-attention of one late layer, averaged over its heads
-//! (Garg et al. 2019), each piece of a target word counted by its length. Written in Pharaoh form: `0-0 1-2`, source word first,
-//! both from 0.
+//! a(j) = argmax_i w_ji over word weights w, best taken from the cross-attention of one late layer, averaged over its heads
+//! (Garg et al. 2019), each token of a target word weighted by its length. Written in Pharaoh format: `0-0 1-2`, source word
+//! first, both counted from 0.
 
 use crate::matrix::Matrix;
 
-/// Pairs of a source word and a target word, by target words; of equals the first, and nothing for a word that looks at
-/// none.
+/// Pairs (source word, target word) by target word. Of equal weights the first wins; a word without weights has no pair.
 pub fn alignment(weights: &Matrix) -> Vec<(usize, usize)> {
     let strongest = |row: &[f32]| {
         let found = row.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1));
@@ -17,7 +16,7 @@ pub fn alignment(weights: &Matrix) -> Vec<(usize, usize)> {
     rows.filter_map(|(target, row)| Some((strongest(row)?, target))).collect()
 }
 
-/// The Pharaoh form.
+/// Pairs in Pharaoh format.
 pub fn pharaoh(pairs: &[(usize, usize)]) -> String {
     pairs.iter().map(|(source, target)| format!("{source}-{target}")).collect::<Vec<_>>().join(" ")
 }

@@ -1,11 +1,10 @@
-//! How widely a head looks: the entropy of its weights (Voita et al. 2019; Clark et al. 2019), in bits.
+//! Attention entropy of a head, in bits (Voita et al. 2019; Clark et al. 2019).
 //!
-//! H = −Σ_j a_ij·log₂ a_ij, averaged over the queries i. 0 is a head that looks at one token at a time; log₂ n one that
-//! looks at n tokens alike.
+//! H = −Σ_j a_ij·log₂ a_ij, averaged over the queries i. 0: every query attends to one token; log₂ n: to n tokens equally.
 
 use crate::matrix::Matrix;
 
-/// Mean entropy of the rows, in bits; rows without weights count 0.
+/// Mean entropy of the rows, in bits; rows without weights count as 0.
 pub fn entropy(weights: &Matrix) -> f64 {
     let n_rows = weights.n_rows();
     let sum: f64 = weights.rows().map(of_row).sum();
@@ -15,7 +14,7 @@ pub fn entropy(weights: &Matrix) -> f64 {
 /// Entropy of one distribution, in bits.
 fn of_row(row: &[f32]) -> f64 {
     let part = |&weight: &f32| if weight > 0.0 { -f64::from(weight) * f64::from(weight).log2() } else { 0.0 };
-    // −0 would be written with its sign.
+    // −0 would be printed with its sign.
     row.iter().map(part).sum::<f64>().max(0.0)
 }
 

@@ -1,17 +1,17 @@
-//! What can go wrong with a trace or a picture.
+//! Errors of traces and pictures.
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error about a trace or a picture. `Display` is one line; [`Error::hint`] says what to do about it.
+/// An error of a trace or a picture. `Display` is one line; [`Error::hint`] suggests a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What is asked for makes no sense, or the model does not have it.
+    /// An invalid request, or one that the model cannot serve.
     #[error("{message}")]
     Request {
-        /// What was found, what was expected.
+        /// Found and expected.
         message: String,
-        /// What to do about it.
+        /// Suggested remedy.
         hint: String,
     },
     /// The engine failed.
@@ -20,45 +20,47 @@ pub enum Error {
     /// The model failed.
     #[error(transparent)]
     Models(#[from] polyhead_models::Error),
-    /// A text is no SVG that can be drawn.
-    #[error("a picture cannot be read: {found}, expected SVG")]
+    /// Invalid SVG.
+    #[error("the picture cannot be parsed: {found}, expected SVG")]
     Svg {
-        /// What the reader of SVG says.
+        /// Message of the SVG parser.
         found: String,
     },
-    /// A picture would have no pixels, or too many.
-    #[error("a picture of {width} × {height} pixels, expected at least one and at most {most} in all")]
+    /// A picture without pixels, or with too many.
+    #[error("a picture of {width} × {height} pixels, expected at least one pixel and at most {most}")]
     Size {
         /// Pixels across.
         width: f64,
         /// Pixels down.
         height: f64,
-        /// The most pixels that are drawn.
+        /// Largest number of pixels.
         most: u64,
     },
-    /// Pixels could not be packed into a PNG.
-    #[error("a picture cannot be packed as PNG: {found}")]
+    /// PNG encoding failed.
+    #[error("the picture cannot be encoded as PNG: {found}")]
     Png {
-        /// What the writer of PNG says.
+        /// Message of the PNG encoder.
         found: String,
     },
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// Suggested remedy, for the line `hint: …`.
     pub fn hint(&self) -> String {
         match self {
             Self::Request { hint, .. } => hint,
             Self::Translate(error) => return error.hint(),
             Self::Models(error) => return error.hint(),
-            Self::Svg { .. } => "write the picture as .svg and open it in a browser, which shows the place",
-            Self::Size { .. } => "write the picture as .svg, which has no pixels, or choose another scale",
+            Self::Svg { .. } => "write the picture as .svg and open it in a browser, which shows the error",
+            Self::Size { .. } => {
+                "write the picture as .svg, which has no size limit, or choose another scale"
+            }
             Self::Png { .. } => "write the picture as .svg instead",
         }
         .into()
     }
 
-    /// Whether the program was used wrongly.
+    /// True if the caller made a mistake (exit code 2), false if something failed (exit code 1).
     pub fn is_misuse(&self) -> bool {
         match self {
             Self::Request { .. } => true,

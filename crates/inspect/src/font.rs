@@ -1,7 +1,7 @@
-//! The font of all pictures: DejaVu Sans, cut down to the letters of European languages, IPA, and signs of mathematics.
+//! The font of all pictures: a subset of DejaVu Sans with European letters, IPA, and mathematical symbols.
 //!
-//! A PNG shows the same letters on every machine, since no font of the system is looked at. An SVG names the font and
-//! falls back to what its viewer has. The licence stands beside the font, as does the script that cut it.
+//! A PNG looks the same on every machine, since no system font is used. An SVG names the font and falls back to what its viewer
+//! has. The licence and the script that made the subset are beside the font.
 
 use std::sync::LazyLock;
 
@@ -10,42 +10,42 @@ use ttf_parser::Face;
 /// The font file (TrueType).
 pub const BYTES: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
-/// The font's name.
+/// Font family name.
 pub const FAMILY: &str = "DejaVu Sans";
 
-/// The value of the attribute `font-family` in SVG: the font, then any without serifs.
+/// Value of the attribute `font-family` in SVG.
 pub const FAMILIES: &str = "DejaVu Sans, sans-serif";
 
-/// The font's licence, to be shown where a program shows the licences of its parts.
+/// The font's licence, for a list of third-party licences.
 pub const LICENSE: &str = include_str!("../assets/DejaVuSans-LICENSE.txt");
 
-/// Width in ems of a character that the font lacks, as its empty box has it.
+/// Width in ems of a missing character, that of the empty box.
 const MISSING: f64 = 0.6;
 
 static FACE: LazyLock<Face<'static>> =
     LazyLock::new(|| Face::parse(BYTES, 0).expect("the font in the program is whole"));
 
-/// Width of a line of text at a font size, in the unit of the size. The font has no kerning, so it is a sum.
+/// Width of a line of text in the unit of the font size. The font has no kerning, so it is the sum of the characters.
 pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }
 
-/// Whether the font can show a character.
+/// True if the font has a glyph for the character.
 pub fn has(character: char) -> bool {
     FACE.glyph_index(character).is_some()
 }
 
-/// `text` cut to at most `most` wide, with `…` in the place of what was left out.
+/// `text` truncated with `…` to a width of at most `most`.
 pub fn fitted(text: &str, size: f64, most: f64) -> String {
     if width(text, size) <= most {
         return text.to_owned();
     }
     let mut left = most / size - advance('…');
-    let kept = text.chars().take_while(|&character| {
+    let shown = text.chars().take_while(|&character| {
         left -= advance(character);
         left >= 0.0
     });
-    kept.chain(['…']).collect()
+    shown.chain(['…']).collect()
 }
 
 /// Width of a character in ems.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_that_pictures_need_are_there() {
+    fn the_font_has_the_letters_that_pictures_need() {
         let needed = "ÇĞİıÖŞÜçğöşü ÄäÖöÜüß ÀàÂâÆæÉéÈèÊêËëÎîÏïÔôŒœÙùÛûÿ «»„“”‘’–—…·×÷±−≤≥≈≠∞∑∏√∂∇∈ αβγδεζηθικλμνξοπρστυφχψω \
                       ΓΔΘΛΞΠΣΦΨΩ ←↑→↓↔⇒ əɛɔŋʃʒθðˈːʁɲ ⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂ €£₺ ▁□●";
         let missing: String = needed.chars().filter(|&character| !has(character)).collect();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_add_up() {
+    fn widths_are_sums() {
         assert_eq!(width("", 10.0), 0.0);
         // 1303 of 2048 units for a digit, as in the font's own table.
         assert!((width("10", 2048.0) - 2.0 * 1303.0).abs() < 1e-9);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_to_fit() {
+    fn long_text_is_truncated() {
         let text = "a run with a long name";
         assert_eq!(fitted(text, 12.0, 1000.0), text);
         let cut = fitted(text, 12.0, 80.0);

@@ -1,10 +1,10 @@
-//! Text of tokens as it may be shown: nothing in it can move, hide or colour what stands beside it.
+//! Safe display of token text: nothing in it can move, hide or colour its surroundings.
 //!
-//! Control characters become their pictures (`␀`, `␛`); marks without width or that turn the direction of writing become
-//! their code points (`‹202E›`); a combining mark without a letter before it gets a circle to stand on. Isolation of words
-//! that are written from right to left is left to whoever draws them, one by one.
+//! Control characters become control pictures (`␀`, `␛`); zero-width and bidirectional control characters become their code
+//! points (`‹202E›`); a combining mark without a base letter gets a dotted circle. Bidirectional isolation of right-to-left
+//! words is left to the caller.
 
-/// `text` with everything visible.
+/// `text` with hidden characters made visible.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -19,12 +19,12 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// The picture of a control character, U+2400 and on.
+/// The control picture of a control character, from U+2400.
 fn picture(control: char) -> char {
     char::from_u32(0x2400 + control as u32).unwrap_or('\u{fffd}')
 }
 
-/// Controls beyond ASCII, marks without width, marks of direction, odd line ends, variation selectors and tags.
+/// True for control characters beyond ASCII, zero-width and bidirectional marks, Unicode line ends, variation selectors, tags.
 fn is_hidden(character: char) -> bool {
     matches!(
         character,
@@ -43,7 +43,7 @@ fn is_hidden(character: char) -> bool {
     )
 }
 
-/// The usual blocks of combining marks.
+/// True in the common blocks of combining marks.
 fn is_combining(character: char) -> bool {
     matches!(
         character,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_stays_hidden() {
+    fn hidden_characters_become_visible() {
         assert_eq!(visible("Öğretmen ‘ß’ 漢 →"), "Öğretmen ‘ß’ 漢 →");
         assert_eq!(visible("\u{1b}[31m\0\u{7f}\u{9b}"), "␛[31m␀␡‹009B›");
         assert_eq!(visible("a\u{202e}b\u{200d}"), "a‹202E›b‹200D›");

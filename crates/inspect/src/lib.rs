@@ -1,12 +1,12 @@
-//! Looking into attention models: traces of sentences, and pictures.
+//! Inspection of attention models: traces of sentences, and pictures.
 //!
-//! 1. [`trace`] is what a model did with one sentence: tokens, weights, probabilities, the search.
-//! 2. [`entropy`], [`rollout`], [`words`] and [`alignment`] make more of its weights.
-//! 3. [`selection`] says which heads are meant, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights for
-//!    paper and for terminals; [`label`] shows what is hidden in a text.
-//! 4. [`draw`] has pictures of positions and masks; [`chart`] draws lines (losses, scores, learning rates of training runs).
-//! 5. [`font`] is the one font of all pictures, and measures text with it; [`svg`] has the few things that every SVG needs;
-//!    [`png`] turns any of these SVGs into pixels.
+//! 1. [`trace`] records one sentence: tokens, attention weights, probabilities, the search.
+//! 2. [`entropy`], [`rollout`], [`words`] and [`alignment`] are computed from the weights.
+//! 3. [`selection`] chooses layers and heads, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights as SVG
+//!    and in terminals; [`label`] makes hidden characters visible.
+//! 4. [`draw`] draws positional encodings and masks; [`chart`] draws line charts (losses, scores, learning rates of runs).
+//! 5. [`font`] is the embedded font of all pictures, and measures text; [`svg`] has the common parts of every SVG; [`png`]
+//!    renders any of these SVGs.
 
 pub mod alignment;
 pub mod chart;

@@ -1,6 +1,6 @@
-//! A table of numbers: one head's weights, row i for query i, column j for key j.
+//! A matrix: the weights of one head, row i for query i, column j for key j.
 
-/// Numbers in rows.
+/// An f32 matrix, row-major.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Matrix {
     n_columns: usize,
@@ -8,31 +8,31 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Rows of `n_columns` numbers, one after the other.
+    /// A matrix from row-major numbers.
     ///
     /// # Panics
-    /// If the last row is not full.
+    /// If the last row is incomplete.
     pub fn new(n_columns: usize, numbers: Vec<f32>) -> Self {
         assert!(n_columns > 0 && numbers.len().is_multiple_of(n_columns), "rows are full");
         Self { n_columns, numbers }
     }
 
-    /// Zeros.
+    /// A matrix of zeros.
     pub fn zeros(n_rows: usize, n_columns: usize) -> Self {
         Self::new(n_columns, vec![0.0; n_rows * n_columns])
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn n_rows(&self) -> usize {
         self.numbers.len() / self.n_columns.max(1)
     }
 
-    /// How many columns.
+    /// Number of columns.
     pub fn n_columns(&self) -> usize {
         self.n_columns
     }
 
-    /// All numbers, row after row.
+    /// All numbers, row-major.
     pub fn numbers(&self) -> &[f32] {
         &self.numbers
     }
@@ -42,7 +42,7 @@ impl Matrix {
         &self.numbers[row * self.n_columns..][..self.n_columns]
     }
 
-    /// One row, to be changed.
+    /// One row, mutable.
     pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.numbers[row * self.n_columns..][..self.n_columns]
     }
@@ -52,7 +52,7 @@ impl Matrix {
         self.numbers.chunks_exact(self.n_columns.max(1))
     }
 
-    /// The largest number; 0 of none.
+    /// The largest number, at least 0.
     pub fn largest(&self) -> f32 {
         self.numbers.iter().copied().fold(0.0, f32::max)
     }
@@ -64,7 +64,7 @@ impl Matrix {
         Self { n_columns: self.n_columns, numbers: pairs.map(|(x, y)| a * x + b * y).collect() }
     }
 
-    /// self·other, with the rows of `other` as many as our columns.
+    /// Matrix product self·other.
     #[must_use]
     pub fn times(&self, other: &Self) -> Self {
         let mut product = Self::zeros(self.n_rows(), other.n_columns);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_are_those_of_the_textbook() {
+    fn products_by_hand() {
         let a = Matrix::new(2, vec![1.0, 2.0, 0.0, 4.0]);
         let b = Matrix::new(3, vec![1.0, 0.0, 2.0, 3.0, 1.0, 0.0]);
         assert_eq!(a.times(&b), Matrix::new(3, vec![7.0, 2.0, 2.0, 12.0, 4.0, 0.0]));

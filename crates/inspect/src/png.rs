@@ -1,4 +1,4 @@
-//! SVG to PNG, with the font in the program and nothing from outside: no system fonts, no files that an SVG names.
+//! SVG to PNG with the embedded font alone: no system fonts, no files referenced by the SVG.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +8,7 @@ use resvg::usvg::{ImageHrefResolver, Options, Tree};
 
 use crate::{Error, Result, font};
 
-/// The most pixels of a picture: 400 MB while it is drawn.
+/// Largest number of pixels: 400 MB while rendering.
 const MOST_PIXELS: u64 = 100_000_000;
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
@@ -20,7 +20,7 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// The picture as a PNG file, each unit of the SVG `scale` pixels wide and high.
+/// Renders an SVG as PNG, with `scale` pixels per SVG unit.
 pub fn render(svg: &str, scale: f32) -> Result<Vec<u8>> {
     let nothing =
         ImageHrefResolver { resolve_data: Box::new(|_, _, _| None), resolve_string: Box::new(|_, _| None) };
@@ -34,7 +34,7 @@ pub fn render(svg: &str, scale: f32) -> Result<Vec<u8>> {
     let [width, height] = [tree.size().width(), tree.size().height()]
         .map(|length| (f64::from(length) * f64::from(scale)).round());
     let size_error = || Error::Size { width, height, most: MOST_PIXELS };
-    // A scale that is no number fails here as well.
+    // A NaN scale fails here as well.
     if !(width >= 1.0 && height >= 1.0 && width * height <= MOST_PIXELS as f64) {
         return Err(size_error());
     }
@@ -47,7 +47,7 @@ pub fn render(svg: &str, scale: f32) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Pixels of a PNG as red, green, blue and opacity, and its size.
+    /// RGBA pixels of a PNG, and its size.
     fn decoded(png: &[u8]) -> (Pixmap, [u32; 2]) {
         let pixels = Pixmap::decode_png(png).unwrap();
         let size = [pixels.width(), pixels.height()];
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_and_text_become_pixels_of_the_asked_size() {
+    fn shapes_and_text_are_rendered_at_the_requested_size() {
         let (pixels, size) = decoded(&render(&picture(""), 2.0).unwrap());
         assert_eq!((size, dark(&pixels)), ([120, 40], 0));
         let (pixels, _) = decoded(&render(&picture(r#"<rect width="3" height="5"/>"#), 2.0).unwrap());
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(plain, unknown);
     }
 
-    /// The width that charts reckon with is the width that is drawn.
+    /// The width that charts compute is the width that is rendered.
     #[test]
     fn text_is_as_wide_as_measured() {
         let text = "Δοκιμή ışık 0.25 WAV";
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_an_error_with_a_hint() {
+    fn an_invalid_picture_is_an_error_with_a_hint() {
         for (svg, scale) in [("no svg", 1.0), ("<html/>", 1.0), (&picture(""), 1e6), (&picture(""), 0.0)] {
             let error = render(svg, scale).unwrap_err();
             assert!(error.to_string().contains("expected") && !error.hint().is_empty(), "{error}");

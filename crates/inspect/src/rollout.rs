@@ -1,35 +1,35 @@
-//! Attention rollout: what each token is made of when the layers are taken together (Abnar & Zuidema 2020).
+//! Attention rollout: contribution of every input token to each token over all layers (Abnar & Zuidema 2020).
 //!
-//! Half of a layer's output comes past its attention, by the residual connection: Ã_l = ½·A_l + ½·I, with A_l the mean
-//! over heads. The encoder's rollout is R = Ã_L ⋯ Ã_1, source × source. A decoder token is made of target tokens T and
-//! source tokens S; from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise
-//! halved, gives (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
+//! Half of a layer's output comes through the residual connection: Ã_l = ½·A_l + ½·I, with A_l the mean over heads. The
+//! encoder's rollout is R = Ã_L ⋯ Ã_1, source × source. A decoder token is a mixture of target tokens T and source tokens S;
+//! from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise halved, gives
+//! (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
 
 use polyhead_attention::{Kind, Site, Sites};
 
 use crate::matrix::Matrix;
 
-/// What tokens are made of after the last layer of each stack.
+/// Rollout after the last layer of each stack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollout {
-    /// For each kind of attention: positions of its queries × positions of its keys.
+    /// For each kind of attention a matrix, query positions × key positions.
     pub parts: Vec<(Kind, Matrix)>,
 }
 
 impl Rollout {
-    /// What the positions that ask are made of, among those that a kind looks at.
+    /// The rollout of a kind of attention.
     pub fn of(&self, kind: Kind) -> Option<&Matrix> {
         self.parts.iter().find(|(own, _)| *own == kind).map(|(_, matrix)| matrix)
     }
 }
 
-/// The rollout of a model; `mean` gives an attention averaged over its heads. None if one of them is missing, or a stack has no
-/// self-attention.
+/// Computes the rollout of a model; `mean` returns an attention averaged over its heads. `None` if one of them is missing, or a
+/// stack has no self-attention.
 pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<Rollout> {
     let mut found = Rollout { parts: Vec::new() };
     for stack in sites.stacks() {
         if !stack.kind.is_self() {
-            // Without self-attention nothing says how tokens of a layer are made of those before it.
+            // Without self-attention the flow from one layer to the next is undefined.
             return None;
         }
         let others = sites.groups().iter().map(|group| group.kind);
@@ -46,16 +46,16 @@ pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<R
                 None => (own, Vec::new()),
             };
             for (place, kind) in others.iter().enumerate() {
-                // What is looked at is itself made of something, where a stack has read it.
+                // The keys may themselves be the output of a stack: its rollout is applied.
                 let cross = at(*kind)?;
                 let read = found.parts.iter().find(|(own, _)| own.is_self() && own.queries == kind.keys);
-                let looked = read.map_or_else(|| cross.clone(), |(_, read)| cross.times(read));
+                let attended = read.map_or_else(|| cross.clone(), |(_, read)| cross.times(read));
                 if sources.len() == place {
-                    sources.push(Matrix::zeros(cross.n_rows(), looked.n_columns()));
+                    sources.push(Matrix::zeros(cross.n_rows(), attended.n_columns()));
                 }
                 target = halved(&target);
                 for (other, source) in sources.iter_mut().enumerate() {
-                    *source = if other == place { source.mixed(0.5, &looked, 0.5) } else { halved(source) };
+                    *source = if other == place { source.mixed(0.5, &attended, 0.5) } else { halved(source) };
                 }
             }
             state = Some((target, sources));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_from_somewhere() {
+    fn rows_sum_to_one() {
         let found = rollout(&sites([2, 3]), |site| Some(two(site))).unwrap();
         let [decoder, cross] = [DECODER, CROSS].map(|kind| found.of(kind).unwrap());
         for row in 0..2 {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_one_stack_has_one_part_and_one_without_attention_none() {
+    fn one_stack_has_one_part_and_no_attention_has_none() {
         let alone = Sites::new(vec![SiteGroup { kind: ENCODER, n_layers: 1, heads: HeadShape::even(4, 2) }]);
         let found = rollout(&alone, |site| Some(two(site))).unwrap();
         assert_eq!(found.of(ENCODER).map(Matrix::numbers), Some(&[0.75, 0.25, 0.0, 1.0][..]));

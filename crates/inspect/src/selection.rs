@@ -1,79 +1,80 @@
-//! Which attentions are meant: a kind, layers and heads, checked against the model, and the maps that show them.
+//! Selection of attentions by kind, layer and head, checked against the model, and their heat-maps.
 
 use polyhead_attention::{Filter, Kind, Site, SiteGroup, Sites};
 
 use crate::heat_map::HeatMap;
 use crate::matrix::Matrix;
-use crate::trace::{Side, Trace};
+use crate::trace::{Trace, TraceSide};
 use crate::{Error, Result};
 
-/// Some of the layers or heads.
+/// A selection of layers or heads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Places {
-    /// Nothing was said.
+pub enum IndexSelection {
+    /// Not specified.
     #[default]
-    Unsaid,
-    /// All, one by one.
+    Unspecified,
+    /// All, each by itself.
     All,
-    /// These.
+    /// The given indices.
     Some(Vec<usize>),
 }
 
-impl Places {
-    /// Those of `n`.
+impl IndexSelection {
+    /// The selected indices below `n`.
     fn of(&self, n: usize) -> Vec<usize> {
         match self {
-            Self::Unsaid | Self::All => (0..n).collect(),
-            Self::Some(places) => places.iter().copied().filter(|place| *place < n).collect(),
+            Self::Unspecified | Self::All => (0..n).collect(),
+            Self::Some(indices) => indices.iter().copied().filter(|index| *index < n).collect(),
         }
     }
 
-    /// Looks whether a stack has them; how many there are of `what`, by stack.
+    /// Checks that some stack has every index; `stacks` are counts of `what` by stack.
     fn check(&self, what: &str, stacks: &[(&str, usize)]) -> Result<()> {
-        let Self::Some(places) = self else { return Ok(()) };
+        let Self::Some(indices) = self else { return Ok(()) };
         let most = stacks.iter().map(|(_, n)| *n).max().unwrap_or(0);
-        let Some(found) = places.iter().find(|place| **place >= most) else { return Ok(()) };
-        let there: Vec<String> = stacks.iter().map(|(name, n)| format!("{name}: {}", range(*n))).collect();
-        let message = format!("{what} {found}, expected one of the model's ({})", there.join(", "));
+        let Some(found) = indices.iter().find(|index| **index >= most) else { return Ok(()) };
+        let available: Vec<String> =
+            stacks.iter().map(|(name, n)| format!("{name}: {}", range(*n))).collect();
+        let message = format!("{what} {found}, expected one of the model's ({})", available.join(", "));
         Err(Error::Request { message, hint: format!("{what}s are counted from 0") })
     }
 
     fn filter(&self) -> Option<Vec<usize>> {
         match self {
-            Self::Unsaid | Self::All => None,
-            Self::Some(places) => Some(places.clone()),
+            Self::Unspecified | Self::All => None,
+            Self::Some(indices) => Some(indices.clone()),
         }
     }
 }
 
-/// Whether tokens or words are shown.
+/// Tokens or words as rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
-    /// Tokens, as the model sees them.
+pub enum Granularity {
+    /// Tokens of the model.
     #[default]
     Tokens,
-    /// Words: the mean over a word's pieces as queries, their sum as keys.
+    /// Words: mean over a word's tokens as queries, sum as keys.
     Words,
 }
 
-/// What is meant.
+/// A selection of attentions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// The kind; all in files of numbers, in pictures attention between two sequences where there is some.
+    /// The kind of attention; default: all in exported arrays, cross-attention (if any) in pictures.
     pub kind: Option<Kind>,
-    /// The layers; all in files of numbers, in pictures the one that alignments are read from, or the last.
-    pub layers: Places,
-    /// The heads; all in files of numbers, in pictures their mean.
-    pub heads: Places,
-    /// What rows and columns of a picture are; tokens.
-    pub unit: Unit,
+    /// The layers; default: all in exported arrays, in pictures the alignment layer or else the last.
+    pub layers: IndexSelection,
+    /// The heads; default: all in exported arrays, their mean in pictures.
+    pub heads: IndexSelection,
+    /// Rows and columns of a picture; default: tokens.
+    pub unit: Granularity,
 }
 
 impl Selection {
-    /// Looks whether the model has what is meant.
+    /// Checks the selection against the model.
     ///
     /// # Errors
-    /// If it has not; the message lists what there is.
+    /// If a layer or head does not exist; the message lists those that do.
     pub fn check(&self, sites: &Sites) -> Result<()> {
         let groups = match self.kind {
             Some(kind) => sites.of(kind).into_iter().collect(),
@@ -90,12 +91,12 @@ impl Selection {
         self.heads.check("head", &counts(|group| group.heads.n_heads))
     }
 
-    /// What goes into files of numbers.
+    /// Filter for exported arrays.
     pub fn filter(&self) -> Filter {
         Filter { stack: None, kind: self.kind, layers: self.layers.filter(), heads: self.heads.filter() }
     }
 
-    /// The kind that pictures show.
+    /// The kind of attention that pictures show.
     ///
     /// # Errors
     /// If the model has no attention.
@@ -103,13 +104,13 @@ impl Selection {
         let own = self.kind.and_then(|kind| sites.of(kind));
         let across = || sites.groups().iter().find(|group| !group.kind.is_self());
         own.or_else(across).or(sites.groups().last()).ok_or_else(|| Error::Request {
-            message: "a model without attention, expected one with some to show".into(),
+            message: "the model has no attention, expected a model with attention".into(),
             hint: "choose another model".into(),
         })
     }
 
-    /// The maps that pictures show: one for each head that was named, else one for each layer, and how many stand side by
-    /// side if they are a grid.
+    /// The heat-maps of a picture: one for each selected head, else one for each layer; and the number of columns if they form a
+    /// grid.
     ///
     /// # Errors
     /// If there is nothing to show.
@@ -117,15 +118,15 @@ impl Selection {
         let &SiteGroup { kind, n_layers, heads } = self.pictured(&trace.sites)?;
         let last = Site { kind, layer: n_layers.saturating_sub(1) };
         let layers = match &self.layers {
-            Places::Unsaid => {
+            IndexSelection::Unspecified => {
                 vec![trace.alignment_site().filter(|site| site.kind == kind).unwrap_or(last).layer]
             }
-            places => places.of(n_layers),
+            indices => indices.of(n_layers),
         };
         let mut maps = Vec::new();
         for site in layers.into_iter().map(|layer| Site { kind, layer }) {
             let Some(attention) = trace.attention(site) else { continue };
-            if self.heads == Places::Unsaid {
+            if self.heads == IndexSelection::Unspecified {
                 let title = match attention.heads[..] {
                     [head] => format!("layer {}, head {head}", site.layer),
                     _ => format!("layer {}, mean of {} heads", site.layer, attention.heads.len()),
@@ -142,21 +143,21 @@ impl Selection {
             return Err(self.nothing(trace, kind));
         }
         let n_heads = self.heads.of(heads.n_heads).len();
-        Ok((maps, (self.heads != Places::Unsaid && n_heads > 1).then_some(n_heads)))
+        Ok((maps, (self.heads != IndexSelection::Unspecified && n_heads > 1).then_some(n_heads)))
     }
 
-    /// Why there is nothing to show of a kind.
+    /// The error if there is nothing to draw.
     fn nothing(&self, trace: &Trace, kind: Kind) -> Error {
-        let (message, hint) = if self.unit == Unit::Words
+        let (message, hint) = if self.unit == Granularity::Words
             && trace.sides.iter().any(|side| side.words.is_empty())
         {
             ("no words to draw, expected at least one in each text".into(), "leave --words out")
         } else {
             let sizes = trace.sites.of(kind).map_or([0; 2], |group| [group.n_layers, group.heads.n_heads]);
             let [layers, heads] = sizes.map(range);
-            let expected = format!("layers {layers} and heads {heads} that are not passed over");
+            let expected = format!("layers {layers} and heads {heads} that are not skipped");
             (
-                format!("nothing of {} to draw, expected {expected}", kind.name),
+                format!("no {} attention to draw, expected {expected}", kind.name),
                 "choose with --kind, --layers and --heads",
             )
         };
@@ -164,15 +165,15 @@ impl Selection {
     }
 
     fn map(&self, trace: &Trace, kind: Kind, weights: &Matrix, title: String) -> Option<HeatMap> {
-        let range = crate::heat_map::Range::Weights;
+        let range = crate::heat_map::ValueRange::Weights;
         match self.unit {
-            Unit::Tokens => {
+            Granularity::Tokens => {
                 let [rows, columns] = trace.labels(kind);
                 Some(HeatMap { title, numbers: weights.clone(), rows, columns, range })
             }
-            Unit::Words => {
+            Granularity::Words => {
                 let numbers = trace.word_weights(kind, weights)?;
-                let words = |side: &str| trace.side(side).map_or_else(Vec::new, Side::word_labels);
+                let words = |side: &str| trace.side(side).map_or_else(Vec::new, TraceSide::word_labels);
                 let (rows, columns) = (words(kind.queries), words(kind.keys));
                 Some(HeatMap { title, numbers, rows, columns, range })
             }
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn a_missing_layer_is_reported_with_the_existing_ones() {
         let encoder = Kind::of_self(0, "encoder", "source");
         let decoder = Kind::of_self(1, "decoder", "target");
         let cross = Kind::across(2, "cross", "decoder", ["target", "source"]);
@@ -199,8 +200,9 @@ mod tests {
             |kind, n_layers, n_heads| SiteGroup { kind, n_layers, heads: HeadShape::even(8, n_heads) };
         let sites = Sites::new(vec![group(encoder, 3, 2), group(decoder, 1, 4), group(cross, 1, 4)]);
         let with = |kind, layers: &[usize], heads: &[usize]| {
-            let some = |places: &[usize]| Places::Some(places.to_vec());
-            Selection { kind, layers: some(layers), heads: some(heads), unit: Unit::Tokens }.check(&sites)
+            let some = |indices: &[usize]| IndexSelection::Some(indices.to_vec());
+            Selection { kind, layers: some(layers), heads: some(heads), unit: Granularity::Tokens }
+                .check(&sites)
         };
         assert!(with(None, &[2, 0], &[3]).is_ok());
         let found = with(Some(cross), &[1], &[]).unwrap_err();

@@ -1,8 +1,8 @@
-//! The few things that every SVG here needs: escaped text, short numbers, and the element around the whole.
+//! Common parts of every SVG: escaped text, short numbers, and the root element.
 
 use crate::font;
 
-/// `text` as it may stand between tags and inside quoted attributes; characters that XML forbids become `�`.
+/// Escapes `text` for element content and quoted attributes; characters that XML forbids become `�`.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -20,14 +20,14 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// A length with at most two decimals and none that say nothing: `12.5`, `3`.
+/// A length with at most two decimals, without trailing zeros: `12.5`, `3`.
 pub fn short(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// A whole SVG of the given size on white, `title` for those who cannot see it, around `body`.
+/// A complete SVG of the given size on white, with an accessible `title`, around `body`.
 pub fn document(size: [f64; 2], title: &str, body: &str) -> String {
     let [width, height] = size.map(short);
     format!(
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_cannot_leave_its_place() {
+    fn text_is_escaped() {
         assert_eq!(
             escaped("<a href=\"x\">R&D's\u{0}\n</a>"),
             "&lt;a href=&quot;x&quot;&gt;R&amp;D&#39;s\u{fffd} &lt;/a&gt;"

@@ -1,28 +1,28 @@
-//! From pieces to words: weights of a word's pieces taken together.
+//! Weights between words from weights between tokens.
 //!
-//! A word looks with the mean of its pieces and is looked at with their sum (Clark et al. 2019), so that rows still sum
-//! to what they summed to, less what goes to tokens without text. A word is a run without white space; a piece belongs to the word that it ends in.
+//! Rows (queries) of a word's tokens are averaged, columns (keys) are summed (Clark et al. 2019), so that rows keep their sum
+//! less the weight of tokens without text. A word is a run without white space; a token belongs to the word that it ends in.
 
 use crate::matrix::Matrix;
 
-/// The pieces of one side: the word of each, and how many words there are.
+/// The words of one side's tokens.
 #[derive(Debug, Clone, Copy)]
-pub struct Grouping<'a> {
-    /// The word of each piece; none for those that stand for no text, which are left out.
+pub struct WordGrouping<'a> {
+    /// Word index of each token; `None` for tokens without text, which are left out.
     pub word_of: &'a [Option<usize>],
-    /// Words.
+    /// Number of words.
     pub n_words: usize,
 }
 
-/// Weights between pieces as weights between words: mean over a query word's pieces, sum over a key word's. None if a
-/// side has no words.
-pub fn word_weights(pieces: &Matrix, queries: Grouping<'_>, keys: Grouping<'_>) -> Option<Matrix> {
+/// Converts token weights to word weights: mean over a query word's tokens, sum over a key word's. `None` if a side has no
+/// words.
+pub fn word_weights(tokens: &Matrix, queries: WordGrouping<'_>, keys: WordGrouping<'_>) -> Option<Matrix> {
     if queries.n_words == 0 || keys.n_words == 0 {
         return None;
     }
     let mut found = Matrix::zeros(queries.n_words, keys.n_words);
     let mut counts = vec![0_u32; queries.n_words];
-    for (row, query) in pieces.rows().zip(queries.word_of) {
+    for (row, query) in tokens.rows().zip(queries.word_of) {
         let Some(query) = *query else { continue };
         counts[query] += 1;
         let out = found.row_mut(query);
@@ -43,12 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_look_with_their_mean_and_are_looked_at_with_their_sum() {
+    fn query_words_are_means_and_key_words_are_sums() {
         let pieces = Matrix::new(4, vec![0.1, 0.2, 0.3, 0.4, 0.3, 0.4, 0.1, 0.2, 0.0, 0.0, 0.5, 0.5]);
-        let queries = Grouping { word_of: &[Some(0), Some(0), None], n_words: 1 };
-        let keys = Grouping { word_of: &[Some(0), Some(0), Some(1), None], n_words: 2 };
+        let queries = WordGrouping { word_of: &[Some(0), Some(0), None], n_words: 1 };
+        let keys = WordGrouping { word_of: &[Some(0), Some(0), Some(1), None], n_words: 2 };
         let found = word_weights(&pieces, queries, keys).unwrap();
         assert!((found.row(0)[0] - 0.5).abs() < 1e-6 && (found.row(0)[1] - 0.2).abs() < 1e-6, "{found:?}");
-        assert_eq!(word_weights(&pieces, Grouping { word_of: &[], n_words: 0 }, keys), None);
+        assert_eq!(word_weights(&pieces, WordGrouping { word_of: &[], n_words: 0 }, keys), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The mean of several checkpoints' weights.
 //!
-//! Vaswani et al. 2017 average the last 5 or 20 checkpoints; weights near the end of a run lie around a better point than
-//! any of them.
+//! Vaswani et al. 2017 average the last 5 or 20 checkpoints: the mean of weights near the end of a run is mostly better than
+//! any one of them.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,25 @@ use polyhead_tensor::{Parameters, Tensor};
 
 use crate::{Error, Result};
 
-/// A model made of several.
+/// An averaged model.
 #[derive(Debug)]
 pub struct Averaged {
-    /// The model, of the sizes and choices of every folder.
+    /// The model; its config is that of every folder.
     pub model: Model,
     /// Its weights.
     pub parameters: Parameters,
 }
 
-/// The mean of the models in `folders`, one after the other in memory.
+/// Averages the models in `folders`, loading one at a time.
 ///
 /// # Errors
-/// If there is none, one cannot be read, or they are not of one shape.
+/// If there is none, one cannot be read, or their configs differ.
 pub fn average(folders: &[PathBuf]) -> Result<Averaged> {
     let Some((first, others)) = folders.split_first() else {
         return Err(Error::config(
             "average",
             "no checkpoint, expected one or more",
-            "name the folders of checkpoints",
+            "name the checkpoint folders",
         ));
     };
     let Checkpoint { model, mut parameters, .. } = load(first, None)?;
@@ -44,7 +44,7 @@ pub fn average(folders: &[PathBuf]) -> Result<Averaged> {
     for folder in others {
         let Checkpoint { model: other, parameters: more, .. } = load(folder, None)?;
         if other.config() != config {
-            let message = format!("not a model of the shape of {}", first.display());
+            let message = format!("its config differs from that of {}", first.display());
             return Err(Error::run(folder, message, "only checkpoints of one run can be averaged"));
         }
         for (sums, (_, _, value)) in sums.iter_mut().zip(more.iter()) {

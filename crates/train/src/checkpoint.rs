@@ -1,15 +1,15 @@
-//! Checkpoints of a run: a model folder, and beside it all that the trainer needs to go on exactly.
+//! Checkpoints of a run: a model folder, plus everything that the trainer needs to resume exactly.
 //!
 //! ```text
-//! RUN/checkpoints/step-00001200/           a model folder that `polyhead translate` takes
-//!     SHA256SUMS                           of its files, for `sha256sum -c`
+//! RUN/checkpoints/step-00001200/           a model folder that `polyhead translate` loads
+//!     SHA256SUMS                           checksums of its files, for `sha256sum -c`
 //!     trainer/state.json                   step, position, validations, …
-//!     trainer/model.safetensors            parameters, moments, moving average, under our own names
+//!     trainer/model.safetensors            parameters, Adam moments, moving average, by our own parameter names
 //!     trainer/SHA256SUMS
 //! ```
 //!
-//! A checkpoint is written under a temporary name, every file flushed to the disk, and renamed: it is whole or not there.
-//! Older ones lose their `trainer` folder, so that many can be kept for averaging.
+//! A checkpoint is written under a temporary name, every file is flushed to disk, then it is renamed: it is complete or absent.
+//! Older checkpoints lose their `trainer` folder, so that many can be kept for averaging.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use polyhead_text::output::Output;
 
 use crate::fingerprint::Fingerprint;
 use crate::learner::Weights;
-use crate::state::State;
+use crate::state::TrainerState;
 use crate::{Error, Result};
 
 const SUMS: &str = "SHA256SUMS";
 const TRAINER: &str = "trainer";
 const STATE: &str = "state.json";
 const WEIGHTS: &str = "model.safetensors";
-/// Checkpoints that a run can go on from.
+/// Number of newest checkpoints that a run can resume from.
 const RESUMABLE: usize = 2;
 
 /// The checkpoints of a run.
@@ -36,27 +36,27 @@ pub struct Checkpoints {
     folder: PathBuf,
 }
 
-/// A checkpoint that could not be used, and why.
+/// A damaged checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damaged {
+pub struct DamagedCheckpoint {
     /// Its folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason why it cannot be used.
     pub reason: String,
 }
 
 impl Checkpoints {
-    /// Those of a run folder.
+    /// The checkpoints of a run folder.
     pub fn of_run(run: &Path) -> Self {
         Self { folder: run.join("checkpoints") }
     }
 
-    /// The folder of a step.
+    /// The checkpoint folder of a step.
     pub fn path(&self, step: u64) -> PathBuf {
         self.folder.join(format!("step-{step:08}"))
     }
 
-    /// All steps that have a checkpoint, in order.
+    /// All steps that have a checkpoint, ascending.
     pub fn steps(&self) -> Vec<u64> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut steps: Vec<u64> = entries
@@ -76,52 +76,53 @@ impl Checkpoints {
         Ok(Unfinished { temporary, path: self.path(step), parent: self.folder.clone() })
     }
 
-    /// Removes what a killed run left behind.
+    /// Removes temporary folders of a killed run.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let is_hidden = entry.file_name().to_str().is_some_and(|name| name.starts_with('.'));
             if is_hidden && path.extension().is_some_and(|extension| extension == "tmp") {
-                // What cannot be removed now only takes space.
+                // A folder that cannot be removed only takes space.
                 let _ = fs::remove_dir_all(path);
             }
         }
     }
 
-    /// Gives the newest whole checkpoint to `weights`, and names those that were damaged.
-    pub(crate) fn restore(&self, weights: &mut Weights) -> (Option<State>, Vec<Damaged>) {
+    /// Loads the newest intact checkpoint into `weights`; returns its state, and newer checkpoints that are damaged.
+    pub(crate) fn restore(&self, weights: &mut Weights) -> (Option<TrainerState>, Vec<DamagedCheckpoint>) {
         let mut damaged = Vec::new();
         for step in self.steps().into_iter().rev() {
             let path = self.path(step);
             if !path.join(TRAINER).is_dir() {
-                // Kept for averaging only.
+                // A checkpoint kept for averaging only.
                 continue;
             }
             match read(&path, weights) {
                 Ok(state) => return (Some(state), damaged),
-                Err(error) => damaged.push(Damaged { path, reason: error.to_string() }),
+                Err(error) => damaged.push(DamagedCheckpoint { path, reason: error.to_string() }),
             }
         }
         (None, damaged)
     }
 
-    /// Removes what is neither among the newest nor `wanted`.
-    pub(crate) fn prune(&self, keep_last: usize, wanted: &[u64]) -> Result<()> {
+    /// Removes checkpoints that are neither among the `keep_last` newest nor in `keep`.
+    pub(crate) fn prune(&self, keep_last: usize, keep: &[u64]) -> Result<()> {
         let steps = self.steps();
         let newest = |count: usize| &steps[steps.len().saturating_sub(count)..];
-        let (resumable, kept) = (newest(RESUMABLE), newest(keep_last.max(RESUMABLE)));
+        let (resumable, recent) = (newest(RESUMABLE), newest(keep_last.max(RESUMABLE)));
         for &step in steps.iter().filter(|step| !resumable.contains(step)) {
             let path = self.path(step);
-            let goes = if kept.contains(&step) || wanted.contains(&step) { path.join(TRAINER) } else { path };
-            if goes.exists() {
-                remove(&goes, &self.folder)?;
+            let obsolete =
+                if recent.contains(&step) || keep.contains(&step) { path.join(TRAINER) } else { path };
+            if obsolete.exists() {
+                remove(&obsolete, &self.folder)?;
             }
         }
         Ok(())
     }
 }
 
-/// Renames before removing, so that a half-removed folder is never taken for a whole one.
+/// Renames before removing, so that a half-removed folder is never taken for an intact one.
 fn remove(path: &Path, parent: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = parent.join(format!(".removed-{name}.{}.tmp", std::process::id()));
@@ -129,7 +130,7 @@ fn remove(path: &Path, parent: &Path) -> Result<()> {
     gone.map_err(|error| Error::io(path, "remove", error))
 }
 
-/// A checkpoint that does not have its name yet; dropped, it vanishes.
+/// A checkpoint under its temporary name; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     temporary: PathBuf,
@@ -138,13 +139,13 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Where it is written.
+    /// The temporary folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.temporary
     }
 
-    /// Adds the trainer's state and gives the checkpoint its name.
-    pub(crate) fn finish(self, weights: &Weights, state: &State) -> Result<PathBuf> {
+    /// Adds the trainer's state and renames the checkpoint.
+    pub(crate) fn finish(self, weights: &Weights, state: &TrainerState) -> Result<PathBuf> {
         let trainer = self.temporary.join(TRAINER);
         write_sums(&self.temporary)?;
         fs::create_dir(&trainer).map_err(|error| Error::io(&trainer, "create the folder", error))?;
@@ -160,7 +161,7 @@ impl Unfinished {
         sync(&trainer)?;
         sync(&self.temporary)?;
         if self.path.exists() {
-            // The same step again, after going back: what was there is replaced.
+            // The same step again, after a rollback: the old one is replaced.
             remove(&self.path, &self.parent)?;
         }
         fs::rename(&self.temporary, &self.path).map_err(|error| Error::io(&self.path, "write", error))?;
@@ -171,7 +172,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing to remove.
+        // After the rename nothing is left to remove.
         let _ = fs::remove_dir_all(&self.temporary);
     }
 }
@@ -180,7 +181,7 @@ fn sync(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(|error| Error::io(folder, "write", error))
 }
 
-/// The files of a folder, in order, without the sums themselves.
+/// The files of a folder, sorted, without the checksum file.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let unread = |error| Error::io(folder, "read", error);
     let mut paths = Vec::new();
@@ -194,7 +195,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Writes the sums of a folder's files in the form of `sha256sum`.
+/// Writes the checksums of a folder's files in the format of `sha256sum`.
 pub(crate) fn write_sums(folder: &Path) -> Result<()> {
     let mut text = String::new();
     for path in files(folder)? {
@@ -204,7 +205,7 @@ pub(crate) fn write_sums(folder: &Path) -> Result<()> {
     Ok(Output::save(folder.join(SUMS), text.as_bytes())?)
 }
 
-/// Checks a folder against its sums.
+/// Checks a folder against its checksums.
 pub(crate) fn check_sums(folder: &Path) -> Result<()> {
     let path = folder.join(SUMS);
     let text = fs::read_to_string(&path).map_err(|error| Error::io(&path, "open", error))?;
@@ -214,7 +215,7 @@ pub(crate) fn check_sums(folder: &Path) -> Result<()> {
         if Fingerprint::of(&file)?.sha256 != sum {
             return Err(Error::run(
                 &file,
-                "its bytes are not those that were written",
+                "checksum mismatch: the file changed after it was written",
                 "restore it from a copy",
             ));
         }
@@ -222,7 +223,7 @@ pub(crate) fn check_sums(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The arrays that a run goes on from.
+/// The arrays that a run resumes from.
 fn arrays(weights: &Weights) -> Vec<Array<'_>> {
     let mut arrays = Vec::new();
     for (id, name, value) in weights.parameters.iter() {
@@ -246,14 +247,14 @@ fn array_of<'a>(kind: &str, name: &str, tensor: &'a Tensor) -> Array<'a> {
     }
 }
 
-fn read(folder: &Path, weights: &mut Weights) -> Result<State> {
+fn read(folder: &Path, weights: &mut Weights) -> Result<TrainerState> {
     let trainer = folder.join(TRAINER);
     check_sums(folder)?;
     check_sums(&trainer)?;
     let path = trainer.join(STATE);
     let text = fs::read(&path).map_err(|error| Error::io(&path, "open", error))?;
-    let state: State = serde_json::from_slice(&text)
-        .map_err(|error| Error::run(&path, error.to_string(), "the checkpoint is of another version"))?;
+    let state: TrainerState = serde_json::from_slice(&text)
+        .map_err(|error| Error::run(&path, error.to_string(), "the checkpoint may be of another version"))?;
     let file = TensorFile::open(trainer.join(WEIGHTS))?;
     let declared: Vec<_> = weights
         .parameters
@@ -265,7 +266,7 @@ fn read(folder: &Path, weights: &mut Weights) -> Result<State> {
         let tensor = file.tensor(&full)?;
         if tensor.shape() != shape {
             let message = format!("{full} is {:?}, expected {shape:?}", tensor.shape());
-            return Err(Error::run(file.path(), message, "the config is not the run's"));
+            return Err(Error::run(file.path(), message, "the config is not that of the run"));
         }
         Ok(tensor)
     };

@@ -1,11 +1,10 @@
-//! Word vectors of another program as a start for embeddings: word2vec's text form, whose first line says "count width",
-//! or GloVe's, which has none; plain or gzip.
+//! Initialisation of embeddings from word vectors: word2vec's text format, whose first line is "count width", or GloVe's,
+//! which has no such line; plain or gzip.
 //!
-//! An entry of the vocabulary is found under its text without the word mark `▁` in front, else under the same in lower
-//! case; the first vector of a word counts. Special tokens keep their own rows. Vectors come in
-//! many sizes, while a model expects those it would draw itself (deviation 1/√d_model, so that scaled embeddings and tied
-//! logits have unit size): all that were found are multiplied with one number, so that their mean norm is that of the rows
-//! they replace. Lengths relative to each other, and angles, stay.
+//! A vocabulary entry is looked up by its text without the leading word mark `▁`, then in lower case; of duplicates the first
+//! vector counts. Special tokens keep their rows. Norms of vectors vary between files, while a model expects those of its own
+//! initialisation (deviation 1/√d_model, so that scaled embeddings and tied logits have unit size): all vectors are multiplied
+//! by one factor, so that their mean norm is that of the rows they replace. Relative lengths and angles are preserved.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,75 +16,76 @@ use polyhead_text::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// The mark of a word's beginning in pieces.
+/// The mark of a word's beginning in tokens.
 const WORD_MARK: char = '▁';
-/// Names of the tables: one for both languages, or one for each.
-const BOTH: &str = "embedding.weight";
-const EACH: [&str; 2] = ["source_embedding.weight", "target_embedding.weight"];
+/// Parameter names: one table for both languages, or one each.
+const SHARED: &str = "embedding.weight";
+const SEPARATE: [&str; 2] = ["source_embedding.weight", "target_embedding.weight"];
 
-/// How much of one table came from a file of vectors.
+/// Number of rows of one embedding table that were filled from word vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filled {
-    /// The parameter, as in `source_embedding.weight`.
+pub struct FilledEmbeddings {
+    /// Parameter name, as in `source_embedding.weight`.
     pub table: String,
-    /// Entries whose vector was found.
+    /// Entries with a vector.
     pub found: usize,
-    /// Entries that could have been found: all but special ones.
+    /// All entries but special tokens.
     pub entries: usize,
 }
 
-/// Lets training leave all tables of embeddings as they are.
+/// Freezes all embedding tables.
 pub(crate) fn freeze(parameters: &mut Parameters) {
-    for name in [BOTH, EACH[0], EACH[1]] {
+    for name in [SHARED, SEPARATE[0], SEPARATE[1]] {
         if let Some(id) = parameters.find(name) {
             parameters.freeze(id);
         }
     }
 }
 
-/// Gives rows of the embeddings the vectors of the file at `path`.
+/// Fills embedding rows with the vectors of the file at `path`.
 ///
 /// # Errors
 /// If the file cannot be read, has another width than the model, or shares no word with the vocabulary.
-pub(crate) fn fill(parameters: &mut Parameters, vocabulary: &Vocabulary, path: &Path) -> Result<Vec<Filled>> {
+pub(crate) fn fill(
+    parameters: &mut Parameters,
+    vocabulary: &Vocabulary,
+    path: &Path,
+) -> Result<Vec<FilledEmbeddings>> {
     let tables = tables(parameters, vocabulary);
     let Some(width) = tables.first().map(|table| parameters.value(table.id).shape()[1]) else {
         return Err(Error::config(
             "embeddings.init",
-            "a model without a table called embedding, source_embedding or target_embedding",
+            "the model has no embedding, source_embedding or target_embedding table",
             "leave it out",
         ));
     };
-    let wanted = Wanted::new(&tables);
-    let found = read(path, width, &wanted)?;
+    let word_rows = WordRows::new(&tables);
+    let found = read(path, width, &word_rows)?;
     if found.is_empty() {
         return Err(Error::run(
             path,
             "no word in common with the vocabulary, expected vectors of its words",
-            "are they of the right language? tokenizer.kind = \"word\" keeps words whole",
+            "is it the right language? tokenizer.kind = \"word\" keeps words whole",
         ));
     }
     let mut filled = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
-        let rows: Vec<(u32, &[f32])> = found
-            .iter()
-            .filter(|(place, _)| place.0 == index)
-            .map(|(place, v)| (place.1, v.as_slice()))
-            .collect();
+        let rows: Vec<(u32, &[f32])> =
+            found.iter().filter(|(row, _)| row.0 == index).map(|(row, v)| (row.1, v.as_slice())).collect();
         set_rows(parameters.value_mut(table.id).data_mut(), width, &rows);
-        filled.push(Filled { table: table.name, found: rows.len(), entries: table.words.len() });
+        filled.push(FilledEmbeddings { table: table.name, found: rows.len(), entries: table.words.len() });
     }
     Ok(filled)
 }
 
-/// A table and the texts of its rows.
-struct Table {
+/// An embedding table and the texts of its rows.
+struct EmbeddingTable {
     name: String,
     id: ParameterId,
     words: Vec<(u32, String)>,
 }
 
-fn tables(parameters: &Parameters, vocabulary: &Vocabulary) -> Vec<Table> {
+fn tables(parameters: &Parameters, vocabulary: &Vocabulary) -> Vec<EmbeddingTable> {
     let words = |tokenizer: &Tokenizer| {
         let pieces = (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.piece(id)?)));
         pieces
@@ -93,73 +93,76 @@ fn tables(parameters: &Parameters, vocabulary: &Vocabulary) -> Vec<Table> {
             .map(|(id, piece)| (id, piece.trim_start_matches(WORD_MARK).to_owned()))
             .collect()
     };
-    let named = [(BOTH, vocabulary.source()), (EACH[0], vocabulary.source()), (EACH[1], vocabulary.target())];
+    let named = [
+        (SHARED, vocabulary.source()),
+        (SEPARATE[0], vocabulary.source()),
+        (SEPARATE[1], vocabulary.target()),
+    ];
     named
         .into_iter()
         .filter_map(|(name, tokenizer)| {
             let id = parameters.find(name)?;
-            Some(Table { name: name.to_owned(), id, words: words(tokenizer) })
+            Some(EmbeddingTable { name: name.to_owned(), id, words: words(tokenizer) })
         })
         .collect()
 }
 
-/// Padding, ends, unknowns, tags of languages and bytes: what stands in angle brackets is no word of a text.
+/// True for padding, end, unknown, language tags and bytes: entries in angle brackets.
 fn is_special(piece: &str) -> bool {
     piece.len() > 2 && piece.starts_with('<') && piece.ends_with('>')
 }
 
-/// A row: the number of its table, and its id.
-type Place = (usize, u32);
+/// A row: index of its table, and token id.
+type RowId = (usize, u32);
 
-/// Which rows a word of the file is wanted for.
-struct Wanted {
-    exact: HashMap<String, Vec<Place>>,
-    lower: HashMap<String, Vec<Place>>,
+/// Rows by the word that fills them.
+struct WordRows {
+    exact: HashMap<String, Vec<RowId>>,
+    lower: HashMap<String, Vec<RowId>>,
 }
 
-impl Wanted {
-    fn new(tables: &[Table]) -> Self {
-        let mut wanted = Self { exact: HashMap::new(), lower: HashMap::new() };
+impl WordRows {
+    fn new(tables: &[EmbeddingTable]) -> Self {
+        let mut word_rows = Self { exact: HashMap::new(), lower: HashMap::new() };
         for (index, table) in tables.iter().enumerate() {
             for (id, word) in table.words.iter().filter(|(_, word)| !word.is_empty()) {
-                wanted.exact.entry(word.clone()).or_default().push((index, *id));
+                word_rows.exact.entry(word.clone()).or_default().push((index, *id));
                 let lower = word.to_lowercase();
                 if lower != *word {
-                    wanted.lower.entry(lower).or_default().push((index, *id));
+                    word_rows.lower.entry(lower).or_default().push((index, *id));
                 }
             }
         }
-        wanted
+        word_rows
     }
 }
 
-/// Reads the vectors of all wanted words, in the order of their places.
-fn read(path: &Path, width: usize, wanted: &Wanted) -> Result<Vec<(Place, Vec<f32>)>> {
+/// Reads the vectors of all words in `word_rows`, sorted by row.
+fn read(path: &Path, width: usize, word_rows: &WordRows) -> Result<Vec<(RowId, Vec<f32>)>> {
     let mut lines = Lines::open(path)?;
     let (mut exact, mut lower) = (HashMap::new(), HashMap::new());
-    let (mut promised, mut words) = (None, 0_u64);
+    let (mut declared, mut words) = (None, 0_u64);
     loop {
         let line = lines.line() + 1;
         let Some(text) = lines.next_text()? else { break };
         let columns: Vec<&str> = text.trim_end_matches([' ', '\t']).split([' ', '\t']).collect();
         if let (1, Some([count, found])) = (line, header(&columns)) {
             check_width(path, line, found, width)?;
-            promised = Some(count);
+            declared = Some(count);
             continue;
         }
         words += 1;
-        if words == 1 && promised.is_none() {
+        if words == 1 && declared.is_none() {
             check_width(path, line, columns.len() - 1, width)?;
         }
         let Some(word) = word_of(&columns, width).map_err(|found| wrong_columns(path, line, found, width))?
         else {
             continue;
         };
-        for (map, places) in [(&mut exact, wanted.exact.get(word)), (&mut lower, wanted.lower.get(word))] {
-            for place in
-                places.into_iter().flatten().filter(|place| !map.contains_key(*place)).collect::<Vec<_>>()
-            {
-                map.insert(*place, numbers(path, line, &columns[1..])?);
+        for (map, rows) in [(&mut exact, word_rows.exact.get(word)), (&mut lower, word_rows.lower.get(word))]
+        {
+            for row in rows.into_iter().flatten().filter(|row| !map.contains_key(*row)).collect::<Vec<_>>() {
+                map.insert(*row, numbers(path, line, &columns[1..])?);
             }
         }
     }
@@ -170,27 +173,27 @@ fn read(path: &Path, width: usize, wanted: &Wanted) -> Result<Vec<(Place, Vec<f3
             "is it the right file?",
         ));
     }
-    if let Some(count) = promised.filter(|&count| count as u64 != words) {
+    if let Some(count) = declared.filter(|&count| count as u64 != words) {
         return Err(Error::run(
             path,
             format!("{words} vectors, expected {count} as its first line says"),
-            "was it copied or downloaded in part?",
+            "the file may be incomplete: copy or download it again",
         ));
     }
-    lower.retain(|place, _| !exact.contains_key(place));
-    let mut found: Vec<(Place, Vec<f32>)> = exact.into_iter().chain(lower).collect();
-    found.sort_by_key(|(place, _)| *place);
+    lower.retain(|row, _| !exact.contains_key(row));
+    let mut found: Vec<(RowId, Vec<f32>)> = exact.into_iter().chain(lower).collect();
+    found.sort_by_key(|(row, _)| *row);
     Ok(found)
 }
 
-/// The count and the width that a first line of word2vec's form tells.
+/// Count and width, if the line is a header of word2vec's format.
 fn header(columns: &[&str]) -> Option<[usize; 2]> {
     let [count, width] = columns else { return None };
     Some([count.parse().ok()?, width.parse().ok()?])
 }
 
-/// The word of a line. GloVe's files hold a few words with spaces, which no piece has: none for such a line. A number of
-/// columns that no word explains is the error.
+/// The word of a line; `None` for a word with spaces, of which GloVe's files hold a few and the vocabulary none. Any other
+/// unexpected number of columns is the error.
 fn word_of<'a>(columns: &[&'a str], width: usize) -> std::result::Result<Option<&'a str>, usize> {
     let found = columns.len() - 1;
     if found == width {
@@ -236,13 +239,13 @@ fn at_line(path: &Path, line: u64, [found, expected]: [String; 2], hint: &str) -
     })
 }
 
-/// Puts vectors into their rows, brought to the mean norm of what they replace.
+/// Writes vectors into their rows, scaled to the mean norm of the rows that they replace.
 fn set_rows(table: &mut [f32], width: usize, rows: &[(u32, &[f32])]) {
     let norm = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     let span = |id: u32| id as usize * width..(id as usize + 1) * width;
     let own: f64 = rows.iter().map(|(id, _)| norm(&table[span(*id)])).sum();
     let given: f64 = rows.iter().map(|(_, vector)| norm(vector)).sum();
-    // Vectors of zeros have no size that could be changed.
+    // Zero vectors cannot be scaled.
     let factor = if given > 0.0 { (own / given) as f32 } else { 1.0 };
     for (id, vector) in rows {
         let row = &mut table[span(*id)];
@@ -259,9 +262,9 @@ mod tests {
     use polyhead_text::tokenizer::Kind;
 
     use super::*;
-    use crate::config::{RunConfig, Sides, TokenizerConfig};
+    use crate::config::{RunConfig, TokenizerConfig, VocabularySharing};
 
-    /// Words of a small vocabulary, a table of four numbers each, and a file of vectors.
+    /// A small vocabulary, embedding tables of width 4, and a file of vectors.
     struct Case {
         folder: tempfile::TempDir,
         vocabulary: Vocabulary,
@@ -269,7 +272,7 @@ mod tests {
     }
 
     impl Case {
-        fn new(sides: Sides) -> Self {
+        fn new(sides: VocabularySharing) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("pairs.tsv");
             std::fs::write(&path, "the Cat sees Paris\tdie Katze sieht Paris\n".repeat(3)).unwrap();
@@ -281,8 +284,8 @@ mod tests {
             let mut parameters = Parameters::default();
             let [source, target] = vocabulary.sizes();
             let named = match sides {
-                Sides::Shared => vec![(BOTH, source)],
-                Sides::Separate => vec![(EACH[0], source), (EACH[1], target)],
+                VocabularySharing::Shared => vec![(SHARED, source)],
+                VocabularySharing::Separate => vec![(SEPARATE[0], source), (SEPARATE[1], target)],
             };
             for (name, rows) in named {
                 parameters.declare_product(name, &[rows, 4], Init::Normal(0.5));
@@ -291,7 +294,7 @@ mod tests {
             Self { folder, vocabulary, parameters }
         }
 
-        fn fill(&mut self, text: &str) -> Result<Vec<Filled>> {
+        fn fill(&mut self, text: &str) -> Result<Vec<FilledEmbeddings>> {
             let path = self.folder.path().join("vectors.txt");
             std::fs::write(&path, text).unwrap();
             fill(&mut self.parameters, &self.vocabulary, &path)
@@ -304,7 +307,7 @@ mod tests {
 
         fn row(&self, table: &str, word: &str) -> Vec<f32> {
             let tokenizer =
-                if table == EACH[1] { self.vocabulary.target() } else { self.vocabulary.source() };
+                if table == SEPARATE[1] { self.vocabulary.target() } else { self.vocabulary.source() };
             let id = (0..tokenizer.vocab_size() as u32)
                 .find(|id| tokenizer.piece(*id).unwrap().trim_start_matches(WORD_MARK) == word)
                 .unwrap() as usize;
@@ -318,44 +321,44 @@ mod tests {
 
     #[test]
     fn words_are_found_as_written_then_in_lower_case() {
-        let mut case = Case::new(Sides::Shared);
+        let mut case = Case::new(VocabularySharing::Shared);
         let words = ["Cat", "Paris", "Katze"];
-        let before = words.map(|word| norm(&case.row(BOTH, word)));
-        let unchanged = case.row(BOTH, "sees");
+        let before = words.map(|word| norm(&case.row(SHARED, word)));
+        let unchanged = case.row(SHARED, "sees");
         // word2vec's own program leaves a space at the end of each line.
         let text = "5 4\ncat 0 3 0 0 \nCat 2 0 0 0 \nkatze 0 0 0 6 \nParis 0 4 0 0 \nParis 9 9 9 9 \n";
         let filled = case.fill(text).unwrap();
-        assert_eq!(filled, [Filled { table: BOTH.into(), found: 3, entries: 7 }]);
-        let rows = words.map(|word| case.row(BOTH, word));
-        // Their sizes are 2, 4 and 6, and their mean becomes that of the rows before.
+        assert_eq!(filled, [FilledEmbeddings { table: SHARED.into(), found: 3, entries: 7 }]);
+        let rows = words.map(|word| case.row(SHARED, word));
+        // Their norms are 2, 4 and 6; the mean becomes that of the rows before.
         let factor = before.iter().sum::<f32>() / 12.0;
         let expected = [[2.0, 0.0, 0.0, 0.0], [0.0, 4.0, 0.0, 0.0], [0.0, 0.0, 0.0, 6.0]];
         for (row, expected) in rows.iter().zip(expected) {
             assert!(row.iter().zip(expected).all(|(x, y)| (x - y * factor).abs() < 1e-6), "{row:?}");
         }
-        assert_eq!(case.row(BOTH, "sees"), unchanged);
+        assert_eq!(case.row(SHARED, "sees"), unchanged);
     }
 
     #[test]
     fn each_side_has_its_own_table_and_gzip_is_read() {
-        let mut case = Case::new(Sides::Separate);
+        let mut case = Case::new(VocabularySharing::Separate);
         let path = case.folder.path().join("vectors.gz");
         let mut output = polyhead_text::output::Output::create(&path).unwrap();
-        // GloVe's form has no first line, and some of its words have spaces.
+        // GloVe's format has no header, and some of its words have spaces.
         output.write(b"sees 1 2 3 4\n. . . 1 2 3 4\nParis -1 2e-1 .3 4\n</s> 1 1 1 1\n").unwrap();
         output.finish().unwrap();
         let filled = fill(&mut case.parameters, &case.vocabulary, &path).unwrap();
         let found: Vec<(&str, usize)> =
             filled.iter().map(|filled| (filled.table.as_str(), filled.found)).collect();
-        assert_eq!(found, [(EACH[0], 2), (EACH[1], 1)]);
-        let [source, target] = EACH.map(|table| case.row(table, "Paris"));
+        assert_eq!(found, [(SEPARATE[0], 2), (SEPARATE[1], 1)]);
+        let [source, target] = SEPARATE.map(|table| case.row(table, "Paris"));
         let ratio = target[0] / source[0];
         assert!(source.iter().zip(&target).all(|(x, y)| (x * ratio - y).abs() < 1e-6));
     }
 
     #[test]
-    fn faults_name_their_line() {
-        let mut case = Case::new(Sides::Shared);
+    fn errors_name_their_line() {
+        let mut case = Case::new(VocabularySharing::Shared);
         let messages = [
             ("", "vectors.txt: no vector, expected a word and its numbers on each line"),
             ("2 3\nthe 1 2 3\n", "vectors.txt:1: vectors of 3 numbers, expected 4, the width of the model"),
@@ -376,11 +379,11 @@ mod tests {
             ),
             ("9 4\nthe 1 2 3 4\n", "vectors.txt: 1 vectors, expected 9 as its first line says"),
         ];
-        let before = case.row(BOTH, "the");
+        let before = case.row(SHARED, "the");
         for (text, expected) in messages {
             assert_eq!(case.message(text), expected);
         }
-        assert_eq!(case.row(BOTH, "the"), before);
+        assert_eq!(case.row(SHARED, "the"), before);
         let path = case.folder.path().join("vectors.txt");
         std::fs::File::create(&path).unwrap().write_all(b"the\xff 1 2 3 4\n").unwrap();
         let error = fill(&mut case.parameters, &case.vocabulary, &path).unwrap_err().to_string();

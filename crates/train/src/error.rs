@@ -1,11 +1,11 @@
-//! What can go wrong on the way from a corpus to a model.
+//! Errors of training.
 
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Messages name the file or the key, what was found and what was expected.
+/// An error of training. Messages name the file or key, what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A corpus, a tokeniser or a file.
@@ -17,44 +17,44 @@ pub enum Error {
     /// Decoding for validation.
     #[error(transparent)]
     Translate(#[from] polyhead_translate::Error),
-    /// A config that cannot be understood or followed.
+    /// An invalid config.
     #[error("{place}: {message}")]
     Config {
-        /// The file, with its line where that is known, or the key.
+        /// The file, with its line if known, or the key.
         place: String,
-        /// What was found and what was expected.
+        /// Found and expected.
         message: String,
-        /// What can be done about it.
+        /// Suggested remedy.
         hint: String,
     },
-    /// A run folder or a checkpoint does not hold what it should.
+    /// A run folder, a checkpoint or a file with unexpected contents.
     #[error("{}: {message}", path.display())]
     Run {
         /// The file or folder.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// Found and expected.
         message: String,
-        /// What can be done about it.
+        /// Suggested remedy.
         hint: String,
     },
-    /// The loss is no number any more, or far above what it was.
+    /// The loss is NaN, infinite or far above its running mean.
     #[error("step {step}: {what}")]
     Diverged {
-        /// The step that was not taken.
+        /// The step that was discarded.
         step: u64,
-        /// What was seen, and which checkpoint is the last good one.
+        /// The loss, and the last good checkpoint.
         what: String,
     },
-    /// The work needs more memory than there is.
+    /// Not enough memory.
     #[error("{message}")]
     Memory {
-        /// What is needed and what there is.
+        /// Memory needed and memory available.
         message: String,
     },
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// Suggested remedy, for the line `hint: …`.
     pub fn hint(&self) -> String {
         match self {
             Self::Text(error) => error.hint(),
@@ -63,18 +63,18 @@ impl Error {
             Self::Config { hint, .. } | Self::Run { hint, .. } => hint.clone(),
             Self::Diverged { .. } => {
                 "lower schedule.peak, raise schedule.warmup_steps or set optimizer.clip_norm = 1.0; \
-                                      train.divergence = \"halve\" goes back and halves the rate by itself"
+                                      train.divergence = \"halve\" rolls back and halves the learning rate automatically"
                     .into()
             }
             Self::Memory { .. } => {
                 "a smaller train.max_tokens (with train.accumulate for the same step), or a smaller \
-                                    model.preset or tokenizer.vocab_size, needs less"
+                                    model.preset or tokenizer.vocab_size, needs less memory"
                     .into()
             }
         }
     }
 
-    /// True where the caller asked for something that makes no sense, rather than something having failed.
+    /// True if the caller made a mistake (exit code 2), false if something failed (exit code 1).
     pub fn is_misuse(&self) -> bool {
         match self {
             Self::Config { .. } => true,

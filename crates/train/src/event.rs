@@ -1,175 +1,175 @@
-//! What a run tells while it works. The library prints nothing; its caller shows these.
+//! Events of a run. The library prints nothing; its caller shows these.
 
 use std::path::PathBuf;
 
 use polyhead_text::batch::Padding;
 use polyhead_text::doctor::Report;
 
-use crate::checkpoint::Damaged;
-use crate::embeddings::Filled;
+use crate::checkpoint::DamagedCheckpoint;
+use crate::embeddings::FilledEmbeddings;
 use crate::memory::Forecast;
 use crate::metrics_file::{TrainLine, ValidLine};
-use crate::objective::Sample;
+use crate::objective::ValidationSample;
 
-/// Rows of a corpus that no batch holds, and why.
+/// Counts of corpus rows that are not used, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Rows with a side without text.
+pub struct SkippedRows {
+    /// Rows with an empty side.
     pub empty: usize,
-    /// Rows with a side of too many tokens.
+    /// Rows with too many tokens on a side.
     pub too_long: usize,
-    /// The first of the latter: its corpus, its line and its tokens.
+    /// The first row that is too long: index of its corpus, line, and tokens.
     pub first_too_long: Option<(usize, u64, usize)>,
 }
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// The device that the run is on.
+    /// The device was opened.
     Opened {
-        /// Its name, as in train.device.
+        /// Name, as in train.device.
         device: String,
-        /// What its maker calls it; none for the processor.
+        /// Product name of a GPU; `None` for the CPU.
         model: Option<String>,
-        /// Numbers that it computes with.
+        /// Compute dtype.
         dtype: &'static str,
-        /// Why it is the processor where a card would have been taken, and what can be done about it.
+        /// If `auto` fell back to the CPU: the reason why no GPU can be used, and a hint.
         why: Option<(String, String)>,
     },
-    /// A corpus was looked through.
+    /// A corpus was checked.
     Examined(Box<Report>),
     /// A tokeniser is being trained.
     TrainingTokenizer,
-    /// Text was read and encoded.
+    /// The corpora were read and encoded.
     Read {
-        /// Pairs that are used, or texts with a label.
+        /// Pairs used, or texts with a label.
         pairs: usize,
         /// Tokens of source and target.
         tokens: [usize; 2],
-        /// Labels, where texts are classified.
+        /// Number of labels, if texts are classified.
         labels: Option<usize>,
-        /// What is not used.
-        skipped: Skipped,
-        /// Pairs to validate on, and those of them whose cross-entropy does not count.
+        /// Rows not used.
+        skipped: SkippedRows,
+        /// Validation pairs, and how many of them are left out of the cross-entropy.
         valid: Option<(usize, usize)>,
     },
-    /// What the run is going to be.
-    Planned(Plan),
-    /// Embeddings of a new model start from a file of vectors.
+    /// The plan of the run.
+    Planned(RunPlan),
+    /// Embeddings of a new model were initialised from word vectors.
     Embedded {
         /// The file.
         path: PathBuf,
-        /// What was found in it for each table.
-        tables: Vec<Filled>,
+        /// Entries found, by embedding table.
+        tables: Vec<FilledEmbeddings>,
     },
-    /// It was to go on from a checkpoint.
+    /// A resumed run found its checkpoint, or none.
     Resumed {
-        /// The step after which it goes on; none where it begins, for want of a run or of a whole checkpoint.
+        /// Step of the checkpoint; `None` if there is no run or no intact checkpoint, so the run starts anew.
         step: Option<u64>,
-        /// Newer checkpoints that could not be used.
-        damaged: Vec<Damaged>,
+        /// Newer checkpoints that are damaged.
+        damaged: Vec<DamagedCheckpoint>,
     },
-    /// A step was made.
+    /// A step was done.
     Stepped(Progress),
-    /// A line of the log.
+    /// A training line was logged.
     Logged(TrainLine),
-    /// How long an epoch will take, told once after the first steps.
+    /// Time estimate, reported once after the first steps.
     Timed {
-        /// Seconds of an epoch.
+        /// Seconds per epoch.
         epoch: f64,
-        /// Seconds until the run ends by its limits, where they are known.
+        /// Seconds until the run reaches its limits, if it has any.
         rest: Option<f64>,
-        /// The most memory held so far.
+        /// Peak memory so far, in bytes.
         peak_memory: Option<u64>,
     },
-    /// The model was judged.
+    /// The model was validated.
     Validated {
-        /// What was found.
+        /// Scores.
         line: ValidLine,
-        /// A row and what the model made of it.
-        sample: Option<Sample>,
+        /// A validation row with the model's output.
+        sample: Option<ValidationSample>,
         /// Validations since the best one.
         waiting: u64,
     },
     /// A checkpoint was written.
     Saved(PathBuf),
-    /// The loss exploded; the run went back to a checkpoint and halved its rate.
-    WentBack {
-        /// The step that was not made.
+    /// The loss diverged; the run returned to a checkpoint and halved its learning rate.
+    RolledBack {
+        /// The step that was discarded.
         step: u64,
-        /// The step it goes on from.
+        /// The step of the checkpoint.
         to: u64,
-        /// What was seen.
+        /// Description of the divergence.
         what: String,
-        /// What the learning rate is now multiplied by.
+        /// Factor of the learning rate from now on.
         factor: f64,
     },
     /// The finished model was written.
     Finished {
         /// Its folder.
         path: PathBuf,
-        /// What it is made of.
+        /// The checkpoints that it is made of.
         made_of: String,
-        /// How it was judged.
+        /// Validation of the finished model.
         scores: Option<ValidLine>,
     },
 }
 
-/// What a run is going to be.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// Numbers of the model.
+pub struct RunPlan {
+    /// Parameters of the model.
     pub parameters: usize,
-    /// Entries of source and target.
+    /// Vocabulary sizes of source and target.
     pub vocab_sizes: [usize; 2],
     /// Batches of the first epoch.
     pub batches: usize,
-    /// Sizes that they have, where a card records each.
+    /// Different batch shapes, if each is recorded as a CUDA graph.
     pub sizes: Option<usize>,
-    /// Its padding.
+    /// Padding of the first epoch.
     pub padding: Padding,
-    /// Memory that will be needed.
+    /// Estimated memory.
     pub forecast: Forecast,
-    /// Memory that there is.
+    /// Available memory in bytes, if known.
     pub available: Option<usize>,
-    /// Threads at work.
+    /// CPU threads.
     pub threads: usize,
     /// The run folder.
     pub out: PathBuf,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Steps made.
+    /// Steps done.
     pub step: u64,
-    /// Epochs made, the present one in parts.
+    /// Epochs done, with the fraction of the current one.
     pub epoch: f64,
     /// The loss of this step.
     pub loss: f64,
     /// The learning rate of this step.
     pub learning_rate: f64,
-    /// Target tokens a second since the last line of the log.
+    /// Target tokens per second since the last log line.
     pub tokens_per_s: f64,
-    /// Share of the way to the nearest limit, where there is one, 0 to 1.
+    /// Fraction done by the nearest limit, 0 to 1; `None` without limits.
     pub done: Option<f64>,
-    /// Share of the batch's positions that are padding in this epoch.
+    /// Fraction of this epoch's batch positions that is padding.
     pub padding: f64,
 }
 
-/// How a run ended.
+/// Reason for the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It reached train.max_steps.
+    /// train.max_steps was reached.
     Steps,
-    /// It reached train.max_epochs.
+    /// train.max_epochs was reached.
     Epochs,
-    /// Its time was up.
+    /// train.max_minutes was reached.
     Time,
-    /// No validation was better for so long.
+    /// validation.patience was exhausted.
     Patience,
-    /// It was asked to stop, and can be resumed.
+    /// The run was asked to stop; it can be resumed.
     Stopped,
-    /// The minutes of this sitting are over, and it can be resumed.
+    /// `RunOptions::max_minutes` was reached; the run can be resumed.
     Paused,
 }

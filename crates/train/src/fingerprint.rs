@@ -1,4 +1,4 @@
-//! What a file held: its size and SHA-256, as `sha256sum` prints it.
+//! Fingerprint of a file: its size and SHA-256, as `sha256sum` prints it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,19 +9,19 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Error, Result};
 
-/// A file as it was.
+/// Size and hash of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// Where it was.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its bytes, as they lie on the disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
-    /// Their SHA-256 in hexadecimal digits.
+    /// SHA-256 in hexadecimal digits.
     pub sha256: String,
 }
 
 impl Fingerprint {
-    /// Reads a file once.
+    /// Reads a file and hashes it.
     pub fn of(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
         let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 18]);
@@ -37,7 +37,7 @@ impl Fingerprint {
         Ok(Self { path: path.to_owned(), bytes, sha256 })
     }
 
-    /// Whether both are of the same content, wherever it lies.
+    /// True if both have the same content; paths may differ.
     pub fn is_same_content(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.sha256 == other.sha256
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_the_one_of_the_standard() {
+    fn the_hash_is_that_of_the_standard() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("abc");
         std::fs::write(&path, "abc").unwrap();

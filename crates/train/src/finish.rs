@@ -1,4 +1,4 @@
-//! The finished model of a run: its best checkpoint or a mean of several, judged once more as it will be used.
+//! The finished model of a run: the best checkpoint or an average of several, validated as it will be used.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use polyhead_tensor::Device;
 use crate::Result;
 use crate::average::{Averaged, average};
 use crate::checkpoint::{Checkpoints, write_sums};
-use crate::config::{Final, Precision, RunConfig};
+use crate::config::{FinalModel, Precision, RunConfig};
 use crate::model_folder::ModelFolder;
 use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
-use crate::state::State;
+use crate::state::TrainerState;
 use crate::task::Task;
 
 /// The finished model.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) path: PathBuf,
-    /// What it is made of.
+    /// The checkpoints that it is made of.
     pub(crate) made_of: String,
-    /// How good it is with the beam that it will be used with.
+    /// Validation with the beam size that it will be used with.
     pub(crate) validation: Option<Validation>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Finished {
 pub(crate) fn finish<O: Objective>(
     run: &RunConfig,
     preparation: &Preparation<O>,
-    state: &State,
+    state: &TrainerState,
     (folder, device): (&Path, &Device),
 ) -> Result<Finished> {
     let checkpoints = Checkpoints::of_run(folder);
@@ -50,24 +50,24 @@ pub(crate) fn finish<O: Objective>(
         Precision::Bf16 => Dtype::Bf16,
     };
     let model_folder = ModelFolder { run, config: &config, vocabulary: &preparation.vocabulary };
-    let card = |validation: Option<&Validation>| card(run, state, &made_of, validation);
+    let card = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
     model_folder.write(&path, &parameters, dtype, &card(None))?;
     let validation = match &preparation.valid {
         None => None,
         Some(valid) => {
             let candidate =
                 Candidate { objective: &objective, parameters: &parameters, folder: &path, device };
-            let judged = valid.judge_finished(candidate, run.checkpoint.beam_size)?;
-            model_folder.write(&path, &parameters, dtype, &card(Some(&judged)))?;
-            Some(judged)
+            let validation = valid.validate_finished(candidate, run.checkpoint.beam_size)?;
+            model_folder.write(&path, &parameters, dtype, &card(Some(&validation)))?;
+            Some(validation)
         }
     };
     write_sums(&path)?;
     Ok(Finished { path, made_of, validation })
 }
 
-/// The steps whose checkpoints make the finished model, in order.
-fn chosen(run: &RunConfig, state: &State, checkpoints: &Checkpoints) -> Vec<u64> {
+/// The steps whose checkpoints make the finished model, ascending.
+fn chosen(run: &RunConfig, state: &TrainerState, checkpoints: &Checkpoints) -> Vec<u64> {
     let there = checkpoints.steps();
     let last = || there.last().copied().into_iter().collect::<Vec<u64>>();
     let those = |steps: &[u64]| {
@@ -76,15 +76,20 @@ fn chosen(run: &RunConfig, state: &State, checkpoints: &Checkpoints) -> Vec<u64>
         if steps.is_empty() { last() } else { steps }
     };
     match run.checkpoint.r#final {
-        Final::Best => those(&state.best_steps(1)),
-        Final::AverageBest => those(&state.best_steps(run.checkpoint.average)),
-        Final::AverageLast => those(state.last_milestones(run.checkpoint.average)),
-        Final::Last => last(),
+        FinalModel::Best => those(&state.best_steps(1)),
+        FinalModel::AverageBest => those(&state.best_steps(run.checkpoint.average)),
+        FinalModel::AverageLast => those(state.last_milestones(run.checkpoint.average)),
+        FinalModel::Last => last(),
     }
 }
 
-/// What the README of the model says.
-fn card(run: &RunConfig, state: &State, made_of: &str, validation: Option<&Validation>) -> String {
+/// Text of the model's README.
+fn model_card(
+    run: &RunConfig,
+    state: &TrainerState,
+    made_of: &str,
+    validation: Option<&Validation>,
+) -> String {
     let mut text = format!(
         "Trained by Polyhead {} with seed {}: {} steps, {} target tokens, {:.0} minutes. These weights are {made_of}.\n",
         env!("CARGO_PKG_VERSION"),
@@ -94,7 +99,7 @@ fn card(run: &RunConfig, state: &State, made_of: &str, validation: Option<&Valid
         state.seconds / 60.0
     );
     if let Some(found) = validation {
-        text += &format!("\nOn the validation set: cross-entropy {:.4} a token", found.loss);
+        text += &format!("\nOn the validation set: cross-entropy {:.4} per token", found.loss);
         for (name, score) in &found.scores {
             text += &format!(", {name} {score:.2}");
         }

@@ -1,7 +1,7 @@
-//! What learns: an objective with its model, the parameters and their optimiser, and one step of it.
+//! The learner: an objective with its model, the parameters and their optimiser; one training step.
 //!
-//! The loss of a step is the mean over all its batches. A step is made at once, here, or queued on a device that is given its
-//! work some steps ahead (`queue.rs`).
+//! The loss of a step is the mean over all its batches. A step is computed here at once, or queued on a GPU some steps ahead
+//! (`queue.rs`).
 
 mod queue;
 
@@ -14,48 +14,48 @@ use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average
 use polyhead_tensor::{Device, Gradients, Parameters, Tape};
 use polyhead_text::batch::Rounding;
 
-use self::queue::Queue;
+use self::queue::StepQueue;
 use crate::config::{OptimizerConfig, RunConfig};
-use crate::embeddings::{self, Filled};
+use crate::embeddings::{self, FilledEmbeddings};
 use crate::objective::{Batch as _, Dataset, EpochBatches as _, LossOptions, Objective, rounding};
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// A model that learns.
+/// A model in training.
 #[derive(Debug)]
 pub(crate) struct Learner<O: Objective> {
     pub(crate) objective: O,
-    /// Its values; those of a learner whose steps are queued are as old as the last [`Learner::fetch`].
+    /// Weights in CPU memory; on a GPU they are those of the last [`Learner::fetch`].
     pub(crate) weights: Weights,
     pub(crate) options: LearnerOptions,
     device: Device,
     max_len: usize,
-    queue: Option<Queue<O>>,
+    queue: Option<StepQueue<O>>,
 }
 
 /// The batches of an epoch of an objective.
 pub(crate) type EpochOf<O> = <<O as Objective>::Data as Dataset>::Epoch;
 
-/// All numbers that learning changes.
+/// Everything that training changes.
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) parameters: Parameters,
     pub(crate) adam: Adam,
-    /// The moving average, where one is kept.
+    /// Exponential moving average of the parameters, if train.ema is set.
     pub(crate) average: Option<Parameters>,
 }
 
 impl Weights {
-    /// The parameters that are validated and kept.
-    pub(crate) fn kept(&self) -> &Parameters {
+    /// The parameters that are validated and saved: the moving average if there is one.
+    pub(crate) fn for_evaluation(&self) -> &Parameters {
         self.average.as_ref().unwrap_or(&self.parameters)
     }
 }
 
-/// How it learns.
+/// Training options.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LearnerOptions {
-    /// Another seed, other dropout.
+    /// Seed of initial weights and dropout.
     pub(crate) seed: u64,
     pub(crate) label_smoothing: f32,
     pub(crate) r_drop: f32,
@@ -65,7 +65,7 @@ pub(crate) struct LearnerOptions {
     pub(crate) embeddings: Embeddings,
 }
 
-/// Whether embeddings are trained.
+/// Trained or frozen embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Embeddings {
     Trained,
@@ -86,34 +86,33 @@ impl LearnerOptions {
         }
     }
 
-    /// Choices of the loss.
+    /// Options of the loss.
     fn loss(&self) -> LossOptions {
         LossOptions { label_smoothing: self.label_smoothing, r_drop: self.r_drop }
     }
 
-    /// How often each row stands in a batch.
+    /// Copies of each row in a batch: 2 with R-Drop, else 1.
     pub(crate) fn copies(&self) -> usize {
         if self.r_drop > 0.0 { 2 } else { 1 }
     }
 
-    /// The number of a batch, which no other of the run has: dropout draws from (seed, number).
+    /// Unique number of a batch in the run; dropout draws from (seed, number).
     fn number(&self, step: u64, index: usize) -> u64 {
         (step - 1) * self.accumulate as u64 + index as u64
     }
 
-    /// How much of the moving average stays after a step. A short history at first: it would otherwise long remember its
-    /// random beginning.
+    /// Decay of the moving average at a step: smaller at first, so that the random initial weights are soon forgotten.
     fn decay(&self, step: u64) -> f32 {
         self.ema.min((1.0 + step as f32) / (10.0 + step as f32))
     }
 }
 
-/// What one step was like.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StepReport {
     /// Mean cross-entropy of a target token or label, smoothed labels included.
     pub(crate) loss: f64,
-    /// Norm of all gradients before clipping.
+    /// Global gradient norm before clipping.
     pub(crate) gradient_norm: f64,
     /// Target tokens or labels.
     pub(crate) tokens: usize,
@@ -121,15 +120,15 @@ pub(crate) struct StepReport {
     pub(crate) batches: usize,
 }
 
-/// A step that is to be made.
+/// A step to be computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Planned {
-    /// Its number; the first is 1.
+pub(crate) struct PlannedStep {
+    /// Step number, from 1.
     pub(crate) step: u64,
-    /// The first of its batches.
+    /// Index of its first batch in the epoch.
     pub(crate) first: usize,
     /// The learning rate.
-    pub(crate) rate: f64,
+    pub(crate) learning_rate: f64,
 }
 
 impl<O: Objective> Learner<O> {
@@ -153,8 +152,12 @@ impl<O: Objective> Learner<O> {
         Ok(Self { objective, weights, options, device, max_len, queue: None })
     }
 
-    /// Lets the embeddings of a new model start from the vectors in a file.
-    pub(crate) fn embed(&mut self, vocabulary: &Vocabulary, path: &Path) -> Result<Vec<Filled>> {
+    /// Initialises the embeddings of a new model from the word vectors in a file.
+    pub(crate) fn load_embeddings(
+        &mut self,
+        vocabulary: &Vocabulary,
+        path: &Path,
+    ) -> Result<Vec<FilledEmbeddings>> {
         let Weights { parameters, average, .. } = &mut self.weights;
         let filled = embeddings::fill(parameters, vocabulary, path)?;
         *average = average.take().map(|_| parameters.clone());
@@ -163,33 +166,33 @@ impl<O: Objective> Learner<O> {
 
     /// Moves training to `device`, keeping the weights.
     pub(crate) fn move_to(&mut self, device: &Device) -> Result<()> {
-        // What a device before had goes back first: there may be no room for both.
+        // Frees the previous device's memory first: there may be no room for both.
         self.queue = None;
         self.device = device.clone();
         if device.policy().steps_ahead > 1 {
-            self.queue = Some(Queue::new(device, &self.weights, self.options)?);
+            self.queue = Some(StepQueue::new(device, &self.weights, self.options)?);
         }
         Ok(())
     }
 
-    /// Brings `weights` up to the last step.
+    /// Updates `weights` to the last step.
     pub(crate) fn fetch(&mut self) -> Result<()> {
         self.queue.as_mut().map_or(Ok(()), |queue| queue.fetch(&mut self.weights))
     }
 
-    /// Most steps that are made before their reports are read.
+    /// Most steps that are queued before their reports are read.
     pub(crate) fn most_steps(&self) -> usize {
         self.device.policy().steps_ahead
     }
 
-    /// How the sizes of batches are rounded.
+    /// Rounding of batch shapes.
     pub(crate) fn rounding(&self) -> Rounding {
         rounding(&self.device, self.max_len)
     }
 
-    /// Makes steps one after the other, each of as many batches of the epoch as make one. Where the norm of a step's gradient
-    /// is NaN or infinite, that step has changed nothing and its report says so; steps made at once also where the loss is.
-    pub(crate) fn steps(&mut self, epoch: &EpochOf<O>, planned: &[Planned]) -> Result<Vec<StepReport>> {
+    /// Computes the planned steps. A step whose gradient norm is NaN or infinite (on the CPU also: whose loss is) changes no
+    /// weights; its report shows it.
+    pub(crate) fn steps(&mut self, epoch: &EpochOf<O>, planned: &[PlannedStep]) -> Result<Vec<StepReport>> {
         let mut reports = Vec::with_capacity(planned.len());
         for plan in planned {
             let batches = self.batches(epoch, plan.first)?;
@@ -215,8 +218,8 @@ impl<O: Objective> Learner<O> {
         Ok(batches)
     }
 
-    /// One step, made at once.
-    fn step(&mut self, batches: &[O::Batch], plan: &Planned) -> Result<StepReport> {
+    /// Computes one step at once.
+    fn step(&mut self, batches: &[O::Batch], plan: &PlannedStep) -> Result<StepReport> {
         let tokens: usize = batches.iter().map(O::Batch::weight).sum();
         let mut all: Option<Gradients> = None;
         let mut loss = 0.0;
@@ -234,7 +237,7 @@ impl<O: Objective> Learner<O> {
         let report = StepReport { loss, gradient_norm, tokens, batches: batches.len() };
         if report.is_finite() {
             let Weights { parameters, adam, average } = &mut self.weights;
-            adam.options.learning_rate = plan.rate as f32;
+            adam.options.learning_rate = plan.learning_rate as f32;
             adam.step(parameters, &gradients);
             if let Some(average) = average {
                 moving_average(average, parameters, self.options.decay(plan.step));

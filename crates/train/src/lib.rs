@@ -1,14 +1,14 @@
-//! From a corpus to a model you would deploy.
+//! Training: from a corpus to a model ready to deploy.
 //!
 //! ```text
 //! recipe.toml → config → corpus → vocabulary → objective: dataset → batches
 //!     → learner (loss, gradients, Adam) → validation → checkpoints → the finished model
 //! ```
 //!
-//! What a model can do decides its `objective`: `translation` for pairs of sentences, `classification` for texts with a label.
+//! The kind of model decides its training objective: `translation` for sentence pairs, `classification` for labelled texts.
 //!
-//! Same config, same text, same machine → the same weights to the bit, whatever the number of threads, and whether or not
-//! the run was killed and resumed on the way.
+//! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
+//! killed and resumed.
 
 pub mod average;
 pub mod checkpoint;
@@ -26,9 +26,9 @@ pub mod memory;
 pub mod metrics_file;
 mod model_folder;
 pub mod objective;
-pub mod parallel;
 mod preparation;
 mod run;
+pub mod run_corpus;
 mod run_folder;
 pub mod schedule;
 pub mod state;
@@ -39,5 +39,5 @@ pub mod verify;
 pub mod vocabulary;
 
 pub use error::{Error, Result};
-pub use run::{Outcome, RunOptions, Start, train};
+pub use run::{RunOptions, RunOutcome, Start, train};
 pub use task::Task;

@@ -1,4 +1,4 @@
-//! The record of a run: `metrics.jsonl`, and event files for TensorBoard in `tensorboard/`.
+//! The logs of a run: `metrics.jsonl`, and event files for TensorBoard in `tensorboard/`.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use polyhead_text::output::Output;
 
-use crate::metrics_file::{FILE_NAME, Line, TrainLine, ValidLine, read};
-use crate::objective::Sample;
+use crate::metrics_file::{FILE_NAME, MetricsLine, TrainLine, ValidLine, read};
+use crate::objective::ValidationSample;
 use crate::tensorboard::EventWriter;
 use crate::{Error, Result};
 
 /// The folder of event files in a run folder.
 const EVENTS: &str = "tensorboard";
 
-/// Writes the record.
+/// Writer of both logs.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Goes on after `step`: what a killed run wrote about later steps is taken back.
+    /// Opens the logs after `step`; lines that a killed run wrote about later steps are removed.
     pub(crate) fn open(run: &Path, step: u64) -> Result<Self> {
         let path = run.join(FILE_NAME);
         if path.exists() {
@@ -47,29 +47,29 @@ impl Log {
         ] {
             self.events.scalar(tag, line.step, value, now())?;
         }
-        self.write(&Line::Train(line.clone()))
+        self.write(&MetricsLine::Train(line.clone()))
     }
 
-    pub(crate) fn valid(&mut self, line: &ValidLine, sample: Option<&Sample>) -> Result<()> {
+    pub(crate) fn valid(&mut self, line: &ValidLine, sample: Option<&ValidationSample>) -> Result<()> {
         self.events.scalar("valid/loss", line.step, line.loss, now())?;
         for (name, &score) in &line.scores {
             self.events.scalar(&format!("valid/{name}"), line.step, score, now())?;
         }
-        if let Some(Sample { source, reference, output }) = sample {
+        if let Some(ValidationSample { source, reference, output }) = sample {
             let text = format!("source: {source}\n\nreference: {reference}\n\noutput: {output}");
             self.events.text("valid/sample", line.step, &text, now())?;
         }
-        self.write(&Line::Valid(line.clone()))
+        self.write(&MetricsLine::Valid(line.clone()))
     }
 
-    fn write(&mut self, line: &Line) -> Result<()> {
+    fn write(&mut self, line: &MetricsLine) -> Result<()> {
         self.events.flush()?;
         let written = self.file.write_all(text(line).as_bytes());
         written.map_err(|error| Error::io(&self.path, "write", error))
     }
 }
 
-fn text(line: &Line) -> String {
+fn text(line: &MetricsLine) -> String {
     serde_json::to_string(line).expect("a line is always JSON") + "\n"
 }
 

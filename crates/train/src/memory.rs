@@ -1,27 +1,28 @@
-//! How much memory a run will need, and how much there is.
+//! Memory that a run needs, and memory available.
 //!
-//! A parameter has a value, a gradient and two moments of Adam; what a batch keeps for the backward pass, the model tells
-//! (`ModelConfig::training_numbers`). The Multi30k recipe, forecast at 658 MB, held 644 MB after 20 steps and 880 MB at most in
-//! 41 epochs.
+//! A parameter has a value, a gradient and two Adam moments; the activations that a batch stores for the backward pass are
+//! estimated by `ModelConfig::training_numbers`. The Multi30k recipe, forecast at 658 MB, used 644 MB after 20 steps and at
+//! most 880 MB in 41 epochs.
 
 use polyhead_models::ModelConfig;
 use polyhead_tensor::Math;
 
 const BYTES: usize = 4;
 
-/// Bytes that a run is expected to need.
+/// Estimated memory of a run, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
-    /// Values, gradients, moments and averages.
+    /// Values, gradients, Adam moments and moving average.
     pub parameters: usize,
-    /// What the largest batch keeps for the backward pass.
+    /// Activations of the largest batch, stored for the backward pass.
     pub batch: usize,
     /// The text as ids.
     pub data: usize,
 }
 
 impl Forecast {
-    /// For a model, a count of parameters and the largest batch (rows, source length, target length).
+    /// Forecast for a model, its parameter count with copies per parameter, the largest batch (rows, source length, target
+    /// length), and the data in bytes.
     pub fn new(
         config: &ModelConfig,
         (n_parameters, copies): (usize, usize),
@@ -35,7 +36,7 @@ impl Forecast {
         }
     }
 
-    /// What of it a GPU holds: bf16 takes half of a batch, and a rounded copy of the parameters besides.
+    /// The part that a GPU holds: bf16 halves a batch and adds a rounded copy of the parameters.
     #[must_use]
     pub fn on_gpu(self, math: Math) -> Self {
         match math {
@@ -46,13 +47,13 @@ impl Forecast {
         }
     }
 
-    /// Everything together.
+    /// Sum in bytes.
     pub fn total(&self) -> usize {
         self.parameters + self.batch + self.data
     }
 }
 
-/// The most memory this process has held, where the system tells.
+/// Peak memory of this process in bytes, if the system reports it.
 pub fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     kilobytes(&status, "VmHWM:").map(|bytes| bytes as u64)
@@ -64,10 +65,10 @@ fn kilobytes(text: &str, key: &str) -> Option<usize> {
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
 }
 
-/// Bytes that this process may still take, where the system tells: what is free, within the limit of its group.
+/// Memory available to this process in bytes, if the system reports it: free memory, within the limit of its cgroup.
 pub fn available() -> Option<usize> {
     let free = kilobytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
-    // The group's files in memory can be thrown out, so only what belongs to its processes counts as taken.
+    // The cgroup's page cache can be evicted, so only anonymous memory counts as used.
     let most =
         std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     let stat = std::fs::read_to_string("/sys/fs/cgroup/memory.stat").ok();
@@ -84,10 +85,10 @@ mod tests {
 
     use super::*;
 
-    /// A training step at this shape took 659 MB at its highest while logits were kept. They no longer are, and it takes
-    /// 384 MB when every batch has the one shape; with changing shapes it is near that number again.
+    /// A training step at this shape took at most 659 MB while logits were stored. They no longer are, and it takes 384 MB if
+    /// every batch has the same shape; with varying shapes it is near 659 MB again.
     #[test]
-    fn the_forecast_is_near_what_was_measured() {
+    fn the_forecast_is_near_the_measurement() {
         let keys = json!({ "preset": "tiny", "n_layers": 4, "d_ff": 256 });
         let config = ModelConfig::from_recipe(keys.as_object().unwrap()).unwrap();
         let facts = TextFacts { vocab_sizes: [9700; 2], ..TextFacts::default() };

@@ -1,7 +1,7 @@
-//! `metrics.jsonl` of a run folder: one JSON object a line, added while the run goes on.
+//! `metrics.jsonl` of a run folder: one JSON object per line, appended during the run.
 //!
-//! The field `kind` says what a line is. Lines of training and of validation are read here; other kinds, and fields that
-//! nobody knows yet, are passed over. A number that is missing or `null` (JSON has no NaN) reads as NaN.
+//! The field `kind` is the type of a line. Training and validation lines are read here; other kinds and unknown fields are
+//! ignored. A number that is missing or `null` (JSON has no NaN) reads as NaN.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,80 +16,80 @@ pub const FILE_NAME: &str = "metrics.jsonl";
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Line {
-    /// Means over the updates since the line of training before.
+pub enum MetricsLine {
+    /// Means over the steps since the previous training line.
     Train(TrainLine),
-    /// What a validation found.
+    /// Scores of a validation.
     Valid(ValidLine),
-    /// A kind that is not read here.
+    /// Any other kind.
     #[serde(other, skip_serializing)]
     Other,
 }
 
-/// A line of training.
+/// A training line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainLine {
-    /// Updates done.
+    /// Steps done.
     pub step: u64,
-    /// Passes over the data, with the part of the one under way.
+    /// Epochs done, with the fraction of the current one.
     #[serde(default = "missing", deserialize_with = "number")]
     pub epoch: f64,
-    /// Loss of a target token, in nats.
+    /// Loss per target token, in nats.
     #[serde(default = "missing", deserialize_with = "number")]
     pub loss: f64,
-    /// e to the cross-entropy of a target token.
+    /// e to the power of the cross-entropy per target token.
     #[serde(default = "missing", deserialize_with = "number")]
     pub perplexity: f64,
-    /// The rate of the last update.
+    /// Learning rate of the last step.
     #[serde(default = "missing", deserialize_with = "number")]
     pub learning_rate: f64,
-    /// Length of the gradient before clipping.
+    /// Global gradient norm before clipping.
     #[serde(default = "missing", deserialize_with = "number")]
     pub gradient_norm: f64,
-    /// Target tokens seen since the run began.
+    /// Target tokens since the start of the run.
     #[serde(default)]
     pub target_tokens: u64,
-    /// Target tokens a second.
+    /// Target tokens per second.
     #[serde(default = "missing", deserialize_with = "number")]
     pub tokens_per_s: f64,
-    /// Part of the batches that was padding, 0 to 1.
+    /// Fraction of batch positions that is padding, 0 to 1.
     #[serde(default = "missing", deserialize_with = "number")]
     pub padding: f64,
-    /// Seconds of training since the run began.
+    /// Seconds of training since the start of the run.
     #[serde(default = "missing", deserialize_with = "number")]
     pub seconds: f64,
 }
 
-/// A line of validation.
+/// A validation line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ValidLine {
-    /// Updates done.
+    /// Steps done.
     pub step: u64,
-    /// Passes over the data, with the part of the one under way.
+    /// Epochs done, with the fraction of the current one.
     #[serde(default = "missing", deserialize_with = "number")]
     pub epoch: f64,
-    /// Loss of a target token, in nats.
+    /// Loss per target token, in nats.
     #[serde(default = "missing", deserialize_with = "number")]
     pub loss: f64,
-    /// e to the cross-entropy of a target token.
+    /// e to the power of the cross-entropy per target token.
     #[serde(default = "missing", deserialize_with = "number")]
     pub perplexity: f64,
-    /// Scores of decoded sentences by their names; empty where nothing was decoded.
+    /// Scores of decoded sentences by metric name; empty if nothing was decoded.
     #[serde(default, deserialize_with = "numbers")]
     pub scores: BTreeMap<String, f64>,
-    /// Whether this was the best validation so far.
+    /// True if this was the best validation so far.
     #[serde(default)]
     pub is_best: bool,
-    /// SHA-256 of the weights file that was judged, where it is one file.
+    /// SHA-256 of the validated weights, if they are one file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Seconds of training since the run began.
+    /// Seconds of training since the start of the run.
     #[serde(default = "missing", deserialize_with = "number")]
     pub seconds: f64,
 }
 
-impl Line {
-    /// Updates done; none for a kind that is not read here.
+impl MetricsLine {
+    /// Steps done; `None` for other kinds.
     pub fn step(&self) -> Option<u64> {
         match self {
             Self::Train(line) => Some(line.step),
@@ -99,9 +99,9 @@ impl Line {
     }
 }
 
-/// The lines of training and validation in the file at `path`. Half a line at the end, as an interrupted run leaves it, is
-/// passed over; what a resumed run did again replaces what it had done before.
-pub fn read(path: &Path) -> Result<Vec<Line>> {
+/// Reads the training and validation lines of the file at `path`. An incomplete last line, as an interrupted run leaves it,
+/// is ignored; steps that a resumed run repeated replace the earlier ones.
+pub fn read(path: &Path) -> Result<Vec<MetricsLine>> {
     let bytes = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
     let mut lines = Vec::new();
     for (index, text) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -111,15 +111,15 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
         match serde_json::from_slice(text) {
             Ok(line) => add(&mut lines, line),
             Err(_) if !text.ends_with(b"\n") => {}
-            Err(error) => return Err(broken(path, index as u64 + 1, &error)),
+            Err(error) => return Err(invalid_line(path, index as u64 + 1, &error)),
         }
     }
     Ok(lines)
 }
 
-/// Adds a line and drops those that a run resumed from an older checkpoint has overtaken: all of later steps, and the one
-/// of the same kind and step. Steps thus never go down.
-fn add(lines: &mut Vec<Line>, line: Line) {
+/// Adds a line and removes those that a run resumed from an older checkpoint has replaced: all of later steps, and the one
+/// of the same kind and step. Steps thus never decrease.
+fn add(lines: &mut Vec<MetricsLine>, line: MetricsLine) {
     let Some(step) = line.step() else { return };
     let earlier = lines.iter().rposition(|old| old.step() < Some(step)).map_or(0, |last| last + 1);
     let same_step = lines.split_off(earlier).into_iter().filter(|old| {
@@ -129,8 +129,8 @@ fn add(lines: &mut Vec<Line>, line: Line) {
     lines.push(line);
 }
 
-fn broken(path: &Path, line: u64, error: &serde_json::Error) -> Error {
-    // The reader saw one line alone, so its own "at line 1" would mislead.
+fn invalid_line(path: &Path, line: u64, error: &serde_json::Error) -> Error {
+    // The parser saw a single line, so its own "at line 1" would mislead.
     let text = error.to_string();
     let found = text.split(" at line ").next().unwrap_or(&text);
     Error::Format {
@@ -138,7 +138,7 @@ fn broken(path: &Path, line: u64, error: &serde_json::Error) -> Error {
         line: Some(line),
         found: format!("{found} (column {})", error.column()),
         expected: r#"a JSON object with "kind" and "step""#.into(),
-        hint: "remove or mend this line; every other line can stay".into(),
+        hint: "repair or remove this line".into(),
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     const TRAIN: &str = r#"{"kind":"train","step":100,"epoch":1.25,"loss":4.5,"perplexity":90.0,"learning_rate":0.001,"gradient_norm":1.5,"target_tokens":412000,"tokens_per_s":7700.0,"padding":0.05,"seconds":53.5}"#;
     const VALID: &str = r#"{"kind":"valid","step":100,"epoch":1.25,"loss":4.25,"perplexity":60.5,"scores":{"BLEU":3.5,"chrF2":21.0},"is_best":true,"seconds":55.0}"#;
 
-    fn read_text(text: impl AsRef<[u8]>) -> Result<Vec<Line>> {
+    fn read_text(text: impl AsRef<[u8]>) -> Result<Vec<MetricsLine>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         fs::write(&path, text).unwrap();
@@ -172,8 +172,8 @@ mod tests {
     }
 
     /// `kind:step` of every line.
-    fn outline(lines: &[Line]) -> String {
-        let name = |line: &Line| if matches!(line, Line::Train(_)) { "t" } else { "v" };
+    fn outline(lines: &[MetricsLine]) -> String {
+        let name = |line: &MetricsLine| if matches!(line, MetricsLine::Train(_)) { "t" } else { "v" };
         let names = lines.iter().map(|line| format!("{}{}", name(line), line.step().unwrap()));
         names.collect::<Vec<_>>().join(" ")
     }
@@ -186,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_and_fields_are_passed_over_and_missing_numbers_are_nan() {
+    fn other_kinds_and_fields_are_ignored_and_missing_numbers_are_nan() {
         let text = r#"{"kind":"start","seed":1}
 
 {"kind":"train","step":1,"loss":null,"new":[{}]}
 {"kind":"resume","step":1}
 {"kind":"valid","step":1,"scores":{"BLEU":null}}"#;
         let lines = read_text(text).unwrap();
-        let [Line::Train(train), Line::Valid(valid)] = &lines[..] else { panic!("{lines:?}") };
+        let [MetricsLine::Train(train), MetricsLine::Valid(valid)] = &lines[..] else { panic!("{lines:?}") };
         assert!(train.loss.is_nan() && train.epoch.is_nan() && valid.scores["BLEU"].is_nan());
     }
 
     #[test]
-    fn half_a_line_at_the_end_is_no_fault_but_elsewhere_it_is() {
+    fn an_incomplete_line_is_an_error_except_at_the_end() {
         let half = &TRAIN[..40];
         assert_eq!(read_text(format!("{TRAIN}\n{half}")).unwrap().len(), 1);
         assert_eq!(read_text([TRAIN.as_bytes(), b"\n{\"kind\":\"\xc3"].concat()).unwrap().len(), 1);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_replaces_what_it_does_again() {
+    fn a_resumed_run_replaces_repeated_steps() {
         let train = |step| format!("{{\"kind\":\"train\",\"step\":{step}}}\n");
         let valid = |step| format!("{{\"kind\":\"valid\",\"step\":{step}}}\n");
         let before = [train(100), train(200), valid(200), train(300), train(400), valid(400)].concat();

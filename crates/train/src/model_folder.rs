@@ -1,4 +1,4 @@
-//! A model folder as others read it: weights, tokenisers, settings for decoding, and a card.
+//! Writes a model folder: weights, tokenisers, generation settings, and a model card.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::config::RunConfig;
 use crate::task::Task;
 use crate::vocabulary::Vocabulary;
 
-/// What goes into a folder besides weights.
+/// Contents of a model folder besides the weights.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModelFolder<'a> {
     pub(crate) run: &'a RunConfig,
@@ -23,7 +23,7 @@ pub(crate) struct ModelFolder<'a> {
 }
 
 impl ModelFolder<'_> {
-    /// Writes a model; `card` is what its README says after the title.
+    /// Writes a model; `card` is the text of its README after the title.
     pub(crate) fn write(
         &self,
         folder: &Path,
@@ -31,7 +31,7 @@ impl ModelFolder<'_> {
         dtype: Dtype,
         card: &str,
     ) -> Result<()> {
-        // Marian's classes run what they can describe; the others keep our own names.
+        // Models that Hugging Face's Marian classes can describe use their layout; the others use our own parameter names.
         let options = SaveOptions { dtype, layout: Layout::fitting(self.config), ..SaveOptions::default() };
         save(folder, self.config, parameters, &options)?;
         self.vocabulary.save(folder)?;
@@ -50,11 +50,11 @@ impl ModelFolder<'_> {
         Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{card}").as_bytes())?)
     }
 
-    /// Settings for decoding, of a model that writes.
+    /// Generation settings, of a sequence-to-sequence model.
     fn generation(&self) -> Option<Value> {
         let ids = self.config.special_ids()?;
         Some(json!({
-            "bad_words_ids": self.never_written(ids.pad_id),
+            "bad_words_ids": self.never_generated(ids.pad_id),
             "decoder_start_token_id": ids.start_id,
             "eos_token_id": ids.end_id,
             "length_penalty": self.run.checkpoint.length_penalty,
@@ -64,8 +64,8 @@ impl ModelFolder<'_> {
         }))
     }
 
-    /// The padding, and tags of languages where they are pieces of the target too.
-    fn never_written(&self, pad_id: u32) -> Vec<[u32; 1]> {
+    /// Ids that are never generated: padding, and language tags that are in the target vocabulary.
+    fn never_generated(&self, pad_id: u32) -> Vec<[u32; 1]> {
         let mut ids = vec![[pad_id]];
         for [_, to] in self.run.data.train.iter().filter_map(|corpus| corpus.languages.as_ref()) {
             let id = self.vocabulary.target().id(&format!(">>{to}<<"));
@@ -75,7 +75,7 @@ impl ModelFolder<'_> {
         ids
     }
 
-    /// What a model of several languages has learned, as in `eng-tur`, in the order of its corpora.
+    /// Directions of a multilingual model, as in `eng-tur`, in the order of its corpora.
     fn directions(&self) -> Vec<String> {
         let mut directions = Vec::new();
         for [from, to] in self.run.data.train.iter().filter_map(|corpus| corpus.languages.as_ref()) {

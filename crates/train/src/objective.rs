@@ -1,13 +1,13 @@
-//! What is learned: a task with its data, its loss and how a model is judged by it. Loop, resume, logs, averaging, EMA, R-Drop
-//! and recorded steps on a GPU are shared by all tasks and know only these traits.
+//! The training objective: a task with its data, loss and validation. Loop, resume, logs, averaging, EMA, R-Drop and CUDA
+//! graphs are shared by all tasks and know only these traits.
 //!
-//! | task | data | loss | judged by |
+//! | task | data | loss | metrics |
 //! |---|---|---|---|
-//! | `translation` | pairs of sentences | cross-entropy of target tokens | BLEU, chrF, errors, loss |
-//! | `classification` | texts with a label | cross-entropy of labels | accuracy, loss |
+//! | `translation` | sentence pairs | cross-entropy of target tokens | BLEU, chrF, errors, loss |
+//! | `classification` | labelled texts | cross-entropy of labels | accuracy, loss |
 //!
-//! A new task is a folder with these traits, its variant of `Task` (`task.rs`), which the compiler follows, and its line in
-//! `run::train`; a new family of models for a known task needs nothing here.
+//! A new task is a folder that implements these traits, a variant of `Task` (`task.rs`; the compiler names the rest), and its
+//! line in `run::train`. A new model family for a known task needs nothing here.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,34 +19,34 @@ use polyhead_tensor::{Device, Indices, Parameters, Tape, Tensor, Var};
 use polyhead_text::batch::{BatchOptions, Padding, Rounding};
 
 use crate::config::RunConfig;
-use crate::event::Skipped;
+use crate::event::SkippedRows;
 use crate::preparation::Corpora;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// A task.
+/// A training objective.
 pub(crate) trait Objective: Sized {
-    /// What a loss is taken of.
+    /// Batch that the loss is computed on.
     type Batch: Batch;
-    /// What is learned from.
+    /// Training data.
     type Data: Dataset<Batch = Self::Batch>;
-    /// What a model is judged on.
+    /// Validation data.
     type Valid: ValidationSet<Self>;
 
-    /// The task for a model.
+    /// The objective for a model.
     ///
     /// # Errors
-    /// If the model cannot do it.
+    /// If the model is not of this kind.
     fn new(model: Model) -> Result<Self>;
 
-    /// Reads the text, and says what model the config means with it.
+    /// Reads the text, and completes the model config with what follows from it.
     fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>>;
 
-    /// The loss of a batch to go back from, and its cross-entropy, one number each.
+    /// The loss of a batch for the backward pass, and its cross-entropy, both scalars.
     fn loss(&self, pass: &Pass<'_>, batch: &Self::Batch, options: LossOptions) -> Result<(Var, Tensor)>;
 }
 
-/// What a task made of a config and its text.
+/// The model config and data of a run.
 #[derive(Debug)]
 pub(crate) struct Prepared<O: Objective> {
     pub(crate) model: ModelConfig,
@@ -54,30 +54,30 @@ pub(crate) struct Prepared<O: Objective> {
     pub(crate) valid: Option<O::Valid>,
 }
 
-/// Choices of the loss.
+/// Options of the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct LossOptions {
-    /// ε: what the right outcome gives to all; default: 0.
+    /// ε of label smoothing; default: 0.
     pub(crate) label_smoothing: f32,
-    /// α of R-Drop; default: 0, so rows stand once in a batch.
+    /// α of R-Drop; default: 0, one copy of each row.
     pub(crate) r_drop: f32,
 }
 
-/// Some rows of the data, as lists of numbers of fixed lengths, so that a GPU can record a step for each size.
+/// Rows of the data as integer lists of fixed lengths, so that a GPU can record a step for each shape.
 pub(crate) trait Batch: Sized + Debug {
-    /// Tokens or labels that the loss is a mean over.
+    /// Number of tokens or labels that the loss is averaged over.
     fn weight(&self) -> usize;
 
-    /// All its lists of numbers.
+    /// All its integer lists.
     fn lists(&self) -> Vec<&Indices>;
 
-    /// A batch of the same sizes with other lists, which may be on a GPU.
+    /// A batch of the same shape with other lists, which may be on a GPU.
     fn with(&self, lists: &[Indices]) -> Self;
 
-    /// Rows, and lengths of what is read and written.
+    /// Rows, source length and target length.
     fn sizes(&self) -> [usize; 3];
 
-    /// The same on `device`.
+    /// The batch on `device`.
     ///
     /// # Errors
     /// If the device fails.
@@ -87,80 +87,80 @@ pub(crate) trait Batch: Sized + Debug {
     }
 }
 
-/// What is learned from: epoch after epoch, each a pure function of text, config and its number.
+/// Training data: a sequence of epochs, each a pure function of text, config and epoch number.
 pub(crate) trait Dataset: Sync {
-    /// Some rows of it.
+    /// Batch type.
     type Batch: Batch;
-    /// One pass over it.
+    /// Epoch type.
     type Epoch: EpochBatches<Batch = Self::Batch> + Send;
 
-    /// Rows that are used.
+    /// Number of rows used.
     fn len(&self) -> usize;
 
-    /// Tokens of what is read, and of what is written or said about it.
+    /// Number of source tokens, and of target tokens or labels.
     fn tokens(&self) -> [usize; 2];
 
-    /// What is not used.
-    fn skipped(&self) -> &Skipped;
+    /// Rows not used.
+    fn skipped(&self) -> &SkippedRows;
 
-    /// True if every epoch cuts the text anew, which takes time.
-    fn cuts_anew(&self) -> bool;
+    /// True if every epoch tokenises the text again (BPE-dropout, augmentation), which takes time.
+    fn resamples_each_epoch(&self) -> bool;
 
     /// The batches of an epoch.
     ///
     /// # Errors
-    /// If the options leave no room for the longest row.
+    /// If the longest row exceeds the batch size.
     fn epoch(&self, options: BatchOptions, number: u64) -> Result<Self::Epoch>;
 }
 
 /// The batches of one epoch, in order.
 pub(crate) trait EpochBatches {
-    /// One of them.
+    /// Batch type.
     type Batch: Batch;
 
-    /// How many.
+    /// Number of batches.
     fn len(&self) -> usize;
 
-    /// The batch at a place; `copies` puts all rows in so many times, one copy after the other. Where rounding asks for more
-    /// rows than there are, each copy is filled up with rows without tokens.
+    /// The batch at `index`, with `copies` copies of all rows, one copy after the other. If rounding asks for more rows than
+    /// there are, each copy is padded with empty rows.
     fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<Self::Batch>;
 
-    /// Tokens that are text, and with what padding and rounding add.
+    /// Number of text tokens, and of positions including padding and rounding.
     fn padding(&self, rounding: Rounding) -> Padding;
 
     /// Rows and lengths of the batch that needs the most memory.
     fn largest(&self, rounding: Rounding) -> [usize; 3];
 
-    /// How many sizes the batches have.
+    /// Number of different batch shapes.
     fn n_sizes(&self, rounding: Rounding) -> usize;
 }
 
-/// What a model is judged on.
+/// Validation data.
 pub(crate) trait ValidationSet<O> {
-    /// Judges a model; `turn` chooses the sample. None where `is_stopping` became true.
-    fn judge(
+    /// Validates a model; `turn` selects the sample. `None` if `is_stopping` became true.
+    fn validate(
         &self,
         candidate: Candidate<'_, O>,
         turn: u64,
         is_stopping: &dyn Fn() -> bool,
     ) -> Result<Option<Validation>>;
 
-    /// Judges a finished model as it will be used.
-    fn judge_finished(&self, candidate: Candidate<'_, O>, beam_size: usize) -> Result<Validation>;
+    /// Validates a finished model as it will be used.
+    fn validate_finished(&self, candidate: Candidate<'_, O>, beam_size: usize) -> Result<Validation>;
 
-    /// Rows that are judged, and those of them whose cross-entropy does not count.
+    /// Number of validation rows, and of those left out of the cross-entropy.
     fn counts(&self) -> (usize, usize);
 }
 
-/// A model to be judged.
+/// A model to be validated.
 #[derive(Debug)]
 pub(crate) struct Candidate<'a, O> {
     pub(crate) objective: &'a O,
-    /// Its values, in the memory of the CPU.
+    /// Its parameters, in CPU memory.
     pub(crate) parameters: &'a Parameters,
-    /// The same model as it would be used.
+    /// The same model as a folder.
     pub(crate) folder: &'a Path,
-    /// Where it is judged.
+    /// Device to validate on.
     pub(crate) device: &'a Device,
 }
 
@@ -172,32 +172,32 @@ impl<O> Clone for Candidate<'_, O> {
 
 impl<O> Copy for Candidate<'_, O> {}
 
-/// What one validation found.
+/// Result of a validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
-    /// Mean cross-entropy of a target token or a label.
+    /// Mean cross-entropy per target token or label.
     pub loss: f64,
-    /// Scores by the names that papers print; none where only the loss counts.
+    /// Scores by metric name; empty if only the loss was computed.
     pub scores: BTreeMap<String, f64>,
-    /// The score that chooses; higher is better.
+    /// Score that chooses the best checkpoint; higher is better.
     pub merit: f64,
-    /// A row and what the model made of it.
-    pub sample: Option<Sample>,
+    /// A validation row with the model's output.
+    pub sample: Option<ValidationSample>,
 }
 
-/// A row of the validation set.
+/// A row of the validation set with the model's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
-    /// What was read.
+pub struct ValidationSample {
+    /// Input text.
     pub source: String,
     /// The reference: a translation, or a label.
     pub reference: String,
-    /// What the model made of it.
+    /// Output of the model.
     pub output: String,
 }
 
 impl<O: Objective> Candidate<'_, O> {
-    /// The mean cross-entropy of a token or label, without smoothing and dropout.
+    /// Mean cross-entropy per token or label, without label smoothing and dropout.
     pub(crate) fn cross_entropy(
         &self,
         batches: &impl EpochBatches<Batch = O::Batch>,
@@ -224,16 +224,16 @@ impl<O: Objective> Candidate<'_, O> {
     }
 }
 
-/// How the sizes of batches are rounded on a device.
+/// Rounding of batch shapes on a device.
 pub(crate) fn rounding(device: &Device, max_len: usize) -> Rounding {
     if device.policy().wants_few_shapes { Rounding::Few { max_length: max_len } } else { Rounding::Exact }
 }
 
-/// Why a metric cannot judge a task.
-pub(crate) fn foreign_metric(name: &str, expected: &str) -> Error {
+/// Error for a metric that does not apply to a task.
+pub(crate) fn unsupported_metric(name: &str, expected: &str) -> Error {
     Error::config(
         "validation.metric",
         format!("{name:?}, expected {expected} for this model"),
-        "leave it out for the usual one",
+        "leave it out for the default",
     )
 }

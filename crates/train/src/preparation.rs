@@ -1,4 +1,4 @@
-//! Everything before the first step: corpora examined and read, a tokeniser, a model's sizes, memory forecast.
+//! Everything before the first step: corpora checked and read, tokeniser, model config.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::config::{CorpusConfig, RunConfig};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
 use crate::objective::{Dataset as _, Objective, Prepared, ValidationSet as _};
-use crate::parallel::Parallel;
-use crate::run_folder::Origin;
+use crate::run_corpus::RunCorpus;
+use crate::run_folder::Provenance;
 use crate::task::Task;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// What a run works with.
+/// Vocabulary, model config and data of a run.
 #[derive(Debug)]
 pub(crate) struct Preparation<O: Objective> {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) model: ModelConfig,
     pub(crate) data: O::Data,
     pub(crate) valid: Option<O::Valid>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: Provenance,
 }
 
-/// Whether a run has begun.
+/// New run, or one that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Fresh,
@@ -36,16 +36,16 @@ pub(crate) enum Stage {
 
 /// The corpora of a config.
 pub(crate) struct Corpora {
-    pub(crate) train: Vec<Parallel>,
-    pub(crate) valid: Vec<Parallel>,
-    /// True if a row is a pair of sentences, which can be compared.
+    pub(crate) train: Vec<RunCorpus>,
+    pub(crate) valid: Vec<RunCorpus>,
+    /// True if rows are sentence pairs, which can be checked against each other.
     are_pairs: bool,
 }
 
 impl Corpora {
     pub(crate) fn new(config: &RunConfig) -> Result<Self> {
         let read = |corpora: &[CorpusConfig], place: &str| {
-            corpora.iter().map(|corpus| Parallel::new(corpus, place)).collect::<Result<_>>()
+            corpora.iter().map(|corpus| RunCorpus::new(corpus, place)).collect::<Result<_>>()
         };
         let data = &config.data;
         Ok(Self {
@@ -55,14 +55,14 @@ impl Corpora {
         })
     }
 
-    /// Looks all training text through, each file once; what makes it unreadable is an error.
-    pub(crate) fn examine(&self, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+    /// Checks all training text, each file once; unreadable text is an error.
+    pub(crate) fn examine(&self, on_event: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut seen = HashSet::new();
         if !self.are_pairs {
-            // What makes labelled text unreadable is found when it is read.
+            // Unreadable labelled text is found when it is read.
             return Ok(());
         }
-        for Parallel { corpus, languages, .. } in &self.train {
+        for RunCorpus { corpus, languages, .. } in &self.train {
             let mut paths = [corpus.source_path(), corpus.target_path()];
             paths.sort();
             if !seen.insert(paths) {
@@ -73,21 +73,21 @@ impl Corpora {
             let options = CheckOptions { test, ..CheckOptions::default() };
             let report = check(corpus, &options, &mut |_| {})?;
             let is_readable = report.is_readable();
-            tell(&Event::Examined(Box::new(report)));
+            on_event(&Event::Examined(Box::new(report)));
             if !is_readable {
                 return Err(Error::run(
                     corpus.source_path(),
                     "the corpus cannot be read as pairs of lines",
-                    "polyhead data check shows every line, polyhead data clean makes a corpus of the good ones",
+                    "polyhead data check lists the lines, polyhead data clean writes a corpus without them",
                 ));
             }
         }
         Ok(())
     }
 
-    fn fingerprints(corpora: &[Parallel]) -> Result<Vec<Fingerprint>> {
+    fn fingerprints(corpora: &[RunCorpus]) -> Result<Vec<Fingerprint>> {
         let paths =
-            corpora.iter().flat_map(|Parallel { corpus, .. }| [corpus.source_path(), corpus.target_path()]);
+            corpora.iter().flat_map(|RunCorpus { corpus, .. }| [corpus.source_path(), corpus.target_path()]);
         let mut paths: Vec<&Path> = paths.collect();
         paths.dedup();
         paths.into_iter().map(Fingerprint::of).collect()
@@ -95,20 +95,20 @@ impl Corpora {
 }
 
 impl<O: Objective> Preparation<O> {
-    /// Reads everything; the tokeniser comes to lie in `folder`, and is the one there if the run has begun before.
+    /// Reads all data. The tokeniser is saved to `folder`, or loaded from it if the run exists already.
     pub(crate) fn new(
         config: &RunConfig,
         corpora: &Corpora,
         (folder, stage): (&Path, Stage),
-        tell: &mut dyn FnMut(&Event),
+        on_event: &mut dyn FnMut(&Event),
     ) -> Result<Self> {
         let known = if stage == Stage::Begun { Vocabulary::find(folder)? } else { None };
         let vocabulary = match known {
             Some(known) => known,
-            None => new_vocabulary(config, corpora, folder, tell)?,
+            None => new_vocabulary(config, corpora, folder, on_event)?,
         };
         let Prepared { model, data, valid } = O::prepare(config, corpora, &vocabulary)?;
-        tell(&Event::Read {
+        on_event(&Event::Read {
             pairs: data.len(),
             tokens: data.tokens(),
             labels: (!corpora.are_pairs).then(|| model.n_outcomes()),
@@ -116,7 +116,7 @@ impl<O: Objective> Preparation<O> {
             valid: valid.as_ref().map(O::Valid::counts),
         });
         let tokenizer_files = Vocabulary::FILES.map(|name| folder.join(name));
-        let origin = Origin {
+        let origin = Provenance {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: config.seed,
             train: Corpora::fingerprints(&corpora.train)?,
@@ -131,7 +131,7 @@ impl<O: Objective> Preparation<O> {
     }
 }
 
-/// How batches are made.
+/// Batch options of a config.
 pub(crate) fn batches(config: &RunConfig) -> BatchOptions {
     let train = &config.train;
     BatchOptions {
@@ -142,12 +142,12 @@ pub(crate) fn batches(config: &RunConfig) -> BatchOptions {
     }
 }
 
-/// The tokeniser of a run that has not begun: what an attempt before may have left is none of its own.
+/// The tokeniser of a new run; files left by an earlier failed attempt are removed.
 fn new_vocabulary(
     config: &RunConfig,
     corpora: &Corpora,
     folder: &Path,
-    tell: &mut dyn FnMut(&Event),
+    on_event: &mut dyn FnMut(&Event),
 ) -> Result<Vocabulary> {
     for path in Vocabulary::FILES.map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
         std::fs::remove_file(path).map_err(|error| Error::io(path, "remove", error))?;
@@ -157,6 +157,6 @@ fn new_vocabulary(
         vocabulary.save(folder)?;
         return Ok(vocabulary);
     }
-    tell(&Event::TrainingTokenizer);
+    on_event(&Event::TrainingTokenizer);
     Vocabulary::train(config, &corpora.train, folder)
 }

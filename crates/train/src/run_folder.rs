@@ -1,4 +1,4 @@
-//! The folder of a run: its config, what it was made from, and whether it can go on with what there is now.
+//! The run folder: its config, the fingerprints of its text, and the check whether a run can be resumed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -15,17 +15,17 @@ use crate::schedule::Curve;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// The resolved config.
+/// File of the resolved config.
 pub(crate) const CONFIG: &str = "config.toml";
-const ORIGIN: &str = "run.json";
-/// Held by the process that trains.
+const PROVENANCE: &str = "run.json";
+/// Locked by the process that trains.
 const LOCK: &str = ".lock";
-/// The finished model.
+/// Folder of the finished model.
 pub(crate) const MODEL: &str = "model";
 
-/// Keys that may differ when a run goes on: they do not change what is learned. On another device the rest of a run has other
-/// bits, and other dropout, since a card rounds the sizes of batches.
-const FREE: [&str; 16] = [
+/// Keys that may differ when a run is resumed: they do not change the result. On another device the rest of a run has different
+/// bits, and different dropout, since batch shapes are rounded on a GPU.
+const MAY_DIFFER: [&str; 16] = [
     "out",
     "train.device",
     "train.dtype",
@@ -45,18 +45,18 @@ const FREE: [&str; 16] = [
     "tokenizer.file",
 ];
 
-/// What a run was made from.
+/// Version, seed and input files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    /// The version of this program.
+pub(crate) struct Provenance {
+    /// Version of Polyhead.
     pub(crate) version: String,
     /// The seed.
     pub(crate) seed: u64,
-    /// Files of training text, in order.
+    /// Training files, in order.
     pub(crate) train: Vec<Fingerprint>,
-    /// Files of validation text.
+    /// Validation files.
     pub(crate) valid: Vec<Fingerprint>,
-    /// Files of the tokeniser in the run folder.
+    /// Tokeniser files in the run folder.
     pub(crate) tokenizer: Vec<Fingerprint>,
 }
 
@@ -67,76 +67,80 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a run, which a run that has not begun must have for itself.
+    /// Creates a run folder; a new run needs an empty one.
     pub(crate) fn create(path: &Path, stage: Stage) -> Result<Self> {
-        if stage == Stage::Fresh && path.join(ORIGIN).exists() {
+        if stage == Stage::Fresh && path.join(PROVENANCE).exists() {
             return Err(Error::run(
                 path,
-                "a run is there already, expected a new folder",
+                "the folder already contains a run, expected a new folder",
                 format!(
-                    "go on with it: polyhead train {} --resume; or name another folder: --out",
+                    "resume it: polyhead train {} --resume; or choose another folder: --out",
                     path.display()
                 ),
             ));
         }
         if path.is_file() {
-            return Err(Error::run(path, "a file, expected a folder for the run", "name another with --out"));
-        }
-        fs::create_dir_all(path).map_err(|error| Error::io(path, "create the folder", error))?;
-        if let (Stage::Fresh, Some(name)) = (stage, foreign(path)) {
             return Err(Error::run(
                 path,
-                format!("holds {name}, expected an empty folder for a new run"),
-                "name another with --out, or with `out` in the recipe",
+                "a file, expected a folder for the run",
+                "choose another with --out",
+            ));
+        }
+        fs::create_dir_all(path).map_err(|error| Error::io(path, "create the folder", error))?;
+        if let (Stage::Fresh, Some(name)) = (stage, unrelated_file(path)) {
+            return Err(Error::run(
+                path,
+                format!("contains {name}, expected an empty folder for a new run"),
+                "choose another with --out, or with `out` in the recipe",
             ));
         }
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Keeps other processes from training here until the file is dropped.
+    /// Locks the folder against other training processes until the file is dropped.
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.path.join(LOCK);
         let file = File::create(&path).map_err(|error| Error::io(&path, "write", error))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(Error::run(
                 &self.path,
-                "another process trains here, expected a folder of its own for each",
-                "wait for it, or name another folder: --out",
+                "another process is training in this folder",
+                "wait for it to end, or choose another folder: --out",
             )),
-            // A file system without locks does not keep anybody from training.
+            // On a file system without locks training goes ahead.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
         }
     }
 
-    /// Writes what the run is and what it is made from. The run has begun when this is there.
-    pub(crate) fn begin(&self, config: &RunConfig, origin: &Origin) -> Result<()> {
+    /// Writes the config and the provenance. From then on the run exists.
+    pub(crate) fn begin(&self, config: &RunConfig, origin: &Provenance) -> Result<()> {
         Output::save(self.path.join(CONFIG), config::dump(&config.with_absolute_paths()).as_bytes())?;
         let text = serde_json::to_string_pretty(origin).expect("an origin is always JSON") + "\n";
-        Ok(Output::save(self.path.join(ORIGIN), text.as_bytes())?)
+        Ok(Output::save(self.path.join(PROVENANCE), text.as_bytes())?)
     }
 
-    /// The folder of a run that is to go on; none where it has not begun yet.
-    pub(crate) fn open(path: &Path) -> Result<Option<(Self, Origin)>> {
-        let origin = path.join(ORIGIN);
+    /// Opens the folder of an existing run; `None` if there is no run.
+    pub(crate) fn open(path: &Path) -> Result<Option<(Self, Provenance)>> {
+        let origin = path.join(PROVENANCE);
         if !origin.exists() {
             return Ok(None);
         }
         let text = fs::read(&origin).map_err(|error| Error::io(&origin, "open", error))?;
         let origin = serde_json::from_slice(&text)
-            .map_err(|error| Error::run(&origin, error.to_string(), "was it written by another version?"))?;
+            .map_err(|error| Error::run(&origin, error.to_string(), "the file may be of another version"))?;
         Ok(Some((Self { path: path.to_owned() }, origin)))
     }
 
-    /// Refuses to go on with another config or other text than the run began with; says what differs.
-    pub(crate) fn check(&self, config: &RunConfig, was: &Origin, now: &Origin) -> Result<()> {
+    /// Refuses to resume with a different config or different text; the message lists the differences.
+    pub(crate) fn check(&self, config: &RunConfig, was: &Provenance, now: &Provenance) -> Result<()> {
         let stored = config::load(&self.path.join(CONFIG), &[])?;
         // The run's own config holds absolute paths.
         let differences = differences(&stored, &config.with_absolute_paths());
         if !differences.is_empty() {
             return Err(Error::run(
                 &self.path,
-                format!("the config is not the run's: {}", differences.join("; ")),
-                "go on with the run's own config, or begin another run with --out",
+                format!("the config differs from that of the run: {}", differences.join("; ")),
+                "resume with the run's own config, or start another run with --out",
             ));
         }
         let all = [
@@ -146,17 +150,18 @@ impl RunFolder {
         ];
         for (what, was, now) in all {
             if was.len() != now.len() {
-                let message = format!("{} files of {what} now, {} when the run began", now.len(), was.len());
+                let message =
+                    format!("{} files of {what} now, {} when the run started", now.len(), was.len());
                 return Err(Error::run(
                     &self.path,
                     message,
-                    "restore the files, or begin another run with --out",
+                    "restore the files, or start another run with --out",
                 ));
             }
             for (was, now) in was.iter().zip(now) {
                 if !was.is_same_content(now) {
                     let message = format!(
-                        "this {what} changed since the run began: {} bytes now, {} then; SHA-256 {}… now, {}… then",
+                        "this {what} changed since the run started: {} bytes now, {} then; SHA-256 {}… now, {}… then",
                         now.bytes,
                         was.bytes,
                         &now.sha256[..12],
@@ -165,7 +170,7 @@ impl RunFolder {
                     return Err(Error::run(
                         &now.path,
                         message,
-                        "restore the file, or begin another run with --out",
+                        "restore the file, or start another run with --out",
                     ));
                 }
             }
@@ -174,22 +179,22 @@ impl RunFolder {
     }
 }
 
-/// A file that no run has left here, if there is one.
-fn foreign(folder: &Path) -> Option<String> {
+/// A file in the folder that does not belong to a run, if there is one.
+fn unrelated_file(folder: &Path) -> Option<String> {
     let names =
         fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // An attempt that was refused leaves these behind.
+    // A refused attempt leaves these behind.
     let is_own = |name: &String| {
         name == LOCK
             || Vocabulary::FILES.contains(&name.as_str())
             || Path::new(name).extension().is_some_and(|e| e == "tmp")
     };
-    let mut foreign: Vec<String> = names.filter(|name| !is_own(name)).collect();
-    foreign.sort();
-    foreign.into_iter().next()
+    let mut unrelated: Vec<String> = names.filter(|name| !is_own(name)).collect();
+    unrelated.sort();
+    unrelated.into_iter().next()
 }
 
-/// Keys that differ and matter, each with both values.
+/// Differences that matter, each key with both values.
 fn differences(stored: &RunConfig, given: &RunConfig) -> Vec<String> {
     let flat = |config: &RunConfig| {
         let mut keys = BTreeMap::new();
@@ -199,16 +204,16 @@ fn differences(stored: &RunConfig, given: &RunConfig) -> Vec<String> {
     };
     let (mut stored_keys, mut given_keys) = (flat(stored), flat(given));
     for (keys, config) in [(&mut stored_keys, stored), (&mut given_keys, given)] {
-        // Paths of corpora may differ, not what they are used for.
+        // Paths of corpora may differ, their languages and repetitions may not.
         let uses = config.data.train.iter().map(|corpus| (&corpus.languages, corpus.repeat));
         keys.insert("use of data.train".into(), format!("{:?}", uses.collect::<Vec<_>>()));
     }
-    // Where the fall of the rate ends with the run, its length matters.
-    let falls =
+    // If the learning rate decays until the end of the run, its length matters.
+    let decays =
         matches!(given.schedule.curve, Curve::Cosine | Curve::Linear) && given.schedule.total_steps.is_none();
     let is_free = |key: &str| {
-        let free = FREE.iter().any(|free| key == *free || key.starts_with(&format!("{free}.")));
-        free && !(falls && key == "train.max_steps")
+        let free = MAY_DIFFER.iter().any(|free| key == *free || key.starts_with(&format!("{free}.")));
+        free && !(decays && key == "train.max_steps")
     };
     let none = || "nothing".to_owned();
     let mut keys: Vec<&String> = stored_keys.keys().chain(given_keys.keys()).collect();

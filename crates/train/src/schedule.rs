@@ -1,4 +1,4 @@
-//! The learning rate over the steps: it rises from 0 to its peak while the run warms up, then falls.
+//! Learning rate schedules: linear warm-up from 0 to the peak, then decay.
 //!
 //! Vaswani et al. 2017 (Noam): factor·d_model^(−1/2)·min(step^(−1/2), step·warmup^(−3/2)). The inverse square root is the
 //! same curve named by its peak: peak·min(step/warmup, √(warmup/step)). Cosine: Loshchilov & Hutter 2017, without restarts.
@@ -7,38 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// The form of the curve after the warm-up.
+/// Decay of the learning rate after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Curve {
-    /// Falls with 1/√step, its peak given.
+    /// Decays with 1/√step from `peak`.
     #[default]
     InverseSqrt,
-    /// The same as written in the Transformer paper, its peak given by `factor`, the width and the warm-up.
+    /// The same as written by Vaswani et al. 2017; the peak follows from `factor`, `d_model` and the warm-up.
     Noam,
-    /// Falls like a cosine to `floor` at the last step.
+    /// Cosine decay to `floor` at the last step.
     Cosine,
-    /// Falls like a line to `floor` at the last step.
+    /// Linear decay to `floor` at the last step.
     Linear,
-    /// Stays.
+    /// No decay.
     Constant,
 }
 
-/// `[schedule]`: the learning rate.
+/// `[schedule]`: learning rate schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScheduleConfig {
-    /// The form; `inverse_sqrt`.
+    /// Decay; default: `inverse_sqrt`.
     pub curve: Curve,
-    /// The highest rate; 5e-4. Not for `noam`.
+    /// Highest learning rate, except for `noam`; default: 5e-4.
     pub peak: f64,
-    /// Steps from 0 to the peak; 4000.
+    /// Warm-up steps, from 0 to the peak; default: 4000.
     pub warmup_steps: u64,
-    /// What multiplies the paper's curve; 1. Only for `noam`.
+    /// Factor of the paper's formula, for `noam` only; default: 1.
     pub factor: f64,
-    /// The rate at the last step, for `cosine` and `linear`; 0.
+    /// Learning rate at the last step, for `cosine` and `linear`; default: 0.
     pub floor: f64,
-    /// The step at which `cosine` and `linear` reach the floor; train.max_steps.
+    /// Step at which `cosine` and `linear` reach the floor; default: train.max_steps.
     pub total_steps: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Default for ScheduleConfig {
     }
 }
 
-/// A learning rate for every step.
+/// Learning rate as a function of the step.
 ///
 /// ```
 /// use polyhead_train::schedule::{Schedule, ScheduleConfig};
@@ -74,17 +74,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a model `d_model` wide in a run of `max_steps` steps, 0 where that is open.
+    /// The schedule for a model of width `d_model` and a run of `max_steps` steps, 0 for no limit.
     pub fn new(config: &ScheduleConfig, d_model: usize, max_steps: u64) -> Result<Self> {
         let wrong = |key: &str, found: String, expected: &str| {
-            Err(Error::config(key, format!("{found}, expected {expected}"), "the recipes show usual values"))
+            Err(Error::config(
+                key,
+                format!("{found}, expected {expected}"),
+                "see the recipes for usual values",
+            ))
         };
         let ScheduleConfig { curve, peak, warmup_steps, factor, floor, total_steps } = *config;
         let warmup = warmup_steps.max(1) as f64;
         let peak = if curve == Curve::Noam { factor / (d_model as f64 * warmup).sqrt() } else { peak };
         if !(peak > 0.0 && peak.is_finite()) {
             let key = if curve == Curve::Noam { "schedule.factor" } else { "schedule.peak" };
-            return wrong(key, peak.to_string(), "a rate above 0");
+            return wrong(key, peak.to_string(), "a learning rate above 0");
         }
         if !(0.0..=peak).contains(&floor) {
             return wrong("schedule.floor", floor.to_string(), "0 to the peak");
@@ -93,14 +97,14 @@ impl Schedule {
         if matches!(curve, Curve::Cosine | Curve::Linear) && total <= warmup_steps {
             return wrong(
                 "schedule.total_steps",
-                format!("a fall that ends at step {total}"),
+                format!("decay that ends at step {total}"),
                 "a step after the warm-up, or train.max_steps",
             );
         }
         Ok(Self { curve, peak, warmup, floor, total: total as f64 })
     }
 
-    /// The rate of a step, the first being 1.
+    /// Learning rate of a step, counted from 1.
     pub fn rate(&self, step: u64) -> f64 {
         let Self { curve, peak, warmup, floor, total } = *self;
         let step = step as f64;
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_by_hand() {
+    fn learning_rates_by_hand() {
         let rates = |curve, steps: [u64; 4]| {
             let schedule = schedule(curve);
             steps.map(|step| (schedule.rate(step) * 1e6).round() / 1e6)
@@ -154,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn a_fall_needs_an_end() {
+    fn decay_needs_an_end() {
         let config = ScheduleConfig { curve: Curve::Cosine, ..ScheduleConfig::default() };
         let error = Schedule::new(&config, 512, 0).unwrap_err();
-        assert!(error.to_string().contains("a fall that ends at step 0"), "{error}");
+        assert!(error.to_string().contains("decay that ends at step 0"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Where a run stands: everything besides weights that decides what comes next.
+//! The trainer's state: everything besides the weights that a run needs to resume exactly.
 
 use std::cmp::Ordering;
 
@@ -9,50 +9,50 @@ use crate::learner::StepReport;
 
 /// The state of a run after a step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct State {
-    /// Steps made.
+pub struct TrainerState {
+    /// Steps done.
     pub step: u64,
-    /// The batch that comes next.
+    /// Position of the next batch.
     pub position: Position,
-    /// What the learning rate is multiplied by: halved each time the run went back after a divergence.
+    /// Factor of the learning rate, halved at each rollback after a divergence.
     pub rate_factor: f64,
-    /// How often it went back.
+    /// Number of rollbacks.
     pub setbacks: u32,
     /// All validations so far, in order.
-    pub validations: Vec<Judged>,
-    /// Steps at which a validation was due, whether or not there was text for one: what averages are made of. Checkpoints
-    /// that an interrupt or the clock asked for are not among them, so the finished model does not hang on either.
+    pub validations: Vec<ValidationRecord>,
+    /// Steps at which a validation was due, with or without validation text: the checkpoints that are averaged. Checkpoints
+    /// written because of an interrupt or the clock are not among them, so the finished model does not depend on either.
     pub milestones: Vec<u64>,
-    /// Whether a validation was due and left, for the run was asked to stop: it comes first when the run goes on.
+    /// True if a validation was postponed because the run was asked to stop; it comes first when the run is resumed.
     #[serde(default)]
     pub owes_validation: bool,
-    /// Validations since the best.
+    /// Validations since the best one.
     pub waiting: u64,
     /// Target tokens seen.
     pub target_tokens: u64,
-    /// Seconds of training, before a resume too.
+    /// Seconds of training, those before a resume included.
     pub seconds: f64,
-    /// What the next line of the log is made of.
-    pub window: Window,
-    /// The loss of late, by which an explosion is known; 0 before the first step.
+    /// Sums for the next log line.
+    pub window: LogWindow,
+    /// Running mean of the loss, to detect divergence; 0 before the first step.
     pub usual_loss: f64,
-    /// Steps that `usual_loss` has seen.
+    /// Steps in `usual_loss`.
     pub usual_steps: u64,
 }
 
-/// One validation.
+/// Result of one validation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
-    /// After so many steps.
+pub struct ValidationRecord {
+    /// Step of the checkpoint.
     pub step: u64,
-    /// The score that chooses; higher is better, whatever the metric.
+    /// Score that chooses the best checkpoint; higher is better for every metric.
     pub merit: f64,
-    /// Cross-entropy of a target token.
+    /// Cross-entropy per target token.
     pub loss: f64,
 }
 
-impl Judged {
-    /// By score, then by loss: early scores may all be 0 while the loss falls.
+impl ValidationRecord {
+    /// Compares by score, then by loss: early scores may all be 0 while the loss decreases.
     fn rank(&self, other: &Self) -> Ordering {
         self.merit.total_cmp(&other.merit).then(other.loss.total_cmp(&self.loss))
     }
@@ -62,9 +62,9 @@ impl Judged {
     }
 }
 
-/// Sums since the last line of the log.
+/// Sums since the last log line.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Window {
+pub struct LogWindow {
     /// Loss × tokens.
     pub loss: f64,
     /// Gradient norms.
@@ -77,7 +77,7 @@ pub struct Window {
     pub seconds: f64,
 }
 
-impl Window {
+impl LogWindow {
     pub(crate) fn add(&mut self, report: &StepReport, seconds: f64) {
         self.loss += report.loss * report.tokens as f64;
         self.gradient_norm += report.gradient_norm;
@@ -87,37 +87,37 @@ impl Window {
     }
 }
 
-/// How fast the usual loss follows.
-const FOLLOW: f64 = 0.02;
-/// Steps before an explosion can be told.
-const SETTLED: u64 = 100;
-/// A loss so many times the usual one, and so many nats above it, is an explosion.
-const EXPLOSION: (f64, f64) = (2.0, 2.0);
+/// Weight of a new loss in the running mean.
+const LOSS_WEIGHT: f64 = 0.02;
+/// Steps before divergence can be detected by the running mean.
+const MIN_STEPS: u64 = 100;
+/// A loss more than this factor times, and this many nats above, the running mean has diverged.
+const DIVERGENCE: (f64, f64) = (2.0, 2.0);
 
-impl State {
-    /// The beginning of a run.
+impl TrainerState {
+    /// The state before the first step.
     pub fn new() -> Self {
         Self { rate_factor: 1.0, ..Self::default() }
     }
 
-    /// The best validation: of equal scores the one with the least loss, and of those the earliest.
-    pub fn best(&self) -> Option<&Judged> {
+    /// The best validation: of equal scores the one with the smallest loss, and of those the earliest.
+    pub fn best(&self) -> Option<&ValidationRecord> {
         self.validations.iter().reduce(|best, next| if next.is_better_than(best) { next } else { best })
     }
 
     /// Adds a validation; true if it is the best so far.
-    pub fn judge(&mut self, judged: Judged) -> bool {
-        let is_best = self.best().is_none_or(|best| judged.is_better_than(best));
+    pub fn record_validation(&mut self, record: ValidationRecord) -> bool {
+        let is_best = self.best().is_none_or(|best| record.is_better_than(best));
         self.waiting = if is_best { 0 } else { self.waiting + 1 };
-        self.validations.push(judged);
+        self.validations.push(record);
         is_best
     }
 
-    /// The steps of the `count` best validations, the best first.
+    /// The steps of the `count` best validations, best first.
     pub fn best_steps(&self, count: usize) -> Vec<u64> {
-        let mut sorted: Vec<&Judged> = self.validations.iter().collect();
+        let mut sorted: Vec<&ValidationRecord> = self.validations.iter().collect();
         sorted.sort_by(|a, b| b.rank(a).then(a.step.cmp(&b.step)));
-        sorted.iter().take(count).map(|judged| judged.step).collect()
+        sorted.iter().take(count).map(|record| record.step).collect()
     }
 
     /// The last `count` milestones, in order.
@@ -125,22 +125,23 @@ impl State {
         &self.milestones[self.milestones.len().saturating_sub(count)..]
     }
 
-    /// Whether this loss is an explosion; if not, the usual loss follows it.
-    pub(crate) fn explodes(&mut self, loss: f64, vocab_size: usize) -> bool {
-        let (times, nats) = EXPLOSION;
+    /// True if this loss has diverged; if not, updates the running mean.
+    pub(crate) fn diverges(&mut self, loss: f64, vocab_size: usize) -> bool {
+        let (factor, nats) = DIVERGENCE;
         let usual = self.usual_loss;
-        let is_settled = self.usual_steps >= SETTLED;
-        if (is_settled && loss > usual * times && loss > usual + nats) || loss > hopeless(vocab_size) {
+        let is_settled = self.usual_steps >= MIN_STEPS;
+        if (is_settled && loss > usual * factor && loss > usual + nats) || loss > divergence_limit(vocab_size)
+        {
             return true;
         }
-        self.usual_loss = if self.usual_steps == 0 { loss } else { usual + FOLLOW * (loss - usual) };
+        self.usual_loss = if self.usual_steps == 0 { loss } else { usual + LOSS_WEIGHT * (loss - usual) };
         self.usual_steps += 1;
         false
     }
 }
 
-/// A loss far beyond that of guessing, which is ln of the vocabulary, is an explosion at any step.
-fn hopeless(vocab_size: usize) -> f64 {
+/// A loss far above that of a uniform prediction, ln(vocab_size), has diverged at any step.
+fn divergence_limit(vocab_size: usize) -> f64 {
     10.0 * (vocab_size as f64).ln() + 10.0
 }
 
@@ -150,24 +151,24 @@ mod tests {
 
     #[test]
     fn the_best_is_the_earliest_of_equals_and_patience_counts_from_it() {
-        let mut state = State::new();
-        let judged = |step, merit| Judged { step, merit, loss: 0.0 };
+        let mut state = TrainerState::new();
+        let record = |step, merit| ValidationRecord { step, merit, loss: 0.0 };
         let news = [(10, 1.0), (20, 3.0), (30, 3.0), (40, 2.0)]
-            .map(|(step, merit)| state.judge(judged(step, merit)));
+            .map(|(step, merit)| state.record_validation(record(step, merit)));
         assert_eq!(news, [true, true, false, false]);
         assert_eq!((state.best().unwrap().step, state.waiting), (20, 2));
         assert_eq!(state.best_steps(3), [20, 30, 40]);
         // The same score with a smaller loss is better.
-        assert!(state.judge(Judged { step: 50, merit: 3.0, loss: -1.0 }));
+        assert!(state.record_validation(ValidationRecord { step: 50, merit: 3.0, loss: -1.0 }));
         assert_eq!(state.best_steps(2), [50, 20]);
     }
 
     #[test]
-    fn an_explosion_is_told_from_noise() {
-        let mut state = State::new();
-        assert!((0..200).all(|step| !state.explodes(5.0 + f64::from(step % 2), 9000)));
-        assert!(!state.explodes(7.4, 9000));
-        assert!(state.explodes(11.5, 9000));
-        assert!(State::new().explodes(2000.0, 9000));
+    fn divergence_is_told_from_noise() {
+        let mut state = TrainerState::new();
+        assert!((0..200).all(|step| !state.diverges(5.0 + f64::from(step % 2), 9000)));
+        assert!(!state.diverges(7.4, 9000));
+        assert!(state.diverges(11.5, 9000));
+        assert!(TrainerState::new().diverges(2000.0, 9000));
     }
 }

@@ -1,15 +1,15 @@
-//! What a model is trained to do, by what it can do: all that depends on it outside the objectives themselves.
+//! Training tasks: everything outside the objectives that depends on the task.
 
 use polyhead_models::{ModelConfig, View};
 
 use crate::config::Metric;
 
-/// A task.
+/// A training task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// To write a sequence for another; see `translation`.
+    /// Sequence to sequence; see `translation`.
     Translation,
-    /// To tell the label of a text; see `classification`.
+    /// Label of a text; see `classification`.
     Classification,
 }
 
@@ -30,7 +30,7 @@ impl Task {
         }
     }
 
-    /// The usual metric.
+    /// The default metric.
     pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Translation => Metric::Bleu,
@@ -38,7 +38,7 @@ impl Task {
         }
     }
 
-    /// True if a row is a pair of sentences, which can be compared and share a tokeniser; else the second column has labels.
+    /// True if rows are sentence pairs, which can be compared and share a tokeniser; false if the second column has labels.
     pub(crate) fn has_pairs(self) -> bool {
         match self {
             Self::Translation => true,
@@ -46,7 +46,7 @@ impl Task {
         }
     }
 
-    /// The title of a model without languages.
+    /// README title of a model without languages.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Translation => "# A sequence-to-sequence model",
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// How to use the finished model, for its README.
+    /// Usage of the finished model, for its README.
     pub(crate) fn usage(self) -> &'static str {
         match self {
             Self::Translation => {

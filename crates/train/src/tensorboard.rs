@@ -1,10 +1,9 @@
-//! Event files that TensorBoard reads: curves and texts of a run, written without TensorFlow.
+//! Event files for TensorBoard: scalars and texts of a run, written without TensorFlow.
 //!
-//! A file is a row of records, each framed as in TFRecord: the length as u64, its checksum, the bytes, their checksum. A
-//! checksum is a CRC-32C, turned right by 15 bits plus a constant ("masked"). The bytes are one `Event` message of
-//! TensorFlow's `event.proto`, encoded here by hand, since curves and texts need few fields. The first event names the
-//! version, the second is a start of a session: TensorBoard drops what earlier files hold at its step and later, so a
-//! run that is resumed from an older checkpoint shows one line.
+//! A file is a sequence of TFRecords: the length as u64, its checksum, the bytes, their checksum. A checksum is a CRC-32C,
+//! rotated right by 15 bits plus a constant ("masked"). The bytes are one `Event` message of TensorFlow's `event.proto`, encoded
+//! here by hand, since scalars and texts need few fields. The first event is the version, the second a session start:
+//! TensorBoard drops points of earlier files at its step and later, so a run resumed from an older checkpoint shows one line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write as _};
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use polyhead_text::{Error, Result};
 
-/// A growing event file. What was written is on disk after [`EventWriter::flush`], and at the latest when dropped.
+/// Writer of an event file. Events are on disk after [`EventWriter::flush`], at the latest when dropped.
 #[derive(Debug)]
 pub struct EventWriter {
     path: PathBuf,
@@ -20,10 +19,10 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Starts a new file in `folder`, which is made if need be. `wall_time` is now, in seconds since 1970; points of
-    /// earlier files in the folder at `first_step` and later are taken back.
+    /// Creates a new file in `folder`, which is created if missing. `wall_time` is now, in seconds since 1970; points of
+    /// earlier files in the folder at `first_step` and later are discarded by TensorBoard.
     pub fn create(folder: &Path, wall_time: f64, first_step: u64) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| Error::io(folder, "make the folder", error))?;
+        fs::create_dir_all(folder).map_err(|error| Error::io(folder, "create the folder", error))?;
         let (path, file) = new_file(folder, wall_time)?;
         let mut writer = Self { path, file: BufWriter::new(file) };
         writer.event(wall_time, 0, |event| event.bytes(event::FILE_VERSION, b"brain.Event:2"))?;
@@ -39,12 +38,12 @@ impl EventWriter {
         &self.path
     }
 
-    /// A point of the curve `tag`; names with `/` are grouped by what stands before it. TensorBoard keeps 32 bits.
+    /// Adds a point to the curve `tag`; tags are grouped by the part before `/`. TensorBoard stores f32.
     pub fn scalar(&mut self, tag: &str, step: u64, value: f64, wall_time: f64) -> Result<()> {
         self.summary(tag, step, wall_time, |summary| summary.float(value::SIMPLE_VALUE, value as f32))
     }
 
-    /// A text, shown as Markdown: a config, or sample translations.
+    /// Adds a text, shown as Markdown.
     pub fn text(&mut self, tag: &str, step: u64, text: &str, wall_time: f64) -> Result<()> {
         self.summary(tag, step, wall_time, |summary| {
             summary.message(value::TENSOR, |tensor| {
@@ -59,12 +58,12 @@ impl EventWriter {
         })
     }
 
-    /// Hands everything to the system, so that a running TensorBoard sees it.
+    /// Flushes the buffer, so that a running TensorBoard sees all events.
     pub fn flush(&mut self) -> Result<()> {
         self.file.flush().map_err(|error| Error::io(&self.path, "write", error))
     }
 
-    /// An event with one value of a summary, whose fields but the tag `fill` writes.
+    /// Writes an event with one summary value; `fill` adds its fields except the tag.
     fn summary(&mut self, tag: &str, step: u64, time: f64, fill: impl FnOnce(&mut Message)) -> Result<()> {
         self.event(time, step, |event| {
             event.message(event::SUMMARY, |summary| {
@@ -87,7 +86,7 @@ impl EventWriter {
     }
 }
 
-/// A file that was not there before. TensorBoard reads the files of a folder in the order of their names, hence by time.
+/// Creates a file with a new name. TensorBoard reads the files of a folder in the order of their names, hence by time.
 fn new_file(folder: &Path, wall_time: f64) -> Result<(PathBuf, File)> {
     let name = format!("events.out.tfevents.{:010}.polyhead.{}", wall_time as u64, std::process::id());
     let mut path = folder.join(&name);
@@ -140,7 +139,7 @@ const fn crc_table() -> [u32; 256] {
     table
 }
 
-/// A protobuf message being encoded: each field is its number and kind of encoding, then its value.
+/// A protobuf message being encoded: each field is its number and wire type, then its value.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
@@ -153,8 +152,8 @@ impl Message {
         self.0.push(number as u8);
     }
 
-    fn key(&mut self, field: u64, kind: u64) {
-        self.varint(field << 3 | kind);
+    fn key(&mut self, field: u64, wire_type: u64) {
+        self.varint(field << 3 | wire_type);
     }
 
     fn integer(&mut self, field: u64, number: u64) {
@@ -229,7 +228,7 @@ mod metadata {
 mod tests {
     use super::*;
 
-    /// The check value of the CRC catalogue, and the tests of RFC 3720.
+    /// The check value of the CRC catalogue, and the test vectors of RFC 3720.
     #[test]
     fn checksums_of_the_standard() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_one_second_do_not_meet() {
+    fn files_of_the_same_second_get_different_names() {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("logs/tensorboard");
         let paths = [0, 5, 9].map(|step| EventWriter::create(&runs, 12.0, step).unwrap().path().to_owned());
@@ -248,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_named() {
+    fn an_error_names_the_file_in_the_way() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs");
         fs::write(&path, "").unwrap();
         let error = EventWriter::create(&path, 0.0, 0).unwrap_err().to_string();
-        assert!(error.contains("logs: cannot make the folder"), "{error}");
+        assert!(error.contains("logs: cannot create the folder"), "{error}");
     }
 }

@@ -1,20 +1,20 @@
-//! Whether a run can be repeated: its first steps made again, and compared to the bit.
+//! Reproduces the first steps of a run and compares them to the bit.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::config::load;
 use crate::event::Event;
-use crate::metrics_file::{FILE_NAME, Line, read};
+use crate::metrics_file::{FILE_NAME, MetricsLine, read};
 use crate::run_folder::{CONFIG, RunFolder};
 use crate::{Error, Result, RunOptions, train};
 
-/// How a run is made again.
+/// Options of [`verify`].
 #[derive(Debug, Clone, Copy)]
 pub struct VerifyOptions<'a> {
-    /// Steps to make again; 100, or as many as the run has made.
+    /// Steps to reproduce, at most those of the run; default: 100.
     pub steps: u64,
-    /// When this becomes true, the work is left; never.
+    /// When this becomes true, the verification stops; default: never.
     pub stop: Option<&'a AtomicBool>,
 }
 
@@ -24,43 +24,43 @@ impl Default for VerifyOptions<'_> {
     }
 }
 
-/// What came of it.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
-    /// Steps made again.
+pub struct VerifyReport {
+    /// Steps reproduced.
     pub steps: u64,
-    /// Lines of the record that both have.
+    /// Log lines compared.
     pub lines: usize,
-    /// Weights whose sums were compared.
+    /// Checkpoints whose SHA-256 was compared.
     pub weights: usize,
-    /// Where they differ, the first first: what, in the run, and now.
+    /// Differences in order: what, its value in the run, and its value now.
     pub differences: Vec<[String; 3]>,
 }
 
-/// Makes the first steps of a run again, in a folder inside its own that is removed afterwards.
-pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Verified> {
+/// Reproduces the first steps of a run, in a temporary folder inside the run folder.
+pub fn verify(
+    run: &Path,
+    options: VerifyOptions<'_>,
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<VerifyReport> {
     let Some((_, origin)) = RunFolder::open(run)? else {
-        return Err(Error::run(
-            run,
-            "no run is there, expected a run folder",
-            "name the folder that train wrote to",
-        ));
+        return Err(Error::run(run, "not a run folder", "name a folder written by polyhead train"));
     };
     let recorded = read(&run.join(FILE_NAME))?;
-    let made = recorded.iter().filter_map(Line::step).max().unwrap_or(0);
-    let steps = options.steps.min(made);
+    let done = recorded.iter().filter_map(MetricsLine::step).max().unwrap_or(0);
+    let steps = options.steps.min(done);
     if steps == 0 {
-        return Err(Error::run(run, "no step in its record, expected some", "let it train first"));
+        return Err(Error::run(run, "no steps in metrics.jsonl, expected some", "train it first"));
     }
     let mut config = load(&run.join(CONFIG), &[])?;
-    // What the rate falls to does not hang on where this ends.
+    // The decay of the learning rate must not depend on the shorter run.
     config.schedule.total_steps = config.schedule.total_steps.or(Some(config.train.max_steps));
     config.train.max_steps = steps;
     (config.train.max_epochs, config.train.max_minutes) = (0, 0.0);
     let scratch = Scratch::inside(run)?;
     config.out.clone_from(&scratch.path);
-    // Asked to stop, it has made fewer.
-    let steps = train(&config, RunOptions { stop: options.stop, ..RunOptions::default() }, tell)?.step;
+    // Fewer if it was asked to stop.
+    let steps = train(&config, RunOptions { stop: options.stop, ..RunOptions::default() }, on_event)?.step;
     let again = read(&scratch.path.join(FILE_NAME))?;
     let mut verified = compare(&recorded, &again, steps);
     if let Some((_, now)) = RunFolder::open(&scratch.path)? {
@@ -76,10 +76,10 @@ pub fn verify(run: &Path, options: VerifyOptions<'_>, tell: &mut dyn FnMut(&Even
     Ok(verified)
 }
 
-fn compare(recorded: &[Line], again: &[Line], steps: u64) -> Verified {
-    let mut verified = Verified { steps, lines: 0, weights: 0, differences: Vec::new() };
+fn compare(recorded: &[MetricsLine], again: &[MetricsLine], steps: u64) -> VerifyReport {
+    let mut verified = VerifyReport { steps, lines: 0, weights: 0, differences: Vec::new() };
     for was in recorded.iter().filter(|line| line.step().is_some_and(|step| step <= steps)) {
-        let is_twin = |now: &&Line| {
+        let is_twin = |now: &&MetricsLine| {
             std::mem::discriminant(*now) == std::mem::discriminant(was) && now.step() == was.step()
         };
         let Some(now) = again.iter().find(is_twin) else { continue };
@@ -91,13 +91,13 @@ fn compare(recorded: &[Line], again: &[Line], steps: u64) -> Verified {
             }
         };
         match (was, now) {
-            (Line::Train(was), Line::Train(now)) => {
+            (MetricsLine::Train(was), MetricsLine::Train(now)) => {
                 check("loss", was.loss.to_string(), now.loss.to_string());
                 check("gradient norm", was.gradient_norm.to_string(), now.gradient_norm.to_string());
                 check("learning rate", was.learning_rate.to_string(), now.learning_rate.to_string());
                 check("target tokens", was.target_tokens.to_string(), now.target_tokens.to_string());
             }
-            (Line::Valid(was), Line::Valid(now)) => {
+            (MetricsLine::Valid(was), MetricsLine::Valid(now)) => {
                 check("validation loss", was.loss.to_string(), now.loss.to_string());
                 check("scores", format!("{:?}", was.scores), format!("{:?}", now.scores));
                 if let (Some(was), Some(now)) = (&was.sha256, &now.sha256) {
@@ -111,7 +111,7 @@ fn compare(recorded: &[Line], again: &[Line], steps: u64) -> Verified {
     verified
 }
 
-/// A folder that is removed in the end.
+/// A temporary folder, removed when dropped.
 struct Scratch {
     path: PathBuf,
 }
@@ -128,7 +128,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed only takes space.
+        // A folder that cannot be removed only takes space.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The tokenisers of a run: read from a file, trained on its text, or found in the run folder.
+//! The tokenisers of a run: read from a file, trained on its text, or loaded from the run folder.
 
 use std::path::Path;
 
@@ -6,39 +6,39 @@ use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
 use polyhead_text::tokenizer::{Dropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
-use crate::config::{AugmentConfig, RunConfig, Sides};
-use crate::parallel::Parallel;
+use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
+use crate::run_corpus::RunCorpus;
 use crate::task::Task;
 use crate::translation::augment::augment;
 use crate::{Error, Result};
 
-/// The file of a tokeniser for both languages.
-const BOTH: &str = "tokenizer.json";
-/// The files of one for each.
-const EACH: [&str; 2] = ["source.json", "target.json"];
+/// File of a shared tokeniser.
+const SHARED: &str = "tokenizer.json";
+/// Files of separate tokenisers.
+const SEPARATE: [&str; 2] = ["source.json", "target.json"];
 
-/// The stream of numbers that change text before a tokeniser learns on it.
+/// Random stream of the augmentation before a tokeniser is trained.
 const TEXT_STREAM: u64 = 0x544F_4B45;
 
-/// Text to ids on both sides.
+/// The tokenisers of source and target.
 #[derive(Debug, Clone)]
 pub struct Vocabulary {
     source: Tokenizer,
-    /// Its own where the languages differ.
+    /// The target tokeniser; `None` if it is shared.
     target: Option<Tokenizer>,
     pad_id: u32,
     end_id: u32,
 }
 
 impl Vocabulary {
-    /// The names that its files may have.
-    pub(crate) const FILES: [&str; 3] = [BOTH, EACH[0], EACH[1]];
+    /// Possible file names.
+    pub(crate) const FILES: [&str; 3] = [SHARED, SEPARATE[0], SEPARATE[1]];
 
-    /// The one in a run folder or model folder, if there is one.
+    /// Loads the tokenisers of a run folder or model folder, if there are any.
     pub fn find(folder: &Path) -> Result<Option<Self>> {
-        let [source, target] = EACH.map(|name| folder.join(name));
-        if folder.join(BOTH).exists() {
-            return Self::of_file(&folder.join(BOTH)).map(Some);
+        let [source, target] = SEPARATE.map(|name| folder.join(name));
+        if folder.join(SHARED).exists() {
+            return Self::of_file(&folder.join(SHARED)).map(Some);
         }
         if source.exists() && target.exists() {
             return Self::new(Tokenizer::load(&source)?, Some(Tokenizer::load(&target)?), &source).map(Some);
@@ -46,17 +46,17 @@ impl Vocabulary {
         Ok(None)
     }
 
-    /// One file for both languages.
+    /// Loads one tokeniser for both languages.
     pub fn of_file(path: &Path) -> Result<Self> {
         Self::new(Tokenizer::load(path)?, None, path)
     }
 
-    /// Trained on all training text, as an epoch shows it, and written into `folder`.
-    pub fn train(run: &RunConfig, corpora: &[Parallel], folder: &Path) -> Result<Self> {
+    /// Trains on all training text, with its repetitions and augmentation, and saves to `folder`.
+    pub fn train(run: &RunConfig, corpora: &[RunCorpus], folder: &Path) -> Result<Self> {
         let config = &run.tokenizer;
-        let special = SpecialTokens { tags: Parallel::tags(corpora), ..SpecialTokens::default() };
-        let learn = |sides: &[Side], name: &str| {
-            let own = if sides == [Side::Target] { config.target_options() } else { config.options() };
+        let special = SpecialTokens { tags: RunCorpus::tags(corpora), ..SpecialTokens::default() };
+        let learn = |sides: &[CorpusSide], name: &str| {
+            let own = if sides == [CorpusSide::Target] { config.target_options() } else { config.options() };
             let options = TrainOptions { special: special.clone(), ..own };
             let random = Random::new(run.seed ^ TEXT_STREAM);
             let texts = Texts { augment: run.augment, random, ..Texts::new(corpora, sides) };
@@ -65,18 +65,19 @@ impl Vocabulary {
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
         if !Task::of(&run.model).has_pairs() {
-            // The other side has labels.
-            let own = learn(&[Side::Source], BOTH)?;
-            return Self::new(own, None, &folder.join(BOTH));
+            // The target side has labels.
+            let own = learn(&[CorpusSide::Source], SHARED)?;
+            return Self::new(own, None, &folder.join(SHARED));
         }
         match config.sides {
-            Sides::Shared => {
-                let both = learn(&[Side::Source, Side::Target], BOTH)?;
-                Self::new(both, None, &folder.join(BOTH))
+            VocabularySharing::Shared => {
+                let both = learn(&[CorpusSide::Source, CorpusSide::Target], SHARED)?;
+                Self::new(both, None, &folder.join(SHARED))
             }
-            Sides::Separate => {
-                let [source, target] = [learn(&[Side::Source], EACH[0])?, learn(&[Side::Target], EACH[1])?];
-                Self::new(source, Some(target), &folder.join(EACH[0]))
+            VocabularySharing::Separate => {
+                let [source, target] =
+                    [learn(&[CorpusSide::Source], SEPARATE[0])?, learn(&[CorpusSide::Target], SEPARATE[1])?];
+                Self::new(source, Some(target), &folder.join(SEPARATE[0]))
             }
         }
     }
@@ -89,9 +90,9 @@ impl Vocabulary {
                 _ => Err(Error::run(
                     path,
                     format!(
-                        "no {piece} with one id on both sides, expected <pad> and </s> in every tokeniser"
+                        "no {piece} with the same id on both sides, expected <pad> and </s> in every tokeniser"
                     ),
-                    "polyhead tokenizer train makes such files",
+                    "polyhead tokenizer train writes such files",
                 )),
             }
         };
@@ -99,11 +100,11 @@ impl Vocabulary {
         Ok(Self { source, target, pad_id, end_id })
     }
 
-    /// Copies its files into a model folder.
+    /// Saves the tokenisers to a model folder.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let all = match &self.target {
-            None => vec![(&self.source, BOTH)],
-            Some(target) => vec![(&self.source, EACH[0]), (target, EACH[1])],
+            None => vec![(&self.source, SHARED)],
+            Some(target) => vec![(&self.source, SEPARATE[0]), (target, SEPARATE[1])],
         };
         for (tokenizer, name) in all {
             let Tokenizer::HuggingFace(tokenizer) = tokenizer else {
@@ -115,32 +116,32 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// Entries of source and target.
+    /// Vocabulary sizes of source and target.
     pub fn sizes(&self) -> [usize; 2] {
         [self.source.vocab_size(), self.target().vocab_size()]
     }
 
-    /// Whether both languages share it.
+    /// True if both languages share one tokeniser.
     pub fn is_shared(&self) -> bool {
         self.target.is_none()
     }
 
-    /// The ids of padding and of the end of a sentence.
+    /// Ids of padding and of the end token.
     pub fn special_ids(&self) -> [u32; 2] {
         [self.pad_id, self.end_id]
     }
 
-    /// The source's.
+    /// The source tokeniser.
     pub fn source(&self) -> &Tokenizer {
         &self.source
     }
 
-    /// The target's.
+    /// The target tokeniser.
     pub fn target(&self) -> &Tokenizer {
         self.target.as_ref().unwrap_or(&self.source)
     }
 
-    /// The id of a tag.
+    /// The id of a language tag.
     ///
     /// # Errors
     /// If the tokeniser does not know it.
@@ -148,19 +149,19 @@ impl Vocabulary {
         self.source.id(tag).ok_or_else(|| {
             Error::config(
                 "tokenizer",
-                format!("no {tag}, expected the tag of every language that is written"),
-                "leave tokenizer.file out, or give the tag to `polyhead tokenizer train --tag`",
+                format!("no {tag}, expected the tag of every target language"),
+                "leave tokenizer.file out, or add the tag with `polyhead tokenizer train --tag`",
             )
         })
     }
 
-    /// Ids of a source and a target, without end tokens, the tag first.
+    /// Ids of a source, after its tag, and of a target, without end tokens.
     pub(crate) fn encode(&self, [source, target]: [&str; 2], tag: Option<u32>) -> Result<[Vec<u32>; 2]> {
         let source = self.source.encode(source)?.ids;
         Ok([tagged(tag, source), self.target().encode_target(target)?.ids])
     }
 
-    /// The same with merges left out.
+    /// [`Self::encode`] with BPE-dropout.
     pub(crate) fn encode_with_dropout(
         &self,
         [source, target]: [&str; 2],
@@ -178,16 +179,16 @@ fn tagged(tag: Option<u32>, mut ids: Vec<u32>) -> Vec<u32> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum CorpusSide {
     Source,
     Target,
 }
 
-/// The texts of corpora, one after the other, each as often as an epoch holds it.
+/// The texts of corpora, each with its repetitions.
 struct Texts<'a> {
-    /// Those that are still to be read.
-    corpora: Vec<&'a Parallel>,
-    sides: &'a [Side],
+    /// Corpora still to be read, last first.
+    corpora: Vec<&'a RunCorpus>,
+    sides: &'a [CorpusSide],
     augment: AugmentConfig,
     random: Random,
     open: Option<Pairs>,
@@ -196,9 +197,9 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn new(corpora: &'a [Parallel], sides: &'a [Side]) -> Self {
+    fn new(corpora: &'a [RunCorpus], sides: &'a [CorpusSide]) -> Self {
         let repeated =
-            corpora.iter().rev().flat_map(|parallel| std::iter::repeat_n(parallel, parallel.repeat));
+            corpora.iter().rev().flat_map(|run_corpus| std::iter::repeat_n(run_corpus, run_corpus.repeat));
         let (augment, random) = (AugmentConfig::default(), Random::new(0));
         let corpora = repeated.collect();
         Self { corpora, sides, augment, random, open: None, waiting: Vec::new(), pairs: 0 }
@@ -218,7 +219,8 @@ impl Iterator for Texts<'_> {
                     let both = [pair.source, pair.target];
                     let changed = augment(both, self.augment, self.random.stream(self.pairs));
                     let [source, target] = changed.unwrap_or_else(|| both.map(str::to_owned));
-                    let text = |side: &Side| if *side == Side::Source { &source } else { &target };
+                    let text =
+                        |side: &CorpusSide| if *side == CorpusSide::Source { &source } else { &target };
                     self.waiting = self.sides.iter().map(text).cloned().collect();
                     self.pairs += 1;
                 }

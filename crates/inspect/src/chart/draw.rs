@@ -1,11 +1,11 @@
-//! A chart put together: title, legend, grid, axes, lines.
+//! Draws a chart: title, legend, grid, axes, lines.
 
-use super::axis::{Axis, Ends, Tick};
-use super::{COLOURS, Chart, PictureOptions, Scale, Series, Weight, line, mark};
+use super::axis::{Axis, AxisMargin, Tick};
+use super::{AxisScale, COLOURS, Chart, LineWeight, PictureOptions, Series, line, mark};
 use crate::font;
 use crate::svg::{escaped, short};
 
-/// Space around the picture.
+/// Margin around the picture.
 pub(super) const MARGIN: f64 = 20.0;
 /// Space between charts.
 pub(super) const BETWEEN: f64 = 26.0;
@@ -15,11 +15,11 @@ pub(super) const HEADING: f64 = 18.0;
 const TITLE: f64 = 14.0;
 /// Font size of labels.
 pub(super) const LABEL: f64 = 11.0;
-/// Height of a row of the legend.
+/// Height of a legend row.
 const ROW: f64 = 18.0;
-/// Length of the line beside a name in the legend.
+/// Length of the line beside a legend name.
 const SWATCH: f64 = 18.0;
-/// The most points of a strong line that get a dot each.
+/// Most points of a strong line that are drawn as dots.
 const MOST_DOTS: usize = 60;
 
 const INK: &str = "#1f2328";
@@ -27,16 +27,16 @@ const MUTED: &str = "#59636e";
 const GRID: &str = "#e7eaee";
 const AXIS: &str = "#a8b0b9";
 
-/// What all charts of a picture share.
+/// Layout shared by all charts of a picture.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) width: f64,
     plot_height: f64,
     pub(super) left: f64,
     plot_width: f64,
-    /// One for each chart; charts that count the same from left to right share it.
+    /// One for each chart; charts with the same x label share it.
     x_axes: Vec<Axis>,
-    /// Whether the same is counted below each chart as below the next one, where it is named once.
+    /// True if the next chart has the same x label, which is then written once.
     is_named_below: Vec<bool>,
 }
 
@@ -58,14 +58,14 @@ impl Frame {
     }
 }
 
-/// The axis of all charts with this label. Only what is drawn counts: a point without a height must not stretch it.
+/// The x axis of all charts with this label. Points without a finite y are not drawn and must not stretch it.
 fn x_axis(charts: &[Chart], label: &str, length: f64) -> Axis {
     let series = charts.iter().filter(|chart| chart.x_label == label).flat_map(|chart| &chart.series);
     let points = series.flat_map(|series| &series.points).filter(|point| point[1].is_finite());
-    Axis::new(points.map(|point| point[0]), length, Scale::Linear, Ends::Tight)
+    Axis::new(points.map(|point| point[0]), length, AxisScale::Linear, AxisMargin::Tight)
 }
 
-/// SVG of the `index`-th chart from `top` down; `top` moves to its lower end.
+/// SVG of the `index`-th chart from `top` down; `top` is advanced to its lower edge.
 pub(super) fn chart(chart: &Chart, frame: &Frame, index: usize, top: &mut f64) -> String {
     let mut out = String::from("<g>\n");
     if !chart.title.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn chart(chart: &Chart, frame: &Frame, index: usize, top: &mut f64) -
     out + "</g>\n"
 }
 
-/// What stands between the axes.
+/// The area between the axes.
 fn plot(chart: &Chart, [x_axis, y_axis]: [&Axis; 2], [left, top]: [f64; 2], index: usize) -> String {
     let clip = format!("plot{index}");
     let mut out = format!(
@@ -114,9 +114,9 @@ fn plot(chart: &Chart, [x_axis, y_axis]: [&Axis; 2], [left, top]: [f64; 2], inde
     );
     let mut is_empty = true;
     for (place, series) in chart.series.iter().enumerate() {
-        let stretches = line::stretches(&series.points, x_axis, y_axis);
-        is_empty &= stretches.is_empty();
-        out += &lines(series, place, &stretches);
+        let segments = line::segments(&series.points, x_axis, y_axis);
+        is_empty &= segments.is_empty();
+        out += &lines(series, place, &segments);
     }
     out += "</g>\n";
     if is_empty {
@@ -126,7 +126,7 @@ fn plot(chart: &Chart, [x_axis, y_axis]: [&Axis; 2], [left, top]: [f64; 2], inde
     out + &mark::marks(chart, [x_axis, y_axis]) + "</g>\n"
 }
 
-/// A line of text from `at`, the left (or middle, or right) end of its base line.
+/// A line of text whose anchor (left, middle or right end of the baseline) is at `at`.
 pub(super) fn text(at: [f64; 2], attributes: &str, text: &str) -> String {
     let [x, y] = at.map(short);
     format!("<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>\n", escaped(text))
@@ -139,14 +139,14 @@ pub(super) fn attributes(size: f64, fill: &str, anchor: &str) -> String {
 
 fn y_axis(chart: &Chart, length: f64) -> Axis {
     let points = chart.series.iter().flat_map(|series| &series.points);
-    Axis::new(points.map(|point| point[1]), length, chart.y_scale, Ends::Roomy)
+    Axis::new(points.map(|point| point[1]), length, chart.y_scale, AxisMargin::Padded)
 }
 
 fn y_ticks(axis: &Axis) -> Vec<Tick> {
     axis.ticks(38.0)
 }
 
-/// Names beside pieces of their lines, in as many rows as they need.
+/// The legend: names with line samples, in as many rows as needed.
 fn legend(chart: &Chart, frame: &Frame, top: &mut f64) -> String {
     let named = chart.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
     let mut out = String::new();
@@ -187,7 +187,7 @@ fn grid(x_axis: &Axis, y_axis: &Axis, [left, top]: [f64; 2]) -> String {
     for tick in x_axis.ticks(80.0) {
         let x = left + tick.at;
         paths += &format!("M{} {}v{}", short(x), short(top), short(y_axis.length));
-        // The outermost labels stay inside the picture.
+        // The outermost label must stay inside the picture.
         let half = font::width(&tick.label, LABEL) / 2.0;
         let middle = x.min(left + width + MARGIN - 4.0 - half);
         labels += &text([middle, bottom + LABEL + 7.0], &attributes(LABEL, MUTED, "middle"), &tick.label);
@@ -204,26 +204,26 @@ pub(super) fn colour(series: &Series, place: usize) -> &'static str {
 
 fn stroke(series: &Series, place: usize) -> String {
     let (width, opacity) = match series.weight {
-        Weight::Strong => (2.0, 1.0),
-        Weight::Light => (1.4, 0.6),
-        Weight::Faint => (1.0, 0.25),
+        LineWeight::Strong => (2.0, 1.0),
+        LineWeight::Light => (1.4, 0.6),
+        LineWeight::Faint => (1.0, 0.25),
     };
     let opacity = if opacity < 1.0 { format!(" stroke-opacity=\"{opacity}\"") } else { String::new() };
     format!("stroke=\"{}\" stroke-width=\"{}\"{opacity}", colour(series, place), short(width))
 }
 
-/// The line of a series, and dots where a line would not show its points.
-fn lines(series: &Series, place: usize, stretches: &[Vec<[f64; 2]>]) -> String {
+/// The line of a series, and dots where a line alone would hide its points.
+fn lines(series: &Series, place: usize, segments: &[Vec<[f64; 2]>]) -> String {
     let path: String =
-        stretches.iter().filter(|stretch| stretch.len() > 1).map(|stretch| path(stretch)).collect();
+        segments.iter().filter(|segment| segment.len() > 1).map(|segment| path(segment)).collect();
     let mut out = String::new();
     if !path.is_empty() {
         out += &format!("<path d=\"{path}\" {}/>\n", stroke(series, place));
     }
-    let few = series.weight == Weight::Strong && series.points.len() <= MOST_DOTS;
-    let dots = stretches.iter().filter(|stretch| few || stretch.len() == 1).flatten();
+    let few = series.weight == LineWeight::Strong && series.points.len() <= MOST_DOTS;
+    let dots = segments.iter().filter(|segment| few || segment.len() == 1).flatten();
     for &[x, y] in dots {
-        let radius = if series.weight == Weight::Strong { 2.6 } else { 1.5 };
+        let radius = if series.weight == LineWeight::Strong { 2.6 } else { 1.5 };
         out += &format!(
             "<circle cx=\"{}\" cy=\"{}\" r=\"{radius}\" fill=\"{}\"/>\n",
             short(x),

@@ -1,9 +1,9 @@
-//! Numbers as people write them: `0.25`, `20k`, `1.5M`, `5×10⁻⁴`.
+//! Short number labels: `0.25`, `20k`, `1.5M`, `5×10⁻⁴`.
 
-/// Units that shorten large numbers, with the least number that has them: four digits are still easy to read.
+/// Unit suffixes of large numbers: least number, unit, suffix. Four digits need no suffix.
 const UNITS: [(f64, f64, &str); 3] = [(1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")];
 
-/// Labels of numbers that are equally far apart: in one unit, with the same decimals, zero excepted.
+/// Labels of evenly spaced numbers: same unit and decimals, except for zero.
 pub(super) fn even(numbers: &[f64]) -> Vec<String> {
     let largest = numbers.iter().fold(0.0, |largest: f64, number| largest.max(number.abs()));
     let step = if let [first, second, ..] = numbers { second - first } else { largest };
@@ -18,7 +18,7 @@ pub(super) fn even(numbers: &[f64]) -> Vec<String> {
     numbers.iter().map(label).collect()
 }
 
-/// The label of a number that stands for itself, with three digits that count.
+/// Label of a single number, with three significant digits.
 pub fn alone(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return signed(&number.to_string());
@@ -38,7 +38,7 @@ pub fn alone(number: f64) -> String {
     })
 }
 
-/// The unit for numbers up to this size, and its letter; none where only a power of ten will do.
+/// Unit and suffix for numbers up to this size; `None` if a power of ten is needed.
 fn unit(largest: f64) -> Option<(f64, String)> {
     if largest != 0.0 && !(1e-3..1e12).contains(&largest) {
         return None;
@@ -47,9 +47,9 @@ fn unit(largest: f64) -> Option<(f64, String)> {
     Some(found.map_or((1.0, String::new()), |(_, unit, letter)| (unit, letter.into())))
 }
 
-/// Decimals that tell multiples of `step` apart, one digit of it being enough.
+/// Decimals that distinguish multiples of `step`.
 fn decimals(step: f64) -> usize {
-    // Logarithms of powers of ten may fall just short of whole numbers.
+    // Logarithms of powers of ten may be slightly below whole numbers.
     (-(step.abs().log10() + 1e-9).floor()).clamp(0.0, 15.0) as usize
 }
 
@@ -57,7 +57,7 @@ fn trimmed(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
-/// With a true minus instead of a hyphen.
+/// `number` with a minus sign instead of a hyphen.
 fn signed(number: &str) -> String {
     number.replace('-', "−")
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_stand_alone() {
+    fn labels_of_single_numbers() {
         let numbers = [0.0, 0.25, 31.456, 1234.0, 12_345.0, 1e6, 5e-4, 1e-7, -2.0, 3.456e13, f64::NAN];
         let expected =
             ["0", "0.25", "31.5", "1234", "12.3k", "1M", "5×10⁻⁴", "10⁻⁷", "−2", "3.46×10¹³", "NaN"];
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_axis_are_alike() {
+    fn labels_of_one_axis_share_unit_and_decimals() {
         assert_eq!(even(&[0.0, 0.5, 1.0]), ["0", "0.5", "1.0"]);
         assert_eq!(even(&[-2e-5, 0.0, 2e-5]), ["−2×10⁻⁵", "0", "2×10⁻⁵"]);
         assert_eq!(even(&[9_800.0, 10_000.0]), ["9.8k", "10.0k"]);

@@ -1,26 +1,26 @@
-//! Points that are ringed and named, their names where they hide neither each other nor a ring.
+//! Marked points: rings with labels that overlap neither each other nor a ring.
 
 use super::axis::Axis;
 use super::draw::{LABEL, attributes, colour, text};
-use super::{Chart, Mark};
+use super::{Chart, MarkedPoint};
 use crate::font;
 use crate::svg::short;
 
 const RADIUS: f64 = 4.5;
-/// From the middle of a ring to the text beside it.
+/// Distance from the centre of a ring to its label.
 const APART: f64 = 9.0;
 
 /// Left, top, right and bottom.
 type Rectangle = [f64; 4];
 
-/// SVG of all marks of a chart; the top left of the plot is at 0, 0.
+/// SVG of all marked points of a chart; the origin is the top left of the plot.
 pub(super) fn marks(chart: &Chart, [x_axis, y_axis]: [&Axis; 2]) -> String {
     let placed = chart.series.iter().enumerate().filter_map(|(place, series)| {
         let mark = series.mark.as_ref()?;
         let at = [x_axis.place(mark.point[0])?, y_axis.length - y_axis.place(mark.point[1])?];
         Some((mark, at, colour(series, place)))
     });
-    let placed: Vec<(&Mark, [f64; 2], &str)> = placed.collect();
+    let placed: Vec<(&MarkedPoint, [f64; 2], &str)> = placed.collect();
     let mut taken: Vec<Rectangle> =
         placed.iter().map(|(_, [x, y], _)| [x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS]).collect();
     let mut out = String::new();
@@ -34,7 +34,7 @@ pub(super) fn marks(chart: &Chart, [x_axis, y_axis]: [&Axis; 2]) -> String {
     for (mark, at, colour) in &placed {
         let room = free(*at, font::width(&mark.text, LABEL), &taken, [x_axis.length, y_axis.length]);
         taken.push(room);
-        // White around the letters keeps them legible on top of lines.
+        // A white outline keeps the letters legible on top of lines.
         let halo = "stroke=\"#ffffff\" stroke-width=\"4\" stroke-linejoin=\"round\" paint-order=\"stroke\"";
         let attributes = format!("{} {halo}", attributes(LABEL, colour, "start"));
         out += &text([room[0], room[3] - LABEL * 0.2], &attributes, &mark.text);
@@ -42,7 +42,7 @@ pub(super) fn marks(chart: &Chart, [x_axis, y_axis]: [&Axis; 2]) -> String {
     out
 }
 
-/// The first place around a point, from above it clockwise and then further away, that is inside the plot and not taken.
+/// The first free rectangle around a point inside the plot, clockwise from above, then further away.
 fn free([x, y]: [f64; 2], width: f64, taken: &[Rectangle], [right, bottom]: [f64; 2]) -> Rectangle {
     let from = |left: f64, top: f64| [left, top, left + width, top + LABEL];
     let around = |apart: f64| {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_avoid_each_other_and_the_edges() {
+    fn labels_avoid_each_other_and_the_edges() {
         let plot = [300.0, 100.0];
         let points = [[100.0, 50.0], [104.0, 52.0], [96.0, 48.0], [0.0, 0.0], [300.0, 100.0]];
         let mut taken = Vec::new();

@@ -1,7 +1,7 @@
 //! Line charts as SVG, one below the other in one picture.
 //!
-//! Points become pixels in `line.rs`, numbers become round ticks in `axis.rs` and words in
-//! `label.rs`, `mark.rs` names single points, and `draw.rs` puts a chart together.
+//! `line.rs` places points, `axis.rs` places ticks, `label.rs` formats numbers, `mark.rs` labels single points, and `draw.rs`
+//! assembles a chart.
 
 mod axis;
 mod draw;
@@ -20,72 +20,72 @@ pub const COLOURS: [&str; 8] =
 /// A chart: lines over one pair of axes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Chart {
-    /// What the chart shows, above it; empty by default.
+    /// Title above the chart; default: empty.
     pub title: String,
-    /// What is counted from left to right; empty by default.
+    /// Label of the x axis; default: empty.
     pub x_label: String,
-    /// What is counted upwards, and its unit; empty by default.
+    /// Label of the y axis, with its unit; default: empty.
     pub y_label: String,
-    /// The lines, later ones on top; none by default.
+    /// The lines, later ones on top; default: none.
     pub series: Vec<Series>,
-    /// How numbers become heights; linear by default.
-    pub y_scale: Scale,
+    /// Scale of the y axis; default: linear.
+    pub y_scale: AxisScale,
 }
 
 /// One line of a chart.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// Its name in the legend; empty, as by default, leaves it out of the legend.
+    /// Name in the legend; default: empty, not in the legend.
     pub name: String,
-    /// Points (x, y) in drawing order, none by default. A point that is no finite number makes a gap.
+    /// Points (x, y) in drawing order; a NaN or infinite coordinate makes a gap; default: none.
     pub points: Vec<[f64; 2]>,
-    /// Its place in [`COLOURS`], over again after the last; by default its place in the chart.
+    /// Index into [`COLOURS`], modulo their number; default: index in the chart.
     pub colour: Option<usize>,
-    /// How much it stands out; strong by default.
-    pub weight: Weight,
-    /// A point to be ringed and named; none by default.
-    pub mark: Option<Mark>,
+    /// Line weight; default: strong.
+    pub weight: LineWeight,
+    /// A point with a ring and a label; default: none.
+    pub mark: Option<MarkedPoint>,
 }
 
-/// A point of a line that the reader should find.
+/// A labelled point of a line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
+pub struct MarkedPoint {
     /// The point (x, y).
     pub point: [f64; 2],
-    /// What stands beside it.
+    /// The label.
     pub text: String,
 }
 
-/// How numbers become heights.
+/// Axis scale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scale {
-    /// Equal differences are equally high.
+pub enum AxisScale {
+    /// Linear.
     #[default]
     Linear,
-    /// Equal ratios are equally high; numbers that are not positive make gaps.
+    /// Logarithmic; numbers that are not positive make gaps.
     Log,
 }
 
-/// How much a line stands out.
+/// Line weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Weight {
-    /// A strong line, with a dot at each point where they are few.
+pub enum LineWeight {
+    /// A strong line, with a dot at each point if they are few.
     #[default]
     Strong,
-    /// A thinner, lighter line that goes well beneath a strong one.
+    /// A thinner, lighter line, beneath a strong one.
     Light,
-    /// A shadow of a line, as for values before smoothing.
+    /// A faint line, for values before smoothing.
     Faint,
 }
 
-/// The picture around charts.
+/// Options of a picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PictureOptions {
-    /// A heading above all charts; empty by default.
+    /// Heading above all charts; default: empty.
     pub title: String,
-    /// Width of the picture in SVG units; 900 by default, 240 at least.
+    /// Width of the picture in SVG units, at least 240; default: 900.
     pub width: f64,
-    /// Height of each chart's plot, between its axes; 220 by default, 60 at least.
+    /// Height of each chart's plot area, at least 60; default: 220.
     pub plot_height: f64,
 }
 
@@ -95,8 +95,7 @@ impl Default for PictureOptions {
     }
 }
 
-/// A picture (SVG) of the charts, one below the other. Their plots are in line, and those with the same
-/// label from left to right have the same numbers there.
+/// Draws the charts as SVG, one below the other. Plots are aligned, and charts with the same x label share their x axis.
 pub fn stacked(charts: &[Chart], options: &PictureOptions) -> String {
     let frame = draw::Frame::new(charts, options);
     let mut top = draw::MARGIN;

@@ -1,4 +1,4 @@
-//! Pictures of what stands around attention: positions and masks.
+//! Pictures of positional encodings and attention masks.
 
 mod mask;
 mod positions;

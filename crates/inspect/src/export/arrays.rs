@@ -1,25 +1,25 @@
-//! The weights of a trace as whole arrays, one for each kind of attention (`encoder`, `decoder`, `cross`): layers × heads ×
-//! queries × keys, as Hugging Face's `output_attentions=True` gives them layer by layer.
+//! The weights of a trace as one array for each kind of attention (`encoder`, `decoder`, `cross`): layers × heads × queries ×
+//! keys, as Hugging Face's `output_attentions=True` returns them layer by layer.
 
 use polyhead_attention::{Filter, Kind};
 
 use crate::matrix::Matrix;
-use crate::trace::{Selected, Trace};
+use crate::trace::{SelectedHeads, Trace};
 
-/// One array.
+/// The weights of one kind of attention.
 #[derive(Debug)]
-pub(super) struct Weights<'a> {
+pub(super) struct AttentionArray<'a> {
     pub(super) name: &'static str,
-    /// layers, heads, queries, keys.
+    /// `[layers, heads, queries, keys]`.
     pub(super) shape: [usize; 4],
-    /// Which layers and heads these are.
+    /// Indices of the layers and heads.
     pub(super) layers: Vec<usize>,
     pub(super) heads: Vec<usize>,
-    parts: Vec<Selected<'a>>,
+    parts: Vec<SelectedHeads<'a>>,
 }
 
-impl Weights<'_> {
-    /// All numbers as little-endian bytes.
+impl AttentionArray<'_> {
+    /// All weights as little-endian f32 bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let matrices =
             self.parts.iter().flat_map(|part| &part.weights).flat_map(|head| Matrix::numbers(head));
@@ -27,14 +27,14 @@ impl Weights<'_> {
     }
 }
 
-/// The kinds of attention that the trace has and `filter` lets through.
-pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<Weights<'a>> {
+/// The arrays of the trace that pass `filter`.
+pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<AttentionArray<'a>> {
     let of = |kind: Kind| {
         let mut parts = trace.selected(filter);
         parts.retain(|part| part.site.kind == kind);
         let first = parts.first()?;
         let matrix = first.weights.first()?;
-        Some(Weights {
+        Some(AttentionArray {
             name: kind.name,
             shape: [parts.len(), first.heads.len(), matrix.n_rows(), matrix.n_columns()],
             layers: parts.iter().map(|part| part.site.layer).collect(),
@@ -45,7 +45,7 @@ pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<Weights<'a>>
     trace.sites.groups().iter().filter_map(|group| of(group.kind)).collect()
 }
 
-/// Names and texts of the tokens of each side, and what was read for one that was written.
+/// Token texts of each side by array name, and the decoder's input tokens as `read_tokens`.
 pub(super) fn tokens(trace: &Trace) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> =
         trace.sides.iter().map(|side| (format!("{}_tokens", side.name), side.labels())).collect();

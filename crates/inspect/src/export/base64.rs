@@ -1,33 +1,16 @@
-//! Base64 (RFC 4648, with padding): three bytes as four letters.
+//! Base64 of bytes and of f32 arrays (RFC 4648, with padding).
 
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use ::base64::Engine as _;
+use ::base64::engine::general_purpose::STANDARD;
 
-/// The letters of `bytes`.
-pub fn base64(bytes: impl ExactSizeIterator<Item = u8>) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    let (mut held, mut count) = (0_u32, 0);
-    let mut push = |held: u32, letters: usize| {
-        let letter = |place: usize| LETTERS[(held >> (18 - 6 * place)) as usize & 63] as char;
-        out.extend((0..4).map(|place| if place < letters { letter(place) } else { '=' }));
-    };
-    for byte in bytes {
-        held = held << 8 | u32::from(byte);
-        count += 1;
-        if count == 3 {
-            push(held, 4);
-            (held, count) = (0, 0);
-        }
-    }
-    if count > 0 {
-        push(held << (8 * (3 - count)), count as usize + 1);
-    }
-    out
+/// Base64 of bytes.
+pub fn base64(bytes: impl Iterator<Item = u8>) -> String {
+    STANDARD.encode(bytes.collect::<Vec<u8>>())
 }
 
-/// f32 numbers, little-endian.
+/// Base64 of little-endian f32 numbers.
 pub fn of_floats(numbers: &[f32]) -> String {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    base64(bytes.into_iter())
+    base64(numbers.iter().flat_map(|number| number.to_le_bytes()))
 }
 
 #[cfg(test)]

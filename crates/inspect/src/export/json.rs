@@ -1,37 +1,36 @@
-//! A trace as JSON: one object, all that the explorer shows.
+//! A trace as JSON: one object with everything that the explorer shows.
 //!
-//! Arrays of numbers are objects `{"shape": [...], "base64": "..."}`: f32, little-endian, row after row, in base64. In
+//! Arrays of numbers are objects `{"shape": [...], "base64": "..."}`: f32, little-endian, row-major, in base64. In
 //! Python `numpy.frombuffer(base64.b64decode(x["base64"]), "<f4").reshape(x["shape"])`, in a browser
 //! `new Float32Array(Uint8Array.from(atob(x.base64), c => c.charCodeAt(0)).buffer)`. All other numbers are plain; a
 //! log-probability of −∞ is null.
 //!
-//! | key | what it holds |
+//! | key | value |
 //! |---|---|
 //! | `format`, `version` | `"polyhead-trace"` and [`VERSION`]; a key more does not change the version |
 //! | `model` | for each stack of layers (`encoder`, `decoder`) `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
-//! | `sites` | the attentions of the model: for each kind `kind` (its name), `title`, `stack`, `queries` and `keys` (names of sides), `causal`, `n_layers`, `n_heads`, `d_key` |
-//! | `sides` | the names of the sequences that were read or written; each stands under its name |
-//! | `classes` | of a classifier instead of all that belongs to a translation: `label` and `probability`, best first |
+//! | `sites` | the attention sites of the model: for each kind `kind` (its name), `title`, `stack`, `queries` and `keys` (names of sides), `causal`, `n_layers`, `n_heads`, `d_key` |
+//! | `sides` | the names of the input and output sequences; each is a key of its own |
+//! | `classes` | of a classifier, instead of the keys of a translation: `label` and `probability`, best first |
 //! | `alignment_site` | null, or the attention that `alignment` is read from: `kind`, `layer` |
-//! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (whether `from` is a guess) |
+//! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (true if `from` was detected) |
 //! | `source` | a side: `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
-//! | `target` | the same of the translation; position t of the decoder writes token t |
+//! | `target` | the same for the translation; position t of the decoder predicts token t |
 //! | `text` | the one side of a classifier |
-//! | `start` | the token that position 0 of the decoder reads; position t reads target token t − 1 |
-//! | `given` | true if the translation was given, not searched for |
+//! | `start` | the input token of decoder position 0; the input of position t is target token t − 1 |
+//! | `given` | true if the translation was given, false if it was searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; that over the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
-//! | `beam` | null, or `beam_size` and `nodes`: `parent` (a place in the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (the translation goes through it) |
+//! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `attention` | for each attention `kind` (one of `sites`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |
 //! | `vectors` | for each attention `kind`, `layer`, `heads`, `query`, `key` (heads × positions × d_key), `value` (heads × positions × d_value); empty unless asked for |
 //! | `rollout` | null, or a matrix for each kind: `encoder` (source × source), `decoder` (target × positions read), `cross` (target × source) |
 //! | `alignment` | null, or pairs of a source word and a target word, from 0 |
 //! | `intervention` | `heads`: `kind`, `layer`, `head`, `factor`; `layers`: `stack`, `layer` |
 //!
-//! A token has `id`, `piece` (as the vocabulary spells it), `label` (as people may read it), `start` and `end` (bytes of
-//! `text` in UTF-8; equal where it stands for no text) and `word` (a place in `words`, or null). Rows of a `cross` matrix are
-//! target tokens and columns source tokens; of `decoder`, rows are target tokens as written and columns the positions
-//! that were read.
+//! A token has `id`, `piece` (its vocabulary entry), `label` (for display), `start` and `end` (byte offsets into `text` in UTF-8;
+//! equal if it has no text) and `word` (an index into `words`, or null). Rows of a `cross` matrix are target tokens and columns
+//! source tokens; of `decoder`, rows are predicted target tokens and columns the decoder's input positions.
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Filter, Site, SiteGroup};
@@ -43,12 +42,14 @@ use serde_json::{Map, Value, json};
 use super::base64;
 use crate::entropy::entropy;
 use crate::matrix::Matrix;
-use crate::trace::{NodeFate, Outcome, Selected, Side, Token, Trace, Translation, Tree};
+use crate::trace::{
+    BeamTree, NodeFate, SelectedHeads, Token, Trace, TraceOutcome, TraceSide, TranslationTrace,
+};
 
-/// The version of the form.
+/// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// One kind of attention, as data: what a page needs to know of a model.
+/// One kind of attention of a model, as JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct SiteJson {
     kind: &'static str,
@@ -79,8 +80,7 @@ impl From<&SiteGroup> for SiteJson {
     }
 }
 
-/// The trace as one line of JSON, with the weights that `filter` lets through. No text in it can end a script of a page
-/// that it stands in.
+/// The trace as one line of JSON, with the weights that pass `filter`. Safe inside a `<script>` element: `<` is escaped.
 pub fn json(trace: &Trace, filter: &Filter) -> String {
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| drop(all.insert(key.into(), value));
@@ -96,11 +96,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         }
     }
     match &trace.outcome {
-        Outcome::Translation(found) => {
+        TraceOutcome::Translation(found) => {
             translation(found).into_iter().for_each(|(key, value)| put(&key, value));
             put("alignment", json!(trace.alignment()));
         }
-        Outcome::Classes(classes) => {
+        TraceOutcome::Classes(classes) => {
             let class = |class: &Class| json!({ "label": class.label, "probability": class.probability });
             put("classes", classes.iter().map(class).collect());
         }
@@ -114,7 +114,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
     put("rollout", json!(rollout));
     put("intervention", intervention(trace));
     let text = Value::Object(all).to_string();
-    // These stand in texts alone, where both spellings mean the same.
+    // These characters occur only inside JSON strings, where both spellings mean the same.
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
@@ -134,13 +134,13 @@ fn model(trace: &Trace) -> Value {
     Value::Object(model)
 }
 
-/// The attentions of the model, as data.
+/// The attention sites of the model.
 fn sites(trace: &Trace) -> Value {
     let groups = trace.sites.groups().iter();
     groups.map(|group| json!(SiteJson::from(group))).collect()
 }
 
-fn translation(found: &Translation) -> Map<String, Value> {
+fn translation(found: &TranslationTrace) -> Map<String, Value> {
     let steps = found.steps.iter().map(|step| {
         let alternatives = step.alternatives.iter().map(|other| {
             json!({ "id": other.id, "piece": other.piece, "log_probability": short(other.log_probability) })
@@ -160,7 +160,7 @@ fn translation(found: &Translation) -> Map<String, Value> {
     keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn side(side: &Side) -> Value {
+fn side(side: &TraceSide) -> Value {
     let tokens: Vec<Value> =
         side.tokens.iter().zip(side.labels()).map(|(own, label)| token(own, &label)).collect();
     let words: Vec<[usize; 2]> = side.words.iter().map(|word| [word.start, word.end]).collect();
@@ -176,7 +176,7 @@ fn site(site: Site) -> Value {
     json!({ "kind": site.kind.name, "layer": site.layer })
 }
 
-fn tree(tree: &Tree) -> Value {
+fn tree(tree: &BeamTree) -> Value {
     let nodes = tree.nodes.iter().map(|node| {
         let fate = match node.fate {
             NodeFate::Kept => "kept",
@@ -191,8 +191,8 @@ fn tree(tree: &Tree) -> Value {
     json!({ "beam_size": tree.beam_size, "nodes": nodes.collect::<Vec<Value>>() })
 }
 
-fn attention(attention: &Selected<'_>) -> Value {
-    let Selected { site, heads, weights } = attention;
+fn attention(attention: &SelectedHeads<'_>) -> Value {
+    let SelectedHeads { site, heads, weights } = attention;
     let sizes = weights.first().map_or([0, 0], |first| [first.n_rows(), first.n_columns()]);
     let numbers: Vec<f32> = weights.iter().flat_map(|head| head.numbers().iter().copied()).collect();
     let entropies: Vec<f64> = weights.iter().map(|head| (entropy(head) * 1e6).round() / 1e6).collect();
@@ -206,7 +206,7 @@ fn attention(attention: &Selected<'_>) -> Value {
 }
 
 fn vectors(vectors: &Vectors) -> Value {
-    // There is one sentence.
+    // The batch has one sentence.
     let without_batch = |tensor: &Tensor| array(&tensor.shape()[1..], tensor.data());
     json!({
         "kind": vectors.site.kind.name,
@@ -234,7 +234,7 @@ fn array(shape: &[usize], numbers: &[f32]) -> Value {
     json!({ "shape": shape, "base64": base64::of_floats(numbers) })
 }
 
-/// An f32 with the digits that it has, not those of the nearest f64.
+/// An f32 as the f64 with the same shortest decimal digits.
 fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

@@ -1,4 +1,4 @@
-//! A trace as a file: [`json()`] has all of it, [`npz()`] and [`safetensors()`] its weights as whole arrays.
+//! Export of a trace: [`json()`] is complete, [`npz()`] and [`safetensors()`] hold its weights as arrays.
 
 mod arrays;
 pub mod base64;

@@ -1,10 +1,10 @@
-//! NumPy's `.npz`: a ZIP archive, nothing compressed, of `.npy` files (NumPy Enhancement Proposal 1).
+//! NumPy's `.npz`: an uncompressed ZIP archive of `.npy` files (NumPy Enhancement Proposal 1).
 //!
 //! ```python
 //! arrays = numpy.load("trace.npz")
 //! arrays["cross"]            # layers × heads × target × source, float32
 //! arrays["source_tokens"]    # texts
-//! arrays["cross_layers"]     # which layers and heads these are
+//! arrays["cross_layers"]     # indices of the layers; cross_heads: of the heads
 //! ```
 
 use polyhead_attention::Filter;
@@ -12,9 +12,9 @@ use polyhead_attention::Filter;
 use super::arrays;
 use crate::trace::Trace;
 
-/// The file, with the weights that `filter` lets through.
+/// The bytes of a `.npz` file with the weights that pass `filter`.
 pub fn npz(trace: &Trace, filter: &Filter) -> Vec<u8> {
-    let mut archive = Archive::default();
+    let mut archive = ZipArchive::default();
     for weights in arrays::weights(trace, filter) {
         archive.add(weights.name, &npy("<f4", &weights.shape, &weights.bytes()));
         for (what, numbers) in [("layers", &weights.layers), ("heads", &weights.heads)] {
@@ -34,7 +34,7 @@ pub fn npz(trace: &Trace, filter: &Filter) -> Vec<u8> {
     archive.finish()
 }
 
-/// One array: magic, version, header padded to 64 bytes, numbers.
+/// An array in `.npy` format: magic, version, header padded to 64 bytes, data.
 fn npy(dtype: &str, shape: &[usize], bytes: &[u8]) -> Vec<u8> {
     let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
     let mut header =
@@ -47,34 +47,34 @@ fn npy(dtype: &str, shape: &[usize], bytes: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), bytes].concat()
 }
 
-/// Texts: each the code points of the longest, filled up with zeros.
+/// Texts as UTF-32 of the longest, zero-padded.
 fn texts_npy(texts: &[String]) -> Vec<u8> {
     let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
-    let point = |text: &str, place: usize| text.chars().nth(place).map_or(0, |found| found as u32);
+    let point = |text: &str, index: usize| text.chars().nth(index).map_or(0, |found| found as u32);
     let bytes: Vec<u8> = texts
         .iter()
-        .flat_map(|text| (0..width).flat_map(move |place| point(text, place).to_le_bytes()))
+        .flat_map(|text| (0..width).flat_map(move |index| point(text, index).to_le_bytes()))
         .collect();
     npy(&format!("<U{width}"), &[texts.len()], &bytes)
 }
 
 /// A ZIP archive of stored files.
 #[derive(Debug, Default)]
-struct Archive {
+struct ZipArchive {
     bytes: Vec<u8>,
     directory: Vec<u8>,
     count: u16,
 }
 
-impl Archive {
+impl ZipArchive {
     fn add(&mut self, name: &str, content: &[u8]) {
         let name = format!("{name}.npy");
         let size = (content.len() as u32).to_le_bytes();
         let name_length = (name.len() as u16).to_le_bytes();
-        // Version 2.0, no flags, stored; the earliest date there is.
+        // Version 2.0, no flags, stored; the earliest date.
         let common = [
             &[20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0][..],
-            &crc32(content).to_le_bytes(),
+            &crc32fast::hash(content).to_le_bytes(),
             &size,
             &size,
             &name_length,
@@ -98,25 +98,20 @@ impl Archive {
     }
 }
 
-/// The check sum of ZIP: the polynomial 0xEDB88320, bits reversed, a byte at a time.
-fn crc32(bytes: &[u8]) -> u32 {
-    let table: Vec<u32> = (0..256_u32)
-        .map(|byte| (0..8).fold(byte, |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 }))
-        .collect();
-    !bytes.iter().fold(!0_u32, |sum, byte| sum >> 8 ^ table[((sum ^ u32::from(*byte)) & 255) as usize])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// 0xcbf43926 is the check value of CRC-32 in the CRC catalogue.
     #[test]
-    fn the_check_sum_is_that_of_the_standard() {
-        assert_eq!([crc32(b"123456789"), crc32(b"")], [0xcbf4_3926, 0]);
+    fn entries_have_the_checksum_of_the_standard() {
+        let mut archive = ZipArchive::default();
+        archive.add("x", b"123456789");
+        assert_eq!(archive.bytes[14..18], 0xcbf4_3926_u32.to_le_bytes());
     }
 
     #[test]
-    fn headers_are_whole_lines_of_64_bytes() {
+    fn headers_are_padded_to_64_bytes() {
         let file = npy("<f4", &[2, 3], &[0; 24]);
         assert!(file.starts_with(b"\x93NUMPY\x01\x00"));
         let header = usize::from(u16::from_le_bytes([file[8], file[9]]));

@@ -1,5 +1,5 @@
-//! Safetensors: a header in JSON with names, shapes and places, then the numbers (f32, little-endian). Tokens stand in the
-//! metadata, as JSON lists.
+//! Safetensors: a JSON header with names, shapes and offsets, then the data (f32, little-endian). Tokens are in the metadata, as
+//! JSON lists.
 
 use polyhead_attention::Filter;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::arrays;
 use crate::trace::Trace;
 
-/// The file, with the weights that `filter` lets through.
+/// The bytes of a `.safetensors` file with the weights that pass `filter`.
 pub fn safetensors(trace: &Trace, filter: &Filter) -> Vec<u8> {
     let mut metadata = Map::new();
     let list = |value: Value| Value::String(value.to_string());
@@ -17,8 +17,8 @@ pub fn safetensors(trace: &Trace, filter: &Filter) -> Vec<u8> {
     let (mut header, mut numbers) = (Map::new(), Vec::new());
     for weights in arrays::weights(trace, filter) {
         let bytes = weights.bytes();
-        let place = [numbers.len(), numbers.len() + bytes.len()];
-        let entry = json!({ "dtype": "F32", "shape": weights.shape, "data_offsets": place });
+        let offsets = [numbers.len(), numbers.len() + bytes.len()];
+        let entry = json!({ "dtype": "F32", "shape": weights.shape, "data_offsets": offsets });
         header.insert(weights.name.into(), entry);
         metadata.insert(format!("{}_layers", weights.name), list(json!(weights.layers)));
         metadata.insert(format!("{}_heads", weights.name), list(json!(weights.heads)));

@@ -1,4 +1,4 @@
-//! Heat-maps: weights as colours, tokens beside and above them. [`svg`] draws them for paper, [`terminal`] for a terminal.
+//! Heat-maps: weights as colours, with token labels. [`svg`] draws SVG, [`terminal`] text.
 
 pub mod colour;
 pub mod svg;
@@ -6,49 +6,49 @@ pub mod terminal;
 
 use crate::matrix::Matrix;
 
-/// One map.
+/// One heat-map.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HeatMap {
-    /// What it shows; empty by default.
+    /// Title; default: empty.
     pub title: String,
-    /// Its numbers; none by default.
+    /// Values; default: none.
     pub numbers: Matrix,
-    /// A label for each row; none by default.
+    /// Row labels; default: none.
     pub rows: Vec<String>,
-    /// A label for each column; none by default.
+    /// Column labels; default: none.
     pub columns: Vec<String>,
-    /// How numbers become colours; as weights by default.
-    pub range: Range,
+    /// Range of the colour scale; default: weights.
+    pub range: ValueRange,
 }
 
-/// Which numbers there are.
+/// Range of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Range {
-    /// From 0 to the largest.
+pub enum ValueRange {
+    /// 0 to the largest value.
     #[default]
     Weights,
-    /// From −1 to 1.
+    /// −1 to 1.
     Signed,
-    /// 0 for no and 1 for yes.
-    Seen,
+    /// 0 (masked) or 1 (may attend).
+    Mask,
 }
 
 impl HeatMap {
-    /// The largest number that a colour stands for.
+    /// Upper end of the colour scale.
     fn top(&self) -> f32 {
         match self.range {
-            Range::Weights => self.numbers.largest(),
-            Range::Signed | Range::Seen => 1.0,
+            ValueRange::Weights => self.numbers.largest(),
+            ValueRange::Signed | ValueRange::Mask => 1.0,
         }
     }
 
-    /// A number as a part of the largest.
+    /// A value as a fraction of the largest.
     fn part(&self, number: f32) -> f32 {
         let top = self.top();
         if top > 0.0 { number / top } else { 0.0 }
     }
 
-    /// The map with at most `most` rows and columns: each cell the largest of several. How many, across and down.
+    /// The map downsampled to at most `most` rows and columns by max-pooling, and the size of the pooling window.
     fn coarse(&self, most: usize) -> (Self, usize) {
         let longest = self.numbers.n_rows().max(self.numbers.n_columns());
         let step = longest.div_ceil(most.max(1)).max(1);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_coarse_map_keeps_the_largest() {
+    fn downsampling_keeps_the_largest() {
         let numbers = Matrix::new(3, vec![0.1, 0.7, 0.2, 0.3, 0.4, 0.9, 0.5, 0.0, 0.6]);
         let labels: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
         let map = HeatMap { numbers, rows: labels.clone(), columns: labels, ..HeatMap::default() };

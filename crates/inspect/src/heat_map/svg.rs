@@ -1,18 +1,18 @@
-//! Heat-maps as one SVG: few of them large and with their labels, many of them small in a grid.
+//! Heat-maps as one SVG: a few large ones with labels, or many small ones in a grid.
 //!
-//! Cells of like colour are one path, in 64 shades, so that a map of 200 × 200 takes half a megabyte.
+//! Cells of the same shade (of 64) are one path, so that a map of 200 × 200 takes half a megabyte.
 
-use super::{HeatMap, Range, colour};
+use super::{HeatMap, ValueRange, colour};
 use crate::label::visible;
 use crate::{font, svg};
 
-/// The most rows or columns of a map; longer ones are drawn coarser.
+/// Most rows or columns of a map; larger ones are downsampled.
 pub const MOST_CELLS: usize = 256;
-/// The same of numbers with signs, of which a cell cannot stand for the largest.
+/// The same for signed values, which cannot be max-pooled.
 const MOST_SIGNED: usize = 2048;
-/// Up to so many maps have labels.
+/// Most maps of a figure with labels.
 const MOST_LABELLED: usize = 12;
-/// Labels are cut to this width.
+/// Largest width of a label.
 const MOST_LABEL: f64 = 130.0;
 const MARGIN: f64 = 24.0;
 const GAP: f64 = 28.0;
@@ -22,21 +22,21 @@ const HEADING: f64 = 18.0;
 const SHADES: usize = 64;
 const INK: &str = "#1f2328";
 const QUIET: &str = "#57606a";
-/// How far column labels lean, in degrees from the horizontal.
+/// Rotation of column labels, in degrees.
 const LEAN: f64 = 50.0;
 
-/// What stands around the maps.
+/// Options of a figure.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FigureOptions {
-    /// A heading; empty by default.
+    /// Heading; default: empty.
     pub title: String,
-    /// Lines below the heading; none by default.
+    /// Lines below the heading; default: none.
     pub lines: Vec<String>,
-    /// Small maps side by side; by default, as of large ones, all that have room.
+    /// Columns of the grid of small maps; default: as many as fit.
     pub n_columns: Option<usize>,
 }
 
-/// A picture of maps in rows.
+/// Draws maps in rows.
 pub fn figure(maps: &[HeatMap], options: &FigureOptions) -> String {
     let is_labelled = maps.len() <= MOST_LABELLED;
     let panels: Vec<Panel> = maps.iter().map(|map| Panel::new(map, maps.len(), is_labelled)).collect();
@@ -67,7 +67,7 @@ pub fn figure(maps: &[HeatMap], options: &FigureOptions) -> String {
         top += 10.0;
     }
     for row in panels.chunks(n_columns.max(1)) {
-        // Plots in a row begin at the same height, whatever their labels.
+        // Plots of a row are aligned, whatever the height of their labels.
         let above = row.iter().map(|panel| panel.above).fold(0.0, f64::max);
         for (place, panel) in row.iter().enumerate() {
             let left = MARGIN + place as f64 * (widest + GAP);
@@ -78,14 +78,14 @@ pub fn figure(maps: &[HeatMap], options: &FigureOptions) -> String {
     svg::document([most + 2.0 * MARGIN, top - GAP + MARGIN], &options.title, &body)
 }
 
-/// One map with its place for labels.
+/// One map with space for its labels.
 struct Panel {
     map: HeatMap,
-    /// How many weights a cell stands for, across and down.
+    /// Size of the pooling window.
     step: usize,
     cell: f64,
     is_labelled: bool,
-    /// Room for labels.
+    /// Space for labels.
     left: f64,
     above: f64,
     width: f64,
@@ -94,7 +94,7 @@ struct Panel {
 
 impl Panel {
     fn new(map: &HeatMap, n_maps: usize, is_labelled: bool) -> Self {
-        let most = if map.range == Range::Signed { MOST_SIGNED } else { MOST_CELLS };
+        let most = if map.range == ValueRange::Signed { MOST_SIGNED } else { MOST_CELLS };
         let (map, step) = map.coarse(most);
         let longest = map.numbers.n_rows().max(map.numbers.n_columns()).max(1) as f64;
         let side = if n_maps == 1 {
@@ -156,15 +156,15 @@ impl Panel {
         out + "</g>\n"
     }
 
-    /// A path for each shade that occurs.
+    /// One path for each shade that occurs.
     fn cells(&self) -> String {
         let mut paths = vec![String::new(); SHADES + 1];
         let side = svg::short(self.cell);
         for (row, numbers) in self.map.numbers.rows().enumerate() {
             for (column, &number) in numbers.iter().enumerate() {
                 let part = match self.map.range {
-                    Range::Weights | Range::Seen => self.map.part(number),
-                    Range::Signed => f32::midpoint(number, 1.0),
+                    ValueRange::Weights | ValueRange::Mask => self.map.part(number),
+                    ValueRange::Signed => f32::midpoint(number, 1.0),
                 };
                 let shade = (part.clamp(0.0, 1.0) * SHADES as f32).round() as usize;
                 let [x, y] = [column, row].map(|place| svg::short(place as f64 * self.cell));
@@ -182,19 +182,19 @@ impl Panel {
         paths.iter().enumerate().filter_map(path).collect()
     }
 
-    /// The colour of a part of the range, 0 to 1.
+    /// The colour of a fraction of the range, 0 to 1.
     fn colour(&self, part: f32) -> colour::Rgb {
         match self.map.range {
-            Range::Weights => colour::on_paper(part),
-            Range::Signed => colour::signed(2.0 * part - 1.0),
-            // A tone in which lines between cells can be seen.
-            Range::Seen => colour::on_paper(part / 2.0),
+            ValueRange::Weights => colour::on_paper(part),
+            ValueRange::Signed => colour::signed(2.0 * part - 1.0),
+            // A shade on which grid lines are visible.
+            ValueRange::Mask => colour::on_paper(part / 2.0),
         }
     }
 
-    /// Lines between cells that have room for them.
+    /// Grid lines between cells that are large enough.
     fn lines(&self) -> String {
-        if self.map.range != Range::Seen || self.cell < 5.0 {
+        if self.map.range != ValueRange::Mask || self.cell < 5.0 {
             return String::new();
         }
         let [wide, high] = [self.map.numbers.n_columns(), self.map.numbers.n_rows()];
@@ -207,7 +207,7 @@ impl Panel {
 
     fn labels(&self) -> String {
         let size = label_size(self.cell);
-        // Where cells are lower than letters, only some have labels.
+        // If cells are smaller than letters, only every n-th has a label.
         let every = (size / self.cell).ceil().max(1.0) as usize;
         let mut out = format!("<g font-size=\"{}\" fill=\"{INK}\">\n", svg::short(size));
         for (row, label) in self.map.rows.iter().enumerate().step_by(every) {
@@ -223,20 +223,20 @@ impl Panel {
         out + "</g>\n"
     }
 
-    /// The colours and what they stand for.
+    /// The colour legend.
     fn legend(&self) -> String {
         let y = self.map.numbers.n_rows() as f64 * self.cell + 12.0;
-        if self.map.range == Range::Seen {
+        if self.map.range == ValueRange::Mask {
             let swatch = colour::hex(self.colour(1.0));
             let [y, baseline] = [y, y + 9.0].map(svg::short);
             return format!(
                 "<rect y=\"{y}\" width=\"10\" height=\"10\" fill=\"{swatch}\"/>\
-                 <text x=\"16\" y=\"{baseline}\" font-size=\"11\" fill=\"{QUIET}\">the query may look at the key</text>\n"
+                 <text x=\"16\" y=\"{baseline}\" font-size=\"11\" fill=\"{QUIET}\">the query may attend to the key</text>\n"
             );
         }
         let (low, high) = match self.map.range {
-            Range::Weights => ("0", format!("{:.2}", self.map.top())),
-            Range::Signed | Range::Seen => ("−1", "1".to_owned()),
+            ValueRange::Weights => ("0", format!("{:.2}", self.map.top())),
+            ValueRange::Signed | ValueRange::Mask => ("−1", "1".to_owned()),
         };
         let steps = 24;
         let swatch = |step: usize| {
@@ -268,7 +268,7 @@ fn label_size(cell: f64) -> f64 {
     (cell * 0.8).clamp(7.0, LABEL)
 }
 
-/// A label with nothing hidden; of one without letters at least a space to see.
+/// A label with hidden characters made visible; `␣` if it is blank.
 fn shown(label: &str) -> String {
     let label = visible(label);
     if label.trim().is_empty() { "␣".into() } else { label }

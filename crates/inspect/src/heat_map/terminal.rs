@@ -1,43 +1,43 @@
-//! Heat-maps in a terminal: a cell is a number of percent on its colour, or the number alone where there are no colours.
+//! Heat-maps in a terminal: a cell is a percentage on a coloured background, or the number alone without colours.
 //!
-//! Columns are as wide as their labels if that fits. Else they are three wide, with labels written downwards, and what
-//! goes beyond the width is left out and told.
+//! Columns are as wide as their labels if they fit. Otherwise they are three characters wide, with vertical labels; columns
+//! beyond the width are left out, with a note.
 
 use super::{HeatMap, colour};
 use crate::label::visible;
 
-/// Labels of rows are cut to so many columns.
+/// Most characters of a row label.
 const MOST_ROW_LABEL: usize = 16;
-/// Labels above narrow columns are cut to so many lines.
+/// Most lines of a vertical label.
 const MOST_LINES: usize = 12;
 /// Width of a narrow column.
 const NARROW: usize = 3;
 
-/// What a terminal can show.
+/// Colour support of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
-    /// Any.
+    /// 24-bit colours.
     True,
-    /// Those of the palette of 256.
+    /// 256-colour palette.
     Palette,
     /// None.
     None,
 }
 
-/// The terminal.
+/// Options of a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalOptions {
-    /// Its width in columns.
+    /// Width in character columns.
     pub width: usize,
-    /// The most rows of a map; the others are left out and told.
+    /// Most rows of a map; others are left out, with a note.
     pub most_rows: usize,
-    /// What it can show.
+    /// Colour support.
     pub colours: Colours,
-    /// How many columns a text takes up.
+    /// Returns the display width of a text.
     pub measure: fn(&str) -> usize,
 }
 
-/// The map as lines of text.
+/// Renders the map as lines of text.
 pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     let cut = |label: &String, most: usize| fitted(&visible(label), most, options.measure);
     let rows: Vec<String> = map.rows.iter().map(|label| cut(label, MOST_ROW_LABEL)).collect();
@@ -57,7 +57,7 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     } else {
         downwards(&columns[..shown], margin, options)
     };
-    // Between wide columns there is room for a space.
+    // Wide columns are separated by a space.
     let after = if fits { " " } else { "" };
     for (label, numbers) in rows.iter().zip(map.numbers.rows()).take(options.most_rows) {
         let space = " ".repeat(margin - (options.measure)(label));
@@ -74,7 +74,7 @@ pub fn text(map: &HeatMap, options: &TerminalOptions) -> String {
     out + &left_out([columns.len() - shown, rows.len().saturating_sub(options.most_rows)], options)
 }
 
-/// Labels beside each other, each above its column.
+/// Horizontal labels above their columns.
 fn header(columns: &[String], widths: &[usize], margin: usize, options: &TerminalOptions) -> String {
     let mut out = " ".repeat(margin + 1);
     for (label, width) in columns.iter().zip(widths) {
@@ -84,7 +84,7 @@ fn header(columns: &[String], widths: &[usize], margin: usize, options: &Termina
     format!("{}\n", out.trim_end())
 }
 
-/// Labels from top to bottom, ending just above their columns; what takes no column stays with the letter before it.
+/// Vertical labels above their columns; zero-width characters stay with the letter before them.
 fn downwards(columns: &[String], margin: usize, options: &TerminalOptions) -> String {
     let letters = |label: &String| -> Vec<String> {
         let mut letters: Vec<String> = Vec::new();
@@ -115,7 +115,7 @@ fn downwards(columns: &[String], margin: usize, options: &TerminalOptions) -> St
     out
 }
 
-/// Percent on its colour, in so many columns, which end with `after`.
+/// A percentage on its colour, `width` columns wide, ending with `after`.
 fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours) -> String {
     let percent = (number * 100.0).round() as i64;
     let digits = if percent == 0 { "·".into() } else { percent.to_string() };
@@ -141,11 +141,11 @@ fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours)
     }
 }
 
-/// What does not fit, in words.
+/// A note about rows and columns that are left out.
 fn left_out([columns, rows]: [usize; 2], options: &TerminalOptions) -> String {
     let mut parts = Vec::new();
     if columns > 0 {
-        parts.push(format!("{columns} more columns than {} characters have room for", options.width));
+        parts.push(format!("{columns} more columns do not fit into {} characters", options.width));
     }
     if rows > 0 {
         parts.push(format!("{rows} more rows"));
@@ -157,7 +157,7 @@ fn left_out([columns, rows]: [usize; 2], options: &TerminalOptions) -> String {
     }
 }
 
-/// `text` in at most `most` columns.
+/// `text` truncated to at most `most` columns.
 fn fitted(text: &str, most: usize, measure: fn(&str) -> usize) -> String {
     if measure(text) <= most {
         return text.to_owned();
@@ -205,21 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_map_is_cut_and_says_so() {
+    fn a_wide_map_is_truncated_with_a_note() {
         let found = text(&map(30), &options(60, Colours::None));
         assert!(found.lines().all(|line| line.chars().count() <= 100), "{found}");
         let rows = found.lines().filter(|line| line.trim_start().starts_with("word"));
         assert!(rows.clone().all(|line| line.chars().count() <= 60) && rows.count() == 30, "{found}");
         assert!(
-            found.ends_with("… 13 more columns than 60 characters have room for; --out FILE.svg shows all\n"),
+            found.ends_with("… 13 more columns do not fit into 60 characters; --out FILE.svg shows all\n"),
             "{found}"
         );
-        // Written downwards.
+        // Vertical labels.
         assert!(found.lines().nth(1).is_some_and(|line| line.trim_start().starts_with('w')), "{found}");
     }
 
     #[test]
-    fn hostile_labels_move_nothing() {
+    fn hostile_labels_cannot_move_the_cursor() {
         let mut map = map(2);
         map.rows[0] = "\x1b[2J\u{202e}".into();
         map.columns[1] = "a\nb".into();

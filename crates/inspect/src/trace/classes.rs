@@ -1,18 +1,18 @@
-//! The trace of a text that is classified.
+//! The trace of a classification.
 
 use polyhead_attention::{Filter, Intervention};
 use polyhead_engine::Classifier;
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Tape, Var};
 
-use super::{Kept, ObserveOptions, Outcome, Side, Trace, observe_classes};
+use super::{CaptureVectors, ObserveOptions, Trace, TraceOutcome, TraceSide, observe_classes};
 use crate::Result;
 
-/// The name of the one sequence.
+/// Name of the only sequence.
 const SIDE: &str = "text";
 
 impl Trace {
-    /// Classifies `text`, and looks at how.
+    /// Classifies `text` and records the trace.
     ///
     /// # Errors
     /// If the text is empty or too long.
@@ -26,7 +26,7 @@ impl Trace {
         let model = classifier.model();
         let options = ObserveOptions {
             filter: filter.clone(),
-            vectors: Kept::Yes,
+            vectors: CaptureVectors::Yes,
             intervention: Some(intervention).filter(|changed| !changed.is_empty()),
         };
         let seen = observe_classes(model, classifier.parameters(), &encoding.ids, &options)?;
@@ -35,8 +35,8 @@ impl Trace {
         Ok(Self {
             sites: model.sites(),
             d_model: model.config().d_model(),
-            sides: vec![Side::new(SIDE, text, encoding)],
-            outcome: Outcome::Classes(classifier.classes(probabilities.data())),
+            sides: vec![TraceSide::new(SIDE, text, encoding)],
+            outcome: TraceOutcome::Classes(classifier.classes(probabilities.data())),
             attentions: seen.attentions,
             vectors: seen.vectors,
             intervention: intervention.clone(),

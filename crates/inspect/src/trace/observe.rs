@@ -1,8 +1,8 @@
-//! One pass over what a model reads and writes, with everything that is to be seen of it.
+//! One forward pass over source and target with capture.
 //!
-//! The decoder reads the start token and all of the target but its last token; position t then writes token t. A pass
-//! over all of them has the bits of step-by-step decoding, so these are the weights that the translation was made with,
-//! whichever search found it.
+//! The decoder input is the start token and the target without its last token; position t predicts token t. A pass over all
+//! positions has the bits of step-by-step decoding, so these are the weights that produced the translation, whichever search
+//! found it.
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
@@ -12,19 +12,19 @@ use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 use crate::Result;
 use crate::matrix::Matrix;
 
-/// The weights of one attention.
+/// The weights of one attention site.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attention {
-    /// Which one it is.
+pub struct AttentionWeights {
+    /// The site.
     pub site: Site,
-    /// Its heads, as many as matrices.
+    /// Head indices, one per matrix.
     pub heads: Vec<usize>,
-    /// Each head's weights: queries × keys.
+    /// Weights of each head: queries × keys.
     pub weights: Vec<Matrix>,
 }
 
-impl Attention {
-    /// The mean over the heads; none without heads.
+impl AttentionWeights {
+    /// Mean over the heads; `None` without heads.
     pub fn mean(&self) -> Option<Matrix> {
         let (first, others) = self.weights.split_first()?;
         let sum = others.iter().fold(first.clone(), |sum, head| sum.mixed(1.0, head, 1.0));
@@ -32,45 +32,45 @@ impl Attention {
         Some(sum.mixed(1.0 / self.weights.len() as f32, &zeros, 0.0))
     }
 
-    /// One head's weights.
+    /// The weights of one head.
     pub fn head(&self, head: usize) -> Option<&Matrix> {
-        self.heads.iter().position(|own| *own == head).map(|place| &self.weights[place])
+        self.heads.iter().position(|own| *own == head).map(|index| &self.weights[index])
     }
 }
 
-/// What is looked at, and what is changed.
+/// Options of an observed pass.
 #[derive(Debug, Clone, Default)]
 pub struct ObserveOptions<'a> {
-    /// Which attentions are kept; all.
+    /// Attention to capture; default: all.
     pub filter: Filter,
-    /// Whether queries, keys and values are kept of them too; no.
-    pub vectors: Kept,
-    /// What is changed in the model; nothing.
+    /// Capture of queries, keys and values; default: no.
+    pub vectors: CaptureVectors,
+    /// Changes to the model; default: none.
     pub intervention: Option<&'a Intervention>,
 }
 
-/// Whether something is kept.
+/// Capture of queries, keys and values in addition to attention weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kept {
-    /// It is not.
+pub enum CaptureVectors {
+    /// Weights only.
     #[default]
     No,
-    /// It is.
+    /// Weights and vectors.
     Yes,
 }
 
-/// What was seen of a pass.
+/// Captured values of a pass.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// Attention weights, in the order in which they were computed.
-    pub attentions: Vec<Attention>,
-    /// Queries, keys and values, if they were asked for.
+    /// Attention weights, in order of computation.
+    pub attentions: Vec<AttentionWeights>,
+    /// Queries, keys and values, if captured.
     pub vectors: Vec<Vectors>,
-    /// 1 × target length × vocabulary, or 1 × labels.
+    /// Logits: 1 × target length × vocabulary, or 1 × labels.
     pub logits: Tensor,
 }
 
-/// Reads `source` and writes `target`, both with their end tokens.
+/// Runs a translator on `source` and `target` ids, both with their end tokens.
 ///
 /// # Errors
 /// If an id is outside the vocabulary.
@@ -86,10 +86,10 @@ pub fn observe(
     let ids =
         |ids: &[u32]| Ids::padded(&[ids], pad_id).to_device(&device).map_err(polyhead_models::Error::from);
     let (source, target) = (ids(source)?, ids(&read)?);
-    seen(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
+    run_pass(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
 }
 
-/// Reads a text for its classes.
+/// Runs a classifier on the ids of a text.
 ///
 /// # Errors
 /// If an id is outside the vocabulary.
@@ -100,17 +100,17 @@ pub fn observe_classes(
     options: &ObserveOptions<'_>,
 ) -> Result<Observed> {
     let ids = model.ids(&[ids]).to_device(&parameters.device()).map_err(polyhead_models::Error::from)?;
-    seen(parameters, options, |pass| Ok(model.classify(pass, &ids)?))
+    run_pass(parameters, options, |pass| Ok(model.classify(pass, &ids)?))
 }
 
-/// What is seen of `forward`, which gives logits.
-fn seen(
+/// Runs `forward`, which returns logits, with capture.
+fn run_pass(
     parameters: &Parameters,
     options: &ObserveOptions<'_>,
     forward: impl FnOnce(&Pass<'_>) -> Result<Var>,
 ) -> Result<Observed> {
     let capture = Capture::on(options.filter.clone());
-    let capture = if options.vectors == Kept::Yes { capture.with_vectors() } else { capture };
+    let capture = if options.vectors == CaptureVectors::Yes { capture.with_vectors() } else { capture };
     let tape = Tape::inference();
     let pass = Pass { intervention: options.intervention, ..Pass::new(&tape, parameters, &capture) };
     let logits = forward(&pass)?.value().clone();
@@ -119,7 +119,7 @@ fn seen(
         let k_len = found.weights.shape()[3];
         let size = found.weights.shape()[2] * k_len;
         let head = |numbers: &[f32]| Matrix::new(k_len, numbers.to_vec());
-        Attention {
+        AttentionWeights {
             site: found.site,
             heads: found.heads,
             weights: found.weights.data().chunks_exact(size).map(head).collect(),

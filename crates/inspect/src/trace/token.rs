@@ -1,4 +1,4 @@
-//! Tokens with their places in a text, and the words they belong to.
+//! Tokens with their positions in a text and their words.
 
 use std::ops::Range;
 
@@ -7,39 +7,39 @@ use polyhead_translate::Engine;
 use polyhead_translate::words::{word_at, words};
 
 use crate::Result;
-use crate::words::Grouping;
+use crate::words::WordGrouping;
 
-/// A piece that the model read or wrote.
+/// A token that the model read or wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Its id.
+    /// Token id.
     pub id: u32,
-    /// How the vocabulary spells it.
+    /// Vocabulary entry.
     pub piece: String,
-    /// The bytes of the text that it stands for; none for an end, a start or the tag of a language.
+    /// Byte range in the text; empty for end, start and language tag tokens.
     pub span: Range<usize>,
-    /// The word of the text that it ends in.
+    /// Index of the word that it ends in.
     pub word: Option<usize>,
 }
 
-/// A sequence that a model read or wrote: a text with its tokens.
+/// A sequence that the model read or wrote: a text with its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Side {
-    /// What the model's sites call it, such as `source`.
+pub struct TraceSide {
+    /// Name in the model's sites, such as `source`.
     pub name: &'static str,
     /// The text.
     pub text: String,
-    /// Its tokens, the end included.
+    /// Tokens, the end token included.
     pub tokens: Vec<Token>,
-    /// Where its words stand, in bytes.
+    /// Byte ranges of the words.
     pub words: Vec<Range<usize>>,
-    /// Of a sequence that was written: what position 0 read; position t reads token t − 1 and writes token t.
+    /// Start token of a decoder sequence: the input of position 0. Position t reads token t − 1 and predicts token t.
     pub start: Option<Token>,
     word_of: Vec<Option<usize>>,
 }
 
-impl Side {
-    /// A text that was cut into pieces.
+impl TraceSide {
+    /// An encoded text.
     pub(super) fn new(name: &'static str, text: &str, encoding: Encoding) -> Self {
         let words = words(text);
         let Encoding { ids, pieces, offsets, .. } = encoding;
@@ -53,18 +53,18 @@ impl Side {
         Self { name, text: text.to_owned(), tokens, words, start: None, word_of }
     }
 
-    /// What a model wrote: the text of its ids, and the part of it that each token brought.
+    /// A decoded sequence: the text of its ids, and the byte range of each token.
     pub(super) fn written(name: &'static str, engine: &Engine, ids: &[u32]) -> Result<Self> {
         let text = engine.decode(ids)?;
         let same = engine.encode_target(&text)?;
         if same.ids == ids {
             return Ok(Self::new(name, &text, same));
         }
-        // The same text can be cut in other ways. Each token brings what the text of all up to it has more.
+        // Another tokenisation of the same text: a token's range is what it adds to the decoded prefix.
         let mut offsets = Vec::with_capacity(ids.len());
         let mut end = 0;
         for count in 1..=ids.len() {
-            let so_far = shared(&text, &engine.decode(&ids[..count])?).max(end);
+            let so_far = common_prefix(&text, &engine.decode(&ids[..count])?).max(end);
             offsets.push(end..so_far);
             end = so_far;
         }
@@ -72,17 +72,17 @@ impl Side {
         Ok(Self::new(name, &text, Encoding { ids: ids.to_vec(), pieces, offsets }))
     }
 
-    /// The ids of its tokens.
+    /// Token ids.
     pub fn ids(&self) -> Vec<u32> {
         self.tokens.iter().map(|token| token.id).collect()
     }
 
-    /// Which word each token belongs to.
-    pub fn grouping(&self) -> Grouping<'_> {
-        Grouping { word_of: &self.word_of, n_words: self.words.len() }
+    /// Word of each token.
+    pub fn grouping(&self) -> WordGrouping<'_> {
+        WordGrouping { word_of: &self.word_of, n_words: self.words.len() }
     }
 
-    /// What people may call a token: the text that it stands for, `·` before letters that go on with a word; else its piece.
+    /// Display label of a token: its text, with `·` before letters that continue a word; or its vocabulary entry if it has none.
     pub fn label(&self, token: usize) -> String {
         let Token { piece, span, word, .. } = &self.tokens[token];
         let text = self.text.get(span.clone()).unwrap_or_default().trim();
@@ -90,9 +90,9 @@ impl Side {
             return piece.clone();
         }
         let before = token.checked_sub(1).and_then(|before| self.tokens[before].word);
-        // Marks are seen to go on by themselves.
-        let goes_on = word.is_some() && before == *word && text.starts_with(char::is_alphanumeric);
-        if goes_on { format!("·{text}") } else { text.to_owned() }
+        // Punctuation needs no mark.
+        let continues = word.is_some() && before == *word && text.starts_with(char::is_alphanumeric);
+        if continues { format!("·{text}") } else { text.to_owned() }
     }
 
     /// All labels.
@@ -100,7 +100,8 @@ impl Side {
         (0..self.tokens.len()).map(|token| self.label(token)).collect()
     }
 
-    /// Labels of what its positions read: the start, then all tokens but the last; of a sequence that was only read, its tokens.
+    /// Labels of the input tokens of its positions: for a decoder sequence the start token, then all tokens but the last; else its
+    /// tokens.
     pub fn read_labels(&self) -> Vec<String> {
         let labels = self.labels();
         let Some(start) = &self.start else { return labels };
@@ -108,20 +109,20 @@ impl Side {
         [start.piece.clone()].into_iter().chain(labels).take(length).collect()
     }
 
-    /// The word that each position read belongs to.
+    /// Word of the input token of each position.
     pub fn read_words(&self) -> Vec<Option<usize>> {
         let shift = self.start.as_ref().map(|_| None);
         shift.into_iter().chain(self.word_of.iter().copied()).collect()
     }
 
-    /// The words themselves.
+    /// Texts of the words.
     pub fn word_labels(&self) -> Vec<String> {
         self.words.iter().map(|word| self.text[word.clone()].to_owned()).collect()
     }
 }
 
-/// Bytes that both texts begin with, whole characters.
-fn shared(a: &str, b: &str) -> usize {
+/// Length in bytes of the common prefix, in whole characters.
+fn common_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
 }
 
@@ -135,18 +136,18 @@ mod tests {
     }
 
     #[test]
-    fn labels_show_what_goes_on_with_a_word() {
+    fn labels_mark_tokens_that_continue_a_word() {
         let parts = [(">>tur<<", 0..0), ("▁fare", 0..4), ("yi", 4..6), ("▁yedi", 6..11), ("</s>", 11..11)];
-        let side = Side::new("target", "fareyi yedi", encoding(&parts));
+        let side = TraceSide::new("target", "fareyi yedi", encoding(&parts));
         assert_eq!(side.labels(), [">>tur<<", "fare", "·yi", "yedi", "</s>"]);
         assert_eq!(side.word_labels(), ["fareyi", "yedi"]);
         assert_eq!(side.grouping().word_of, [None, Some(0), Some(0), Some(1), None]);
     }
 
     #[test]
-    fn a_shared_beginning_ends_between_characters() {
-        assert_eq!(shared("aşb", "aşc"), 3);
-        assert_eq!(shared("aş", "aç"), 1);
-        assert_eq!(shared("", "x"), 0);
+    fn a_common_prefix_ends_between_characters() {
+        assert_eq!(common_prefix("aşb", "aşc"), 3);
+        assert_eq!(common_prefix("aş", "aç"), 1);
+        assert_eq!(common_prefix("", "x"), 0);
     }
 }

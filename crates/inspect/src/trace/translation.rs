@@ -1,4 +1,4 @@
-//! The trace of a translation: searched for, or given.
+//! The trace of a translation, searched for or given.
 
 use std::ops::ControlFlow;
 
@@ -8,35 +8,38 @@ use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_translate::{Engine, Route, TranslateOptions};
 
-use super::watch::Watched;
-use super::{Kept, ObserveOptions, Outcome, Side, Step, Token, Trace, Tree, Watcher, observe, step};
+use super::progress::ProgressModel;
+use super::{
+    BeamTree, CaptureVectors, ObserveOptions, ProgressCallback, Token, Trace, TraceOutcome, TraceSide,
+    TraceStep, observe, step,
+};
 use crate::{Error, Result};
 
-/// The names of the two sequences.
+/// Names of the two sequences.
 const SIDES: [&str; 2] = ["source", "target"];
 
-/// What is traced, and how the translation comes about.
+/// Options of a trace.
 #[derive(Debug, Clone)]
 pub struct TraceOptions {
-    /// The language of the text; guessed if the model knows several.
+    /// Language of the text; default: detected if the model knows several.
     pub from: Option<String>,
-    /// The language to translate into, for models that know several; what a tag before the text says, or the model's choice.
+    /// Target language, for models that know several; default: that of a tag before the text, or the model's default.
     pub to: Option<String>,
-    /// A translation that is given; none, so the model searches for one.
+    /// A given translation; default: none, the model searches for one.
     pub target: Option<String>,
-    /// Ids that a translation which is searched for begins with; none.
+    /// Prefix ids of a searched translation; default: none.
     pub prefix: Vec<u32>,
-    /// Hypotheses followed; as the model's folder says. 1 is greedy.
+    /// Beam size, 1 for greedy decoding; default: that of the model folder.
     pub beam_size: Option<usize>,
-    /// Most tokens of the translation; as the model's folder says.
+    /// Most tokens of the translation; default: that of the model folder.
     pub max_length: Option<usize>,
-    /// Alternatives at every step; 5.
+    /// Alternatives per step; default: 5.
     pub n_alternatives: usize,
-    /// Which attentions are kept; all.
+    /// Attention to capture; default: all.
     pub filter: Filter,
-    /// Whether queries, keys and values are kept of them too; no.
-    pub vectors: Kept,
-    /// What is changed in the model; nothing.
+    /// Capture of queries, keys and values; default: no.
+    pub vectors: CaptureVectors,
+    /// Changes to the model; default: none.
     pub intervention: Intervention,
 }
 
@@ -51,64 +54,64 @@ impl Default for TraceOptions {
             max_length: None,
             n_alternatives: 5,
             filter: Filter::default(),
-            vectors: Kept::No,
+            vectors: CaptureVectors::No,
             intervention: Intervention::default(),
         }
     }
 }
 
-/// What is known of a translation besides its text.
+/// The trace of a translation besides its text and attention.
 #[derive(Debug, Clone)]
-pub struct Translation {
-    /// From which language into which, if the model tells.
+pub struct TranslationTrace {
+    /// Source and target language, if known.
     pub route: Option<Route>,
     /// True if the translation was given.
     pub is_given: bool,
-    /// What the translation was ranked by: the sum over its length penalty; of a given one as of a found one.
+    /// Score by which hypotheses are ranked: log-probability over the length penalty.
     pub score: f64,
-    /// Probabilities and alternatives, one entry for each target token.
-    pub steps: Vec<Step>,
-    /// What a beam search looked at; none if greedy or given.
-    pub tree: Option<Tree>,
-    /// The attention that word alignments are read from.
+    /// Probabilities and alternatives of each target token.
+    pub steps: Vec<TraceStep>,
+    /// The beam search tree; `None` if greedy or given.
+    pub tree: Option<BeamTree>,
+    /// The attention site that word alignments are read from.
     pub alignment_site: Option<Site>,
-    /// Ids of the target.
+    /// Target vocabulary size.
     pub vocab_size: usize,
 }
 
-impl Translation {
-    /// The sum of the log-probabilities of the target's tokens.
+impl TranslationTrace {
+    /// Sum of the log-probabilities of the target tokens.
     pub fn log_probability(&self) -> f64 {
         self.steps.iter().map(|step| f64::from(step.log_probability)).sum()
     }
 }
 
 impl Trace {
-    /// Translates `text` as one sentence, or takes the given translation, and looks at how.
+    /// Translates `text` as one sentence, or takes the given translation, and records the trace.
     ///
     /// # Errors
-    /// If the text is empty, or the options make no sense for this model.
+    /// If the text is empty, or the options do not fit the model.
     pub fn new(engine: &Engine, text: &str, options: &TraceOptions) -> Result<Self> {
-        Self::watched(engine, text, options, &|_| ControlFlow::Continue(()))
+        Self::with_progress(engine, text, options, &|_| ControlFlow::Continue(()))
     }
 
-    /// [`Self::new`], which tells `watcher` of the best translation so far at every step of the search.
+    /// [`Self::new`] with a callback that receives the best hypothesis so far at every step of the search.
     ///
     /// # Errors
-    /// Those of [`Self::new`], and if the watcher ends the search.
-    pub fn watched(
+    /// Those of [`Self::new`], and if the callback cancels the search.
+    pub fn with_progress(
         engine: &Engine,
         text: &str,
         options: &TraceOptions,
-        watcher: Watcher<'_>,
+        progress: ProgressCallback<'_>,
     ) -> Result<Self> {
         if text.trim().is_empty() {
             let message = "an empty text, expected a sentence".into();
-            return Err(Error::Request { message, hint: "give it a sentence".into() });
+            return Err(Error::Request { message, hint: "enter a sentence".into() });
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
         let [source_name, target_name] = SIDES;
-        let source = Side::new(source_name, text, encoding);
+        let source = TraceSide::new(source_name, text, encoding);
         let mut search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
@@ -119,11 +122,11 @@ impl Trace {
         }
         let intervention = Some(&options.intervention).filter(|changed| !changed.is_empty());
         let (mut target, tree) = match &options.target {
-            Some(given) => (Side::new(target_name, given, engine.encode_target(given)?), None),
-            None => searched(engine, &source.ids(), &search, intervention, watcher)?,
+            Some(given) => (TraceSide::new(target_name, given, engine.encode_target(given)?), None),
+            None => searched(engine, &source.ids(), &search, intervention, progress)?,
         };
         if target.tokens.is_empty() {
-            let message = "the model wrote no token, not even an end".into();
+            let message = "the model wrote no token, expected at least an end token".into();
             return Err(Error::Request { message, hint: "allow more tokens".into() });
         }
         let (model, parameters) = (engine.model(), engine.parameters());
@@ -136,7 +139,7 @@ impl Trace {
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         target.start =
             Some(Token { id: start_id, piece: engine.target_piece(start_id), span: 0..0, word: None });
-        let translation = Translation {
+        let translation = TranslationTrace {
             route,
             is_given: options.target.is_some(),
             score: search.length_penalty.score(sum, steps.len().max(1)),
@@ -149,7 +152,7 @@ impl Trace {
             sites: model.sites(),
             d_model: model.config().d_model(),
             sides: vec![source, target],
-            outcome: Outcome::Translation(translation),
+            outcome: TraceOutcome::Translation(translation),
             attentions: seen.attentions,
             vectors: seen.vectors,
             intervention: options.intervention.clone(),
@@ -157,23 +160,23 @@ impl Trace {
     }
 }
 
-/// The best translation, and what was looked at on the way.
+/// Searches for the best translation; returns it with the beam search tree.
 fn searched(
     engine: &Engine,
     source: &[u32],
     search: &BeamOptions,
     intervention: Option<&Intervention>,
-    watcher: Watcher<'_>,
-) -> Result<(Side, Option<Tree>)> {
+    progress: ProgressCallback<'_>,
+) -> Result<(TraceSide, Option<BeamTree>)> {
     let capture = Capture::off();
     let decoding = Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
-    let decoding = Watched { model: decoding, watcher };
+    let decoding = ProgressModel { model: decoding, progress };
     if search.beam_size == 1 {
         let found = greedy(&decoding, &[source], &search.decode)?.remove(0);
-        return Ok((Side::written(SIDES[1], engine, &found.ids)?, None));
+        return Ok((TraceSide::written(SIDES[1], engine, &found.ids)?, None));
     }
     let (mut found, trace) = beam_traced(&decoding, &[source], search)?.remove(0);
     let ids = if found.is_empty() { Vec::new() } else { found.remove(0).ids };
-    let tree = Tree::new(&trace, search.beam_size, &ids, |id| engine.target_piece(id));
-    Ok((Side::written(SIDES[1], engine, &ids)?, Some(tree)))
+    let tree = BeamTree::new(&trace, search.beam_size, &ids, |id| engine.target_piece(id));
+    Ok((TraceSide::written(SIDES[1], engine, &ids)?, Some(tree)))
 }

@@ -1,51 +1,51 @@
-//! The tree of a beam search: every hypothesis that was looked at, with its score, and what became of it.
+//! The tree of a beam search: every candidate with its score and its fate.
 //!
-//! Nodes stand in the order of their steps, within a step best first. A node without a parent goes on from the start.
+//! Nodes are in order of their steps, best first within a step. A node without a parent continues the start token.
 
 use polyhead_models::decode::trace::{BeamTrace, Fate};
 
-/// What a beam search looked at.
+/// The candidates of a beam search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tree {
-    /// Hypotheses that went on at each step.
+pub struct BeamTree {
+    /// Beam size.
     pub beam_size: usize,
-    /// All that were looked at, each after its parent.
-    pub nodes: Vec<Node>,
+    /// All candidates, each after its parent.
+    pub nodes: Vec<BeamNode>,
 }
 
 /// A hypothesis with its newest token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    /// The node that it continues.
+pub struct BeamNode {
+    /// Index of the node that it continues.
     pub parent: Option<usize>,
-    /// The step that it was looked at in, from 0.
+    /// Decoding step, from 0.
     pub step: usize,
-    /// Its newest token.
+    /// Id of its newest token.
     pub id: u32,
-    /// How the vocabulary spells that.
+    /// Vocabulary entry of that token.
     pub piece: String,
-    /// That token's log-probability, after all rules.
+    /// Log-probability of that token, after all decoding rules.
     pub log_probability: f32,
-    /// The sum of log-probabilities up to it.
+    /// Sum of log-probabilities up to it.
     pub sum: f64,
-    /// What became of it.
+    /// Its fate.
     pub fate: NodeFate,
-    /// Whether the translation goes through it.
+    /// True if it is on the path of the translation.
     pub is_best: bool,
 }
 
-/// What became of a hypothesis.
+/// Fate of a hypothesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeFate {
-    /// It went on.
+    /// Continued at the next step.
     Kept,
-    /// It was complete.
+    /// Complete.
     Finished,
-    /// It was dropped.
+    /// Dropped.
     Pruned,
 }
 
-impl Tree {
+impl BeamTree {
     /// The tree of a search whose best result was `best`.
     pub(super) fn new(
         trace: &BeamTrace,
@@ -53,15 +53,15 @@ impl Tree {
         best: &[u32],
         piece: impl Fn(u32) -> String,
     ) -> Self {
-        let mut nodes: Vec<Node> = Vec::new();
-        // The nodes that went on from the step before, by their places among the live, and whether each is on the way.
+        let mut nodes: Vec<BeamNode> = Vec::new();
+        // Nodes continued from the previous step, by their index among the live hypotheses.
         let mut live: Vec<usize> = Vec::new();
         for (step, candidates) in trace.steps.iter().enumerate() {
             let mut next = Vec::new();
             for candidate in candidates {
                 let parent = live.get(candidate.parent).copied();
-                let is_on_the_way = parent.map_or(step == 0, |parent| nodes[parent].is_best);
-                let is_best = is_on_the_way && best.get(step) == Some(&candidate.id);
+                let is_parent_best = parent.map_or(step == 0, |parent| nodes[parent].is_best);
+                let is_best = is_parent_best && best.get(step) == Some(&candidate.id);
                 let fate = match candidate.fate {
                     Fate::Kept(place) => {
                         next.resize(next.len().max(place + 1), nodes.len());
@@ -73,7 +73,16 @@ impl Tree {
                 };
                 let &polyhead_models::decode::trace::TracedCandidate { id, log_probability, sum, .. } =
                     candidate;
-                nodes.push(Node { parent, step, id, piece: piece(id), log_probability, sum, fate, is_best });
+                nodes.push(BeamNode {
+                    parent,
+                    step,
+                    id,
+                    piece: piece(id),
+                    log_probability,
+                    sum,
+                    fate,
+                    is_best,
+                });
             }
             live = next;
         }
@@ -87,7 +96,7 @@ mod tests {
     use polyhead_models::decode::trace::TracedCandidate;
 
     #[test]
-    fn nodes_know_their_parents_and_the_way_of_the_best() {
+    fn nodes_know_their_parents_and_the_path_of_the_best() {
         let candidate =
             |parent, id, fate| TracedCandidate { parent, id, log_probability: -1.0, sum: -2.0, fate };
         let steps = vec![
@@ -102,7 +111,7 @@ mod tests {
                 candidate(1, 0, Fate::Finished),
             ],
         ];
-        let tree = Tree::new(&BeamTrace { steps }, 2, &[6, 0], |id| format!("p{id}"));
+        let tree = BeamTree::new(&BeamTrace { steps }, 2, &[6, 0], |id| format!("p{id}"));
         let seen: Vec<_> = tree.nodes.iter().map(|node| (node.parent, node.id, node.is_best)).collect();
         let expected = [
             (None, 5, false),

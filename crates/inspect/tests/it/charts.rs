@@ -1,6 +1,8 @@
-//! Whole pictures: what stands in the SVG, and that it becomes pixels.
+//! Whole pictures: contents of the SVG, and rendering to pixels.
 
-use polyhead_inspect::chart::{COLOURS, Chart, Mark, PictureOptions, Scale, Series, Weight, stacked};
+use polyhead_inspect::chart::{
+    AxisScale, COLOURS, Chart, LineWeight, MarkedPoint, PictureOptions, Series, stacked,
+};
 use polyhead_inspect::png;
 
 fn series(name: &str, points: &[[f64; 2]]) -> Series {
@@ -34,10 +36,10 @@ fn names_titles_ticks_and_colours_are_in_the_picture() {
 }
 
 #[test]
-fn text_is_escaped_and_long_text_cut() {
+fn text_is_escaped_and_long_text_truncated() {
     let mut odd =
         chart("<script>alert('1')</script> & \"more\"", vec![series("R&D\u{7} <b>", &[[0.0, 1.0]])]);
-    odd.series[0].mark = Some(Mark { point: [0.0, 1.0], text: "a<b".into() });
+    odd.series[0].mark = Some(MarkedPoint { point: [0.0, 1.0], text: "a<b".into() });
     odd.y_label = "y".repeat(500);
     let options = PictureOptions { title: "x>".repeat(500), ..PictureOptions::default() };
     let svg = stacked(&[odd], &options);
@@ -47,9 +49,9 @@ fn text_is_escaped_and_long_text_cut() {
 }
 
 #[test]
-fn gaps_dots_and_emptiness() {
+fn gaps_dots_and_empty_charts() {
     let gap = series("", &[[0.0, 1.0], [1.0, 2.0], [2.0, f64::NAN], [3.0, 2.0], [4.0, 1.0]]);
-    let faint = Series { weight: Weight::Faint, ..gap };
+    let faint = Series { weight: LineWeight::Faint, ..gap };
     let svg = picture(&[chart("", vec![faint])]);
     let path = svg.lines().find(|line| line.contains(COLOURS[0])).unwrap();
     assert_eq!(path.matches('M').count(), 2, "{path}");
@@ -73,7 +75,7 @@ fn pixels_show_the_lines() {
     let charts = [
         chart("Loss", vec![series("train", &[[0.0, 4.0], [100.0, 2.0]])]),
         Chart {
-            y_scale: Scale::Log,
+            y_scale: AxisScale::Log,
             ..chart("Log", vec![series("", &[[0.0, 1e4], [50.0, 0.0], [100.0, 1.0]])])
         },
     ];

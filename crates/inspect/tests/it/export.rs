@@ -1,10 +1,12 @@
-//! Files hold the numbers of the trace, to the bit, and languages are found as in translating.
+//! Exported files hold the numbers of the trace to the bit, and languages are detected as in translation.
 
 use std::fs;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use polyhead_attention::Filter;
 use polyhead_inspect::export::{json, npz, safetensors};
-use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
+use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::checkpoint::safetensors::TensorFile;
 use polyhead_translate::{Engine, LoadOptions};
 use serde_json::Value;
@@ -13,18 +15,9 @@ use crate::{engine, model_folder};
 
 const TEXT: &str = "The teacher reads a book today.";
 
-/// The numbers of an array in the JSON.
+/// The numbers of a JSON array.
 fn numbers(array: &Value) -> Vec<f32> {
-    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
-    for letter in array["base64"].as_str().unwrap().bytes().filter(|letter| *letter != b'=') {
-        held = held << 6 | letters.iter().position(|known| *known == letter).unwrap() as u32;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-        }
-    }
+    let bytes = STANDARD.decode(array["base64"].as_str().unwrap()).unwrap();
     let count: u64 = array["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).product();
     assert_eq!(bytes.len() as u64, 4 * count);
     bytes.chunks_exact(4).map(|number| f32::from_le_bytes(number.try_into().unwrap())).collect()
@@ -33,7 +26,7 @@ fn numbers(array: &Value) -> Vec<f32> {
 #[test]
 fn json_has_the_bits_of_the_trace() {
     let filter = Filter { layers: Some(vec![1]), ..Filter::default() };
-    let options = TraceOptions { vectors: Kept::Yes, ..TraceOptions::default() };
+    let options = TraceOptions { vectors: CaptureVectors::Yes, ..TraceOptions::default() };
     let trace = Trace::new(&engine(), TEXT, &options).unwrap();
     let found: Value = serde_json::from_str(&json(&trace, &filter)).unwrap();
     let attention = found["attention"].as_array().unwrap();
@@ -80,7 +73,7 @@ fn arrays_have_all_layers_and_heads() {
 }
 
 #[test]
-fn languages_are_found_as_in_translating() {
+fn languages_are_detected_as_in_translation() {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(model_folder("opus")).unwrap() {
         let path = entry.unwrap().path();
@@ -104,7 +97,7 @@ fn languages_are_found_as_in_translating() {
     let error = trace(Some("tr")).unwrap_err();
     let expected = "two steps: the model translates English into Turkish only through French, expected one";
     assert_eq!((error.to_string().as_str(), error.is_misuse()), (expected, true));
-    // What is in the language already can be looked at, as can a tag in the text.
+    // A text in the target language can be traced, as can one with a tag.
     let same = Trace::new(&engine, ">>fra<< xqzwv", &TraceOptions::default()).unwrap();
     assert_eq!(same.side("source").unwrap().tokens[0].piece, ">>fra<<");
     assert!(

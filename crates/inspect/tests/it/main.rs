@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use polyhead_translate::{Engine, LoadOptions};
 
-/// The folder of a small model that Hugging Face's code made.
+/// The folder of a small model written by Hugging Face's code.
 fn model_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden").join(name)
 }
 
-/// A model with tokenisers, like those of OPUS-MT.
+/// A model with tokenisers like those of OPUS-MT.
 fn engine() -> Engine {
     Engine::load(model_folder("opus"), &LoadOptions::default()).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use polyhead_attention::Site;
-use polyhead_inspect::trace::{Attention, ObserveOptions, Trace, TraceOptions, observe};
+use polyhead_inspect::trace::{AttentionWeights, ObserveOptions, Trace, TraceOptions, observe};
 use polyhead_models::checkpoint::safetensors::TensorFile;
 use polyhead_models::checkpoint::{Checkpoint, load};
 
@@ -28,8 +28,8 @@ fn weights_are_hugging_faces_in_all_heads_of_all_kinds() {
     let (mut compared, mut worst) = (0, 0.0_f32);
     for (index, case) in cases.iter().enumerate() {
         let (source, target) = (ids(case, "source"), ids(case, "target"));
-        let attentions: Vec<Attention> = if let Some(text) = case["text"].as_str() {
-            // From the text alone: tokens, beam search and weights.
+        let attentions: Vec<AttentionWeights> = if let Some(text) = case["text"].as_str() {
+            // From the text: tokens, beam search and weights.
             let trace = Trace::new(&engine, text, &TraceOptions::default()).unwrap();
             assert_eq!(
                 (trace.side("source").unwrap().ids(), trace.side("target").unwrap().ids()),

@@ -1,4 +1,4 @@
-//! What a trace says is what happened.
+//! Traces agree with decoding and translation.
 
 use polyhead_attention::{Capture, Filter, Intervention, Site};
 use polyhead_inspect::trace::{NodeFate, Trace, TraceOptions};
@@ -38,11 +38,12 @@ fn weights_are_those_of_decoding_step_by_step() {
             for (place, token) in read.take(trace.side("target").unwrap().tokens.len()).enumerate() {
                 decoding.step(&mut state, &[token]).unwrap();
                 for found in capture.take().weights {
-                    let seen = found.weights.shape()[3];
-                    for (head, step) in own(found.site).weights.iter().zip(found.weights.data().chunks(seen))
+                    let n_keys = found.weights.shape()[3];
+                    for (head, step) in
+                        own(found.site).weights.iter().zip(found.weights.data().chunks(n_keys))
                     {
-                        let (looked, future) = head.row(place).split_at(seen);
-                        assert!(looked == step, "{text} {} step {place}", found.site);
+                        let (past, future) = head.row(place).split_at(n_keys);
+                        assert!(past == step, "{text} {} step {place}", found.site);
                         assert!(future.iter().all(|weight| *weight == 0.0), "{text} {} {place}", found.site);
                     }
                 }
@@ -73,7 +74,7 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
                 assert!(own.is_none_or(|own| own.log_probability == step.log_probability));
                 assert_eq!(step.alternatives.len(), 5);
             }
-            // Given back, the translation is the same pass.
+            // The same translation, given, has the same pass.
             let target = Some(trace.side("target").unwrap().text.clone());
             let given =
                 Trace::new(&engine, text, &TraceOptions { target, ..TraceOptions::default() }).unwrap();
@@ -86,7 +87,7 @@ fn probabilities_and_alignments_are_those_of_the_translation() {
 }
 
 #[test]
-fn the_tree_has_the_winner_and_what_was_pruned() {
+fn the_tree_has_the_winner_and_pruned_candidates() {
     let engine = engine();
     let trace =
         Trace::new(&engine, SENTENCES[0], &TraceOptions { beam_size: Some(3), ..TraceOptions::default() });
@@ -117,7 +118,7 @@ fn the_tree_has_the_winner_and_what_was_pruned() {
 }
 
 #[test]
-fn a_filter_keeps_what_is_asked_for_and_changes_nothing() {
+fn a_filter_selects_heads_and_changes_nothing() {
     let engine = engine();
     let whole = Trace::new(&engine, SENTENCES[0], &TraceOptions::default()).unwrap();
     let cross = engine.model().sites().named("cross").unwrap().kind;
@@ -152,7 +153,7 @@ fn offsets_slice_both_texts() {
 }
 
 #[test]
-fn an_intervention_shows_in_the_trace() {
+fn an_intervention_changes_the_trace() {
     let engine = engine();
     let kind = engine.model().sites().named("cross").unwrap().kind;
     let site = Site { kind, layer: 1 };

@@ -1,4 +1,4 @@
-//! Texts with a label as ids, and the batches of every epoch. Texts are the source of a corpus, labels its target.
+//! Labelled texts as ids, and the batches of every epoch. Texts are the source of a corpus, labels its target.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::Indices;
 use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
 
-use crate::event::Skipped;
+use crate::event::SkippedRows;
 use crate::objective::{self, EpochBatches};
-use crate::parallel::Parallel;
+use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// All labels of the corpora, sorted.
-pub(super) fn labels(corpora: &[Parallel]) -> Result<Vec<String>> {
+pub(super) fn labels(corpora: &[RunCorpus]) -> Result<Vec<String>> {
     let mut found = BTreeSet::new();
-    for parallel in corpora {
-        let mut pairs = parallel.corpus.pairs()?;
+    for run_corpus in corpora {
+        let mut pairs = run_corpus.corpus.pairs()?;
         while let Some(pair) = pairs.next_pair()? {
             let label = pair.target.trim();
             if !label.is_empty() && !found.contains(label) {
@@ -27,11 +27,9 @@ pub(super) fn labels(corpora: &[Parallel]) -> Result<Vec<String>> {
         }
     }
     if found.len() < 2 {
-        let names: Vec<String> =
-            corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
         return Err(Error::config(
-            names.join(", "),
-            format!("{} labels, expected two or more to tell apart", found.len()),
+            RunCorpus::names(corpora),
+            format!("{} labels, expected two or more", found.len()),
             "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
         ));
     }
@@ -42,35 +40,35 @@ pub(super) fn labels(corpora: &[Parallel]) -> Result<Vec<String>> {
 #[derive(Debug)]
 pub(crate) struct LabelledTexts {
     rows: Arc<Rows>,
-    skipped: Skipped,
+    skipped: SkippedRows,
 }
 
-/// Texts as the model reads them, and the places of their labels.
+/// Texts as ids, and the indices of their labels.
 #[derive(Debug, Default)]
 struct Rows {
     texts: Vec<Vec<u32>>,
     labels: Vec<u32>,
     lengths: Vec<PairLengths>,
-    /// The window of the model, if it has one: the room of every text.
+    /// The model's window, if it has one: the padded length of every text.
     window: Option<usize>,
     pad_id: u32,
 }
 
 impl LabelledTexts {
-    /// Reads and encodes corpora, one after the other, for a model that knows all their labels.
+    /// Reads and encodes corpora for a model that knows all their labels.
     pub(super) fn read(
-        corpora: &[Parallel],
+        corpora: &[RunCorpus],
         vocabulary: &Vocabulary,
         model: &Encoder,
         max_length: usize,
     ) -> Result<Self> {
         let known: HashMap<&str, u32> =
-            model.labels().iter().zip(0..).map(|(label, place)| (label.as_str(), place)).collect();
+            model.labels().iter().zip(0..).map(|(label, index)| (label.as_str(), index)).collect();
         let mut rows = Rows { window: model.window(), pad_id: model.pad_id(), ..Rows::default() };
-        let mut skipped = Skipped::default();
-        for (number, parallel) in corpora.iter().enumerate() {
-            for _ in 0..parallel.repeat {
-                let mut pairs = parallel.corpus.pairs()?;
+        let mut skipped = SkippedRows::default();
+        for (number, run_corpus) in corpora.iter().enumerate() {
+            for _ in 0..run_corpus.repeat {
+                let mut pairs = run_corpus.corpus.pairs()?;
                 while let Some(pair) = pairs.next_pair()? {
                     let label = pair.target.trim();
                     let ids = vocabulary.source().encode(pair.source)?.ids;
@@ -83,7 +81,7 @@ impl LabelledTexts {
                     } else {
                         let label = known.get(label).copied().ok_or_else(|| {
                             Error::run(
-                                parallel.corpus.source_path(),
+                                run_corpus.corpus.source_path(),
                                 format!(
                                     "line {}: label {label:?}, expected one of the training text",
                                     pair.line
@@ -99,12 +97,10 @@ impl LabelledTexts {
             }
         }
         if rows.texts.is_empty() {
-            let Skipped { empty, too_long, .. } = skipped;
-            let names: Vec<String> =
-                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
+            let SkippedRows { empty, too_long, .. } = skipped;
             return Err(Error::config(
-                names.join(", "),
-                format!("no text that can be used ({empty} without text or label, {too_long} too long)"),
+                RunCorpus::names(corpora),
+                format!("no usable text ({empty} without text or label, {too_long} too long)"),
                 "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
             ));
         }
@@ -120,16 +116,16 @@ impl objective::Dataset for LabelledTexts {
         self.rows.labels.len()
     }
 
-    /// Tokens of the texts, and labels.
+    /// Number of tokens, and of labels.
     fn tokens(&self) -> [usize; 2] {
         [self.rows.texts.iter().map(Vec::len).sum(), self.rows.labels.len()]
     }
 
-    fn skipped(&self) -> &Skipped {
+    fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    fn cuts_anew(&self) -> bool {
+    fn resamples_each_epoch(&self) -> bool {
         false
     }
 
@@ -139,11 +135,11 @@ impl objective::Dataset for LabelledTexts {
     }
 }
 
-/// Some texts with their labels.
+/// A batch of labelled texts.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledBatch {
     pub(super) texts: Ids,
-    /// A label a row, [`NO_LABEL`] for rows that fill up the batch.
+    /// One label per row; [`NO_LABEL`] for padding rows.
     pub(super) labels: Indices,
     /// Rows with a label.
     count: usize,
@@ -177,12 +173,14 @@ pub(crate) struct LabelledEpoch {
 }
 
 impl LabelledEpoch {
-    /// Rows, lengths of texts, and 1, of all batches.
+    /// `[rows, length, 1]` of all batches.
     fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
-        self.plan.batches().map(move |batch| [rounding.rows(batch.len()), self.room(batch, rounding), 1])
+        self.plan
+            .batches()
+            .map(move |batch| [rounding.rows(batch.len()), self.padded_length(batch, rounding), 1])
     }
 
-    fn room(&self, batch: &[u32], rounding: Rounding) -> usize {
+    fn padded_length(&self, batch: &[u32], rounding: Rounding) -> usize {
         let longest = batch.iter().map(|&row| self.rows.texts[row as usize].len()).max().unwrap_or(0);
         self.rows.window.unwrap_or_else(|| rounding.length(longest).max(1))
     }
@@ -204,7 +202,7 @@ impl EpochBatches for LabelledEpoch {
         let labels: Vec<u32> = labels.chain(std::iter::repeat(NO_LABEL)).take(n_rows).collect();
         let all = (0..copies).flat_map(|_| texts.iter().copied());
         Some(LabelledBatch {
-            texts: Ids::filled(all, self.room(batch, rounding), self.rows.pad_id),
+            texts: Ids::filled(all, self.padded_length(batch, rounding), self.rows.pad_id),
             labels: labels.repeat(copies).into(),
             count: batch.len(),
         })

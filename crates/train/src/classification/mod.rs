@@ -1,4 +1,4 @@
-//! Learning to tell what a text is: texts with a label, cross-entropy of the label.
+//! Text classification: labelled texts, cross-entropy of the label.
 
 mod dataset;
 mod validation;
@@ -12,13 +12,13 @@ use polyhead_tensor::{Parameters, Tensor, Var};
 
 use self::dataset::{LabelledBatch, LabelledTexts};
 use self::validation::LabelledValidation;
-use crate::config::{AugmentConfig, RunConfig, Sides};
+use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
 use crate::objective::{LossOptions, Objective, Prepared};
 use crate::preparation::Corpora;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// The task of a model that gives class scores for a text.
+/// The objective of a model that computes class scores of a text.
 #[derive(Debug)]
 pub(crate) struct Classification {
     model: Encoder,
@@ -34,12 +34,12 @@ impl Objective for Classification {
     }
 
     fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
-        refuse_settings_of_pairs(config)?;
+        refuse_pair_settings(config)?;
         let [pad_id, end_id] = vocabulary.special_ids();
         let labels = dataset::labels(&corpora.train)?;
         let facts = TextFacts { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels };
         let model = config.model.with_text(&facts)?;
-        // Only what it says about itself is asked of it here.
+        // Without weights: only its properties are needed here.
         let reader = Encoder::new(&model, &mut Parameters::default())?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
         let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
@@ -59,7 +59,7 @@ impl Objective for Classification {
         let options = CrossEntropyOptions { label_smoothing, ignored_id: Some(NO_LABEL) };
         let LabelledBatch { texts, labels, .. } = batch;
         if r_drop > 0.0 {
-            // The two passes of a batch stand below each other, and their labels are the same.
+            // The two passes of a batch follow each other, with the same labels.
             let options = RDropOptions { weight: r_drop, cross_entropy: options };
             let once = labels.first(labels.len() / 2);
             let RDrop { loss, cross_entropy, .. } = self.model.r_drop_loss(pass, texts, &once, options)?;
@@ -71,20 +71,20 @@ impl Objective for Classification {
     }
 }
 
-/// Settings that change pairs of sentences would be ignored here.
-fn refuse_settings_of_pairs(config: &RunConfig) -> Result<()> {
+/// Refuses settings for sentence pairs, which would be ignored here.
+fn refuse_pair_settings(config: &RunConfig) -> Result<()> {
     let corpora = || config.data.train.iter().chain(&config.data.valid);
     let given = [
         ("augment", config.augment != AugmentConfig::default()),
         ("tokenizer.dropout", config.tokenizer.dropout > 0.0),
-        ("tokenizer.sides", config.tokenizer.sides != Sides::Shared),
+        ("tokenizer.sides", config.tokenizer.sides != VocabularySharing::Shared),
         ("data.train.languages", corpora().any(|corpus| corpus.languages.is_some())),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((key, _)) => Err(Error::config(
             key,
-            "a setting for pairs of sentences, expected none: this model classifies texts",
+            "a setting for sentence pairs, expected none: this model classifies texts",
             "leave it out",
         )),
     }

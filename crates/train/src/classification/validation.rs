@@ -1,4 +1,4 @@
-//! How good a classifier is: the share of texts whose most probable label is the right one, and the cross-entropy of labels.
+//! Validation of a classifier: accuracy and cross-entropy of labels.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,15 @@ use super::Classification;
 use super::dataset::{LabelledEpoch, LabelledTexts};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
-use crate::objective::{Candidate, Dataset as _, Sample, Validation, ValidationSet, foreign_metric};
-use crate::parallel::Parallel;
+use crate::objective::{
+    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, unsupported_metric,
+};
+use crate::run_corpus::RunCorpus;
 
-/// Texts classified between two looks at whether the run is to stop.
-const PART: usize = 1024;
+/// Texts classified between two checks for a stop request.
+const CHUNK: usize = 1024;
 
-/// The texts that a run validates on.
+/// The validation texts of a run.
 #[derive(Debug)]
 pub(crate) struct LabelledValidation {
     batches: LabelledEpoch,
@@ -27,21 +29,21 @@ pub(crate) struct LabelledValidation {
 }
 
 impl LabelledValidation {
-    /// `reads` tells whether the model can read a text: one that it cannot must not end a run.
+    /// `reads` is true for texts that the model can read: one that it cannot must not end a run.
     pub(super) fn new(
         data: &LabelledTexts,
-        corpora: &[Parallel],
+        corpora: &[RunCorpus],
         config: &RunConfig,
         reads: impl Fn(&str) -> Result<bool>,
     ) -> Result<Self> {
         let metric = config.validation.metric;
         if !matches!(metric, Metric::Accuracy | Metric::Loss) {
-            return Err(foreign_metric(metric.name(), "accuracy or loss"));
+            return Err(unsupported_metric(metric.name(), "accuracy or loss"));
         }
         let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
         let (mut texts, mut labels) = (Vec::new(), Vec::new());
-        for parallel in corpora {
-            let mut pairs = parallel.corpus.pairs()?;
+        for run_corpus in corpora {
+            let mut pairs = run_corpus.corpus.pairs()?;
             let end = texts.len().saturating_add(most);
             while let Some(pair) = pairs.next_pair()?
                 && texts.len() < end
@@ -59,7 +61,7 @@ impl LabelledValidation {
         Ok(Self { batches, texts, labels, metric, max_len, skipped })
     }
 
-    /// The most probable label of each text; none where `is_stopping` became true.
+    /// The most probable label of each text; `None` if `is_stopping` became true.
     fn classify(
         &self,
         candidate: Candidate<'_, Classification>,
@@ -69,7 +71,7 @@ impl LabelledValidation {
         let classifier = Classifier::load(candidate.folder, &options)?;
         let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
         let mut found = Vec::with_capacity(texts.len());
-        for part in texts.chunks(PART) {
+        for part in texts.chunks(CHUNK) {
             if is_stopping() {
                 return Ok(None);
             }
@@ -78,7 +80,7 @@ impl LabelledValidation {
         Ok(Some(found))
     }
 
-    fn validation(&self, loss: f64, found: &[String], sample: Option<Sample>) -> Validation {
+    fn validation(&self, loss: f64, found: &[String], sample: Option<ValidationSample>) -> Validation {
         let right = found.iter().zip(&self.labels).filter(|(found, label)| found == label).count();
         let accuracy = 100.0 * right as f64 / self.labels.len().max(1) as f64;
         let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
@@ -87,7 +89,7 @@ impl LabelledValidation {
 }
 
 impl ValidationSet<Classification> for LabelledValidation {
-    fn judge(
+    fn validate(
         &self,
         candidate: Candidate<'_, Classification>,
         turn: u64,
@@ -96,7 +98,7 @@ impl ValidationSet<Classification> for LabelledValidation {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
         let Some(found) = self.classify(candidate, is_stopping)? else { return Ok(None) };
         let at = (turn as usize * 7) % self.texts.len();
-        let sample = Sample {
+        let sample = ValidationSample {
             source: self.texts[at].clone(),
             reference: self.labels[at].clone(),
             output: found[at].clone(),
@@ -104,7 +106,7 @@ impl ValidationSet<Classification> for LabelledValidation {
         Ok(Some(self.validation(loss, &found, Some(sample))))
     }
 
-    fn judge_finished(&self, candidate: Candidate<'_, Classification>, _: usize) -> Result<Validation> {
+    fn validate_finished(&self, candidate: Candidate<'_, Classification>, _: usize) -> Result<Validation> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
         let found = self.classify(candidate, &|| false)?.unwrap_or_default();
         Ok(self.validation(loss, &found, None))

@@ -1,4 +1,4 @@
-//! The sections about text, each field with its meaning and default.
+//! Recipe sections about text.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Error, Result};
 
-/// `[data]`: parallel text; for a classifier the source is a text and the target its label.
+/// `[data]`: parallel text; for a classifier the source is a text and the target is its label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// The language that is read, as in `en`; unknown. It is written into the model's folder.
+    /// Source language code, as in `en`, saved with the model; default: none.
     pub source_language: Option<String>,
-    /// The language that is written; unknown.
+    /// Target language code; default: none.
     pub target_language: Option<String>,
-    /// Pairs to learn from: one corpus, or a list of several.
+    /// Training pairs: one corpus, or a list of several.
     #[serde(deserialize_with = "one_or_several")]
     pub train: Vec<CorpusConfig>,
-    /// Pairs to validate on, of which none may be in `train`: none, one corpus or several.
+    /// Validation pairs, which must not overlap with `train`: none, one corpus or several.
     #[serde(deserialize_with = "one_or_several")]
     pub valid: Vec<CorpusConfig>,
-    /// Pairs with more tokens on a side are skipped, counted and named; 256.
+    /// Most tokens on a side; longer pairs are skipped and counted; default: 256.
     pub max_length: usize,
 }
 
@@ -40,7 +40,7 @@ impl Default for DataConfig {
     }
 }
 
-/// One corpus: two line files (`source`, `target`), a `tsv` file or a `jsonl` file; .gz is unpacked.
+/// One corpus: two line files (`source`, `target`), a `tsv` file or a `jsonl` file, plain or gzip.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorpusConfig {
@@ -50,24 +50,24 @@ pub struct CorpusConfig {
     pub target: Option<PathBuf>,
     /// A tab-separated file.
     pub tsv: Option<PathBuf>,
-    /// Its column with the source, from 1; 1.
+    /// Source column, counted from 1; default: 1.
     pub source_column: Option<usize>,
-    /// Its column with the target, from 1; 2.
+    /// Target column, counted from 1; default: 2.
     pub target_column: Option<usize>,
-    /// A file with a JSON object a line.
+    /// A file with one JSON object per line.
     pub jsonl: Option<PathBuf>,
-    /// Its field with the source; `source`.
+    /// Field of the source; default: `source`.
     pub source_field: Option<String>,
-    /// Its field with the target; `target`.
+    /// Field of the target; default: `target`.
     pub target_field: Option<String>,
-    /// The languages of source and target, as in `["eng", "tur"]`, where one model learns several directions: a tag such as
-    /// `>>tur<<` before the source says what to write. None: there is one direction and no tag.
+    /// Source and target language, as in `["eng", "tur"]`, for a model of several directions: a tag such as `>>tur<<` before
+    /// the source chooses the target language. Default: one direction, no tag.
     pub languages: Option<[String; 2]>,
-    /// How often an epoch holds every pair, so that a small corpus counts beside large ones; 1.
+    /// Repetitions of every pair per epoch, to upsample a small corpus; default: 1.
     pub repeat: Option<usize>,
 }
 
-/// `{ … }` means a list of one corpus.
+/// Reads `{ … }` as a list of one corpus.
 fn one_or_several<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Vec<CorpusConfig>, D::Error> {
@@ -98,7 +98,7 @@ impl CorpusConfig {
         Self { source: Some(source.into()), target: Some(target.into()), ..Self::default() }
     }
 
-    /// The corpus that is meant; `place` names the key in messages.
+    /// Resolves to a corpus; `place` names the key in messages.
     pub fn corpus(&self, place: &str) -> Result<Corpus> {
         let has_columns = self.source_column.is_some() || self.target_column.is_some();
         let has_fields = self.source_field.is_some() || self.target_field.is_some();
@@ -131,60 +131,60 @@ impl CorpusConfig {
             }
             _ => Err(Error::config(
                 place,
-                "no single form of corpus, expected source and target, or tsv, or jsonl",
+                "incomplete or ambiguous corpus, expected either source and target, or tsv, or jsonl",
                 "for instance: train = { source = \"train.en\", target = \"train.de\" }",
             )),
         }
     }
 }
 
-/// `[augment]`: pairs changed in passing, anew in every epoch, so that a model stands what users write.
+/// `[augment]`: changes to training pairs, drawn again in every epoch, that make a model robust to what users write.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AugmentConfig {
-    /// Probability that the names and numbers which both sides of a pair share become placeholders (U+E000 to U+E003); 0. The
-    /// model learns to carry over what it cannot read, such as addresses.
+    /// Probability that names and numbers common to both sides of a pair are replaced by placeholders (U+E000 to U+E003), so
+    /// that the model learns to copy preserved text such as addresses; default: 0.
     pub keep: f64,
-    /// Probability that a pair loses its final full stop, and half of the time its source its first capital; 0.
+    /// Probability that a pair loses its final full stop and, half of the time, the source its initial capital; default: 0.
     pub bare: f64,
 }
 
-/// Whether both languages share one vocabulary.
+/// One vocabulary for both languages, or one each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sides {
-    /// They do, which lets all embeddings be one table.
+pub enum VocabularySharing {
+    /// One vocabulary; all embeddings can be one table.
     #[default]
     Shared,
-    /// Each has its own.
+    /// One vocabulary per language.
     Separate,
 }
 
-/// `[tokenizer]`: read from files, or trained on the training text.
+/// `[tokenizer]`: read from a file, or trained on the training text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerConfig {
-    /// A `tokenizer.json` for both languages; none, so one is trained.
+    /// A `tokenizer.json` for both languages; default: none, one is trained.
     pub file: Option<PathBuf>,
-    /// What the pieces are: `bpe`, `unigram`, `wordpiece`, `word` or `character`; `bpe`.
+    /// Algorithm: `bpe`, `unigram`, `wordpiece`, `word` or `character`; default: `bpe`.
     pub kind: Kind,
-    /// What those of the target are, where `sides` is `separate`; as the source's.
+    /// Algorithm of the target, if `sides` is `separate`; default: that of the source.
     pub target_kind: Option<Kind>,
-    /// Entries of a vocabulary, special tokens included; 8000. For words and characters 0 means all.
+    /// Vocabulary size, special tokens included; 0 for all words or characters; default: 8000.
     pub vocab_size: usize,
-    /// Whether both languages share it; they do.
-    pub sides: Sides,
-    /// What becomes of characters without an entry: `token` or `bytes`; `token`.
+    /// One vocabulary (`shared`) or one per language (`separate`); default: `shared`.
+    pub sides: VocabularySharing,
+    /// Encoding of unknown characters: `token` or `bytes`; default: `token`.
     pub unknown: Unknown,
-    /// Unicode normal form: `none`, `nfc` or `nfkc`; `nfkc`.
+    /// Unicode normalisation form: `none`, `nfc` or `nfkc`; default: `nfkc`.
     pub normalize: Form,
-    /// Capitals: `keep` or `lower`; `keep`.
+    /// Letter case: `keep` or `lower`; default: `keep`.
     pub case: Case,
-    /// Share of the text's characters that get entries of their own; 0.9995.
+    /// Fraction of the text's characters covered by entries of their own; default: 0.9995.
     pub character_coverage: f64,
-    /// Rarest pair or word that gets an entry; 2.
+    /// Least frequency of a merge or word; default: 2.
     pub min_frequency: u64,
-    /// BPE-dropout: probability that a merge is skipped in training (Provilkov et al. 2020); 0.
+    /// BPE-dropout: probability that a merge is skipped in training (Provilkov et al. 2020); default: 0.
     pub dropout: f64,
 }
 
@@ -195,7 +195,7 @@ impl Default for TokenizerConfig {
             kind: Kind::Bpe,
             target_kind: None,
             vocab_size: 8000,
-            sides: Sides::Shared,
+            sides: VocabularySharing::Shared,
             unknown: Unknown::Token,
             normalize: Form::Nfkc,
             case: Case::Keep,
@@ -207,12 +207,12 @@ impl Default for TokenizerConfig {
 }
 
 impl TokenizerConfig {
-    /// How the source's, or one for both, is trained.
+    /// Training options of the source tokeniser, or of the shared one.
     pub fn options(&self) -> TrainOptions {
         self.options_of(self.kind)
     }
 
-    /// How the target's is trained.
+    /// Training options of the target tokeniser.
     pub fn target_options(&self) -> TrainOptions {
         self.options_of(self.target_kind.unwrap_or(self.kind))
     }
@@ -231,14 +231,13 @@ impl TokenizerConfig {
     }
 }
 
-/// `[embeddings]`: word vectors to start from.
+/// `[embeddings]`: initialisation from word vectors.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingsConfig {
-    /// Vectors in word2vec's or GloVe's text form, plain or gzip, as wide as the model; none. They are brought to the size
-    /// that the model expects.
+    /// Vectors of width `d_model` in word2vec's or GloVe's text format, plain or gzip; they are scaled to the norm that the
+    /// model expects; default: none.
     pub init: Option<PathBuf>,
-    /// Whether the tables stay as they are, rows without a vector too, and the output layer where it is tied to them; no,
-    /// they are trained on.
+    /// Freezes the embedding tables, including rows without a vector and an output layer tied to them; default: false.
     pub frozen: bool,
 }

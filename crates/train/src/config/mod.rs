@@ -1,4 +1,4 @@
-//! A recipe: everything that decides what a training run does, as a TOML file.
+//! Recipes: TOML files that describe a training run completely.
 //!
 //! ```text
 //! FILE.toml, --set a.b=c → table → RunConfig (checked, every default filled in) → written into the run folder
@@ -11,10 +11,12 @@ mod model;
 mod read;
 mod sections;
 
-pub use data::{AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, Sides, TokenizerConfig};
+pub use data::{
+    AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TokenizerConfig, VocabularySharing,
+};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
-    CheckpointConfig, Divergence, Dtype, Final, Metric, OptimizerConfig, Precision, TrainConfig,
+    CheckpointConfig, Divergence, Dtype, FinalModel, Metric, OptimizerConfig, Precision, TrainConfig,
     ValidationConfig,
 };
 
@@ -25,34 +27,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::ScheduleConfig;
 
-/// A training run, as meant.
+/// A resolved training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunConfig {
-    /// The run folder, made by the run; `run`.
+    /// The run folder, created by the run; default: `run`.
     pub out: PathBuf,
-    /// Another seed, other first weights, batches and dropout; 1.
+    /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// What is learned from, and what it is checked on.
+    /// Training and validation text.
     pub data: DataConfig,
-    /// What is changed about it in passing.
+    /// Data augmentation.
     pub augment: AugmentConfig,
-    /// How text becomes ids.
+    /// Tokeniser.
     pub tokenizer: TokenizerConfig,
-    /// The model: its family (`model_type`), a `preset`, and whatever differs from it.
+    /// The model: its family (`model_type`), a `preset`, and keys that override it.
     #[serde(with = "model")]
     pub model: ModelConfig,
-    /// Where embeddings start from.
+    /// Initialisation of embeddings.
     pub embeddings: EmbeddingsConfig,
-    /// How gradients become steps.
+    /// Optimiser.
     pub optimizer: OptimizerConfig,
-    /// The learning rate over the steps.
+    /// Learning rate schedule.
     pub schedule: ScheduleConfig,
-    /// Batches, loss and when to end.
+    /// Batches, training loss, and limits of the run.
     pub train: TrainConfig,
-    /// How often and by what the model is judged.
+    /// Frequency and metric of validation.
     pub validation: ValidationConfig,
-    /// What is written, kept and made of it at the end.
+    /// Checkpoints, and the finished model.
     pub checkpoint: CheckpointConfig,
 }
 
@@ -76,7 +78,7 @@ impl Default for RunConfig {
 }
 
 impl RunConfig {
-    /// The same with paths that hold from any folder.
+    /// The same config with absolute paths.
     #[must_use]
     pub fn with_absolute_paths(&self) -> Self {
         let mut config = self.clone();

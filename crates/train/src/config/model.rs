@@ -1,6 +1,6 @@
-//! `[model]`: the family of the model, a preset, and whatever differs from it, as `ModelConfig::from_recipe` reads them.
+//! `[model]`: the model family, a preset, and keys that override it, as `ModelConfig::from_recipe` reads them.
 //!
-//! What the text decides (vocabulary sizes, ids of special tokens, labels) cannot be set.
+//! Values that follow from the text (vocabulary sizes, ids of special tokens, labels) cannot be set.
 
 use polyhead_models::ModelConfig;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -9,12 +9,12 @@ use toml::{Table, Value};
 
 use crate::{Error, Result};
 
-/// The usual model, its vocabulary still open.
+/// The default model, without vocabulary sizes.
 pub(super) fn default() -> ModelConfig {
     ModelConfig::from_recipe(&Map::new()).expect("the defaults fit together")
 }
 
-/// The model that a section means.
+/// Resolves a section to a model config.
 pub(super) fn complete(given: &Table) -> Result<ModelConfig> {
     let keys = serde_json::to_value(given).ok().and_then(|value| value.as_object().cloned());
     ModelConfig::from_recipe(&keys.unwrap_or_default()).map_err(|error| match error {
@@ -34,7 +34,7 @@ pub(super) fn serialize<S: Serializer>(
     keys.filter_map(|(key, own)| Some((key, written(own)?))).collect::<Table>().serialize(serializer)
 }
 
-/// A value as TOML writes it; keys without a value are left out. All fractions are f32: they get the digits that those have.
+/// Converts JSON to TOML; nulls are left out. All fractions are f32 and get the digits of an f32.
 fn written(value: Json) -> Option<Value> {
     Some(match value {
         Json::Null => return None,
@@ -51,7 +51,7 @@ fn written(value: Json) -> Option<Value> {
     })
 }
 
-/// Any table: [`complete`] reads it, where messages can name the key.
+/// Accepts any table; [`complete`] parses it later, where messages can name the key.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<ModelConfig, D::Error> {

@@ -1,4 +1,4 @@
-//! From a TOML file and `--set` to a checked [`RunConfig`], and back to text.
+//! Parses a TOML file and `--set` into a checked [`RunConfig`], and writes it back.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{RunConfig, Sides, model};
+use super::{RunConfig, VocabularySharing, model};
 use crate::task::Task;
 use crate::{Error, Result};
 
-/// `a.b=c` of a command line: the value is TOML where it reads as such, else a text.
+/// `a.b=c` of a command line; a value that is not TOML is a string.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
     path: Vec<String>,
@@ -24,7 +24,7 @@ impl std::str::FromStr for Override {
         let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, as in train.max_steps=1000")?;
         let path: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
         if path.iter().any(String::is_empty) {
-            return Err(format!("{key:?} is no key, expected names joined by dots"));
+            return Err(format!("invalid key {key:?}, expected names joined by dots"));
         }
         let value = value.trim();
         let parsed =
@@ -33,22 +33,22 @@ impl std::str::FromStr for Override {
     }
 }
 
-/// Reads a recipe and what overrides it.
+/// Reads a recipe and applies overrides.
 pub fn load(path: &Path, overrides: &[Override]) -> Result<RunConfig> {
     let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, "open", error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     parse(&text, &path.display().to_string(), folder, overrides)
 }
 
-/// The same from a text; `name` stands for the file in messages, and paths of the text are relative to `folder`.
+/// Parses a recipe; `name` is the file in messages, and paths are relative to `folder`.
 pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> Result<RunConfig> {
     let mut table: Table = toml::from_str(text).map_err(|error| explain(name, text, &error))?;
-    // The file is read by itself first, so that messages can name the line.
+    // The file is parsed by itself first, so that messages can name the line.
     toml::from_str::<RunConfig>(text).map_err(|error| explain(name, text, &error))?;
     paths_from(&mut table, folder);
     for Override { path, value } in overrides {
         insert(&mut table, path, value.clone())?;
-        // One after the other, so that a message can name the one that is wrong.
+        // One at a time, so that a message can name the override that is wrong.
         let place = format!("--set {}", path.join("."));
         let checked: std::result::Result<RunConfig, toml::de::Error> = table.clone().try_into();
         checked.map_err(|error| unknown_or(error.message(), &place, "--set"))?;
@@ -82,9 +82,9 @@ fn check(config: &RunConfig) -> Result<()> {
     if config.data.train.is_empty() {
         return Err(Error::config(
             "data.train",
-            "no corpus, expected one to learn from",
+            "no corpus, expected one to train on",
             "for instance: train = { source = \"train.en\", target = \"train.de\" } under [data]; \
-             polyhead init writes a whole config",
+             polyhead init writes a whole recipe",
         ));
     }
     let shares = [
@@ -103,7 +103,7 @@ fn check(config: &RunConfig) -> Result<()> {
     if !(0.0..1.0).contains(&train.label_smoothing) {
         return wrong("train.label_smoothing", train.label_smoothing.to_string(), "0 to below 1");
     }
-    if let Some((key, found, expected)) = alone(config) {
+    if let Some((key, found, expected)) = incomplete(config) {
         return wrong(key, found.into(), expected);
     }
     if train.r_drop < 0.0 || !train.r_drop.is_finite() {
@@ -124,11 +124,17 @@ fn check(config: &RunConfig) -> Result<()> {
     if let Some((key, _)) = positive.into_iter().find(|(_, number)| *number == 0) {
         return wrong(key, "0".into(), "1 or more");
     }
+    check_limit(config)
+}
+
+/// Refuses a run that would never end.
+fn check_limit(config: &RunConfig) -> Result<()> {
+    let train = &config.train;
     let ends = train.max_steps > 0 || train.max_epochs > 0 || train.max_minutes > 0.0;
     if !ends && (config.validation.patience == 0 || config.data.valid.is_empty()) {
         return Err(Error::config(
             "train",
-            "no end, expected train.max_steps, train.max_epochs, train.max_minutes, or data.valid with \
+            "no limit, expected train.max_steps, train.max_epochs, train.max_minutes, or data.valid with \
              validation.patience",
             "for instance: max_epochs = 30 under [train]",
         ));
@@ -136,21 +142,21 @@ fn check(config: &RunConfig) -> Result<()> {
     Ok(())
 }
 
-/// A key without another that it needs: what it says, and what should stand beside it.
-fn alone(config: &RunConfig) -> Option<(&'static str, &'static str, &'static str)> {
+/// A key that needs another one: the key, its value, and what is missing.
+fn incomplete(config: &RunConfig) -> Option<(&'static str, &'static str, &'static str)> {
     let RunConfig { tokenizer, embeddings, .. } = config;
-    if tokenizer.target_kind.is_some() && tokenizer.sides == Sides::Shared {
+    if tokenizer.target_kind.is_some() && tokenizer.sides == VocabularySharing::Shared {
         return Some((
             "tokenizer.target_kind",
-            "a kind of its own",
-            "tokenizer.sides = \"separate\" beside it",
+            "set for the target alone",
+            "tokenizer.sides = \"separate\" as well",
         ));
     }
-    let is_alone = embeddings.frozen && embeddings.init.is_none();
-    is_alone.then_some(("embeddings.frozen", "true", "embeddings.init beside it"))
+    let is_incomplete = embeddings.frozen && embeddings.init.is_none();
+    is_incomplete.then_some(("embeddings.frozen", "true", "embeddings.init as well"))
 }
 
-/// Corpora that do not go together.
+/// Refuses inconsistent corpora.
 fn check_corpora(config: &RunConfig) -> Result<()> {
     let all = || config.data.train.iter().chain(&config.data.valid);
     if all().any(|corpus| corpus.repeat == Some(0)) {
@@ -169,13 +175,13 @@ fn check_corpora(config: &RunConfig) -> Result<()> {
         return Err(Error::config(
             "data",
             "some corpora with languages and some without, expected all or none",
-            "a model that knows several languages must be told each time which one to write",
+            "a model of several directions needs the languages of every corpus",
         ));
     }
     Ok(())
 }
 
-/// Numbers that would train nonsense.
+/// Refuses numbers out of range.
 fn check_numbers(config: &RunConfig) -> Result<()> {
     let (optimizer, train, validation) = (&config.optimizer, &config.train, &config.validation);
     let shares = [("optimizer.beta1", optimizer.beta1), ("optimizer.beta2", optimizer.beta2)];
@@ -201,12 +207,12 @@ fn check_numbers(config: &RunConfig) -> Result<()> {
         None => Ok(()),
         Some((key, number, _, expected)) => {
             let message = format!("{number}, expected {expected}");
-            Err(Error::config(key, message, "leave it out for the usual value"))
+            Err(Error::config(key, message, "leave it out for the default"))
         }
     }
 }
 
-/// Makes the paths of a file relative to its folder.
+/// Resolves the paths of a file against its folder.
 fn paths_from(table: &mut Table, folder: &Path) {
     let anchor = |value: &mut Value| {
         if let Value::String(text) = value {
@@ -251,7 +257,7 @@ fn insert(table: &mut Table, path: &[String], value: Value) -> Result<()> {
             let key = path.join(".");
             Error::config(
                 format!("--set {key}"),
-                format!("{section} is no section"),
+                format!("{section} is not a section"),
                 "check the spelling of the key",
             )
         })?;
@@ -260,14 +266,14 @@ fn insert(table: &mut Table, path: &[String], value: Value) -> Result<()> {
     Ok(())
 }
 
-/// An error of the parser with its line.
+/// A parser error with its line.
 fn explain(name: &str, text: &str, error: &toml::de::Error) -> Error {
     let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let place = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
     unknown_or(error.message(), &place, "the file")
 }
 
-/// "unknown field `x`, expected one of `a`, `b`" becomes a message with the nearest known key.
+/// Rewrites "unknown field `x`, expected one of `a`, `b`" as a message with the nearest known key.
 fn unknown_or(message: &str, place: &str, origin: &str) -> Error {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_out_reads_back_the_same() {
+    fn a_dumped_config_reads_back_the_same() {
         let config =
             read(SMALLEST, &["model.preset=tiny", "model.n_layers=4", "model.dropout.attention=0.2"])
                 .unwrap();
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_classifier_is_judged_by_accuracy_and_has_no_decoder() {
+    fn a_classifier_is_validated_by_accuracy_and_has_no_decoder() {
         let config = read(SMALLEST, &["model.model_type=transformer_encoder", "model.pooling=mean"]).unwrap();
         assert_eq!(config.validation.metric, Metric::Accuracy);
         let model = keys(&config);
@@ -334,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_told_with_its_line_and_the_nearest() {
+    fn an_unknown_key_is_reported_with_its_line_and_the_nearest() {
         let error = read(&format!("{SMALLEST}max_step = 3\n"), &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -354,18 +360,18 @@ mod tests {
     }
 
     #[test]
-    fn another_position_replaces_the_whole_choice() {
+    fn an_override_replaces_a_whole_table() {
         let config =
             read(SMALLEST, &["model.position={ kind = 'rotary', base = 1e4, pairing = 'halves' }"]).unwrap();
         assert_eq!(keys(&config)["position"]["kind"].as_str(), Some("rotary"));
     }
 
     #[test]
-    fn a_run_needs_data_and_an_end() {
+    fn a_run_needs_data_and_a_limit() {
         let error = read("[train]\nmax_steps = 3\n", &[]).unwrap_err();
         assert!(error.to_string().contains("data.train: no corpus"), "{error}");
         let error = read(SMALLEST, &["train.max_steps=0"]).unwrap_err();
-        assert!(error.to_string().contains("train: no end"), "{error}");
+        assert!(error.to_string().contains("train: no limit"), "{error}");
         let error = read(SMALLEST, &["optimizer.beta2=1.5"]).unwrap_err();
         assert!(error.to_string().starts_with("optimizer.beta2: 1.5, expected 0 to below 1"), "{error}");
         let error = read(SMALLEST, &["train.max_steps=8", "schedule.peak=fast"]).unwrap_err();

@@ -1,4 +1,4 @@
-//! The sections about learning, each field with its meaning and default.
+//! Recipe sections about training.
 
 use polyhead_tensor::Math;
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerConfig {
-    /// β₁; 0.9.
+    /// β₁; default: 0.9.
     pub beta1: f32,
-    /// β₂; 0.98, as in the Transformer paper.
+    /// β₂; default: 0.98, as in Vaswani et al. 2017.
     pub beta2: f32,
-    /// ε; 1e-9, as there.
+    /// ε; default: 1e-9, as in Vaswani et al. 2017.
     pub epsilon: f32,
-    /// λ of decoupled weight decay; 0.
+    /// λ of decoupled weight decay; default: 0.
     pub weight_decay: f32,
-    /// Gradients longer than this are scaled down to it; 1. 0 for no limit.
+    /// Gradient clipping: largest global norm; 0 for no limit; default: 1.
     pub clip_norm: f32,
 }
 
@@ -25,34 +25,34 @@ impl Default for OptimizerConfig {
     }
 }
 
-/// What happens when the loss explodes or is no number.
+/// Reaction to a loss that diverges: NaN, infinite or far above its running mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Divergence {
-    /// The run ends; the last checkpoint is good.
+    /// Ends the run; the last checkpoint is good.
     #[default]
     Stop,
-    /// The run goes back to the last checkpoint and on with half the learning rate, five times at most.
+    /// Returns to the last checkpoint with half the learning rate, five times at most.
     Halve,
 }
 
-/// Numbers that products are computed with.
+/// Compute dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// The fastest that trains well: bf16 on a card, f32 on the processor.
+    /// The fastest that trains well: bf16 on a GPU, f32 on the CPU.
     #[default]
     Auto,
     /// f32 throughout.
     F32,
-    /// f32 whose products round their factors; cards only.
+    /// f32, with the factors of matrix products rounded to TF32; GPU only.
     Tf32,
-    /// Activations and factors of products in bf16, weights and sums in f32; cards only.
+    /// Activations and factors of matrix products in bf16, weights and sums in f32; GPU only.
     Bf16,
 }
 
 impl Dtype {
-    /// What a card is opened with.
+    /// The compute mode that a GPU is opened with.
     pub fn math(self) -> Math {
         match self {
             Self::F32 => Math::F32,
@@ -70,38 +70,38 @@ impl Dtype {
     }
 }
 
-/// `[train]`: batches, loss and when to end.
+/// `[train]`: batches, training loss, and limits of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
-    /// Where the run is: `cpu`, `cuda:0`, or `auto`, a card where one can be used; `auto`. The run's own config names the
-    /// one that was taken.
+    /// Device: `cpu`, `cuda:0`, or `auto` (a GPU if one can be used); default: `auto`. The config in the run folder names the
+    /// device chosen.
     pub device: String,
-    /// Numbers that products are computed with; `auto`. The run's own config names what was taken.
+    /// Compute dtype; default: `auto`. The config in the run folder names the dtype chosen.
     pub dtype: Dtype,
-    /// Most tokens of a batch on its wider side, padding included: rows × longest; 4096.
+    /// Most tokens of a batch on its longer side, padding included: rows × longest; default: 4096.
     pub max_tokens: usize,
-    /// Most pairs of a batch; 0 for no limit.
+    /// Most pairs of a batch; 0 for no limit; default: 0.
     pub max_rows: usize,
-    /// Lengths are rounded up to multiples of this when like lengths are put together; 1.
+    /// Bucket width: lengths are rounded up to multiples of this when batches of similar lengths are formed; default: 1.
     pub length_bucket: usize,
-    /// Batches whose gradients make one step; 1.
+    /// Gradient accumulation: batches per step; default: 1.
     pub accumulate: usize,
-    /// Steps after which the run ends; 0 for no limit. Steps are absolute: a resumed run counts on.
+    /// Steps after which the run ends, those before a resume included; 0 for no limit; default: 0.
     pub max_steps: u64,
-    /// Passes over the data after which it ends; 0 for no limit.
+    /// Epochs after which the run ends; 0 for no limit; default: 0.
     pub max_epochs: u64,
-    /// Minutes of training after which it ends, those before a resume included; 0 for no limit.
+    /// Minutes of training after which the run ends, those before a resume included; 0 for no limit; default: 0.
     pub max_minutes: f64,
-    /// ε: what the right token gives to all (Szegedy et al. 2016); 0.1.
+    /// ε of label smoothing: probability mass spread over all tokens (Szegedy et al. 2016); default: 0.1.
     pub label_smoothing: f32,
-    /// α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0 for one pass.
+    /// α of R-Drop (Liang et al. 2021), which makes two passes with different dropout agree; 0 for one pass; default: 0.
     pub r_drop: f32,
-    /// Decay of the moving average of weights that is validated and kept; 0 for the weights themselves.
+    /// Decay of the exponential moving average of the weights, which is validated and saved; 0 for none; default: 0.
     pub ema: f32,
-    /// What happens when the loss explodes; the run stops.
+    /// Reaction to a diverging loss; default: `stop`.
     pub divergence: Divergence,
-    /// Steps between two lines of the log; 50.
+    /// Steps between two log lines; default: 50.
     pub log_every: u64,
 }
 
@@ -126,18 +126,19 @@ impl Default for TrainConfig {
     }
 }
 
-/// What a model is judged by.
+/// Validation metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// BLEU of real translations; higher is better.
+    /// BLEU of decoded translations; higher is better.
     #[default]
     Bleu,
-    /// chrF2 of real translations; higher is better.
+    /// chrF2 of decoded translations; higher is better.
     Chrf,
-    /// Share of outputs that differ from their reference, the word error rate of grapheme-to-phoneme work; lower.
+    /// Share of outputs that differ from their reference (the word error rate of grapheme-to-phoneme conversion); lower is
+    /// better.
     Errors,
-    /// Share of texts with the right label; higher is better. The usual one of classifiers.
+    /// Share of texts with the right label; higher is better. Default of classifiers.
     Accuracy,
     /// Cross-entropy of the references; lower is better.
     Loss,
@@ -156,26 +157,26 @@ impl Metric {
     }
 }
 
-/// `[validation]`: how often and by what the model is judged.
+/// `[validation]`: frequency and metric of validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidationConfig {
-    /// Steps between two validations; 0: by epochs.
+    /// Steps between two validations; 0 to count epochs instead; default: 0.
     pub every_steps: u64,
-    /// Epochs between two validations, where `every_steps` is 0; 1.
+    /// Epochs between two validations, if `every_steps` is 0; default: 1.
     pub every_epochs: u64,
-    /// A validation also comes when so many minutes have passed; 0 for never. Such a run cannot be repeated to the bit,
-    /// since time decides.
+    /// Minutes after which a validation is due as well; 0 for never; default: 0. Such a run cannot be reproduced to the bit,
+    /// since it depends on time.
     pub every_minutes: f64,
-    /// What chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`.
+    /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`.
     pub metric: Metric,
-    /// How BLEU cuts text: `13a`, `none` for text that is tokenised, and the others of `polyhead score`; `13a`.
+    /// Tokenisation of BLEU: `13a`, `none` for tokenised text, and the others of `polyhead score`; default: `13a`.
     pub tokenize: String,
-    /// Hypotheses followed in validation; 1.
+    /// Beam size in validation; default: 1.
     pub beam_size: usize,
-    /// Rows of a corpus that are translated or classified, the first ones; 0 for all.
+    /// Most rows per corpus that are translated or classified, from the first on; 0 for all; default: 0.
     pub max_pairs: usize,
-    /// Validations without a better score after which the run ends; 0 for never.
+    /// Validations without a better score after which the run ends; 0 for never; default: 0.
     pub patience: u64,
 }
 
@@ -194,53 +195,53 @@ impl Default for ValidationConfig {
     }
 }
 
-/// What the run's `model` folder is made of.
+/// Choice of the finished model, in the run's `model` folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Final {
+pub enum FinalModel {
     /// The best checkpoint.
     #[default]
     Best,
     /// The mean of the `average` best checkpoints.
     AverageBest,
-    /// The mean of the `average` last checkpoints at which a validation was due.
+    /// The mean of the last `average` checkpoints at which a validation was due.
     AverageLast,
     /// The last checkpoint.
     Last,
 }
 
-/// Numbers of the finished model.
+/// Dtype of the finished model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
-    /// As they were trained.
+    /// f32, as trained.
     #[default]
     F32,
-    /// Rounded to half the bytes.
+    /// bf16, half the size.
     Bf16,
 }
 
-/// `[checkpoint]`: what is written and kept.
+/// `[checkpoint]`: checkpoints, and the finished model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
-    /// Steps between two checkpoints, besides one at every validation; 0 for none besides.
+    /// Steps between two checkpoints, in addition to one at every validation; 0 for none; default: 0.
     pub every_steps: u64,
-    /// A checkpoint also comes when so many minutes have passed; 10. 0 for never.
+    /// Minutes after which a checkpoint is written as well; 0 for never; default: 10.
     pub every_minutes: f64,
-    /// Checkpoints kept, the newest ones; 2 at least, so that a damaged one has another behind it. 2.
+    /// Number of newest checkpoints to keep, at least 2 in case the last is damaged; default: 2.
     pub keep_last: usize,
-    /// Checkpoints kept, the best ones; 1.
+    /// Number of best checkpoints to keep; default: 1.
     pub keep_best: usize,
-    /// What the finished model is; the best checkpoint.
-    pub r#final: Final,
-    /// How many checkpoints an average is made of; 5.
+    /// The finished model; default: `best`.
+    pub r#final: FinalModel,
+    /// Number of checkpoints to average; default: 5.
     pub average: usize,
-    /// Numbers of the finished model; f32.
+    /// Dtype of the finished model; default: `f32`.
     pub dtype: Precision,
-    /// Hypotheses followed when the finished model translates; 5.
+    /// Beam size of the finished model; default: 5.
     pub beam_size: usize,
-    /// Exponent of the length that scores are divided by when the finished model translates; 1.
+    /// Length penalty of the finished model: exponent of the length that scores are divided by; default: 1.
     pub length_penalty: f64,
 }
 
@@ -251,7 +252,7 @@ impl Default for CheckpointConfig {
             every_minutes: 10.0,
             keep_last: 2,
             keep_best: 1,
-            r#final: Final::Best,
+            r#final: FinalModel::Best,
             average: 5,
             dtype: Precision::F32,
             beam_size: 5,

@@ -1,6 +1,6 @@
-//! Pairs to validate on, drawn from a corpus that came without any: both parts are written anew, the corpus stays as it is.
+//! Validation pairs drawn from a corpus that has none: both parts are written to new files, the corpus is not changed.
 //!
-//! A model must not be judged by sentences that it was taught: a pair whose source is also held out goes to neither part.
+//! Validation must not contain training sentences: another pair with a held-out source goes to neither part.
 
 use std::collections::{BinaryHeap, HashSet};
 use std::path::PathBuf;
@@ -11,43 +11,43 @@ use polyhead_text::output::Output;
 
 use crate::{Error, Result};
 
-/// The stream of numbers that choose pairs.
+/// Random stream that chooses pairs.
 const STREAM: u64 = 0x484f_4c44;
 
-/// How a corpus is divided.
+/// Options of [`hold_out`].
 #[derive(Debug, Clone)]
 pub struct HoldOut {
     /// Pairs held out.
     pub count: u64,
-    /// Another seed, other pairs; 1.
+    /// Random seed; default: 1.
     pub seed: u64,
-    /// Files of source and target to learn from.
+    /// Source and target files of the training part.
     pub train: [PathBuf; 2],
-    /// Files of source and target to validate on.
+    /// Source and target files of the validation part.
     pub valid: [PathBuf; 2],
 }
 
-/// What came of it.
+/// Pairs in each part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Split {
-    /// Pairs to learn from.
+pub struct HoldOutCounts {
+    /// Training pairs.
     pub train: u64,
-    /// Pairs to validate on.
+    /// Validation pairs.
     pub valid: u64,
-    /// Pairs left out, for their source is held out too.
+    /// Pairs left out because their source is held out.
     pub left_out: u64,
 }
 
-/// How many of `pairs` pairs are usually held out: 1 %, at least 100, at most 2000; a fifth of very few.
-pub fn usual_count(pairs: u64) -> u64 {
+/// Default number of pairs to hold out of `pairs`: 1 %, at least 100, at most 2000; a fifth of very few.
+pub fn default_hold_out(pairs: u64) -> u64 {
     (pairs / 100).clamp(100, 2000).min(pairs / 5)
 }
 
-/// Divides a corpus; pairs with an empty side go to neither part.
+/// Splits a corpus; pairs with an empty side go to neither part.
 ///
 /// # Errors
 /// If the corpus cannot be read, a file not written, or nothing is left to learn from.
-pub fn hold_out(corpus: &Corpus, options: &HoldOut) -> Result<Split> {
+pub fn hold_out(corpus: &Corpus, options: &HoldOut) -> Result<HoldOutCounts> {
     let chosen = chosen(corpus, options)?;
     let mut sources = HashSet::new();
     each(corpus, |number, pair| {
@@ -57,7 +57,7 @@ pub fn hold_out(corpus: &Corpus, options: &HoldOut) -> Result<Split> {
         Ok(())
     })?;
     let [mut train, mut valid] = [open(&options.train)?, open(&options.valid)?];
-    let mut split = Split { train: 0, valid: 0, left_out: 0 };
+    let mut split = HoldOutCounts { train: 0, valid: 0, left_out: 0 };
     each(corpus, |number, pair| {
         let (files, count) = if chosen.contains(&number) {
             (&mut valid, &mut split.valid)
@@ -77,7 +77,7 @@ pub fn hold_out(corpus: &Corpus, options: &HoldOut) -> Result<Split> {
     if split.train == 0 {
         return Err(Error::config(
             "--hold-out",
-            format!("{} pairs held out and none left, expected some to learn from", split.valid),
+            format!("{} pairs held out and none left, expected some to train on", split.valid),
             "hold out fewer, or name a validation set",
         ));
     }
@@ -91,7 +91,7 @@ fn open(paths: &[PathBuf; 2]) -> Result<[Output; 2]> {
     Ok([Output::create(&paths[0])?, Output::create(&paths[1])?])
 }
 
-/// The numbers of the pairs with the smallest random numbers.
+/// Indices of the pairs with the smallest random numbers.
 fn chosen(corpus: &Corpus, options: &HoldOut) -> Result<HashSet<u64>> {
     let random = Random::new(options.seed).stream(STREAM);
     let mut smallest = BinaryHeap::new();
@@ -105,7 +105,7 @@ fn chosen(corpus: &Corpus, options: &HoldOut) -> Result<HashSet<u64>> {
     Ok(smallest.into_iter().map(|(_, number)| number).collect())
 }
 
-/// Calls `act` with every pair that has text on both sides, and its number.
+/// Calls `act` with every pair that has text on both sides, and its index.
 fn each(corpus: &Corpus, mut act: impl FnMut(u64, Pair<'_>) -> Result<()>) -> Result<()> {
     let (mut pairs, mut number) = (corpus.pairs()?, 0);
     while let Some(pair) = pairs.next_pair()? {
@@ -123,7 +123,7 @@ mod tests {
     use polyhead_text::lines::Lines;
 
     #[test]
-    fn the_parts_are_disjoint_and_whole() {
+    fn the_parts_are_disjoint_and_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all.tsv");
         let text: String = (0..500).map(|n| format!("s{}\tt{n}\n", n / 2)).collect();
@@ -149,15 +149,15 @@ mod tests {
         }
         let other = HoldOut { seed: 2, ..options.clone() };
         hold_out(&corpus, &other).unwrap();
-        assert_ne!(valid_targets, read(&other.valid[1]), "another seed, other pairs");
+        assert_ne!(valid_targets, read(&other.valid[1]), "another seed chooses different pairs");
         let all = HoldOut { count: 500, ..options };
         let error = hold_out(&corpus, &all).unwrap_err().to_string();
         assert!(error.contains("500 pairs held out and none left"), "{error}");
     }
 
     #[test]
-    fn usual_numbers() {
-        let numbers = [4, 50, 5000, 50_000, 5_000_000].map(usual_count);
+    fn default_numbers() {
+        let numbers = [4, 50, 5000, 50_000, 5_000_000].map(default_hold_out);
         assert_eq!(numbers, [0, 10, 100, 500, 2000]);
     }
 }

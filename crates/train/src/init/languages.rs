@@ -1,10 +1,10 @@
-//! Languages by the names of files: `train.en`, `corpus.en-de.tsv.gz`, `train.eng-deu.tsv`.
+//! Languages from file names: `train.en`, `corpus.en-de.tsv.gz`, `train.eng-deu.tsv`.
 
 use std::path::Path;
 
 use polyhead_text::corpus::Corpus;
 
-/// Codes of ISO 639-1 with those of ISO 639-3: only known ones are taken for languages, since names hold other short words.
+/// ISO 639-1 and ISO 639-3 codes in pairs. Only known codes count as languages, since file names contain other short words.
 const CODES: &str = "\
 af afr am amh ar ara az aze be bel bg bul bn ben bs bos ca cat cs ces cy cym da dan de deu el ell en eng eo epo es spa et \
 est eu eus fa fas fi fin fr fra ga gle gl glg gu guj ha hau he heb hi hin hr hrv hu hun hy hye id ind ig ibo is isl it ita \
@@ -13,11 +13,11 @@ msa mt mlt my mya nb nob ne nep nl nld nn nno no nor pa pan pl pol ps pus pt por
 so som sq sqi sr srp sv swe sw swa ta tam te tel tg tgk th tha tk tuk tl tgl tr tur tt tat ug uig uk ukr ur urd uz uzb vi \
 vie xh xho yi yid yo yor zh zho zu zul";
 
-/// Endings that say how a file is packed, not what it holds.
+/// Extensions that are not languages.
 const ENDINGS: [&str; 6] = ["gz", "txt", "tsv", "jsonl", "json", "tok"];
 
-/// The languages of a corpus, as two-letter codes, where its names tell both.
-pub fn guess(corpus: &Corpus) -> Option<[String; 2]> {
+/// Source and target language as two-letter codes, if the file names contain both.
+pub fn languages_from_names(corpus: &Corpus) -> Option<[String; 2]> {
     let found = match corpus {
         Corpus::LineFiles { source, target } => {
             [last_code(source).or_else(|| pair(source)?.into_iter().next())?, last_code(target)?]
@@ -33,7 +33,7 @@ pub fn guess(corpus: &Corpus) -> Option<[String; 2]> {
     (found[0] != found[1]).then(|| found.map(str::to_owned))
 }
 
-/// The two-letter code of a language.
+/// The two-letter code of a two- or three-letter code.
 fn code(text: &str) -> Option<&'static str> {
     let mut codes = CODES.split_whitespace();
     while let (Some(two), Some(three)) = (codes.next(), codes.next()) {
@@ -44,14 +44,14 @@ fn code(text: &str) -> Option<&'static str> {
     None
 }
 
-/// The language that a file's name ends with: `train.lc.en.gz`.
+/// The language at the end of a file name: `train.lc.en.gz`.
 fn last_code(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     let last = name.rsplit('.').find(|part| !ENDINGS.contains(part))?;
     code(last)
 }
 
-/// Two languages in a part of a file's name: `eng-deu`, `en_de`.
+/// Two languages in a part of a file name: `eng-deu`, `en_de`.
 fn pair(path: &Path) -> Option<[&'static str; 2]> {
     let name = path.file_name()?.to_str()?;
     name.split('.').find_map(|part| {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_languages_or_nothing() {
+    fn names_contain_two_languages_or_none() {
         let lines =
             |source: &str, target: &str| Corpus::LineFiles { source: source.into(), target: target.into() };
         let tsv = |path: &str| Corpus::Tsv { path: path.into(), source_column: 0, target_column: 1 };
@@ -88,12 +88,16 @@ mod tests {
             (jsonl(["source", "target"]), None),
         ];
         for (corpus, expected) in cases {
-            assert_eq!(guess(&corpus), expected.map(|two| two.map(str::to_owned)), "{corpus:?}");
+            assert_eq!(
+                languages_from_names(&corpus),
+                expected.map(|two| two.map(str::to_owned)),
+                "{corpus:?}"
+            );
         }
     }
 
     #[test]
-    fn codes_stand_in_pairs() {
+    fn codes_come_in_pairs() {
         let codes: Vec<&str> = CODES.split_whitespace().collect();
         assert!(codes.chunks(2).all(|two| two.len() == 2 && two[0].len() == 2 && two[1].len() == 3));
     }

@@ -1,4 +1,4 @@
-//! A recipe as text, with a reason behind each line that matters.
+//! A recipe as TOML text, with the reason of each setting as a comment.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,22 +7,22 @@ use toml::Value;
 
 use super::choices::Setting;
 
-/// What a recipe says besides its settings.
+/// Parts of a recipe besides its settings.
 #[derive(Debug, Clone)]
 pub struct RecipeText {
-    /// Lines of comment at its head.
+    /// Comment lines at the top.
     pub head: Vec<String>,
-    /// The run folder, as the recipe shall name it.
+    /// The run folder, as written in the recipe.
     pub out: PathBuf,
-    /// The languages, where they are known.
+    /// Source and target language, if known.
     pub languages: Option<[String; 2]>,
-    /// Pairs to learn from, named as the recipe shall name them.
+    /// Training pairs, with paths as written in the recipe.
     pub train: Corpus,
-    /// Pairs to validate on.
+    /// Validation pairs.
     pub valid: Option<Corpus>,
 }
 
-/// Column at which reasons stand, unless a value is longer.
+/// Column at which comments start, unless a value is longer.
 const REASONS: usize = 32;
 
 /// The recipe as text.
@@ -83,7 +83,7 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// How a recipe in `folder` names a file: relative where both are given so, else absolute.
+/// Path of a file as written in a recipe in `folder`: relative if both are, else absolute.
 ///
 /// ```
 /// use polyhead_train::init::relative;
@@ -98,12 +98,12 @@ pub fn relative(folder: &Path, path: &Path) -> PathBuf {
             .map(|part| matches!(part, Component::Normal(_)).then(|| PathBuf::from(part.as_os_str())))
             .collect()
     };
-    // A folder with `..` in it would have to be looked up: a link may lead elsewhere.
+    // A folder with `..` would have to be resolved on disk: a symbolic link may lead elsewhere.
     let (Some(folder), Some(parts)) = (plain(folder), plain(path)) else {
         return if path.is_absolute() || plain(folder).is_some_and(|parts| parts.is_empty()) {
             path.to_owned()
         } else {
-            // Only an empty path has no absolute form.
+            // Only an empty path cannot be made absolute.
             std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
         };
     };
@@ -116,12 +116,18 @@ pub fn relative(folder: &Path, path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::init::{Facts, SideFacts, choose};
+    use crate::init::{CorpusStatistics, SideStatistics, choose};
 
     #[test]
-    fn what_is_written_is_a_recipe() {
-        let side =
-            |words| SideFacts { words, chars: 5 * words, longest: 90, kinds: 900, once: 400, repeated: 500 };
+    fn the_text_is_a_valid_recipe() {
+        let side = |words| SideStatistics {
+            words,
+            chars: 5 * words,
+            longest: 90,
+            kinds: 900,
+            once: 400,
+            repeated: 500,
+        };
         let recipe = RecipeText {
             head: vec!["A \"head\".".into()],
             out: "runs/a b".into(),
@@ -130,10 +136,10 @@ mod tests {
             valid: Some(Corpus::LineFiles { source: "v.en".into(), target: "v.de".into() }),
         };
         for pairs in [10, 3_000, 30_000, 300_000, 3_000_000, 30_000_000] {
-            let facts = Facts { pairs, sides: [side(9 * pairs), side(8 * pairs)] };
+            let stats = CorpusStatistics { pairs, sides: [side(9 * pairs), side(8 * pairs)] };
             for valid in [None, Some(3000)] {
                 let recipe = RecipeText { valid: valid.and(recipe.valid.clone()), ..recipe.clone() };
-                let text = render(&recipe, &choose(&facts, valid));
+                let text = render(&recipe, &choose(&stats, valid));
                 let config = config::parse(&text, "x", Path::new("f"), &[])
                     .unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(config.out, Path::new("f/runs/a b"));
@@ -148,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_cannot_be_followed_by_name_are_absolute() {
+    fn paths_with_parent_folders_become_absolute() {
         let absolute = |path: &str| std::path::absolute(path).unwrap();
         assert_eq!(relative(Path::new("../x"), Path::new("a.en")), absolute("a.en"));
         assert_eq!(relative(Path::new("x"), &absolute("a.en")), absolute("a.en"));

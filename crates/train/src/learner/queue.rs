@@ -1,8 +1,9 @@
-//! Steps queued on a device: the first of each size launch by launch, the second recorded, all others replayed.
+//! Steps queued on a GPU: the first of each batch shape is launched kernel by kernel, the second is recorded as a CUDA graph,
+//! all others are replayed.
 //!
-//! Nothing here waits for the device. What differs from step to step is written into its memory before the step: ids,
-//! lengths, the key of dropout, the weight of a batch and the learning rate. Losses and norms are noted there and read
-//! together. The same steps give the same bits, whether they are launched or replayed.
+//! Nothing here waits for the device. Everything that differs between steps is written into its memory before the step: ids,
+//! lengths, the dropout key, the weight of a batch and the learning rate. Losses and norms are recorded there and read
+//! together. The same steps give the same bits, launched or replayed.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,47 +15,47 @@ use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Device, Parameters, StepKey, Tape, Tensor};
 
-use super::{LearnerOptions, Planned, StepReport, Weights};
+use super::{LearnerOptions, PlannedStep, StepReport, Weights};
 use crate::objective::{Batch as _, Objective};
 use crate::{Error, Result};
 
-/// What learns on a device that works beside this process.
+/// Training on a device that works asynchronously.
 #[derive(Debug)]
-pub(super) struct Queue<O: Objective> {
+pub(super) struct StepQueue<O: Objective> {
     device: Device,
     parameters: Parameters,
     adam: CardAdam,
     options: LearnerOptions,
     key: StepKey,
-    /// The weight of a batch among those of its step.
+    /// Weight of a batch within its step.
     share: Number,
-    passes: HashMap<([usize; 3], Part), OneSize<O::Batch>>,
+    passes: HashMap<([usize; 3], GradientMode), RecordedShape<O::Batch>>,
     update: Repeated<()>,
-    /// For each step the losses of its batches and the norm of its gradient.
+    /// For each step the losses of its batches and the gradient norm.
     journal: Journal,
-    /// Weights of the batches of each step whose results are not read yet.
-    made: Vec<Vec<usize>>,
+    /// Batch weights of each step whose results are not read yet.
+    pending: Vec<Vec<usize>>,
     /// The number of the last step.
     last: u64,
 }
 
-/// Whether a batch is the first of its step, or its gradients are added to those before.
+/// Gradients of a batch: replace the old ones (first batch of a step), or add to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Part {
-    First,
-    Further,
+enum GradientMode {
+    Replace,
+    Accumulate,
 }
 
-/// Batches of one size.
+/// The forward and backward pass for one batch shape.
 #[derive(Debug)]
-struct OneSize<B> {
+struct RecordedShape<B> {
     batch: B,
     /// The ids and lengths of `batch`.
     bundle: Bundle,
     work: Repeated<Tensor>,
 }
 
-impl<O: Objective> Queue<O> {
+impl<O: Objective> StepQueue<O> {
     pub(super) fn new(device: &Device, weights: &Weights, options: LearnerOptions) -> Result<Self> {
         let parameters = weights.parameters.to_device(device)?;
         let adam = CardAdam::new(
@@ -72,49 +73,53 @@ impl<O: Objective> Queue<O> {
             passes: HashMap::new(),
             update: Repeated::New,
             journal: Journal::new(device, device.policy().steps_ahead * (options.accumulate + 1))?,
-            made: Vec::new(),
+            pending: Vec::new(),
             last: weights.adam.steps(),
             device: device.clone(),
         })
     }
 
     /// Queues one step.
-    pub(super) fn step(&mut self, objective: &O, batches: &[O::Batch], plan: &Planned) -> Result<()> {
+    pub(super) fn step(&mut self, objective: &O, batches: &[O::Batch], plan: &PlannedStep) -> Result<()> {
         let tokens: Vec<usize> = batches.iter().map(O::Batch::weight).collect();
         let all: usize = tokens.iter().sum();
         for (index, batch) in batches.iter().enumerate() {
             self.key.set(self.options.seed, self.options.number(plan.step, index));
             self.share.set(batch.weight() as f32 / all as f32);
-            self.pass(objective, batch, if index == 0 { Part::First } else { Part::Further })?;
+            self.pass(
+                objective,
+                batch,
+                if index == 0 { GradientMode::Replace } else { GradientMode::Accumulate },
+            )?;
         }
-        self.adam.set(plan.step, plan.rate as f32, self.options.decay(plan.step));
+        self.adam.set(plan.step, plan.learning_rate as f32, self.options.decay(plan.step));
         let Self { device, update, adam, journal, .. } = self;
         let change = || {
             adam.step();
             Ok::<(), Error>(())
         };
         update.go(device, change, |()| journal.note(adam.norm()))?;
-        self.made.push(tokens);
+        self.pending.push(tokens);
         self.last = plan.step;
         Ok(())
     }
 
     /// Queues the gradients of one batch.
-    fn pass(&mut self, objective: &O, batch: &O::Batch, part: Part) -> Result<()> {
+    fn pass(&mut self, objective: &O, batch: &O::Batch, mode: GradientMode) -> Result<()> {
         let Self { device, parameters, key, share, passes, journal, options, .. } = self;
-        let OneSize { batch: own, bundle, work } = match passes.entry((batch.sizes(), part)) {
+        let RecordedShape { batch: own, bundle, work } = match passes.entry((batch.sizes(), mode)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let bundle = Bundle::new(device, &batch.lists())?;
-                new.insert(OneSize { batch: batch.with(bundle.lists()), bundle, work: Repeated::New })
+                new.insert(RecordedShape { batch: batch.with(bundle.lists()), bundle, work: Repeated::New })
             }
         };
         bundle.write(&batch.lists());
         let gradients = || {
             let capture = Capture::off();
-            let tape = match part {
-                Part::First => Tape::training_with(key),
-                Part::Further => Tape::training_with(key).continuing(),
+            let tape = match mode {
+                GradientMode::Replace => Tape::training_with(key),
+                GradientMode::Accumulate => Tape::training_with(key).continuing(),
             };
             let pass = Pass::new(&tape, parameters, &capture);
             let (loss, value) = objective.loss(&pass, own, options.loss())?;
@@ -124,10 +129,10 @@ impl<O: Objective> Queue<O> {
         work.go(device, gradients, |value| journal.note(value))
     }
 
-    /// What the steps since the last time were like; waits for them.
+    /// Waits for the queued steps; returns their reports.
     pub(super) fn reports(&mut self) -> Result<Vec<StepReport>> {
         let mut numbers = self.journal.take()?.into_iter().map(f64::from);
-        let reports = std::mem::take(&mut self.made).into_iter().map(|tokens| {
+        let reports = std::mem::take(&mut self.pending).into_iter().map(|tokens| {
             let all: usize = tokens.iter().sum();
             let mut loss = 0.0;
             for &own in &tokens {
@@ -139,7 +144,7 @@ impl<O: Objective> Queue<O> {
         Ok(reports.collect())
     }
 
-    /// Copies the values from the device.
+    /// Copies the weights from the device.
     pub(super) fn fetch(&mut self, weights: &mut Weights) -> Result<()> {
         weights.parameters = self.parameters.to_host()?;
         if let Some(average) = &mut weights.average {

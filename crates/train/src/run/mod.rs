@@ -1,4 +1,4 @@
-//! A training run from its beginning, or from where it stopped, to its finished model.
+//! A training run, new or resumed, up to its finished model.
 
 mod epochs;
 mod pace;
@@ -14,78 +14,82 @@ use polyhead_text::batch::Position;
 
 use self::epochs::Epochs;
 use self::plan::plan;
-use self::saving::Judging;
+use self::saving::Validate;
 use crate::checkpoint::Checkpoints;
 use crate::classification::Classification;
 use crate::config::{Dtype, RunConfig, TrainConfig};
 use crate::event::{Ending, Event, Progress};
-use crate::learner::{EpochOf, Learner, LearnerOptions, Planned, StepReport};
+use crate::learner::{EpochOf, Learner, LearnerOptions, PlannedStep, StepReport};
 use crate::log::Log;
 use crate::metrics_file::TrainLine;
 use crate::objective::{EpochBatches as _, Objective};
 use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
-use crate::state::{State, Window};
+use crate::state::{LogWindow, TrainerState};
 use crate::task::Task;
 use crate::translation::Translation;
 use crate::{Error, Result};
 
-/// Whether a run begins or goes on.
+/// New run or resumed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// It begins; a run that is in the folder already is an error.
+    /// A new run; an existing run in the folder is an error.
     #[default]
     New,
-    /// It goes on from the newest checkpoint, or begins where there is none.
+    /// Resumes from the newest checkpoint, or starts anew if there is none.
     Resume,
 }
 
-/// How a run is started.
+/// Options of a run that are not part of its recipe.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunOptions<'a> {
-    /// Whether it begins or goes on; it begins.
+    /// New or resumed; default: new.
     pub start: Start,
-    /// Minutes after which it stops to be resumed later, from now; no limit.
+    /// Minutes from now after which the run pauses, to be resumed later; default: no limit.
     pub max_minutes: Option<f64>,
-    /// When this becomes true, the present step is finished, a checkpoint written and the run left; never.
+    /// When this becomes true, the current step is finished, a checkpoint is written and the run returns; default: never.
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// How it ended.
+pub struct RunOutcome {
+    /// Reason for the end.
     pub ending: Ending,
-    /// Steps made in all.
+    /// Total steps.
     pub step: u64,
-    /// Seconds of training in all.
+    /// Total seconds of training.
     pub seconds: f64,
-    /// Its folder.
+    /// Run folder.
     pub folder: PathBuf,
 }
 
-/// Steps after which the time of an epoch is told.
+/// Steps after which the time per epoch is reported.
 const TIMED_STEPS: u64 = 20;
 
-/// Trains as `config` says and tells what happens.
+/// Trains a model as `config` describes; `on_event` receives everything that happens.
 ///
 /// # Errors
 /// If the config, the text or the device cannot be used, or the loss diverges.
-pub fn train(config: &RunConfig, options: RunOptions<'_>, tell: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+pub fn train(
+    config: &RunConfig,
+    options: RunOptions<'_>,
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<RunOutcome> {
     match Task::of(&config.model) {
-        Task::Translation => train_by::<Translation>(config, options, tell),
-        Task::Classification => train_by::<Classification>(config, options, tell),
+        Task::Translation => train_by::<Translation>(config, options, on_event),
+        Task::Classification => train_by::<Classification>(config, options, on_event),
     }
 }
 
-/// Trains by an objective.
+/// Trains with one objective.
 fn train_by<O: Objective>(
     config: &RunConfig,
     options: RunOptions<'_>,
-    tell: &mut dyn FnMut(&Event),
-) -> Result<Outcome> {
-    let (device, config) = &open(config, tell)?;
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<RunOutcome> {
+    let (device, config) = &open(config, on_event)?;
     let corpora = Corpora::new(config)?;
     Schedule::new(&config.schedule, 1, config.train.max_steps)?;
     let known = if options.start == Start::Resume { RunFolder::open(&config.out)? } else { None };
@@ -93,35 +97,35 @@ fn train_by<O: Objective>(
     let folder = RunFolder::create(&config.out, stage)?;
     let _lock = folder.lock()?;
     if stage == Stage::Fresh {
-        corpora.examine(tell)?;
+        corpora.examine(on_event)?;
     }
-    let preparation = Preparation::<O>::new(config, &corpora, (&config.out, stage), tell)?;
+    let preparation = Preparation::<O>::new(config, &corpora, (&config.out, stage), on_event)?;
     if let Some((folder, origin)) = known {
         folder.check(config, &origin, &preparation.origin)?;
     }
-    let first = plan(config, &preparation, device, tell)?;
+    let first = plan(config, &preparation, device, on_event)?;
     if stage == Stage::Fresh {
-        // From here on the run is there: what cannot work was refused before.
+        // From here on the run exists: anything that cannot work was refused before.
         folder.begin(config, &preparation.origin)?;
     }
-    let place = Place { folder: &folder.path, device };
-    Run::new(config, options, &preparation, place, tell)?.run(first)
+    let place = RunLocation { folder: &folder.path, device };
+    Run::new(config, options, &preparation, place, on_event)?.run(first)
 }
 
-/// The device of a run, and the config that names it and what it computes with.
-fn open(config: &RunConfig, tell: &mut dyn FnMut(&Event)) -> Result<(Device, RunConfig)> {
+/// Opens the device of a run; returns it with the config, in which `auto` is replaced by the device and dtype chosen.
+fn open(config: &RunConfig, on_event: &mut dyn FnMut(&Event)) -> Result<(Device, RunConfig)> {
     let mut config = config.clone();
     let TrainConfig { device: name, dtype, .. } = &mut config.train;
     let (device, why) = Device::choose(name, dtype.math())?;
     if name == "cpu" && matches!(dtype, Dtype::Tf32 | Dtype::Bf16) {
         return Err(Error::config(
             "train.dtype",
-            format!("{}, but the processor computes in f32", dtype.math().name()),
-            "leave it out, or train on a card: --device cuda",
+            format!("{}, but the CPU computes in f32", dtype.math().name()),
+            "leave it out, or train on a GPU: --device cuda",
         ));
     }
     (*name, *dtype) = (device.name(), Dtype::of(device.math()));
-    tell(&Event::Opened {
+    on_event(&Event::Opened {
         device: device.name(),
         model: device.model().map(str::to_owned),
         dtype: device.math().name(),
@@ -130,36 +134,36 @@ fn open(config: &RunConfig, tell: &mut dyn FnMut(&Event)) -> Result<(Device, Run
     Ok((device, config))
 }
 
-/// Where a run is.
+/// Run folder and device.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RunLocation<'a> {
     folder: &'a Path,
     device: &'a Device,
 }
 
-/// A run at work.
+/// A run in progress.
 struct Run<'a, O: Objective> {
     config: &'a RunConfig,
     options: RunOptions<'a>,
     preparation: &'a Preparation<O>,
     folder: &'a Path,
     device: &'a Device,
-    tell: &'a mut dyn FnMut(&Event),
+    on_event: &'a mut dyn FnMut(&Event),
     learner: Learner<O>,
     schedule: Schedule,
     checkpoints: Checkpoints,
     log: Log,
-    state: State,
-    /// When this process began to train, when it last wrote a checkpoint and when it last validated.
-    began: Instant,
-    saved: Instant,
-    judged: Instant,
-    /// Up to when the run's time is counted.
-    marked: Instant,
-    /// Batches of the present epoch, and the share of them that is padding.
+    state: TrainerState,
+    /// Start of this process's training, its last checkpoint, its last validation.
+    started: Instant,
+    saved_at: Instant,
+    validated_at: Instant,
+    /// Time up to which `state.seconds` is counted.
+    counted_until: Instant,
+    /// Batches of the current epoch, and the fraction of their positions that is padding.
     batches_of_epoch: usize,
     padding: f64,
-    /// Steps made and seconds spent by this process.
+    /// Steps and seconds of this process.
     own_steps: u64,
     own_seconds: f64,
 }
@@ -169,24 +173,24 @@ impl<'a, O: Objective> Run<'a, O> {
         config: &'a RunConfig,
         options: RunOptions<'a>,
         preparation: &'a Preparation<O>,
-        Place { folder, device }: Place<'a>,
-        tell: &'a mut dyn FnMut(&Event),
+        RunLocation { folder, device }: RunLocation<'a>,
+        on_event: &'a mut dyn FnMut(&Event),
     ) -> Result<Self> {
         let learner_options = LearnerOptions::new(config);
         let mut learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         let checkpoints = Checkpoints::of_run(folder);
         let (found, damaged) = checkpoints.restore(&mut learner.weights);
         if found.is_none() && !damaged.is_empty() {
-            // A damaged one may have given the learner some of its numbers.
+            // A damaged checkpoint may have overwritten some of the parameters.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         }
         if found.is_none() {
-            embed(&mut learner, config, preparation, tell)?;
+            load_embeddings(&mut learner, config, preparation, on_event)?;
         }
         learner.move_to(device)?;
-        let state = found.unwrap_or_else(State::new);
+        let state = found.unwrap_or_else(TrainerState::new);
         if options.start == Start::Resume {
-            tell(&Event::Resumed { step: (state.step > 0).then_some(state.step), damaged });
+            on_event(&Event::Resumed { step: (state.step > 0).then_some(state.step), damaged });
         }
         let schedule = Schedule::new(&config.schedule, preparation.model.d_model(), config.train.max_steps)?;
         let log = Log::open(folder, state.step)?;
@@ -197,16 +201,16 @@ impl<'a, O: Objective> Run<'a, O> {
             preparation,
             folder,
             device,
-            tell,
+            on_event,
             learner,
             schedule,
             checkpoints,
             log,
             state,
-            began: now,
-            saved: now,
-            judged: now,
-            marked: now,
+            started: now,
+            saved_at: now,
+            validated_at: now,
+            counted_until: now,
             batches_of_epoch: 0,
             padding: 0.0,
             own_steps: 0,
@@ -214,14 +218,14 @@ impl<'a, O: Objective> Run<'a, O> {
         })
     }
 
-    /// Trains to the end; `first` is epoch 0.
-    fn run(mut self, first: EpochOf<O>) -> Result<Outcome> {
+    /// Trains until a limit is reached; `first` is epoch 0.
+    fn run(mut self, first: EpochOf<O>) -> Result<RunOutcome> {
         let epochs = Epochs::new(self.config, &self.preparation.data, self.device);
         let ending = std::thread::scope(|scope| {
             let mut epochs = epochs.in_scope(scope, first);
             if std::mem::take(&mut self.state.owes_validation) {
                 self.batches_of_epoch = epochs.take(self.state.position.epoch)?.len();
-                self.save(Judging::Now)?;
+                self.save(Validate::Now)?;
             }
             let ending = loop {
                 let epoch = epochs.take(self.state.position.epoch)?;
@@ -233,11 +237,11 @@ impl<'a, O: Objective> Run<'a, O> {
             };
             self.close(ending)
         })?;
-        let State { step, seconds, .. } = self.state;
-        Ok(Outcome { ending, step, seconds, folder: self.folder.to_owned() })
+        let TrainerState { step, seconds, .. } = self.state;
+        Ok(RunOutcome { ending, step, seconds, folder: self.folder.to_owned() })
     }
 
-    /// Trains until the next batch is of another epoch, or the run ends.
+    /// Trains until the epoch or the run ends.
     fn train_epoch(&mut self, epoch: &EpochOf<O>) -> Result<Option<Ending>> {
         let number = self.state.position.epoch;
         while self.state.position.epoch == number {
@@ -248,30 +252,30 @@ impl<'a, O: Objective> Run<'a, O> {
             let planned = self.next_steps(epoch);
             let reports = self.learner.steps(epoch, &planned)?;
             let seconds = started.elapsed().as_secs_f64() / planned.len() as f64;
-            let mut trouble = None;
+            let mut divergence = None;
             for (plan, report) in planned.iter().zip(&reports) {
-                trouble = self.trouble(report);
-                if trouble.is_some() {
+                divergence = self.divergence(report);
+                if divergence.is_some() {
                     break;
                 }
-                self.advance(epoch, report, (plan.rate, seconds))?;
+                self.advance(epoch, report, (plan.learning_rate, seconds))?;
             }
-            match trouble {
-                // What was made after it counts for nothing.
-                Some(what) => self.go_back(&what)?,
+            match divergence {
+                // Steps after the diverged one are discarded.
+                Some(what) => self.roll_back(&what)?,
                 None => self.after_step()?,
             }
         }
         Ok(None)
     }
 
-    /// The steps to make before their reports are read. None of them but the last is followed by anything besides a step.
-    fn next_steps(&self, epoch: &EpochOf<O>) -> Vec<Planned> {
+    /// Steps to queue before their reports are read. Only the last may be followed by anything but another step.
+    fn next_steps(&self, epoch: &EpochOf<O>) -> Vec<PlannedStep> {
         let (most, accumulate) = (self.learner.most_steps(), self.config.train.accumulate);
         let batches = (self.state.position.batch..epoch.len()).step_by(accumulate);
         let steps = batches.zip(self.state.step + 1..).map(|(first, step)| {
-            let rate = self.schedule.rate(step) * self.state.rate_factor;
-            Planned { step, first, rate }
+            let learning_rate = self.schedule.rate(step) * self.state.rate_factor;
+            PlannedStep { step, first, learning_rate }
         });
         let mut planned = Vec::new();
         for plan in steps.take(most) {
@@ -283,19 +287,19 @@ impl<'a, O: Objective> Run<'a, O> {
         planned
     }
 
-    /// What is wrong with a step, if anything.
-    fn trouble(&mut self, report: &StepReport) -> Option<String> {
+    /// Message if the step diverged.
+    fn divergence(&mut self, report: &StepReport) -> Option<String> {
         if !report.is_finite() {
             let StepReport { loss, gradient_norm, .. } = report;
             return Some(format!("loss {loss}, gradient norm {gradient_norm}: NaN or infinite"));
         }
         let usual = self.state.usual_loss;
         self.state
-            .explodes(report.loss, self.preparation.model.n_outcomes())
-            .then(|| format!("loss {:.2}, usually {usual:.2}: it exploded", report.loss))
+            .diverges(report.loss, self.preparation.model.n_outcomes())
+            .then(|| format!("loss {:.2}, running mean {usual:.2}: diverged", report.loss))
     }
 
-    /// Counts a step and logs it.
+    /// Updates the state after a step, and logs it.
     fn advance(
         &mut self,
         epoch: &EpochOf<O>,
@@ -325,12 +329,12 @@ impl<'a, O: Objective> Run<'a, O> {
             done: self.done(epochs),
             padding,
         };
-        (self.tell)(&Event::Stepped(progress));
+        (self.on_event)(&Event::Stepped(progress));
         if self.own_steps == TIMED_STEPS {
-            self.tell_time(epoch, epochs);
+            self.report_time(epoch, epochs);
         }
         if self.state.step.is_multiple_of(self.config.train.log_every) {
-            let Window { loss, gradient_norm, steps, tokens, .. } = std::mem::take(&mut self.state.window);
+            let LogWindow { loss, gradient_norm, steps, tokens, .. } = std::mem::take(&mut self.state.window);
             let loss = loss / tokens as f64;
             let line = TrainLine {
                 step: self.state.step,
@@ -345,29 +349,29 @@ impl<'a, O: Objective> Run<'a, O> {
                 seconds: self.state.seconds,
             };
             self.log.train(&line)?;
-            (self.tell)(&Event::Logged(line));
+            (self.on_event)(&Event::Logged(line));
         }
         Ok(())
     }
 
-    /// Adds the time since the last call to the run's.
+    /// Adds the time since the last call to `state.seconds`.
     fn tick(&mut self) {
         let now = Instant::now();
-        self.state.seconds += now.duration_since(self.marked).as_secs_f64();
-        self.marked = now;
+        self.state.seconds += now.duration_since(self.counted_until).as_secs_f64();
+        self.counted_until = now;
     }
 }
 
-/// Lets the embeddings of a new learner start from vectors, where the config names some.
-fn embed<O: Objective>(
+/// Initialises the embeddings of a new learner from word vectors, if the config names a file.
+fn load_embeddings<O: Objective>(
     learner: &mut Learner<O>,
     config: &RunConfig,
     preparation: &Preparation<O>,
-    tell: &mut dyn FnMut(&Event),
+    on_event: &mut dyn FnMut(&Event),
 ) -> Result<()> {
     if let Some(path) = &config.embeddings.init {
-        let tables = learner.embed(&preparation.vocabulary, path)?;
-        tell(&Event::Embedded { path: path.clone(), tables });
+        let tables = learner.load_embeddings(&preparation.vocabulary, path)?;
+        on_event(&Event::Embedded { path: path.clone(), tables });
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How far a run has come, how long it will take, and whether it has reached a limit.
+//! Progress of a run, estimated time, and limits.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,11 @@ use crate::memory::peak;
 use crate::objective::{EpochBatches as _, Objective};
 
 impl<O: Objective> Run<'_, O> {
-    /// Whether the run has reached a limit before its next step.
+    /// The limit that the run has reached before its next step, if any.
     pub(super) fn limit(&self) -> Option<Ending> {
         let train = &self.config.train;
         let minutes = self.state.seconds / 60.0;
-        let own_minutes = self.began.elapsed().as_secs_f64() / 60.0;
+        let own_minutes = self.started.elapsed().as_secs_f64() / 60.0;
         if train.max_steps > 0 && self.state.step >= train.max_steps {
             Some(Ending::Steps)
         } else if train.max_epochs > 0 && self.state.position.epoch >= train.max_epochs {
@@ -32,7 +32,7 @@ impl<O: Objective> Run<'_, O> {
         }
     }
 
-    /// Whether something besides the next step may follow a step: a line of the log, a validation, a checkpoint, the end.
+    /// True if something besides the next step may follow a step: a log line, a validation, a checkpoint, the end.
     pub(super) fn pauses_after(&self, step: u64) -> bool {
         let (train, validation, checkpoint) =
             (&self.config.train, &self.config.validation, &self.config.checkpoint);
@@ -41,13 +41,13 @@ impl<O: Objective> Run<'_, O> {
             .any(|every| every > 0 && step.is_multiple_of(every))
     }
 
-    /// Whether it was asked to stop.
+    /// True if the run was asked to stop.
     pub(super) fn is_stopping(&self) -> bool {
         self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// How long an epoch and the rest of the run will take.
-    pub(super) fn tell_time(&mut self, epoch: &EpochOf<O>, epochs: f64) {
+    /// Reports the estimated time of an epoch and of the rest of the run.
+    pub(super) fn report_time(&mut self, epoch: &EpochOf<O>, epochs: f64) {
         let batches = self.own_steps as f64 * self.config.train.accumulate as f64;
         let seconds = self.own_seconds / batches * epoch.len() as f64;
         let train = &self.config.train;
@@ -58,10 +58,10 @@ impl<O: Objective> Run<'_, O> {
         let by_time = (train.max_minutes > 0.0).then_some(train.max_minutes * 60.0 - self.state.seconds);
         let rest = [by_epochs, by_steps, by_time].into_iter().flatten().reduce(f64::min);
         let on_device = self.device.peak_memory().map(|bytes| bytes as u64);
-        (self.tell)(&Event::Timed { epoch: seconds, rest, peak_memory: on_device.or_else(peak) });
+        (self.on_event)(&Event::Timed { epoch: seconds, rest, peak_memory: on_device.or_else(peak) });
     }
 
-    /// Share of the way to the nearest limit.
+    /// Fraction done, by the nearest limit, 0 to 1.
     pub(super) fn done(&self, epochs: f64) -> Option<f64> {
         let train = &self.config.train;
         let by_steps = (train.max_steps > 0).then(|| self.state.step as f64 / train.max_steps as f64);

@@ -1,22 +1,22 @@
-//! What a run is going to be, told before its first step; what cannot fit is refused.
+//! The plan of a run, reported before its first step; a run that does not fit into memory is refused.
 
 use polyhead_models::Model;
 use polyhead_tensor::{Device, Parameters};
 
 use crate::config::RunConfig;
-use crate::event::{Event, Plan};
+use crate::event::{Event, RunPlan};
 use crate::learner::{EpochOf, LearnerOptions};
 use crate::memory::{Forecast, available};
 use crate::objective::{Dataset as _, EpochBatches as _, Objective, rounding};
 use crate::preparation::{Preparation, batches};
 use crate::{Error, Result};
 
-/// Tells what the run is going to be; refuses what cannot fit. Gives the first epoch, which it had to make for that.
+/// Reports the plan of a run and refuses one that does not fit into memory. Returns epoch 0, which was built for the estimate.
 pub(super) fn plan<O: Objective>(
     config: &RunConfig,
     preparation: &Preparation<O>,
     device: &Device,
-    tell: &mut dyn FnMut(&Event),
+    on_event: &mut dyn FnMut(&Event),
 ) -> Result<EpochOf<O>> {
     let options = LearnerOptions::new(config);
     let mut parameters = Parameters::default();
@@ -24,7 +24,7 @@ pub(super) fn plan<O: Objective>(
     let epoch = preparation.data.epoch(batches(config), 0)?;
     let rounding = rounding(device, preparation.model.max_len());
     let [rows, source, target] = epoch.largest(rounding);
-    // A value, a gradient, two moments, and a moving average if one is kept.
+    // A value, a gradient, two Adam moments, and a moving average if there is one.
     let copies = if options.ema > 0.0 { 5 } else { 4 };
     let data = preparation.data.tokens().iter().sum::<usize>() * size_of::<u32>();
     let largest = [rows * options.copies(), source, target];
@@ -33,10 +33,10 @@ pub(super) fn plan<O: Objective>(
     let mut needed = forecast.total();
     if let Some([own, _]) = device.memory()? {
         forecast = forecast.on_gpu(device.math());
-        // A GPU says itself what did not fit; the forecast of a batch is a CPU's.
+        // A GPU reports by itself what did not fit; the forecast of a batch is that of a CPU.
         (free, place, needed) = (Some(own), device.name(), forecast.parameters);
     }
-    tell(&Event::Planned(Plan {
+    on_event(&Event::Planned(RunPlan {
         parameters: parameters.count(),
         vocab_sizes: preparation.vocabulary.sizes(),
         batches: epoch.len(),

@@ -1,12 +1,12 @@
-//! When a run saves and is judged, how it goes back after a divergence, and how it ends.
+//! Checkpoints and validations of a run, rollback after a divergence, and the end of the run.
 
 use std::path::Path;
 use std::time::Instant;
 
 use polyhead_models::checkpoint::safetensors::Dtype;
 
-use super::{Run, embed};
-use crate::config::{CheckpointConfig, Divergence, Final};
+use super::{Run, load_embeddings};
+use crate::config::{CheckpointConfig, Divergence, FinalModel};
 use crate::event::{Ending, Event};
 use crate::fingerprint::Fingerprint;
 use crate::finish::finish;
@@ -15,41 +15,42 @@ use crate::log::Log;
 use crate::metrics_file::ValidLine;
 use crate::model_folder::ModelFolder;
 use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
-use crate::state::{Judged, State};
+use crate::state::{TrainerState, ValidationRecord};
 
 use crate::{Error, Result};
 
-/// Whether a checkpoint is judged as it is written.
+/// Validation of a checkpoint when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judging {
+pub(super) enum Validate {
     Now,
-    Later,
+    Skip,
 }
 
-/// Most times that a run goes back and halves its rate.
+/// Most rollbacks, each of which halves the learning rate.
 const MOST_SETBACKS: u32 = 5;
 
 impl<O: Objective> Run<'_, O> {
-    /// Validates or saves where that is due.
+    /// Validates or saves a checkpoint if one is due.
     pub(super) fn after_step(&mut self) -> Result<()> {
         let minutes = |since: Instant| since.elapsed().as_secs_f64() / 60.0;
         let (validation, checkpoint) = (&self.config.validation, &self.config.checkpoint);
-        let State { step, position, .. } = self.state;
+        let TrainerState { step, position, .. } = self.state;
         let by_steps = validation.every_steps > 0 && step.is_multiple_of(validation.every_steps);
         let by_epochs = validation.every_steps == 0
             && position.batch == 0
             && position.epoch.is_multiple_of(validation.every_epochs.max(1));
-        let by_minutes = validation.every_minutes > 0.0 && minutes(self.judged) >= validation.every_minutes;
+        let by_minutes =
+            validation.every_minutes > 0.0 && minutes(self.validated_at) >= validation.every_minutes;
         if by_steps || by_epochs || by_minutes {
-            return self.save(Judging::Now);
+            return self.save(Validate::Now);
         }
         let by_steps = checkpoint.every_steps > 0 && step.is_multiple_of(checkpoint.every_steps);
-        let by_minutes = checkpoint.every_minutes > 0.0 && minutes(self.saved) >= checkpoint.every_minutes;
-        if by_steps || by_minutes { self.save(Judging::Later) } else { Ok(()) }
+        let by_minutes = checkpoint.every_minutes > 0.0 && minutes(self.saved_at) >= checkpoint.every_minutes;
+        if by_steps || by_minutes { self.save(Validate::Skip) } else { Ok(()) }
     }
 
-    /// Writes a checkpoint, judged if asked; one that was not judged yet at this step.
-    pub(super) fn save(&mut self, judging: Judging) -> Result<()> {
+    /// Writes a checkpoint of the current step, after validating it if `validate` says so.
+    pub(super) fn save(&mut self, validate: Validate) -> Result<()> {
         self.learner.fetch()?;
         let unfinished = self.checkpoints.begin(self.state.step)?;
         let folder = ModelFolder {
@@ -58,47 +59,51 @@ impl<O: Objective> Run<'_, O> {
             vocabulary: &self.preparation.vocabulary,
         };
         let card = format!("A checkpoint after {} steps.\n", self.state.step);
-        folder.write(unfinished.folder(), self.learner.weights.kept(), Dtype::F32, &card)?;
-        if judging == Judging::Now {
-            self.judge(unfinished.folder())?;
+        folder.write(unfinished.folder(), self.learner.weights.for_evaluation(), Dtype::F32, &card)?;
+        if validate == Validate::Now {
+            self.validate(unfinished.folder())?;
         }
         let path = unfinished.finish(&self.learner.weights, &self.state)?;
         let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
-        let best = if r#final == Final::AverageBest { keep_best.max(average) } else { keep_best };
+        let best = if r#final == FinalModel::AverageBest { keep_best.max(average) } else { keep_best };
         let mut wanted = self.state.best_steps(best);
-        if r#final == Final::AverageLast {
+        if r#final == FinalModel::AverageLast {
             wanted.extend(self.state.last_milestones(average));
         }
         self.checkpoints.prune(keep_last, &wanted)?;
-        self.saved = Instant::now();
+        self.saved_at = Instant::now();
         self.tick();
-        (self.tell)(&Event::Saved(path));
+        (self.on_event)(&Event::Saved(path));
         Ok(())
     }
 
-    /// Judges the model in `folder`; left where the run is asked to stop meanwhile, and owed then.
-    fn judge(&mut self, folder: &Path) -> Result<()> {
+    /// Validates the model in `folder`. If the run is asked to stop meanwhile, the validation is postponed until it is resumed.
+    fn validate(&mut self, folder: &Path) -> Result<()> {
         if let Some(valid) = &self.preparation.valid {
             let turn = self.state.validations.len() as u64;
             let Learner { objective, weights, .. } = &self.learner;
-            let candidate = Candidate { objective, parameters: weights.kept(), folder, device: self.device };
-            let Some(found) = valid.judge(candidate, turn, &|| self.is_stopping())? else {
+            let candidate =
+                Candidate { objective, parameters: weights.for_evaluation(), folder, device: self.device };
+            let Some(found) = valid.validate(candidate, turn, &|| self.is_stopping())? else {
                 self.state.owes_validation = true;
                 return Ok(());
             };
             self.tick();
-            let is_best =
-                self.state.judge(Judged { step: self.state.step, merit: found.merit, loss: found.loss });
+            let is_best = self.state.record_validation(ValidationRecord {
+                step: self.state.step,
+                merit: found.merit,
+                loss: found.loss,
+            });
             let line = ValidLine { is_best, ..self.line(&found, folder) };
             self.log.valid(&line, found.sample.as_ref())?;
-            self.judged = Instant::now();
-            (self.tell)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
+            self.validated_at = Instant::now();
+            (self.on_event)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
         }
         self.state.milestones.push(self.state.step);
         Ok(())
     }
 
-    /// The line of the record for what was found about the model in `folder`.
+    /// The line of `metrics.jsonl` for a validation of the model in `folder`.
     fn line(&self, found: &Validation, folder: &Path) -> ValidLine {
         ValidLine {
             step: self.state.step,
@@ -112,24 +117,24 @@ impl<O: Objective> Run<'_, O> {
         }
     }
 
-    /// Epochs made, by the position alone.
+    /// Epochs done, by the position alone.
     fn epochs(&self) -> f64 {
-        let State { position, .. } = &self.state;
+        let TrainerState { position, .. } = &self.state;
         let batches = self.batches_of_epoch.max(1) as f64;
         position.epoch as f64 + position.batch as f64 / batches
     }
 
-    /// The last checkpoint, and the finished model unless the run is only interrupted; how it ended after all.
+    /// Writes the last checkpoint and, unless the run was interrupted, the finished model. Returns the actual ending.
     pub(super) fn close(&mut self, ending: Ending) -> Result<Ending> {
         let is_saved = self.checkpoints.steps().last() == Some(&self.state.step);
         if matches!(ending, Ending::Stopped | Ending::Paused) {
             if !is_saved {
-                self.save(Judging::Later)?;
+                self.save(Validate::Skip)?;
             }
             return Ok(ending);
         }
         if !is_saved || self.state.milestones.last() != Some(&self.state.step) {
-            self.save(Judging::Now)?;
+            self.save(Validate::Now)?;
         }
         if self.state.owes_validation {
             return Ok(Ending::Stopped);
@@ -140,13 +145,13 @@ impl<O: Objective> Run<'_, O> {
 
     fn finish(&mut self) -> Result<()> {
         let found = finish(self.config, self.preparation, &self.state, (self.folder, self.device))?;
-        let scores = found.validation.map(|judged| self.line(&judged, &found.path));
-        (self.tell)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
+        let scores = found.validation.map(|validation| self.line(&validation, &found.path));
+        (self.on_event)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
         Ok(())
     }
 
-    /// The last checkpoint with half the rate, or the end of the run.
-    pub(super) fn go_back(&mut self, what: &str) -> Result<()> {
+    /// Returns to the last checkpoint with half the learning rate, or ends the run with an error.
+    pub(super) fn roll_back(&mut self, what: &str) -> Result<()> {
         let step = self.state.step + 1;
         let diverged = |what: String| Err(Error::Diverged { step, what });
         let last = self.checkpoints.steps().last().map(|&step| self.checkpoints.path(step));
@@ -156,7 +161,7 @@ impl<O: Objective> Run<'_, O> {
         }
         if self.state.setbacks >= MOST_SETBACKS {
             return diverged(format!(
-                "{what}, after the rate was halved {MOST_SETBACKS} times; the last good checkpoint: {place}"
+                "{what}, after the learning rate was halved {MOST_SETBACKS} times; the last good checkpoint: {place}"
             ));
         }
         let (factor, setbacks) = (self.state.rate_factor / 2.0, self.state.setbacks + 1);
@@ -166,18 +171,18 @@ impl<O: Objective> Run<'_, O> {
         } else {
             let options = self.learner.options;
             self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
-            embed(&mut self.learner, self.config, self.preparation, self.tell)?;
-            State::new()
+            load_embeddings(&mut self.learner, self.config, self.preparation, self.on_event)?;
+            TrainerState::new()
         };
         self.learner.move_to(self.device)?;
         (self.state.rate_factor, self.state.setbacks) = (factor, setbacks);
         self.log = Log::open(self.folder, self.state.step)?;
-        (self.tell)(&Event::WentBack { step, to: self.state.step, what: what.into(), factor });
+        (self.on_event)(&Event::RolledBack { step, to: self.state.step, what: what.into(), factor });
         Ok(())
     }
 }
 
-/// The sum of a folder's weights, where they are one file.
+/// SHA-256 of a folder's weights, if they are one file.
 fn weights_sum(folder: &Path) -> Option<String> {
     Fingerprint::of(&folder.join("model.safetensors")).ok().map(|found| found.sha256)
 }

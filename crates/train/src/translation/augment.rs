@@ -1,8 +1,8 @@
-//! Pairs changed in passing, so that a model stands what users write and its text lacks.
+//! Data augmentation that makes a model robust to user input which the training text lacks.
 //!
-//! *Kept things*: names and numbers that both sides spell alike become placeholders, one character each, in the order of the
-//! source. The model learns to carry placeholders over, and who translates can put an address or an emoji behind one.
-//! *Bare text*: a final full stop is left out on both sides, and now and then the source begins with a small letter.
+//! *Placeholders* (`keep`): names and numbers that both sides spell alike are replaced by placeholders, one character each, in
+//! the order of the source. The model learns to copy placeholders, which can stand for preserved text such as addresses or emoji.
+//! *Bare text* (`bare`): the final full stop is removed on both sides, and sometimes the initial capital of the source.
 
 use std::ops::Range;
 
@@ -11,23 +11,23 @@ use polyhead_translate::PLACEHOLDERS;
 
 use crate::config::AugmentConfig;
 
-/// Letters of the shortest name that is kept: shorter words are alike by chance.
+/// Letters of the shortest name that is replaced: shorter words can be equal by chance.
 const SHORTEST_NAME: usize = 3;
-/// Characters of the shortest number that is kept: a digit alone is often written out.
+/// Characters of the shortest number that is replaced: a single digit is often written out.
 const SHORTEST_NUMBER: usize = 2;
 
-/// A pair as one epoch shows it; none where it stays as it is. The numbers decide, not the calls before.
+/// Augments a pair for one epoch; `None` if it stays unchanged. A pure function of its arguments.
 pub fn augment([source, target]: [&str; 2], config: AugmentConfig, random: Random) -> Option<[String; 2]> {
     let AugmentConfig { keep, bare } = config;
-    let kept = if random.uniform(0) < keep { with_placeholders([source, target], random) } else { None };
+    let masked = if random.uniform(0) < keep { with_placeholders([source, target], random) } else { None };
     if random.uniform(1) >= bare {
-        return kept;
+        return masked;
     }
-    let [source, target] = kept.as_ref().map_or([source, target], |[a, b]| [a, b]);
-    without_stop([source, target], random).or(kept)
+    let [source, target] = masked.as_ref().map_or([source, target], |[a, b]| [a, b]);
+    without_stop([source, target], random).or(masked)
 }
 
-/// Both sides with placeholders for what they share.
+/// Replaces shared names and numbers on both sides by placeholders.
 fn with_placeholders([source, target]: [&str; 2], random: Random) -> Option<[String; 2]> {
     let [source_words, target_words] = [source, target].map(words);
     let count = |text: &str, words: &[Range<usize>], word: &str| {
@@ -43,7 +43,7 @@ fn with_placeholders([source, target]: [&str; 2], random: Random) -> Option<[Str
     if shared.is_empty() {
         return None;
     }
-    // Any of them may come first, so that all are seen often.
+    // Any placeholder may come first, so that all are frequent in training.
     let first = random.below(PLACEHOLDERS.len() - shared.len() + 1, 2);
     let replaced = |text: &str, words: &[Range<usize>]| {
         let mut new = String::with_capacity(text.len());
@@ -60,7 +60,7 @@ fn with_placeholders([source, target]: [&str; 2], random: Random) -> Option<[Str
     Some([replaced(source, &source_words), replaced(target, &target_words)])
 }
 
-/// Runs of letters and digits; marks between two digits belong to a number.
+/// Byte ranges of runs of letters and digits; marks between two digits belong to a number.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut letters = text.char_indices().peekable();
@@ -89,16 +89,16 @@ fn is_name_or_number(word: &str) -> bool {
     n_letters >= SHORTEST_NAME && word.starts_with(char::is_uppercase)
 }
 
-/// Both sides without their final full stop; none where they do not both have one.
+/// Both sides without their final full stop; `None` unless both have one.
 fn without_stop([source, target]: [&str; 2], random: Random) -> Option<[String; 2]> {
     let bare = |text: &str| text.strip_suffix('.').filter(|rest| !rest.ends_with('.')).map(str::to_owned);
     let (source, target) = (bare(source)?, bare(target)?);
-    let source = if random.uniform(3) < 0.5 { with_small_letter(&source) } else { source };
+    let source = if random.uniform(3) < 0.5 { with_lower_initial(&source) } else { source };
     Some([source, target])
 }
 
-/// With a small first letter, unless the word seems to be one of capitals, or its small form hangs on the language (I).
-fn with_small_letter(text: &str) -> String {
+/// `text` with a lower-case first letter, except for acronyms and for I, whose lower case depends on the language.
+fn with_lower_initial(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
         (Some(first), Some(second))
@@ -118,7 +118,7 @@ mod tests {
     const BARE: AugmentConfig = AugmentConfig { keep: 0.0, bare: 1.0 };
 
     #[test]
-    fn what_both_sides_share_becomes_placeholders_in_the_order_of_the_source() {
+    fn shared_names_become_placeholders_in_the_order_of_the_source() {
         let pair = ["Tom told Mary to come at 2:30.", "Tom, Mary'ye saat 2:30'da gelmesini söyledi."];
         let [source, target] = augment(pair, KEEP, Random::new(1)).unwrap();
         let at = PLACEHOLDERS.iter().position(|mark| source.starts_with(*mark)).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_placeholder_is_seen() {
+    fn every_placeholder_is_used() {
         let seen = |mark: char| {
             (0..64).any(|seed| {
                 let pair = augment(["I saw Tom.", "J'ai vu Tom."], KEEP, Random::new(seed));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_text_has_no_stop_and_sometimes_a_small_letter() {
+    fn bare_text_has_no_full_stop_and_sometimes_no_capital() {
         let pair = ["The cat sleeps.", "Kedi uyuyor."];
         let found: Vec<_> = (0..20).map(|seed| augment(pair, BARE, Random::new(seed)).unwrap()).collect();
         assert!(found.iter().all(|[_, target]| target == "Kedi uyuyor"));
@@ -150,11 +150,11 @@ mod tests {
         }
         assert!(augment(["Well...", "Eh..."], BARE, Random::new(1)).is_none());
         assert!(augment(["Who is it?", "Kim o?"], BARE, Random::new(1)).is_none());
-        assert_eq!(with_small_letter("NATO met"), "NATO met");
+        assert_eq!(with_lower_initial("NATO met"), "NATO met");
     }
 
     #[test]
-    fn the_numbers_alone_decide() {
+    fn augmentation_is_a_pure_function_of_the_seed() {
         let pair = ["Tom is 30.", "Tom 30 yaşında."];
         let config = AugmentConfig { keep: 0.5, bare: 0.5 };
         let all = || (0..50).map(|seed| augment(pair, config, Random::new(seed))).collect::<Vec<_>>();

@@ -1,8 +1,7 @@
-//! Pairs of sentences as ids, and the batches of every epoch.
+//! Sentence pairs as ids, and the batches of every epoch.
 //!
-//! The batches of epoch e are a pure function of (text, config, e): a resumed run needs only its position. With
-//! BPE-dropout, or where text is changed in passing, every epoch cuts it anew, by numbers that hang on the seed, the epoch and
-//! the pair.
+//! The batches of epoch e are a pure function of (text, config, e): a resumed run needs only its position. With BPE-dropout or
+//! augmentation every epoch tokenises the text again, with random numbers that depend on the seed, the epoch and the pair.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,31 +16,31 @@ use rayon::prelude::*;
 use super::augment::augment;
 use super::sentences::Sentences;
 use crate::config::AugmentConfig;
-use crate::event::Skipped;
+use crate::event::SkippedRows;
 use crate::objective::{self, EpochBatches};
-use crate::parallel::Parallel;
+use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// The stream of numbers that cut text, apart from those of batches.
-const CUT_STREAM: u64 = 0x5045_5054;
+/// Random stream of tokenisation, apart from that of batches.
+const TOKENIZE_STREAM: u64 = 0x5045_5054;
 
-/// How a dataset is read.
+/// Options of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetOptions {
-    /// Most tokens of a side, its end token included; 256.
+    /// Most tokens of a side, its end token included; default: 256.
     pub max_length: usize,
-    /// Probability of leaving a merge out, anew in every epoch; 0.
+    /// BPE-dropout: probability of skipping a merge, drawn again in every epoch; default: 0.
     pub dropout: f64,
-    /// What is changed about the text, anew in every epoch; nothing.
+    /// Augmentation, drawn again in every epoch; default: none.
     pub augment: AugmentConfig,
-    /// Another seed, other cuts; 1.
+    /// Random seed; default: 1.
     pub seed: u64,
 }
 
 impl DatasetOptions {
-    /// Whether every epoch sees the text in another way.
-    fn cuts_anew(&self) -> bool {
+    /// True if every epoch tokenises the text again.
+    fn resamples_each_epoch(&self) -> bool {
         self.dropout > 0.0 || self.augment != AugmentConfig::default()
     }
 }
@@ -52,34 +51,34 @@ impl Default for DatasetOptions {
     }
 }
 
-/// Encoded pairs.
+/// EncodedPairs pairs.
 #[derive(Debug)]
 pub struct Dataset {
-    pairs: Arc<Encoded>,
-    /// Kept where every epoch cuts the text anew.
-    texts: Vec<Text>,
+    pairs: Arc<EncodedPairs>,
+    /// The texts, if every epoch tokenises them again; else empty.
+    texts: Vec<PairText>,
     vocabulary: Vocabulary,
     options: DatasetOptions,
-    skipped: Skipped,
+    skipped: SkippedRows,
 }
 
-/// A pair before it is cut.
+/// A pair before tokenisation.
 #[derive(Debug)]
-struct Text {
+struct PairText {
     sides: [Box<str>; 2],
-    /// The id of the tag before the source.
+    /// Id of the language tag before the source.
     tag: Option<u32>,
 }
 
 /// Pairs as ids.
 #[derive(Debug, Default)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedPairs {
     pub(crate) source: Sentences,
     pub(crate) target: Sentences,
     pub(crate) lengths: Vec<PairLengths>,
 }
 
-impl Encoded {
+impl EncodedPairs {
     fn push(&mut self, [source, target]: &[Vec<u32>; 2], end_id: u32) {
         self.source.push(source, end_id);
         self.target.push(target, end_id);
@@ -88,56 +87,61 @@ impl Encoded {
     }
 }
 
-/// Pairs read and encoded together.
+/// Pairs encoded in parallel.
 const CHUNK: usize = 1 << 14;
 
 impl Dataset {
-    /// Reads and encodes corpora, one after the other.
+    /// Reads and encodes corpora in order.
     ///
     /// # Errors
-    /// If a corpus cannot be read, or holds no pair that can be used.
-    pub fn read(corpora: &[Parallel], vocabulary: &Vocabulary, options: DatasetOptions) -> Result<Self> {
+    /// If a corpus cannot be read, or has no usable pair.
+    pub fn read(corpora: &[RunCorpus], vocabulary: &Vocabulary, options: DatasetOptions) -> Result<Self> {
         let mut dataset = Self {
             pairs: Arc::default(),
             texts: Vec::new(),
             vocabulary: vocabulary.clone(),
             options,
-            skipped: Skipped::default(),
+            skipped: SkippedRows::default(),
         };
-        let mut encoded = Encoded::default();
-        for (number, parallel) in corpora.iter().enumerate() {
-            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
-            for _ in 0..parallel.repeat {
-                let mut pairs = parallel.corpus.pairs()?;
-                let mut chunk: Vec<(u64, Text)> = Vec::new();
+        let mut encoded = EncodedPairs::default();
+        for (number, run_corpus) in corpora.iter().enumerate() {
+            let tag = run_corpus.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
+            for _ in 0..run_corpus.repeat {
+                let mut pairs = run_corpus.corpus.pairs()?;
+                let mut chunk: Vec<(u64, PairText)> = Vec::new();
                 while let Some(pair) = pairs.next_pair()? {
-                    chunk.push((pair.line, Text { sides: [pair.source.into(), pair.target.into()], tag }));
+                    chunk
+                        .push((pair.line, PairText { sides: [pair.source.into(), pair.target.into()], tag }));
                     if chunk.len() == CHUNK {
-                        dataset.take(number, std::mem::take(&mut chunk), &mut encoded)?;
+                        dataset.encode_chunk(number, std::mem::take(&mut chunk), &mut encoded)?;
                     }
                 }
-                dataset.take(number, chunk, &mut encoded)?;
+                dataset.encode_chunk(number, chunk, &mut encoded)?;
             }
         }
         if encoded.lengths.is_empty() {
-            let Skipped { empty, too_long, .. } = dataset.skipped;
-            let names: Vec<String> =
-                corpora.iter().map(|parallel| parallel.corpus.source_path().display().to_string()).collect();
+            let SkippedRows { empty, too_long, .. } = dataset.skipped;
             return Err(Error::config(
-                names.join(", "),
-                format!("no pair that can be used ({empty} with an empty side, {too_long} too long)"),
-                "polyhead data check tells more; data.max_length, train.max_tokens and model.max_len limit the tokens of a \
-                 side",
+                RunCorpus::names(corpora),
+                format!("no usable pair ({empty} with an empty side, {too_long} too long)"),
+                "run polyhead data check; data.max_length, train.max_tokens and model.max_len limit the tokens of a side",
             ));
         }
         dataset.pairs = Arc::new(encoded);
         Ok(dataset)
     }
 
-    fn take(&mut self, corpus: usize, chunk: Vec<(u64, Text)>, encoded: &mut Encoded) -> Result<()> {
+    fn encode_chunk(
+        &mut self,
+        corpus: usize,
+        chunk: Vec<(u64, PairText)>,
+        encoded: &mut EncodedPairs,
+    ) -> Result<()> {
         let ids = chunk
             .par_iter()
-            .map(|(_, Text { sides: [source, target], tag })| self.vocabulary.encode([source, target], *tag))
+            .map(|(_, PairText { sides: [source, target], tag })| {
+                self.vocabulary.encode([source, target], *tag)
+            })
             .collect::<Result<Vec<_>>>()?;
         let [_, end_id] = self.vocabulary.special_ids();
         for ((line, text), ids) in chunk.into_iter().zip(ids) {
@@ -149,7 +153,7 @@ impl Dataset {
                 self.skipped.first_too_long.get_or_insert((corpus, line, longest));
             } else {
                 encoded.push(&ids, end_id);
-                if self.options.cuts_anew() {
+                if self.options.resamples_each_epoch() {
                     self.texts.push(text);
                 }
             }
@@ -157,20 +161,20 @@ impl Dataset {
         Ok(())
     }
 
-    /// The longest target, in tokens.
+    /// Tokens of the longest target.
     pub fn longest_target(&self) -> usize {
         self.pairs.lengths.iter().map(|pair| pair.target as usize).max().unwrap_or(0)
     }
 
-    /// The pairs as one epoch sees them; one that would get too long stays as it was.
-    fn cut(&self, epoch: u64) -> Result<Encoded> {
+    /// The pairs of one epoch, augmented and with BPE-dropout; a pair that would get too long stays unchanged.
+    fn encode_epoch(&self, epoch: u64) -> Result<EncodedPairs> {
         let Self { options: DatasetOptions { max_length, dropout, augment: changes, seed }, .. } = *self;
-        let numbers = Random::new(Random::new(seed ^ CUT_STREAM).stream(epoch).u64(0));
+        let numbers = Random::new(Random::new(seed ^ TOKENIZE_STREAM).stream(epoch).u64(0));
         let ids = self
             .texts
             .par_iter()
             .enumerate()
-            .map(|(index, Text { sides: [source, target], tag })| {
+            .map(|(index, PairText { sides: [source, target], tag })| {
                 let random = |purpose| numbers.stream_pair(index as u64, purpose);
                 let sides = [source.as_ref(), target.as_ref()];
                 let changed = augment(sides, changes, random(2));
@@ -185,7 +189,7 @@ impl Dataset {
                 if fits { Ok(ids) } else { self.vocabulary.encode(sides, *tag) }
             })
             .collect::<Result<Vec<_>>>()?;
-        let mut encoded = Encoded::default();
+        let mut encoded = EncodedPairs::default();
         let [_, end_id] = self.vocabulary.special_ids();
         for ids in &ids {
             encoded.push(ids, end_id);
@@ -202,21 +206,22 @@ impl objective::Dataset for Dataset {
         self.pairs.lengths.len()
     }
 
-    /// Tokens of source and target, end tokens included.
+    /// Number of source and target tokens, end tokens included.
     fn tokens(&self) -> [usize; 2] {
         [self.pairs.source.tokens(), self.pairs.target.tokens()]
     }
 
-    fn skipped(&self) -> &Skipped {
+    fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    fn cuts_anew(&self) -> bool {
+    fn resamples_each_epoch(&self) -> bool {
         !self.texts.is_empty()
     }
 
     fn epoch(&self, batches: BatchOptions, epoch: u64) -> Result<EpochData> {
-        let pairs = if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.cut(epoch)?) };
+        let pairs =
+            if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.encode_epoch(epoch)?) };
         let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
         let [pad_id, _] = self.vocabulary.special_ids();
         Ok(EpochData { pairs, plan, pad_id })
@@ -226,7 +231,7 @@ impl objective::Dataset for Dataset {
 /// One epoch: its batches in order.
 #[derive(Debug)]
 pub struct EpochData {
-    pairs: Arc<Encoded>,
+    pairs: Arc<EncodedPairs>,
     plan: Epoch,
     pad_id: u32,
 }
@@ -234,13 +239,13 @@ pub struct EpochData {
 /// A batch for teacher forcing.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// What is read, each row with its end token.
+    /// Source ids, each row with its end token.
     pub source: Ids,
-    /// What the decoder is given: the start token, then all of the target but its end.
+    /// Decoder input: the start token, then the target without its end token.
     pub target: Ids,
-    /// What it shall say: the target with its end, padding where a row has ended.
+    /// Expected output: the target with its end token, then padding.
     pub expected: Indices,
-    /// Tokens of `expected` that are no padding.
+    /// Tokens of `expected` without padding.
     pub tokens: usize,
 }
 
@@ -311,7 +316,7 @@ impl EpochBatches for EpochData {
 }
 
 impl EpochData {
-    /// Rows and lengths of source and target of all batches.
+    /// `[rows, source length, target length]` of all batches.
     fn sizes(&self, rounding: Rounding) -> impl Iterator<Item = [usize; 3]> {
         self.plan.batches().map(move |batch| {
             let longest = |side: fn(&PairLengths) -> u32| {
@@ -336,7 +341,7 @@ mod tests {
 
     /// Five pairs in one batch, ids 3 to 10.
     fn epoch() -> EpochData {
-        let mut pairs = Encoded::default();
+        let mut pairs = EncodedPairs::default();
         for pair in 0..5 {
             let ids = |length: u32| (0..length).map(|at| 3 + (pair * 5 + at) % 8).collect::<Vec<u32>>();
             pairs.push(&[ids(1 + pair), ids(6 - pair)], 2);
@@ -346,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_what_the_decoder_is_given_and_shall_say() {
+    fn the_decoder_input_is_the_expected_output_shifted_by_one() {
         let batch = epoch().batch(0, 1, Rounding::Exact).unwrap();
         assert_eq!((batch.source.rows(), batch.source.length(), batch.target.length()), (5, 6, 7));
         assert_eq!(batch.tokens, (2..=6).map(|length| length + 1).sum::<usize>());
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_fill_up_a_batch_have_no_tokens_and_do_not_count() {
+    fn padding_rows_have_no_tokens_and_do_not_count() {
         let [exact, few] = [Rounding::Exact, FEW].map(|rounding| epoch().batch(0, 1, rounding).unwrap());
         assert_eq!((few.source.rows(), few.source.length(), few.target.length()), (8, 6, 8));
         assert_eq!((&few.source.lengths().host()[5..], few.tokens), (&[0; 3][..], exact.tokens));
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_filled_up_alike() {
+    fn copies_are_padded_alike() {
         let batch = epoch().batch(0, 2, FEW).unwrap();
         for rows in [batch.source.ids(), batch.source.lengths(), batch.target.ids(), &batch.expected] {
             let (first, second) = rows.host().split_at(rows.len() / 2);

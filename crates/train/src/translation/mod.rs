@@ -1,7 +1,7 @@
-//! Learning to write a sequence for another: pairs of sentences, teacher forcing.
+//! Sequence-to-sequence training: sentence pairs, teacher forcing.
 //!
-//! The decoder is given the target shifted by one and shall say the target. The loss is the mean cross-entropy over all
-//! target tokens of a step, however many batches it has.
+//! The decoder input is the target shifted by one, its expected output the target. The loss is the mean cross-entropy over
+//! all target tokens of a step, over all its batches.
 
 pub mod augment;
 pub mod dataset;
@@ -15,14 +15,14 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Tensor, Var};
 
 use self::dataset::{Batch, Dataset, DatasetOptions};
-use self::validation::{Limits, PairValidation};
+use self::validation::{PairValidation, ValidationLimits};
 use crate::config::RunConfig;
 use crate::objective::{LossOptions, Objective, Prepared};
 use crate::preparation::Corpora;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// The task of a model that writes a sequence for another.
+/// The objective of a sequence-to-sequence model.
 #[derive(Debug)]
 pub(crate) struct Translation {
     model: SequenceToSequence,
@@ -50,7 +50,7 @@ impl Objective for Translation {
         if !vocabulary.is_shared() && model.shares_vocabulary() {
             return Err(Error::config(
                 "model.tie",
-                "embeddings of source and target in one table, expected one vocabulary for both",
+                "source and target embeddings share one table, expected one vocabulary for both",
                 "set model.tie = \"target_output\", or tokenizer.sides = \"shared\"",
             ));
         }
@@ -63,7 +63,7 @@ impl Objective for Translation {
         };
         let data = Dataset::read(&corpora.train, vocabulary, options)?;
         let max_tokens = config.train.max_tokens;
-        let limits = Limits { max_length: longest, max_tokens, max_len: model.max_len() };
+        let limits = ValidationLimits { max_length: longest, max_tokens, max_len: model.max_len() };
         let valid = (!corpora.valid.is_empty())
             .then(|| PairValidation::read(&corpora.valid, vocabulary, &config.validation, limits))
             .transpose()?;
@@ -76,7 +76,7 @@ impl Objective for Translation {
         let options = CrossEntropyOptions { label_smoothing, ignored_id };
         let Batch { source, target, expected, .. } = batch;
         if r_drop > 0.0 {
-            // The two passes of a batch stand below each other, and their targets are the same.
+            // The two passes of a batch follow each other, with the same targets.
             let options = RDropOptions { weight: r_drop, cross_entropy: options };
             let once = expected.first(expected.len() / 2);
             let RDrop { loss, cross_entropy, .. } =

@@ -1,4 +1,4 @@
-//! Many sentences as ids in one piece of memory.
+//! Many sentences as ids in one contiguous buffer.
 
 /// Sentences, each ended by its end token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Sentences {
         &self.ids[start..self.ends[index]]
     }
 
-    /// Tokens of all of them.
+    /// Total number of tokens.
     pub(crate) fn tokens(&self) -> usize {
         self.ids.len()
     }

@@ -1,7 +1,7 @@
-//! How good a model is: cross-entropy of references, and real translations compared with them.
+//! Validation of a translator: cross-entropy of the references, and scores of decoded translations.
 //!
-//! Perplexity is e to the cross-entropy of a token, without label smoothing. Translations come from the folder that would
-//! be deployed, by the engine that `polyhead translate` uses.
+//! Perplexity is e to the power of the cross-entropy per token, without label smoothing. Translations are decoded from the
+//! model folder by the engine that `polyhead translate` uses.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 use super::Translation;
 use super::dataset::{Dataset, DatasetOptions, EpochData};
 use crate::config::{Metric, ValidationConfig};
-use crate::objective::{self, Candidate, Dataset as _, Sample, Validation, foreign_metric};
-use crate::parallel::Parallel;
+use crate::objective::{self, Candidate, Dataset as _, Validation, ValidationSample, unsupported_metric};
+use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// What a model and a run can take.
+/// Length limits of a model and a run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Most tokens of a side whose cross-entropy counts.
+pub(crate) struct ValidationLimits {
+    /// Most tokens of a side in the cross-entropy.
     pub(crate) max_length: usize,
     /// Most tokens of a batch.
     pub(crate) max_tokens: usize,
@@ -28,44 +28,44 @@ pub(crate) struct Limits {
     pub(crate) max_len: usize,
 }
 
-/// Sentences translated between two looks at whether the run is to stop.
-const PART: usize = 256;
+/// Sentences translated between two checks for a stop request.
+const CHUNK: usize = 256;
 
-/// The pairs that a run validates on.
+/// The validation pairs of a run.
 #[derive(Debug)]
 pub(crate) struct PairValidation {
     batches: EpochData,
-    /// The languages written, and where the sources of each end.
+    /// For each corpus the target language, and the end of its sources.
     parts: Vec<(Option<String>, usize)>,
     sources: Vec<String>,
     references: Vec<String>,
     config: ValidationConfig,
     tokenization: Tokenization,
-    /// Most tokens of a translation: a model that has learned nothing yet would write on for ever.
+    /// Most tokens of a translation: an untrained model rarely writes an end token.
     max_length: usize,
     skipped: usize,
 }
 
 impl PairValidation {
     pub(crate) fn read(
-        corpora: &[Parallel],
+        corpora: &[RunCorpus],
         vocabulary: &Vocabulary,
         config: &ValidationConfig,
-        Limits { max_length, max_tokens, max_len }: Limits,
+        ValidationLimits { max_length, max_tokens, max_len }: ValidationLimits,
     ) -> Result<Self> {
         let options = DatasetOptions { max_length, ..DatasetOptions::default() };
         let dataset = Dataset::read(corpora, vocabulary, options)?;
         let (mut parts, mut sources, mut references) = (Vec::new(), Vec::new(), Vec::new());
         let most = if config.max_pairs == 0 { usize::MAX } else { config.max_pairs };
-        for parallel @ Parallel { corpus, languages, .. } in corpora {
-            let tag = parallel.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
+        for run_corpus @ RunCorpus { corpus, languages, .. } in corpora {
+            let tag = run_corpus.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
             let mut pairs = corpus.pairs()?;
             let end = sources.len().saturating_add(most);
             while let Some(pair) = pairs.next_pair()?
                 && sources.len() < end
             {
                 let [source, _] = vocabulary.encode([pair.source, ""], tag)?;
-                // With its end token; the model could not read more, and one such line must not end a run.
+                // With the end token. A line that the model cannot read must not end a run.
                 if source.len() + 1 > max_len {
                     continue;
                 }
@@ -79,7 +79,7 @@ impl PairValidation {
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
         if config.metric == Metric::Accuracy {
-            return Err(foreign_metric("accuracy", "bleu, chrf, errors or loss"));
+            return Err(unsupported_metric("accuracy", "bleu, chrf, errors or loss"));
         }
         let config = config.clone();
         Ok(Self { batches, parts, sources, references, config, tokenization, max_length, skipped })
@@ -91,7 +91,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
         (self.sources.len(), self.skipped)
     }
 
-    fn judge(
+    fn validate(
         &self,
         candidate: Candidate<'_, Translation>,
         turn: u64,
@@ -109,7 +109,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
         };
         let (scores, merit) = self.scores(&translations)?;
         let at = (turn as usize * 7) % self.sources.len();
-        let sample = Sample {
+        let sample = ValidationSample {
             source: self.sources[at].clone(),
             reference: self.references[at].clone(),
             output: translations[at].clone(),
@@ -117,7 +117,11 @@ impl objective::ValidationSet<Translation> for PairValidation {
         Ok(Some(Validation { loss, scores, merit, sample: Some(sample) }))
     }
 
-    fn judge_finished(&self, candidate: Candidate<'_, Translation>, beam_size: usize) -> Result<Validation> {
+    fn validate_finished(
+        &self,
+        candidate: Candidate<'_, Translation>,
+        beam_size: usize,
+    ) -> Result<Validation> {
         let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
         let translations = self.translate(candidate, beam_size, &|| false)?.unwrap_or_default();
         let (scores, merit) = self.scores(&translations)?;
@@ -126,7 +130,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
 }
 
 impl PairValidation {
-    /// The translations of the model in its folder; none where `is_stopping` became true.
+    /// Translations by the model in the candidate's folder; `None` if `is_stopping` became true.
     fn translate(
         &self,
         Candidate { folder, device, .. }: Candidate<'_, Translation>,
@@ -145,8 +149,8 @@ impl PairValidation {
         let mut found = Vec::with_capacity(texts.len());
         for (to, end) in &self.parts {
             let options = TranslateOptions { to: to.clone(), ..options.clone() };
-            // In parts, so that a run can be stopped between them; they are the same in every run.
-            for part in texts[found.len()..*end].chunks(PART) {
+            // In chunks, so that a run can be stopped between them; they are the same in every run.
+            for part in texts[found.len()..*end].chunks(CHUNK) {
                 if is_stopping() {
                     return Ok(None);
                 }
@@ -190,7 +194,7 @@ fn tokenization(name: &str) -> Result<Tokenization> {
         Error::config(
             "validation.tokenize",
             format!("{name:?}, expected one of {names}"),
-            "13a is the usual one",
+            "13a is the default",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Embeddings from word vectors, trained on or frozen, through whole runs.
+//! Embeddings initialised from word vectors, trained or frozen, in whole runs.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ impl Case {
         Self { folder }
     }
 
-    /// Trains and returns the run folder and what was told of vectors.
+    /// Trains; returns the run folder, and (found, entries) of each embedding table.
     fn train(&self, out: &str, set: &[&str], start: Start) -> (PathBuf, Vec<(usize, usize)>) {
         let overrides: Vec<Override> = set.iter().map(|text| text.parse().unwrap()).collect();
         let mut config = config::parse(RECIPE, "recipe", self.folder.path(), &overrides).unwrap();
@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-/// Bits of an array of a checkpoint's trainer folder.
+/// Bits of an array in a checkpoint's trainer folder.
 fn bits(run: &Path, step: u64, name: &str) -> Vec<u32> {
     let file = run.join(format!("checkpoints/step-{step:08}/trainer/model.safetensors"));
     let tensor = TensorFile::open(file).unwrap().tensor(name).unwrap();
@@ -74,7 +74,7 @@ fn bits(run: &Path, step: u64, name: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_frozen_table_keeps_its_bits_while_others_learn() {
+fn a_frozen_table_keeps_its_bits_while_other_parameters_train() {
     let case = Case::new();
     let (run, told) = case.train("whole", &[], Start::New);
     assert_eq!(told, [(2, 6)]);
@@ -104,7 +104,7 @@ fn a_resumed_run_has_the_same_bits_and_needs_no_vectors() {
 }
 
 #[test]
-fn a_table_that_is_not_frozen_learns_from_its_vectors() {
+fn a_table_that_is_not_frozen_is_trained() {
     let case = Case::new();
     let (run, told) = case.train("free", &["embeddings.frozen=false"], Start::New);
     assert_eq!(told, [(2, 6)]);
@@ -117,5 +117,5 @@ fn frozen_without_vectors_is_refused() {
     let overrides = ["embeddings.frozen=true".parse().unwrap()];
     let text = RECIPE.replace("init = \"vectors.txt\"", "");
     let error = config::parse(&text, "recipe", Path::new(""), &overrides).unwrap_err();
-    assert_eq!(error.to_string(), "embeddings.frozen: true, expected embeddings.init beside it");
+    assert_eq!(error.to_string(), "embeddings.frozen: true, expected embeddings.init as well");
 }

@@ -1,4 +1,4 @@
-//! Event files next to what TensorBoard's own writer makes of the same events.
+//! Event files compared with those of TensorBoard's own writer.
 
 use polyhead_train::tensorboard::EventWriter;
 

@@ -1,5 +1,5 @@
-//! Every family of models trains: killed and resumed is never killed, on any number of threads, and what was learned is in
-//! the folder. A family is held to this by its example alone.
+//! Laws for every model family, each tested on the family's example: a killed and resumed run equals an uninterrupted one, on
+//! any number of threads, and the folder holds the trained model.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use polyhead_train::{RunOptions, Start, train};
 
 use crate::toy;
 
-/// A run of a family in `folder`: digits backwards, or whether a string of digits has a 7.
+/// A run of a family in `folder`: reversing digits, or detecting a 7 among digits.
 pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
@@ -28,7 +28,7 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
 }
 
 #[test]
-fn killed_and_resumed_is_never_killed() {
+fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
     for example in ModelConfig::examples() {
         let name = example.model_type();
         let folder = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ fn killed_and_resumed_is_never_killed() {
         assert_eq!(outcome.unwrap().ending, Ending::Steps, "{name}");
         let mut parts = whole.clone();
         parts.out = folder.path().join("parts");
-        let mut sittings = 0;
+        let mut sessions = 0;
         loop {
             let stop = AtomicBool::new(false);
             let mut steps = 0;
@@ -48,12 +48,12 @@ fn killed_and_resumed_is_never_killed() {
                     stop.store(steps == 5, Ordering::Relaxed);
                 }
             });
-            sittings += 1;
+            sessions += 1;
             if outcome.unwrap().ending != Ending::Stopped {
                 break;
             }
         }
-        assert_eq!(sittings, 3, "{name}");
+        assert_eq!(sessions, 3, "{name}");
         assert!(toy::weights(&parts.out) == toy::weights(&whole.out), "{name}");
         let mut other = whole.clone();
         other.out = folder.path().join("other");
@@ -63,7 +63,7 @@ fn killed_and_resumed_is_never_killed() {
 }
 
 #[test]
-fn classifiers_learn_and_are_used_from_their_folders() {
+fn classifiers_learn_and_load_from_their_folders() {
     for example in ModelConfig::examples().into_iter().filter(|example| example.view() == View::Encoder) {
         let name = example.model_type();
         let folder = tempfile::tempdir().unwrap();
@@ -81,9 +81,9 @@ fn classifiers_learn_and_are_used_from_their_folders() {
         let found = classifier.classify(&texts).unwrap();
         let right = found.iter().zip(labels.lines()).filter(|(classes, label)| classes[0].label == *label);
         let right = right.count();
-        // A window of three digits cannot know of a 7 before them; guessing the more frequent label has 60 of 100.
+        // A window of three digits misses a 7 before them; always predicting the more frequent label gets 60 of 100.
         assert!(right * 100 > texts.len() * 75, "{name}: {right} of {} right ({accuracy:?})", texts.len());
-        // Alone and in a batch a text has the same classes.
+        // A text alone has the same classes as in a batch.
         let alone = classifier.classify(&[texts[3]]).unwrap();
         assert_eq!(alone[0], found[3], "{name}");
         assert!(classifier.classify(&[""]).is_err(), "{name}");
@@ -101,13 +101,13 @@ fn settings_of_another_task_are_refused() {
         toy::run(&config, RunOptions::default(), 1).0.unwrap_err().to_string()
     };
     let error = refused(&|config| config.tokenizer.dropout = 0.1);
-    assert!(error.starts_with("tokenizer.dropout: a setting for pairs of sentences"), "{error}");
+    assert!(error.starts_with("tokenizer.dropout: a setting for sentence pairs"), "{error}");
     let error = refused(&|config| config.validation.metric = polyhead_train::config::Metric::Bleu);
     assert!(error.contains("validation.metric: \"bleu\", expected accuracy or loss"), "{error}");
     let one = folder.path().join("one.target");
     std::fs::write(&one, "yes\n".repeat(150)).unwrap();
     let error = refused(&|config| config.data.train[0].target = Some(one.clone()));
-    assert!(error.contains("1 labels, expected two or more to tell apart"), "{error}");
+    assert!(error.contains("1 labels, expected two or more"), "{error}");
     std::fs::write(folder.path().join("other.target"), "maybe\n".repeat(20)).unwrap();
     let error = refused(&|config| config.data.valid[0].target = Some(folder.path().join("other.target")));
     assert!(error.contains("line 1: label \"maybe\", expected one of the training text"), "{error}");

@@ -1,4 +1,4 @@
-//! One model for several directions: a tag says what to write.
+//! One model for several directions: a tag chooses the target language.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn config(folder: &Path, text: &str) -> RunConfig {
 }
 
 #[test]
-fn a_tag_says_which_language_to_write() {
+fn a_tag_chooses_the_target_language() {
     let folder = tempfile::tempdir().unwrap();
     toy::write_pairs(folder.path(), "train", 1500, 1);
     toy::write_pairs(folder.path(), "valid", 30, 2);
@@ -74,7 +74,7 @@ fn a_tag_says_which_language_to_write() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_shares() {
+fn a_run_does_not_resume_with_different_repeats() {
     let folder = tempfile::tempdir().unwrap();
     toy::write_pairs(folder.path(), "train", 50, 1);
     toy::write_pairs(folder.path(), "valid", 5, 2);
@@ -88,7 +88,7 @@ fn a_run_does_not_go_on_with_other_shares() {
 }
 
 #[test]
-fn corpora_that_do_not_go_together_are_refused() {
+fn inconsistent_corpora_are_refused() {
     let folder = Path::new("");
     let refused = |from: &str, to: &str| {
         let text = CONFIG.replacen(from, to, 1);

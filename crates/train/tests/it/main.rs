@@ -1,10 +1,10 @@
 //! The integration tests of the training crate, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-mod card;
 mod embeddings;
 mod events;
 mod families;
+mod gpu;
 mod languages;
 mod repeat;
 mod toy;

@@ -11,7 +11,7 @@ use crate::toy;
 
 const RESUME: RunOptions<'static> = RunOptions { start: Start::Resume, max_minutes: None, stop: None };
 
-/// The lines of metrics.jsonl without what hangs on time.
+/// The lines of metrics.jsonl without the fields that depend on time.
 fn record(run: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let timeless = |line: &str| {
@@ -25,7 +25,7 @@ fn record(run: &Path) -> Vec<String> {
 }
 
 #[test]
-fn one_and_two_threads_and_twice_give_the_same_bits() {
+fn one_thread_two_threads_and_a_second_run_give_the_same_bits() {
     let runs = [1, 2, 2].map(|threads| {
         let folder = tempfile::tempdir().unwrap();
         let config = toy::config(folder.path(), &[]);
@@ -37,7 +37,7 @@ fn one_and_two_threads_and_twice_give_the_same_bits() {
 }
 
 #[test]
-fn another_seed_gives_other_bits() {
+fn another_seed_gives_different_bits() {
     let weights = ["seed=1", "seed=2"].map(|seed| {
         let folder = tempfile::tempdir().unwrap();
         let config = toy::config(folder.path(), &[seed, "train.max_steps=4"]);
@@ -48,7 +48,7 @@ fn another_seed_gives_other_bits() {
 }
 
 #[test]
-fn stopped_after_every_third_step_and_resumed_is_never_stopped() {
+fn stopping_every_third_step_and_resuming_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let whole = toy::config(
         folder.path(),
@@ -57,7 +57,7 @@ fn stopped_after_every_third_step_and_resumed_is_never_stopped() {
     toy::run(&whole, RunOptions::default(), 2).0.unwrap();
     let mut parts = whole.clone();
     parts.out = folder.path().join("parts");
-    let mut sittings = 0;
+    let mut sessions = 0;
     loop {
         let stop = AtomicBool::new(false);
         let mut steps = 0;
@@ -69,18 +69,18 @@ fn stopped_after_every_third_step_and_resumed_is_never_stopped() {
             }
         })
         .unwrap();
-        sittings += 1;
+        sessions += 1;
         if outcome.ending != Ending::Stopped {
             break;
         }
     }
-    assert_eq!(sittings, 14);
+    assert_eq!(sessions, 14);
     assert!(toy::weights(&parts.out) == toy::weights(&whole.out));
     assert_eq!(record(&parts.out), record(&whole.out));
 }
 
 #[test]
-fn a_damaged_checkpoint_is_named_and_the_one_before_is_taken() {
+fn a_damaged_checkpoint_is_named_and_the_previous_one_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let config = toy::config(folder.path(), &["train.max_steps=30"]);
     toy::run(&config, RunOptions::default(), 1).0.unwrap();
@@ -93,22 +93,19 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_taken() {
     let (outcome, events) = toy::run(&longer, RESUME, 1);
     assert_eq!(outcome.unwrap().step, 40);
     let resumed = events.iter().find(|event| event.starts_with("Resumed")).unwrap();
-    assert!(
-        resumed.contains("step: Some(28)") && resumed.contains("not those that were written"),
-        "{resumed}"
-    );
+    assert!(resumed.contains("step: Some(28)") && resumed.contains("checksum mismatch"), "{resumed}");
     let undisturbed = RunConfig { out: folder.path().join("whole"), ..toy::changed(folder.path(), &[]) };
     toy::run(&undisturbed, RunOptions::default(), 1).0.unwrap();
     assert!(toy::weights(&longer.out) == toy::weights(&undisturbed.out));
 }
 
 #[test]
-fn a_resumed_run_refuses_another_config_and_other_text() {
+fn a_resumed_run_refuses_a_different_config_or_text() {
     let folder = tempfile::tempdir().unwrap();
     let config = toy::config(folder.path(), &["train.max_steps=4"]);
     toy::run(&config, RunOptions::default(), 1).0.unwrap();
     let (again, _) = toy::run(&config, RunOptions::default(), 1);
-    assert!(again.unwrap_err().to_string().contains("a run is there already"));
+    assert!(again.unwrap_err().to_string().contains("the folder already contains a run"));
     let other = toy::changed(folder.path(), &["model.d_ff=44", "schedule.peak=0.5"]);
     let error = toy::run(&other, RESUME, 1).0.unwrap_err().to_string();
     assert!(error.contains("model.decoder.d_ff is 44, was 40; model.encoder.d_ff is 44, was 40"), "{error}");
@@ -116,5 +113,5 @@ fn a_resumed_run_refuses_another_config_and_other_text() {
     let text = std::fs::read_to_string(folder.path().join("train.source")).unwrap();
     std::fs::write(folder.path().join("train.source"), text.replacen('1', "2", 1)).unwrap();
     let error = toy::run(&config, RESUME, 1).0.unwrap_err().to_string();
-    assert!(error.contains("train.source: this training text changed since the run began"), "{error}");
+    assert!(error.contains("train.source: this training text changed since the run started"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! A task that is learned in seconds: digits, written backwards.
+//! A task that is learned in seconds: reversing digits.
 
 use std::path::Path;
 
 use polyhead_random::Random;
 use polyhead_train::config::{Override, RunConfig, parse};
 use polyhead_train::event::Event;
-use polyhead_train::{Outcome, Result, RunOptions, train};
+use polyhead_train::{Result, RunOptions, RunOutcome, train};
 
 /// Writes `pairs` pairs of digits and digits reversed as NAME.source and NAME.target.
 pub(crate) fn write_pairs(folder: &Path, name: &str, pairs: usize, seed: u64) {
@@ -62,25 +62,25 @@ final = "average_last"
 average = 2
 "#;
 
-/// The config of a small run in `folder`, which gets its text.
+/// Writes the text of a small run into `folder`; returns its config.
 pub(crate) fn config(folder: &Path, overrides: &[&str]) -> RunConfig {
     write_pairs(folder, "train", 150, 1);
     write_pairs(folder, "valid", 20, 2);
     changed(folder, overrides)
 }
 
-/// The same config for text that is there.
+/// The same config, for text that exists already.
 pub(crate) fn changed(folder: &Path, overrides: &[&str]) -> RunConfig {
     let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
     parse(CONFIG, "toy.toml", folder, &overrides).unwrap()
 }
 
-/// Trains on so many threads; what happened, in words.
+/// Trains on `threads` threads; returns the outcome and the events as text.
 pub(crate) fn run(
     config: &RunConfig,
     options: RunOptions<'_>,
     threads: usize,
-) -> (Result<Outcome>, Vec<String>) {
+) -> (Result<RunOutcome>, Vec<String>) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut events = Vec::new();
     let outcome = pool.install(|| {
@@ -93,7 +93,7 @@ pub(crate) fn run(
     (outcome, events)
 }
 
-/// The bytes of the finished model's weights.
+/// Bytes of the finished model's weights.
 pub(crate) fn weights(run: &Path) -> Vec<u8> {
     std::fs::read(run.join("model/model.safetensors")).unwrap()
 }

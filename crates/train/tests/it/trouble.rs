@@ -1,4 +1,4 @@
-//! Text and settings that cannot work, and losses that explode.
+//! Invalid text and settings, and losses that diverge.
 
 use polyhead_train::config::RunConfig;
 use polyhead_train::event::Ending;
@@ -7,7 +7,7 @@ use polyhead_train::{Error, RunOptions};
 use crate::toy;
 
 #[test]
-fn a_loss_that_is_no_number_ends_the_run_at_the_last_good_checkpoint() {
+fn a_nan_loss_ends_the_run_at_the_last_good_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let extreme = ["schedule.peak=1e30", "schedule.warmup_steps=1", "checkpoint.every_steps=1"];
     let config = toy::config(folder.path(), &extreme);
@@ -18,7 +18,7 @@ fn a_loss_that_is_no_number_ends_the_run_at_the_last_good_checkpoint() {
 }
 
 #[test]
-fn a_run_that_is_told_to_goes_back_and_halves_its_rate() {
+fn divergence_halve_rolls_back_and_halves_the_learning_rate() {
     let folder = tempfile::tempdir().unwrap();
     let extreme = [
         "schedule.peak=1e38",
@@ -28,14 +28,14 @@ fn a_run_that_is_told_to_goes_back_and_halves_its_rate() {
     ];
     let config = toy::config(folder.path(), &extreme);
     let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
-    let went_back: Vec<&String> = events.iter().filter(|event| event.starts_with("WentBack")).collect();
+    let went_back: Vec<&String> = events.iter().filter(|event| event.starts_with("RolledBack")).collect();
     assert_eq!(went_back.len(), 5, "{events:?}");
     assert!(went_back[1].contains("factor: 0.25"), "{went_back:?}");
-    assert!(outcome.unwrap_err().to_string().contains("after the rate was halved 5 times"));
+    assert!(outcome.unwrap_err().to_string().contains("after the learning rate was halved 5 times"));
 }
 
 #[test]
-fn what_does_not_fit_is_counted_and_named() {
+fn rows_that_are_too_long_or_empty_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     toy::write_pairs(folder.path(), "train", 50, 1);
     toy::write_pairs(folder.path(), "valid", 9, 2);
@@ -58,10 +58,7 @@ fn text_without_a_usable_pair_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let config = toy::config(folder.path(), &["data.max_length=1"]);
     let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
-    assert!(
-        error.to_string().contains("no pair that can be used (0 with an empty side, 150 too long)"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("no usable pair (0 with an empty side, 150 too long)"), "{error}");
     std::fs::write(folder.path().join("train.source"), "").unwrap();
     std::fs::write(folder.path().join("train.target"), "").unwrap();
     let config = RunConfig { out: folder.path().join("other"), ..config };
@@ -69,19 +66,19 @@ fn text_without_a_usable_pair_is_refused() {
 }
 
 #[test]
-fn what_cannot_fit_into_memory_is_refused() {
+fn a_run_that_does_not_fit_into_memory_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let config =
         toy::config(folder.path(), &["model.d_model=60000", "model.d_ff=400000", "model.n_layers=99"]);
     let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
     assert!(error.to_string().contains("GB are free"), "{error}");
-    // What was refused did not begin: the same folder takes a config that works, with another vocabulary.
+    // A refused run did not start: the same folder takes a valid config, with another vocabulary.
     let smaller = ["train.max_steps=2", "tokenizer.kind=character", "tokenizer.vocab_size=0"];
     let config = toy::changed(folder.path(), &smaller);
     toy::run(&config, RunOptions::default(), 1).0.unwrap();
     let tokenizer = std::fs::read_to_string(config.out.join("tokenizer.json")).unwrap();
-    assert!(tokenizer.contains("\"▁\""), "the tokeniser of the first attempt was taken");
+    assert!(tokenizer.contains("\"▁\""), "the tokeniser of the first attempt was used");
 }
 
 #[test]
@@ -92,12 +89,12 @@ fn two_processes_do_not_train_in_one_folder() {
     let other = std::fs::File::create(config.out.join(".lock")).unwrap();
     other.lock().unwrap();
     let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err();
-    assert!(error.to_string().contains("another process trains here"), "{error}");
+    assert!(error.to_string().contains("another process is training in this folder"), "{error}");
     drop(other);
     toy::run(&config, RunOptions::default(), 1).0.unwrap();
 }
 
-/// A line that the model cannot read ended a run at its first validation, with all that it had learned.
+/// A line too long for the model once ended a run at its first validation, and all training was lost.
 #[test]
 fn a_validation_text_that_is_too_long_for_the_model_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +107,7 @@ fn a_validation_text_that_is_too_long_for_the_model_is_left_out() {
     }
     let (outcome, _) = toy::run(&config, RunOptions::default(), 1);
     assert_eq!(outcome.unwrap().step, 4);
-    // The one line that is asked for is the next that can be read.
+    // max_pairs = 1 takes the first line that the model can read.
     let mut one = config.clone();
     (one.out, one.validation.max_pairs) = (folder.path().join("one"), 1);
     assert_eq!(toy::run(&one, RunOptions::default(), 1).0.unwrap().step, 4);

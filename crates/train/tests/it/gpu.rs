@@ -1,5 +1,5 @@
-//! Training on a card: it learns what the processor learns, and gives the same bits again, stopped and resumed or not. Where
-//! no card can be used, the tests say why and pass.
+//! Training on a GPU: it learns what the CPU learns, and gives the same bits again, stopped and resumed or not. Without a
+//! GPU, the tests say why and pass.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,13 +7,13 @@ use polyhead_models::ModelConfig;
 use polyhead_tensor::{Device, Math};
 use polyhead_train::config::RunConfig;
 use polyhead_train::event::{Ending, Event};
-use polyhead_train::metrics_file::{Line, read};
+use polyhead_train::metrics_file::{MetricsLine, read};
 use polyhead_train::{RunOptions, Start, train};
 
 use crate::toy;
 
-/// Whether there is a card.
-fn is_there() -> bool {
+/// True if a GPU can be used; prints the reason if not.
+fn has_gpu() -> bool {
     let found = Device::open("cuda", Math::F32);
     if let Err(error) = &found {
         eprintln!("skipped: {error}");
@@ -31,13 +31,13 @@ fn losses(config: &RunConfig) -> Vec<f64> {
     let lines = read(&config.out.join("metrics.jsonl")).unwrap();
     lines
         .iter()
-        .filter_map(|line| if let Line::Train(line) = line { Some(line.loss) } else { None })
+        .filter_map(|line| if let MetricsLine::Train(line) = line { Some(line.loss) } else { None })
         .collect()
 }
 
 #[test]
-fn a_card_learns_what_the_processor_learns() {
-    if !is_there() {
+fn a_gpu_learns_what_the_cpu_learns() {
+    if !has_gpu() {
         return;
     }
     for (dtype, tolerance) in [("f32", 1e-3), ("tf32", 5e-3), ("bf16", 3e-2)] {
@@ -47,20 +47,20 @@ fn a_card_learns_what_the_processor_learns() {
         settings.push("train.device=cuda");
         let mut config = toy::config(folder.path(), &settings);
         toy::run(&config, RunOptions::default(), 2).0.unwrap();
-        let card = losses(&config);
-        config.out = folder.path().join("processor");
+        let gpu = losses(&config);
+        config.out = folder.path().join("cpu");
         (config.train.device, config.train.dtype) = ("cpu".into(), polyhead_train::config::Dtype::F32);
         toy::run(&config, RunOptions::default(), 2).0.unwrap();
-        for (card, processor) in card.iter().zip(losses(&config)) {
-            assert!((card / processor - 1.0).abs() < tolerance, "{dtype}: {card} and {processor}");
+        for (gpu, cpu) in gpu.iter().zip(losses(&config)) {
+            assert!((gpu / cpu - 1.0).abs() < tolerance, "{dtype}: {gpu} and {cpu}");
         }
     }
 }
 
 /// Without dropout a GPU and the CPU learn the same; twice, a GPU gives the same bits.
 #[test]
-fn every_family_learns_on_a_card() {
-    if !is_there() {
+fn every_family_learns_on_a_gpu() {
+    if !has_gpu() {
         return;
     }
     for example in ModelConfig::examples() {
@@ -82,15 +82,15 @@ fn every_family_learns_on_a_card() {
             (losses(&config), toy::weights(&config.out))
         });
         assert!(runs[0] == runs[1], "{name}: twice");
-        for (card, processor) in runs[0].0.iter().zip(&runs[2].0) {
-            assert!((card / processor - 1.0).abs() < 1e-3, "{name}: {card} and {processor}");
+        for (gpu, cpu) in runs[0].0.iter().zip(&runs[2].0) {
+            assert!((gpu / cpu - 1.0).abs() < 1e-3, "{name}: {gpu} and {cpu}");
         }
     }
 }
 
 #[test]
-fn twice_and_stopped_in_between_gives_the_same_bits() {
-    if !is_there() {
+fn a_second_run_and_a_resumed_one_have_the_same_bits() {
+    if !has_gpu() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn twice_and_stopped_in_between_gives_the_same_bits() {
     assert!(toy::weights(&again.out) == toy::weights(&whole.out));
     let mut parts = whole.clone();
     parts.out = folder.path().join("parts");
-    let mut sittings = 0;
+    let mut sessions = 0;
     loop {
         let (stop, mut steps) = (AtomicBool::new(false), 0);
         let options = RunOptions { start: Start::Resume, stop: Some(&stop), ..RunOptions::default() };
@@ -114,19 +114,19 @@ fn twice_and_stopped_in_between_gives_the_same_bits() {
                 stop.store(steps > 10, Ordering::Relaxed);
             }
         });
-        sittings += 1;
+        sessions += 1;
         if outcome.unwrap().ending != Ending::Stopped {
             break;
         }
     }
-    assert!(sittings > 2, "{sittings}");
+    assert!(sessions > 2, "{sessions}");
     assert!(toy::weights(&parts.out) == toy::weights(&whole.out));
     assert_eq!(losses(&parts), losses(&whole));
 }
 
 #[test]
-fn a_loss_that_is_no_number_is_found_some_steps_late() {
-    if !is_there() {
+fn a_nan_loss_is_found_some_steps_late() {
+    if !has_gpu() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -139,13 +139,13 @@ fn a_loss_that_is_no_number_is_found_some_steps_late() {
     ];
     let config = toy::config(folder.path(), &extreme);
     let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
-    let went_back = events.iter().filter(|event| event.starts_with("WentBack")).count();
+    let went_back = events.iter().filter(|event| event.starts_with("RolledBack")).count();
     assert_eq!(went_back, 5, "{events:?}");
-    assert!(outcome.unwrap_err().to_string().contains("after the rate was halved 5 times"));
+    assert!(outcome.unwrap_err().to_string().contains("after the learning rate was halved 5 times"));
 }
 
 #[test]
-fn a_run_names_its_device_and_goes_on_there() {
+fn a_run_names_its_device_and_resumes_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let config = toy::config(folder.path(), &["train.device=auto", "train.max_steps=2"]);
     let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
@@ -162,10 +162,10 @@ fn a_run_names_its_device_and_goes_on_there() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_refused_before_anything_is_written() {
+fn a_missing_device_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     for (settings, expected) in [
-        (["train.device=cpu", "train.dtype=bf16"], "train.dtype: bf16, but the processor computes in f32"),
+        (["train.device=cpu", "train.dtype=bf16"], "train.dtype: bf16, but the CPU computes in f32"),
         (["train.device=cuda:99", "train.dtype=auto"], ""),
     ] {
         let config = toy::config(folder.path(), &settings);

@@ -1,7 +1,7 @@
-//! A model that tells of a translation while it is being searched for.
+//! Progress of a search: a model wrapper that reports the best hypothesis at every step.
 //!
-//! It stands between the search and the model and remembers what every row was given. The first row is the best
-//! hypothesis so far. Whoever is told can end the search.
+//! It sits between the search and the model and stores the tokens of every row. The first row is the best hypothesis so far.
+//! The callback can cancel the search.
 
 use std::ops::ControlFlow;
 
@@ -9,28 +9,28 @@ use polyhead_models::decode::NextToken;
 use polyhead_models::{Error, Result};
 use polyhead_tensor::Tensor;
 
-/// Who is told of the best hypothesis so far, by its ids.
-pub type Watcher<'a> = &'a dyn Fn(&[u32]) -> ControlFlow<()>;
+/// Callback that receives the ids of the best hypothesis so far; `Break` cancels the search.
+pub type ProgressCallback<'a> = &'a dyn Fn(&[u32]) -> ControlFlow<()>;
 
-/// A model that is watched.
-pub(super) struct Watched<'a, M> {
+/// A model that reports progress.
+pub(super) struct ProgressModel<'a, M> {
     pub(super) model: M,
-    pub(super) watcher: Watcher<'a>,
+    pub(super) progress: ProgressCallback<'a>,
 }
 
-impl<M: NextToken> Watched<'_, M> {
-    fn tell(&self, rows: &mut [Vec<u32>], tokens: &[u32]) -> Result<()> {
+impl<M: NextToken> ProgressModel<'_, M> {
+    fn report(&self, rows: &mut [Vec<u32>], tokens: &[u32]) -> Result<()> {
         rows.iter_mut().zip(tokens).for_each(|(row, token)| row.push(*token));
         let best = rows.first().map_or(&[][..], Vec::as_slice);
-        // What stands first is the start, which nobody wrote.
-        if (self.watcher)(best.get(1..).unwrap_or_default()).is_break() {
-            return Err(Error::Request { message: "the search was ended before its end".into() });
+        // The first id is the start token, which is not output.
+        if (self.progress)(best.get(1..).unwrap_or_default()).is_break() {
+            return Err(Error::Request { message: "the search was cancelled".into() });
         }
         Ok(())
     }
 }
 
-impl<M: NextToken> NextToken for Watched<'_, M> {
+impl<M: NextToken> NextToken for ProgressModel<'_, M> {
     type State = (M::State, Vec<Vec<u32>>);
 
     fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<Self::State> {
@@ -38,7 +38,7 @@ impl<M: NextToken> NextToken for Watched<'_, M> {
     }
 
     fn step(&self, (state, rows): &mut Self::State, tokens: &[u32]) -> Result<Tensor> {
-        self.tell(rows, tokens)?;
+        self.report(rows, tokens)?;
         self.model.step(state, tokens)
     }
 
@@ -47,7 +47,7 @@ impl<M: NextToken> NextToken for Watched<'_, M> {
         (state, rows): &mut Self::State,
         tokens: &[u32],
     ) -> Result<(Tensor, Option<Tensor>)> {
-        self.tell(rows, tokens)?;
+        self.report(rows, tokens)?;
         self.model.step_attending(state, tokens)
     }
 

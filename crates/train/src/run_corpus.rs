@@ -1,0 +1,54 @@
+//! A corpus of a run: pairs, their languages, and their repetitions per epoch.
+//!
+//! In a multilingual model the first token of the source chooses the target language (Johnson et al. 2017, "Google's
+//! Multilingual Neural Machine Translation System").
+
+use polyhead_text::corpus::Corpus;
+
+use crate::Result;
+use crate::config::CorpusConfig;
+
+/// A corpus with its languages and repetitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCorpus {
+    /// The pairs.
+    pub corpus: Corpus,
+    /// Source and target language codes; `None` for a model of one direction.
+    pub languages: Option<[String; 2]>,
+    /// Repetitions of every pair per epoch; default: 1.
+    pub repeat: usize,
+}
+
+impl RunCorpus {
+    /// Resolves a corpus of the config; `place` names its key in messages.
+    pub fn new(config: &CorpusConfig, place: &str) -> Result<Self> {
+        let corpus = config.corpus(place)?;
+        Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
+    }
+
+    /// The source files of several corpora, for messages.
+    pub(crate) fn names(corpora: &[Self]) -> String {
+        let names: Vec<String> =
+            corpora.iter().map(|own| own.corpus.source_path().display().to_string()).collect();
+        names.join(", ")
+    }
+
+    /// The language tag before every source, such as `>>tur<<`.
+    pub fn tag(&self) -> Option<String> {
+        self.languages.as_ref().map(|[_, to]| format!(">>{to}<<"))
+    }
+
+    /// The tags of several corpora, sorted, without duplicates.
+    pub fn tags(corpora: &[Self]) -> Vec<String> {
+        let mut tags: Vec<String> = corpora.iter().filter_map(Self::tag).collect();
+        tags.sort();
+        tags.dedup();
+        tags
+    }
+}
+
+impl From<Corpus> for RunCorpus {
+    fn from(corpus: Corpus) -> Self {
+        Self { corpus, languages: None, repeat: 1 }
+    }
+}
