@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What the teacher makes of the text: runs/default/teacher/model (or $1), runs/default/text (or $2) → TEXT/*.teacher.tsv.gz.
+# Translations by the teacher: runs/default/teacher/model (or $1), runs/default/text (or $2) → TEXT/*.teacher.tsv.gz.
 #
-#   XXX-eng.teacher.tsv.gz   every sentence of another language, and the teacher's English
-#   eng-XXX.teacher.tsv.gz   English sentences and the teacher's translation: all of them into Turkish, which has the least
+#   XXX-eng.teacher.tsv.gz   every sentence of another language with the teacher's English translation
+#   eng-XXX.teacher.tsv.gz   English sentences with the teacher's translation: all of them into Turkish, which has the least
 #                            text of its own, and 98,304 of them into German and French
 #
 # The student learns from both (distillation: Kim & Rush 2016, "Sequence-Level Knowledge Distillation"), and from the second
-# the other way round (back-translation: Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual
-# Data"): what it writes then is what people wrote.
+# in reverse (back-translation: Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual
+# Data"), where the target is human text.
 set -euo pipefail
 teacher=${1:-runs/default/teacher/model} text=${2:-runs/default/text} polyhead=${POLYHEAD:-polyhead}
 device=${DEVICE:-cuda}
@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 
 sentences() { for file in "$text"/tatoeba.$1.tsv.gz "$text"/office.$1.tsv.gz "$text"/python.$1.tsv.gz; do
     if [ -e "$file" ]; then zcat "$file" | cut -f"$2"; fi; done | LC_ALL=C sort -u; }
-# pairs FROM TO FILE: the sentences of FILE with their translations, those of odd lengths left out.
+# pairs FROM TO FILE: the sentences of FILE with their translations, without pairs of very different lengths.
 pairs() {
     "$polyhead" translate --model "$teacher" --device "$device" --to "$2" --raw --beam 4 --max-length 128 < "$3" > "$3.$2"
     paste "$3" "$3.$2" | gzip -1 > "$work/$1-$2.raw.tsv.gz"

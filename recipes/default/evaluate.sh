@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Scores of a translator (models/default, or $1) on the tests in data/ (or $2), all six directions, beam 5: a table.
-# Needs polyhead on the PATH, or in $POLYHEAD. Translations are left in runs/default/tests/NAME, NAME being $3 or "default".
+# Needs polyhead on the PATH, or in $POLYHEAD. Translations are saved in runs/default/tests/NAME, NAME being $3 or "default".
 set -euo pipefail
 model=${1:-models/default} data=${2:-data} polyhead=${POLYHEAD:-polyhead}
 out=runs/default/tests/${3:-default}

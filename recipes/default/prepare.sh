@@ -3,9 +3,9 @@
 #
 #   tatoeba          CC-BY 2.0 FR   everyday sentences, as they are
 #   libreoffice-po   MPL-2.0        texts of an office program and its help, cleaned
-#   python-docs-tr   CC0            documentation in Turkish: what has no markup
+#   python-docs-tr   CC0            documentation in Turkish: text without markup
 #
-# What a licence forbids or leaves open stays out: README.md beside this file says what and why.
+# Data whose licence forbids this use or is unclear is not used; README.md beside this file says which and why.
 set -euo pipefail
 data=${1:-data} text=${2:-runs/default/text} polyhead=${POLYHEAD:-polyhead}
 mkdir -p "$text"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the default translator makes of the sentences that lectures on attention tell about: commands and answers.
+# Translations of the sentences that lectures on attention discuss, by the default translator: commands and answers.
 # Needs polyhead on the PATH, or in $POLYHEAD; POLYHEAD_MODEL names another model than models/default.
 set -euo pipefail
 polyhead=${POLYHEAD:-polyhead}

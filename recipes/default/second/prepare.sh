@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Text for the second default translator: data/ (or $1) → runs/default-second/text (or $2), plain TSV, English first.
 # Needs polyhead on the PATH, or in $POLYHEAD, and python3 without further packages.
-# $SHARED, $OWN: how many pairs of European Parliament debates German and French each get, of those whose English both have
-# and of others (defaults below; "all" takes all). The more of the first, the less room the text needs when it is packed.
+# $SHARED, $OWN: how many pairs of European Parliament debates German and French each get: pairs whose English sentence both
+# have, and others (defaults below; "all" takes all). The more shared pairs, the smaller the text compresses.
 #
 #   tatoeba, tatoeba-more   CC-BY 2.0 FR             everyday sentences
 #   europarl                reuse, source named      parliament debates (europarl-uds first, europarl-more if there is room)
@@ -10,14 +10,14 @@
 #   python                  CC0                      documentation in Turkish
 #   php                     CC-BY 3.0                documentation in Turkish
 #   ethereum                MIT                      a website's prose
-#   beginners               MIT                      courses; translated by a language model, as they say
+#   beginners               MIT                      courses; translated by a language model, according to their authors
 #   xquad                   CC-BY-SA 4.0             encyclopaedic sentences and questions
 #   web                     CC-BY 4.0, CC-BY-SA 4.0, MPL-2.0   Turkish alone: the other languages hold text without a licence
 #
 # Left out: GPL (games-prose, ding-dictionary, freedict, gettext-debian, wesnoth-po), per package (debian-ddtp), research
 # only (multi30k, wmt-old-newstest, opennmt-wmt), unclear (setimes-devtest), archaic (quran), tests (all the others).
 #
-# No pair is kept of which a side is, but for case, punctuation and white space, a sentence of any test or validation set.
+# Pairs are dropped if one side equals a sentence of any test or validation set, apart from case, punctuation and white space.
 set -euo pipefail
 data=${1:-data} text=${2:-runs/default-second/text} polyhead=${POLYHEAD:-polyhead} shared=${SHARED:-225000} own=${OWN:-225000}
 parallel=$data/parallel
