@@ -23,7 +23,7 @@ def timed(command):
 def main(polyhead, repeats, hypothesis, reference):
     theirs_tool = os.path.join(os.path.dirname(sys.executable), "sacrebleu")
     for ours_names, theirs_names in METRICS.items():
-        base = [polyhead, "score", "--hypothesis", hypothesis, "--reference", reference, "--metrics", ours_names]
+        base = [polyhead, "score", "--hypothesis", hypothesis, "--reference", reference, "--metric", ours_names]
         theirs = [theirs_tool, reference, "-i", hypothesis, "-m", *theirs_names.split(), "-w", "12"]
         seconds = {"polyhead": [], "sacrebleu": []}
         for _ in range(repeats):
@@ -32,7 +32,7 @@ def main(polyhead, repeats, hypothesis, reference):
             seconds["sacrebleu"].append(taken)
         their_scores = json.loads(output)
         their_scores = their_scores if isinstance(their_scores, list) else [their_scores]
-        our_scores = json.loads(timed(base)[1])["metrics"]
+        our_scores = json.loads(timed(base + ["--format", "json"])[1])["metrics"]
         difference = max(abs(a["score"] - b["score"]) for a, b in zip(our_scores, their_scores))
         best = {tool: min(times) for tool, times in seconds.items()}
         print(json.dumps({

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Translates the text with the teacher: runs/default/teacher/model (or $1), runs/default/text (or $2) → TEXT/*.teacher.tsv.gz.
+# Translations by the teacher: runs/default/teacher/model (or $1), runs/default/text (or $2) → TEXT/*.teacher.tsv.gz.
 #
-#   XXX-eng.teacher.tsv.gz   every sentence of another language, and the teacher's English
-#   eng-XXX.teacher.tsv.gz   English sentences and the teacher's translation: all of them into Turkish, which has the least
+#   XXX-eng.teacher.tsv.gz   every sentence of another language with the teacher's English translation
+#   eng-XXX.teacher.tsv.gz   English sentences with the teacher's translation: all of them into Turkish, which has the least
 #                            text of its own, and 98,304 of them into German and French
 #
-# The student is trained on both (distillation: Kim & Rush 2016, "Sequence-Level Knowledge Distillation"), and on the second
-# reversed (back-translation: Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual Data"), with
-# human text as the target.
+# The student learns from both (distillation: Kim & Rush 2016, "Sequence-Level Knowledge Distillation"), and from the second
+# in reverse (back-translation: Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual
+# Data"), where the target is human text.
 set -euo pipefail
 teacher=${1:-runs/default/teacher/model} text=${2:-runs/default/text} polyhead=${POLYHEAD:-polyhead}
 device=${DEVICE:-cuda}
@@ -24,7 +24,7 @@ pairs() {
         --report "$work/$1-$2.dropped.jsonl"
 }
 
-# Long lines are lists of settings, useless for training; the order is the same on every machine.
+# Lists of settings are long and teach nothing; the order is the same on every machine.
 sentences 'eng-*' 1 | awk 'length($0) <= 250' | shuf --random-source=<(yes) > "$work/eng.tur"
 for other in deu fra; do head -n 98304 "$work/eng.tur" > "$work/eng.$other"; done
 jobs=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Translates sentences from lectures on attention with the default translator; prints commands and outputs.
-# Needs polyhead on the PATH, or in $POLYHEAD; POLYHEAD_MODEL chooses a model other than models/default.
+# Translations of the sentences that lectures on attention discuss, by the default translator: commands and answers.
+# Needs polyhead on the PATH, or in $POLYHEAD; POLYHEAD_MODEL names another model than models/default.
 set -euo pipefail
 polyhead=${POLYHEAD:-polyhead}
 say() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prepares the text of the second default translator: data/ (or $1) → runs/default-second/text (or $2), plain TSV, English first.
+# Text for the second default translator: data/ (or $1) → runs/default-second/text (or $2), plain TSV, English first.
 # Needs polyhead on the PATH, or in $POLYHEAD, and python3 without further packages.
-# $SHARED, $OWN: number of pairs of European Parliament debates for German and French each, of those whose English both share
-# and of others (defaults below; "all" for all). The more of the first, the better the text compresses.
+# $SHARED, $OWN: how many pairs of European Parliament debates German and French each get: pairs whose English sentence both
+# have, and others (defaults below; "all" takes all). The more shared pairs, the smaller the text compresses.
 #
 #   tatoeba, tatoeba-more   CC-BY 2.0 FR             everyday sentences
 #   europarl                reuse, source named      parliament debates (europarl-uds first, europarl-more if there is room)
@@ -10,14 +10,14 @@
 #   python                  CC0                      documentation in Turkish
 #   php                     CC-BY 3.0                documentation in Turkish
 #   ethereum                MIT                      a website's prose
-#   beginners               MIT                      courses; translated by a language model, as they say
+#   beginners               MIT                      courses; translated by a language model, according to their authors
 #   xquad                   CC-BY-SA 4.0             encyclopaedic sentences and questions
 #   web                     CC-BY 4.0, CC-BY-SA 4.0, MPL-2.0   Turkish alone: the other languages hold text without a licence
 #
-# Not used: GPL (games-prose, ding-dictionary, freedict, gettext-debian, wesnoth-po), per package (debian-ddtp), research
+# Left out: GPL (games-prose, ding-dictionary, freedict, gettext-debian, wesnoth-po), per package (debian-ddtp), research
 # only (multi30k, wmt-old-newstest, opennmt-wmt), unclear (setimes-devtest), archaic (quran), tests (all the others).
 #
-# Pairs with a side that equals a sentence of a test or validation set, up to case, punctuation and white space, are removed.
+# Pairs are dropped if one side equals a sentence of any test or validation set, apart from case, punctuation and white space.
 set -euo pipefail
 data=${1:-data} text=${2:-runs/default-second/text} polyhead=${POLYHEAD:-polyhead} shared=${SHARED:-225000} own=${OWN:-225000}
 parallel=$data/parallel
@@ -25,10 +25,10 @@ mkdir -p "$text"
 work=$(mktemp -d "$text/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# pairs.py held OUT FILE…          writes the keys of all sentences (every column) of the files to OUT
-# pairs.py filter KEYS SEEN IN OUT NAME WORDS   removes pairs with a side in KEYS, and pairs in SEEN (which grows); prints counts
-# pairs.py choose SHARED OWN A B OUT1 OUT2 OUT3 OUT4   pairs whose English both share (OUT1, OUT2), others (OUT3, OUT4)
-# pairs.py check KEYS FILE…        fails if a pair has a side in KEYS
+# pairs.py held OUT FILE…          keys of all sentences (every column) of the files → OUT
+# pairs.py filter KEYS SEEN IN OUT NAME WORDS   leaves out what is in KEYS or, as a pair, in SEEN (which grows); says how many
+# pairs.py choose SHARED OWN A B OUT1 OUT2 OUT3 OUT4   pairs whose English both have (OUT1, OUT2), others (OUT3, OUT4)
+# pairs.py check KEYS FILE…        fails where a pair has a side in KEYS
 cat > "$work/pairs.py" <<'PY'
 import gzip, lzma, re, sys, unicodedata
 
@@ -39,7 +39,7 @@ def lines(path):
             yield line.rstrip("\r\n")
 
 def key(sentence):
-    """The sentence without case, punctuation, symbols, marks and white space."""
+    """What is left without case, punctuation, symbols, marks and white space."""
     folded = unicodedata.normalize("NFKC", sentence).lower().replace("ı", "i")
     return re.sub(r"[\W_]+", "", folded)
 
@@ -81,7 +81,7 @@ elif command == "filter":
     print(f"{name:26} {counts['read']:9,} {counts['test']:11,} {counts['again']:11,} {counts['long']:9,} {len(kept):9,}")
 elif command == "choose":
     shared, own, *names = rest
-    # For each language: English sentence → its index and line; earlier lines are preferred.
+    # Of each language: English sentence → its place and line; what stands first is preferred.
     files = [{line.split("\t")[0]: (place, line) for place, line in reversed(list(enumerate(lines(name))))} for name in names[:2]]
     both = sorted(files[0].keys() & files[1].keys(), key=lambda english: sum(file[english][0] for file in files))
     both = both if shared == "all" else both[: int(shared)]
@@ -89,7 +89,7 @@ elif command == "choose":
     for file, shared_out, own_out in zip(files, names[2:4], names[4:6]):
         rest = [line for place, line in sorted(file[english] for english in file.keys() - common)]
         rest = rest if own == "all" else rest[: int(own)]
-        # Sorted text compresses better; every epoch has its own order.
+        # Sorted text packs better; every epoch has its own order.
         write(shared_out, sorted(file[english][1] for english in both))
         write(own_out, sorted(rest))
 elif command == "check":
@@ -111,15 +111,15 @@ mapfile -t tests < <(
 )
 python held "$work/held" "${tests[@]}"
 
-# Formulas, code, addresses and lists of options are useless for training.
+# Formulas, code, addresses and lists of options teach nothing about a language.
 markup='[]`*=%$|{}\\<>_[]\|XX\|://'
 
-# add NAME LONG FILE [WORDS]: adds a cleaned set, without lines that match $PLAIN if it is set.
+# add NAME LONG FILE [WORDS]: a cleaned set, without what markup matches if PLAIN is set.
 add() {
     local name=$1 long=$2 file=$3 words=${4:-1000}
     if [ ! -e "$file" ]; then echo "$name.eng-$long: no $file, left out"; return; fi
     unpack "$file" | cut -f1,2 | if [ -n "${PLAIN:-}" ]; then grep -v "$PLAIN"; else cat; fi |
-        sed '/^[-–•] /!s/\t[-–•] /\t/' > "$work/raw.tsv"     # a list dash on one side only
+        sed '/^[-–•] /!s/\t[-–•] /\t/' > "$work/raw.tsv"     # a list's dash that one side has
     "$polyhead" data clean --tsv "$work/raw.tsv" --max-chars 400 --max-ratio 3 --out "$work/clean.tsv" \
         --report "$work/dropped.jsonl" > "$work/$name.$long.cleaning"
     touch "$work/seen.$long"
@@ -152,7 +152,7 @@ done
 python choose "$shared" "$own" "$work/europarl.eng-"{deu,fra}.tsv "$text/europarl-shared.eng-"{deu,fra}.tsv \
     "$text/europarl-own.eng-"{deu,fra}.tsv
 
-LC_ALL=C sed -i '/\xEF\xBF\xBD/d' "$text"/*.tsv     # about 1,000 pairs contain U+FFFD: a lost character
+LC_ALL=C sed -i '/\xEF\xBF\xBD/d' "$text"/*.tsv     # some 1,000 pairs hold U+FFFD: a letter was lost
 mapfile -t made < <(ls "$text"/*.tsv | grep -v '/valid\.')
 python check "$work/held" "${made[@]}"
 wc -l "$text"/*.tsv
