@@ -1,4 +1,4 @@
-//! The end of a server.
+//! Shutdown of a server.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn slow() -> Router {
 }
 
 #[test]
-fn what_was_begun_is_answered_and_what_is_idle_ends_at_once() {
+fn running_requests_are_answered_and_idle_connections_end_at_once() {
     let server = Server::start(slow(), quick());
     let mut running: Vec<_> = (0..20).map(|_| server.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
     let mut idle = server.connect();
@@ -36,7 +36,7 @@ fn what_was_begun_is_answered_and_what_is_idle_ends_at_once() {
     let stopped = std::thread::spawn(move || server.stop());
     assert_eq!((rest(&mut idle), rest(&mut kept)), (String::new(), String::new()));
     assert!(begin.elapsed() < Duration::from_millis(400), "{:?}", begin.elapsed());
-    assert!(std::net::TcpStream::connect(address).is_err(), "somebody still accepts");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the port still accepts");
     for stream in &mut running {
         let answer = rest(stream);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("at last"), "{answer}");
@@ -47,7 +47,7 @@ fn what_was_begun_is_answered_and_what_is_idle_ends_at_once() {
 }
 
 #[test]
-fn what_takes_too_long_is_cut() {
+fn requests_that_take_too_long_are_cut() {
     let server = Server::start(slow(), ConnectionOptions { drain: Duration::from_millis(300), ..quick() });
     let mut never = server.send("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
     let _idle = server.connect();
@@ -61,7 +61,7 @@ fn what_takes_too_long_is_cut() {
 }
 
 #[test]
-fn clients_that_ask_and_ask_lose_no_answer_when_the_server_ends() {
+fn busy_clients_lose_no_answer_at_shutdown() {
     let server = Server::start(plain(), quick());
     let address = server.address;
     let [asked, answered] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Bodies of every kind over a socket.
+//! Bodies of every media type over a socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
-use polyhead_serve::front::body::{BodyLimits, Room};
+use polyhead_serve::front::body::{BodyLimits, MemoryBudget};
 use polyhead_serve::front::form;
 
 use super::{Server, plain, quick, rest};
@@ -14,7 +14,7 @@ use super::{Server, plain, quick, rest};
 async fn fields(request: Request) -> Response {
     match form::read(request, &BodyLimits::default()).await {
         Ok((_, fields)) => fields.json().to_string().into_response(),
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
@@ -31,7 +31,7 @@ fn ask(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> Str
 }
 
 #[test]
-fn all_forms_say_the_same_and_a_get_may_have_a_body() {
+fn all_media_types_give_the_same_fields_and_a_get_may_have_a_body() {
     let server = server();
     let multipart = "--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na b\r\n--b--\r\n";
     for (line, media_type, body) in [
@@ -51,7 +51,7 @@ fn all_forms_say_the_same_and_a_get_may_have_a_body() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_a_reason() {
+fn invalid_bodies_are_refused_with_a_reason() {
     let server = server();
     let deep = "[".repeat(100_000);
     for (status, media_type, body) in [
@@ -73,15 +73,15 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
 }
 
 #[test]
-fn clients_that_send_much_at_once_cannot_fill_the_memory() {
-    let limits = BodyLimits { body: 1000, room: Arc::new(Room::new(1500)) };
-    let room = limits.room.clone();
+fn large_bodies_at_once_stay_within_the_memory_budget() {
+    let limits = BodyLimits { body: 1000, budget: Arc::new(MemoryBudget::new(1500)) };
+    let budget = limits.budget.clone();
     let kept = axum::routing::post(async move |request: Request| match form::read(request, &limits).await {
         Ok((_, fields)) => {
             tokio::time::sleep(Duration::from_millis(200)).await;
             fields.names().count().to_string().into_response()
         }
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     });
     let server = Server::start(plain().route("/kept", kept), quick());
     let body = format!("q={}", "a".repeat(898));
@@ -95,5 +95,5 @@ fn clients_that_send_much_at_once_cannot_fill_the_memory() {
     assert_eq!((count("HTTP/1.1 200"), count("HTTP/1.1 503")), (1, 3), "{answers:?}");
     assert!(answers.iter().any(|answer| answer.contains("retry-after: 1")), "{answers:?}");
     server.is_well();
-    assert_eq!(room.left(), 1500);
+    assert_eq!(budget.available(), 1500);
 }

@@ -1,4 +1,4 @@
-//! All of the front together: who is let in, what is counted and that it ends.
+//! The middleware together: origin checks, metrics and disconnects.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use polyhead_serve::front::log::{RequestMetrics, watch};
+use polyhead_serve::front::log::{RequestMetrics, log_requests};
 use polyhead_serve::front::metrics::{MEDIA_TYPE, Metrics};
-use polyhead_serve::front::origin::{Cors, Origins, guard};
+use polyhead_serve::front::origin::{Cors, Origins, check_origin};
 
 use super::{Server, plain, quick, until};
 
-/// A server whose names are those of port 5000, with metrics.
+/// A server with metrics that accepts the host names of port 5000 and `a`.
 fn server(cors: Cors) -> (Server, Arc<RequestMetrics>) {
     let metrics = Arc::new(Metrics::new());
     let requests = Arc::new(RequestMetrics::new(&metrics));
@@ -20,8 +20,8 @@ fn server(cors: Cors) -> (Server, Arc<RequestMetrics>) {
     let routes = plain()
         .route("/metrics", get(async move || ([("content-type", MEDIA_TYPE)], metrics.text())))
         .route("/never", get(async || std::future::pending::<()>().await))
-        .layer(from_fn_with_state(Arc::new(origins), guard))
-        .layer(from_fn_with_state(requests.clone(), watch));
+        .layer(from_fn_with_state(Arc::new(origins), check_origin))
+        .layer(from_fn_with_state(requests.clone(), log_requests));
     (Server::start(routes, quick()), requests)
 }
 
@@ -30,7 +30,7 @@ fn ask(server: &Server, line: &str, headers: &str) -> String {
 }
 
 #[test]
-fn foreign_names_and_pages_are_refused() {
+fn foreign_hosts_and_origins_are_refused() {
     let (server, _) = server(Cors::None);
     for headers in [
         "",
@@ -51,7 +51,7 @@ fn foreign_names_and_pages_are_refused() {
 }
 
 #[test]
-fn pages_that_are_let_in_see_the_headers_they_need() {
+fn allowed_origins_get_the_cors_headers() {
     let (server, _) = server("https://page.example".parse().unwrap());
     let before = "Host: a\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n\
         Access-Control-Request-Headers: content-type,x-own\r\n";
@@ -73,7 +73,7 @@ fn pages_that_are_let_in_see_the_headers_they_need() {
 }
 
 #[test]
-fn requests_are_counted_until_they_end_also_those_whose_client_goes() {
+fn requests_are_counted_also_after_a_disconnect() {
     let (server, requests) = server(Cors::None);
     let never = server.send("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
     while requests.in_flight() == 0 {
@@ -95,7 +95,7 @@ fn requests_are_counted_until_they_end_also_those_whose_client_goes() {
 }
 
 #[test]
-fn a_client_that_asks_before_it_sends_is_told_to_or_refused() {
+fn expect_100_continue_is_answered_or_refused() {
     let (server, _) = server(Cors::None);
     let head = |length: usize| {
         format!(

@@ -1,4 +1,4 @@
-//! Clients that send too much, break off, or go away.
+//! Clients that send too much, send invalid requests, or disconnect.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn too_large_a_body_is_413_announced_or_in_chunks() {
     // Nothing but the head is sent: the answer does not wait for the body.
     let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("a body of 1001 bytes"), "{answer}");
-    // Whoever sends all of it nevertheless sees the answer too.
+    // A client that sends all of it sees the answer, too.
     let large = "a".repeat(20_000_000);
     let answer = server
         .ask(&format!("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{large}", large.len()));
@@ -38,7 +38,7 @@ fn too_large_a_body_is_413_announced_or_in_chunks() {
 }
 
 #[test]
-fn what_is_no_http_is_refused() {
+fn invalid_http_is_refused() {
     let server = Server::start(plain(), quick());
     for text in ["nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "\u{16}\u{3}\u{1}\r\n"]
     {
@@ -46,7 +46,7 @@ fn what_is_no_http_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 400"), "{text:?}: {answer}");
     }
     let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("breaks off"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("incomplete body"), "{answer}");
     let answer = server.ask(&format!("GET /hello HTTP/1.1\r\nX-A: {}\r\n\r\n", "a".repeat(100_000)));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     let many: String = (0..200).map(|index| format!("X-{index}: a\r\n")).collect();
@@ -56,7 +56,7 @@ fn what_is_no_http_is_refused() {
 }
 
 #[test]
-fn a_client_that_goes_while_it_sends_leaves_nothing() {
+fn a_client_that_disconnects_while_sending_leaves_nothing() {
     let server = Server::start(plain(), quick());
     let whole = "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\nabcdefghij";
     for end in 0..whole.len() {
@@ -95,7 +95,7 @@ fn requests_with_wrong_bytes_leave_nothing() {
         .collect();
     for mut stream in streams {
         stream.shutdown(std::net::Shutdown::Write).unwrap_or_default();
-        // Whatever the answer is, it ends.
+        // The connection ends whatever the answer is.
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
         assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 "), "{}", String::from_utf8_lossy(&bytes));
@@ -103,7 +103,7 @@ fn requests_with_wrong_bytes_leave_nothing() {
     server.is_well();
 }
 
-/// Counts how many are there.
+/// Counts live instances.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -120,7 +120,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_client_that_goes_frees_its_work_before_and_during_the_answer() {
+fn a_client_that_disconnects_frees_its_work_before_and_during_the_answer() {
     let count = Arc::new(AtomicUsize::new(0));
     let [work, stream] = [count.clone(), count.clone()];
     let routes = plain()
@@ -148,7 +148,7 @@ fn a_client_that_goes_frees_its_work_before_and_during_the_answer() {
     }
 }
 
-struct Endless(#[expect(dead_code, reason = "it is there to be dropped")] Running);
+struct Endless(#[expect(dead_code, reason = "held to be dropped")] Running);
 
 impl futures_core::Stream for Endless {
     type Item = Result<&'static str, std::convert::Infallible>;
@@ -162,7 +162,7 @@ impl futures_core::Stream for Endless {
 }
 
 #[test]
-fn a_handler_that_breaks_down_is_500_and_the_connection_goes_on() {
+fn a_panicking_handler_is_500_and_the_connection_continues() {
     async fn broken() -> &'static str {
         panic!("broken")
     }
