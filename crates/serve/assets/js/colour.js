@@ -1,5 +1,5 @@
-// Colours that are computed: the ramp of heat-maps and the colours of heads. Lightness alone carries a weight, so the ramp
-// reads the same for every kind of colour vision.
+// Computed colours: the ramp of heat-maps and the colours of heads. Lightness alone encodes a weight, so the ramp reads the
+// same for every kind of colour vision.
 
 const LIGHT = [
   [251, 250, 247],
@@ -17,7 +17,7 @@ const DARK = [
 ];
 const HUES = 8;
 
-/** Whether dark paper is shown. */
+/** True in the dark theme. */
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

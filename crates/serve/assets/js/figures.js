@@ -1,4 +1,4 @@
-// Small figures made of numbers: a bar for a share, a table whose cells are shaded, a grid, a strip for a vector.
+// Small figures: a bar for a share, a table with shaded cells, a grid cell, a strip for a vector.
 
 import { drawn, element } from "./dom.js";
 import { shade, signed } from "./colour.js";
@@ -17,8 +17,8 @@ export function bar(share, { text = percent(share), colour } = {}) {
 }
 
 /**
- * A table of numbers. `data` are rows; `rows` and `columns` their names; `scale` is the number that is darkest, none for
- * cells without shade; null cells say `–`.
+ * A table of numbers. `data` are rows; `rows` and `columns` their labels; `scale` is the number with the darkest shade, none for
+ * no shades; null cells show `–`.
  */
 export function numberTable({ caption, rows, columns, data, scale, decimals = 2, id }) {
   const cell = (number) => {

@@ -1,12 +1,12 @@
-// The frame of the page: masthead with tabs, one section for each view, and which of them is shown. The address after `#`
-// names the view, so that links and the back button work.
+// The frame of the page: masthead with tabs, one section for each view, and the choice of view. The address after `#` names
+// the view, so that links and the back button work.
 
 import { drawn, element, replace } from "./dom.js";
 import { grouped } from "./format.js";
 import { arrowKeys, rove } from "./keys.js";
 import { themeSwitch } from "./theme.js";
 
-/** Builds the page from views `{ id, title, about, build }`; `sentence` stands above those that need a trace. */
+/** Builds the page from views `{ id, title, about, build }`; `sentence` is shown above those that need a trace. */
 export function frame(app, views, sentence) {
   const tabs = views.map((view) =>
     element(

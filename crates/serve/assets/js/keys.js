@@ -1,6 +1,6 @@
-// Moving among things with the arrow keys: one of them can be reached with Tab, arrows, Home and End go on from there.
+// Keyboard navigation within a group (roving tabindex): Tab reaches one node, arrows, Home and End move from there.
 
-/** Lets arrow keys move the focus among the nodes that `items()` gives. */
+/** Arrow keys move the focus among the nodes of `items()`. */
 export function arrowKeys(box, items, { onMove = () => {}, vertical = true } = {}) {
   box.addEventListener("keydown", (event) => {
     const nodes = items();
@@ -15,7 +15,7 @@ export function arrowKeys(box, items, { onMove = () => {}, vertical = true } = {
   });
 }
 
-/** Makes one node the one that Tab reaches. */
+/** Makes one node the one in the tab order. */
 export function rove(nodes, chosen) {
   nodes.forEach((node) => node.setAttribute("tabindex", node === chosen ? "0" : "-1"));
 }

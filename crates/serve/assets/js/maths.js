@@ -1,6 +1,6 @@
-// The few formulas that views and lessons compute by themselves.
+// Formulas that views and lessons compute in the browser.
 
-/** base^x_i / Σ base^x_j; −∞ has no share. */
+/** base^x_i / Σ base^x_j; −∞ gets 0. */
 export function softmax(scores, base = Math.E) {
   const largest = Math.max(...scores);
   if (largest === -Infinity) return scores.map(() => 0);
@@ -49,7 +49,7 @@ export function cosine(a, b) {
   return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 }
 
-/** A value of a sinusoidal position. `layout`: interleaved, concatenated, or tensor2tensor with its own divisor. */
+/** An entry of a sinusoidal position vector. `layout`: interleaved, concatenated, or tensor2tensor with its own divisor. */
 export function sinusoid(position, place, size, layout) {
   const half = size / 2;
   const pair = layout === "interleaved" ? Math.floor(place / 2) : place % half;

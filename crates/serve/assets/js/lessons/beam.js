@@ -1,4 +1,4 @@
-// Lesson: greedy decoding falls for "thanks", a beam of two finds "I am a student".
+// Lesson: greedy decoding chooses "thanks", a beam of two finds "I am a student".
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
@@ -6,7 +6,7 @@ import { fixed } from "../format.js";
 
 const WORDS = ["a", "am", "I", "thanks", "student", "<eos>"];
 const END = 5;
-// Row i: the probabilities of the word after word i; <eos> also stands before the first word.
+// Row i: the probabilities of the word after word i; <eos> is also the start before the first word.
 const AFTER = [
   [0, 0, 0, 0, 0.9, 0.1],
   [0.9, 0, 0, 0.1, 0, 0],
@@ -16,7 +16,7 @@ const AFTER = [
   [0.1, 0, 0.4, 0.5, 0, 0],
 ];
 
-export const beamLesson = { id: "beam", title: "Greedy against beam", build };
+export const beamLesson = { id: "beam", title: "Greedy or beam search", build };
 
 function build() {
   const size = slider("beam_size", { min: 1, max: 3, value: 2 }, () => {
@@ -50,9 +50,9 @@ function build() {
       paragraph(
         "“je suis étudiant”, with a made-up model of six words. Greedy decoding (beam_size 1) takes the best word each time: ",
         element("em", {}, "thanks"),
-        " with 0.5, then <eos> with 0.45, together 0.225. A beam of 2 keeps ",
+        " with 0.5, then <eos> with 0.45, together 0.225. A beam of 2 also keeps ",
         element("em", {}, "I"),
-        " with 0.4 alive, which turns out better: 0.4 · 0.9 · 0.9 · 0.9 · 1 = 0.2916. With top_beams = 2 both come back.",
+        " with 0.4, which turns out better: 0.4 · 0.9 · 0.9 · 0.9 · 1 = 0.2916. With top_beams = 2 both are returned.",
       ),
       element("div", { class: "knobs" }, size.node, steps.node),
       figure,
@@ -63,7 +63,7 @@ function build() {
   };
 }
 
-/** Beam search over the table: columns of hypotheses, and those that ended. */
+/** Beam search over the table: columns of hypotheses, and the finished ones. */
 export function search(size) {
   let live = [{ id: END, probability: 1, words: [], place: null }];
   const columns = [];

@@ -1,4 +1,4 @@
-// Lessons: the worked examples of the lectures, each a short page with numbers that move.
+// Lessons: the worked examples of the lectures, each a short interactive page.
 
 import { element, replace } from "../dom.js";
 import { scaledLesson } from "../lessons/scaled.js";
@@ -30,7 +30,7 @@ const LESSONS = [
 export const lessonsView = {
   id: "lessons",
   title: "Lessons",
-  about: "Attention from the ground up, in eleven short pages. Every number is computed as you move.",
+  about: "Attention from the ground up, in eleven short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
   build,
 };
