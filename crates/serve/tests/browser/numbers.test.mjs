@@ -108,7 +108,7 @@ test("views agree with the trace in a file", async (t) => {
     await view(page, "neurons");
     await page.locator("#pair-share").waitFor();
     for (const place of [1, 5]) {
-      await page.getByLabel("Query token").selectOption(String(place));
+      await page.getByLabel("Query token", { exact: true }).selectOption(String(place));
       const shares = await page.locator(".neurons .share .number").allTextContents();
       shares.forEach((share, key) => close(Number(share), weight(trace, "decoder", 1, 2, place, key)));
     }
