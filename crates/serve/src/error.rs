@@ -13,7 +13,7 @@ pub enum Error {
     /// An invalid request.
     #[error("{message}")]
     Request {
-        /// What was found, what was expected.
+        /// The problem: found and expected.
         message: String,
         /// A remedy.
         hint: String,
@@ -85,7 +85,7 @@ pub enum Error {
         path: std::path::PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What was found.
+        /// The problem.
         found: String,
     },
     /// The system has no random numbers.

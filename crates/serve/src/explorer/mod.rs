@@ -53,7 +53,7 @@ impl Explorer {
         &self.loaded.engine
     }
 
-    /// The same with other limits.
+    /// Replaces the limits.
     #[must_use]
     pub fn with_limits(self, limits: ExplorerLimits) -> Self {
         Self { limits, ..self }

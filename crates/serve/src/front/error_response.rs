@@ -12,9 +12,9 @@ use serde_json::json;
 pub struct ErrorResponse {
     /// HTTP status.
     pub status: StatusCode,
-    /// What was found, what was expected.
+    /// The problem: found and expected.
     pub error: String,
-    /// What to do about it.
+    /// A remedy.
     pub hint: String,
     /// Seconds for `Retry-After`, if trying again helps.
     pub retry_after: Option<u64>,

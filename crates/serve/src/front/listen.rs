@@ -84,7 +84,7 @@ impl Connections {
     }
 }
 
-/// How the connections ended that were open at shutdown.
+/// Outcome of the connections that were open at shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// Connections that ended idle or after their answer.

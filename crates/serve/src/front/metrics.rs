@@ -119,9 +119,9 @@ impl Metrics {
 /// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
-    /// It goes up and down.
+    /// A number that goes up and down.
     Gauge,
     /// Counts values in buckets.
     Histogram,

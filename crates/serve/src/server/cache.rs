@@ -25,12 +25,13 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// Memory of a value in bytes, including what it owns on the heap.
-pub(crate) trait Bytes {
+/// Size of a value in memory.
+pub(crate) trait MemorySize {
+    /// Bytes, including what it owns on the heap.
     fn bytes(&self) -> usize;
 }
 
-impl<K: Hash + Eq + Bytes, V: Bytes> Cache<K, V> {
+impl<K: Hash + Eq + MemorySize, V: MemorySize> Cache<K, V> {
     /// An empty cache of at most `limit` bytes; 0 disables it.
     pub(crate) fn new(limit: usize) -> Self {
         Self { entries: HashMap::new(), ages: BTreeMap::new(), now: 0, bytes: 0, limit }
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    impl Bytes for u8 {
+    impl MemorySize for u8 {
         fn bytes(&self) -> usize {
             usize::from(*self)
         }

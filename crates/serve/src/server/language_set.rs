@@ -66,22 +66,22 @@ impl LanguageSet {
 
     /// Candidate languages of a text, likeliest first, at least one. A text without letters gets English, else the first language, with
     /// confidence 0.
-    pub(crate) fn guesses(&self, text: &str) -> Vec<DetectedLanguage> {
+    pub(crate) fn detect(&self, text: &str) -> Vec<DetectedLanguage> {
         let identifier = Identifier::four();
         let sources = self.sources();
         let known: Vec<&str> = identifier.codes().filter(|code| sources.contains(code)).collect();
-        let Some(guess) = identifier.identify_among(text, &known) else {
+        let Some(best) = identifier.identify_among(text, &known) else {
             let first = if sources.contains(&"en") { "en" } else { sources.first().unwrap_or(&"en") };
             return vec![DetectedLanguage { confidence: 0.0, language: first.to_owned() }];
         };
-        let all = std::iter::once((guess.code, guess.probability)).chain(guess.others);
+        let all = std::iter::once((best.code, best.probability)).chain(best.others);
         all.map(|(language, probability)| DetectedLanguage { confidence: percent(probability), language })
             .collect()
     }
 
     /// The confidence that a text is in a given language.
-    pub(crate) fn guess_of(&self, text: &str, language: &str) -> DetectedLanguage {
-        let found = self.guesses(text).into_iter().find(|own| own.language == language);
+    pub(crate) fn confidence_in(&self, text: &str, language: &str) -> DetectedLanguage {
+        let found = self.detect(text).into_iter().find(|own| own.language == language);
         found.unwrap_or_else(|| DetectedLanguage { confidence: 0.0, language: language.to_owned() })
     }
 }
@@ -132,12 +132,12 @@ mod tests {
     #[test]
     fn confidences_add_up_and_a_text_without_letters_has_none() {
         let languages = languages();
-        let guesses = languages.guesses("Kedi fareyi yedi.");
-        assert_eq!((guesses.len(), guesses[0].language.as_str()), (2, "tr"));
-        let sum: f64 = guesses.iter().map(|own| own.confidence).sum();
-        assert!((sum - 100.0).abs() < 0.02 && guesses[0].confidence > 90.0, "{guesses:?}");
-        assert_eq!(languages.guesses("12:30"), [DetectedLanguage { confidence: 0.0, language: "en".into() }]);
-        assert_eq!(languages.guess_of("Kedi fareyi yedi.", "en").language, "en");
-        assert_eq!(languages.guess_of("12:30", "tr").confidence, 0.0);
+        let detected = languages.detect("Kedi fareyi yedi.");
+        assert_eq!((detected.len(), detected[0].language.as_str()), (2, "tr"));
+        let sum: f64 = detected.iter().map(|own| own.confidence).sum();
+        assert!((sum - 100.0).abs() < 0.02 && detected[0].confidence > 90.0, "{detected:?}");
+        assert_eq!(languages.detect("12:30"), [DetectedLanguage { confidence: 0.0, language: "en".into() }]);
+        assert_eq!(languages.confidence_in("Kedi fareyi yedi.", "en").language, "en");
+        assert_eq!(languages.confidence_in("12:30", "tr").confidence, 0.0);
     }
 }

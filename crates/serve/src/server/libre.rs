@@ -55,7 +55,7 @@ pub(super) async fn detect(
     let text =
         text.ok_or_else(|| ErrorResponse::bad_request("q: missing or empty, expected a text", "send q"))?;
     at_most(text.chars().count(), state.limits.characters, "characters")?;
-    Ok(json(&state.languages().guesses(text)))
+    Ok(json(&state.languages().detect(text)))
 }
 
 pub(super) async fn languages(State(state): State<Arc<ServerState>>) -> Response {
@@ -165,7 +165,7 @@ impl TranslateRequest {
         let alternatives = fields.number("alternatives")?.unwrap_or(0);
         if alternatives > most {
             let error = format!("alternatives: {alternatives}, expected at most {most}");
-            return Err(ErrorResponse::bad_request(error, "ask for fewer"));
+            return Err(ErrorResponse::bad_request(error, "request fewer"));
         }
         state.check_texts(&texts)?;
         let alternatives = (alternatives > 0).then_some(alternatives as usize);
@@ -225,8 +225,8 @@ fn detected_language(
 ) -> DetectedLanguage {
     let text = document.texts().join("\n");
     match route(found) {
-        Some(route) => languages.guess_of(&text, &route.from),
-        None => languages.guesses(&text).swap_remove(0),
+        Some(route) => languages.confidence_in(&text, &route.from),
+        None => languages.detect(&text).swap_remove(0),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A translation request, and how its documents are sent to the scheduler: in portions that leave room for other clients.
+//! A translation request, and how its documents are sent to the scheduler: in chunks that leave room for other clients.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use super::language_set::LanguageSet;
 use super::scheduler::{Client, FinishedSentence, RequestOptions, Scheduler};
 use crate::Result;
 
-/// Bytes of text that are sent to the scheduler at once, so that a long file takes turns with other clients.
-const PORTION: usize = 32 << 10;
+/// Maximum bytes of text that are sent to the scheduler at once, so that a long file takes turns with other clients.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// A guess that a text is in the very language that it is to be translated into must be as sure as this, in percent.
 const ALREADY: f64 = 80.0;
@@ -44,7 +44,7 @@ pub(crate) struct TranslatedDocuments {
 }
 
 /// Texts of one source language that are sent to the scheduler together.
-struct Portion {
+struct TextChunk {
     from: Option<String>,
     texts: Vec<String>,
     /// Index of the document that each text belongs to.
@@ -70,7 +70,7 @@ impl TranslationRequest<Document> {
         if self.inputs.iter().any(Document::needs_alignment) {
             options.evidence = Evidence::Alignment;
         }
-        for Portion { from, texts, owners } in self.portions(languages) {
+        for TextChunk { from, texts, owners } in self.chunks(languages) {
             let request = TranslationRequest {
                 client: self.client.clone(),
                 inputs: texts,
@@ -95,25 +95,25 @@ impl TranslationRequest<Document> {
         Ok(TranslatedDocuments { model: model.unwrap_or_else(first), found })
     }
 
-    fn portions(&self, languages: &LanguageSet) -> Vec<Portion> {
-        let mut portions: Vec<Portion> = Vec::new();
+    fn chunks(&self, languages: &LanguageSet) -> Vec<TextChunk> {
+        let mut chunks: Vec<TextChunk> = Vec::new();
         let mut bytes = 0;
         for (owner, document) in self.inputs.iter().enumerate() {
             let from = self.from.clone().or_else(|| self.guess(document, languages));
             for text in document.texts() {
-                let is_room = bytes + text.len() <= PORTION;
-                if let Some(last) = portions.last_mut().filter(|last| is_room && last.from == from) {
+                let is_room = bytes + text.len() <= CHUNK_BYTES;
+                if let Some(last) = chunks.last_mut().filter(|last| is_room && last.from == from) {
                     bytes += text.len();
                     last.texts.push(text.to_owned());
                     last.owners.push(owner);
                 } else {
                     bytes = text.len();
                     let (texts, owners) = (vec![text.to_owned()], vec![owner]);
-                    portions.push(Portion { from: from.clone(), texts, owners });
+                    chunks.push(TextChunk { from: from.clone(), texts, owners });
                 }
             }
         }
-        portions
+        chunks
     }
 
     /// The language of a whole document, where it is guessed so and can be.
@@ -121,7 +121,7 @@ impl TranslationRequest<Document> {
         if document.guessing() == Guessing::Each {
             return None;
         }
-        let mut guesses = languages.guesses(&document.texts().join("\n")).into_iter();
+        let mut guesses = languages.detect(&document.texts().join("\n")).into_iter();
         let best = guesses.next().filter(|own| own.confidence > 0.0)?;
         let is_doubtful = Some(&best.language) == self.to.as_ref() && best.confidence < ALREADY;
         Some(guesses.next().filter(|_| is_doubtful).unwrap_or(best).language)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_guessed_whole_and_texts_by_the_translator() {
+    fn documents_are_detected_as_a_whole_and_texts_by_the_translator() {
         let html = |text| Document::read(Format::Html, text).unwrap();
         let plain = Document::read(Format::Text, "Ja. Das ist ein Haus.").unwrap();
         let request = request(vec![
@@ -162,20 +162,20 @@ mod tests {
             html("<p>La maison est très petite.</p>"),
             plain,
         ]);
-        let portions = request.portions(&languages());
+        let chunks = request.chunks(&languages());
         let seen: Vec<(Option<&str>, &[usize])> =
-            portions.iter().map(|own| (own.from.as_deref(), own.owners.as_slice())).collect();
+            chunks.iter().map(|own| (own.from.as_deref(), own.owners.as_slice())).collect();
         assert_eq!(seen, [(Some("de"), &[0, 0, 1][..]), (Some("fr"), &[2][..]), (None, &[3][..])]);
     }
 
     #[test]
-    fn long_files_come_in_portions() {
+    fn long_files_are_sent_in_chunks() {
         let text = "The cat ate the mouse in the garden.\n".repeat(3000);
         let request = request(vec![Document::read_file(Format::Text, &text).unwrap()]);
-        let portions = request.portions(&languages());
-        assert!(portions.len() > 3, "{}", portions.len());
-        assert!(portions.iter().all(|own| own.texts.iter().map(String::len).sum::<usize>() <= PORTION));
-        assert_eq!(portions.iter().map(|own| own.texts.len()).sum::<usize>(), 3000);
-        assert!(portions.iter().all(|own| own.from.as_deref() == Some("en")));
+        let chunks = request.chunks(&languages());
+        assert!(chunks.len() > 3, "{}", chunks.len());
+        assert!(chunks.iter().all(|own| own.texts.iter().map(String::len).sum::<usize>() <= CHUNK_BYTES));
+        assert_eq!(chunks.iter().map(|own| own.texts.len()).sum::<usize>(), 3000);
+        assert!(chunks.iter().all(|own| own.from.as_deref() == Some("en")));
     }
 }

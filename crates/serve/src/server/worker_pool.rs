@@ -11,7 +11,7 @@ use std::time::Instant;
 use polyhead_translate::{Evidence, Passage, TranslateOptions, Translation};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::cache::{Bytes, Cache};
+use super::cache::{Cache, MemorySize};
 use super::model_registry::LoadedModel;
 use super::queue::{Queue, QueueItem};
 use crate::Error;
@@ -34,7 +34,7 @@ impl Default for RequestOptions {
 }
 
 impl RequestOptions {
-    /// The same options as the translator takes them.
+    /// The options in the translator's type.
     pub(crate) fn translate_options(&self) -> TranslateOptions {
         let Self { beam_size, n_best, evidence } = *self;
         TranslateOptions { beam_size, n_best, evidence, ..TranslateOptions::default() }
@@ -50,13 +50,13 @@ pub(crate) struct CacheKey {
     pub(crate) passage: Passage,
 }
 
-impl Bytes for CacheKey {
+impl MemorySize for CacheKey {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.passage.text.capacity()
     }
 }
 
-impl Bytes for Translation {
+impl MemorySize for Translation {
     fn bytes(&self) -> usize {
         let texts: usize = self.n_best.iter().map(|own| size_of_val(own) + own.text.capacity()).sum();
         let pairs = self.alignment.as_ref().map_or(0, |pairs| pairs.capacity() * size_of::<(usize, usize)>());

@@ -12,7 +12,7 @@ use polyhead_serve::server::{
 use polyhead_translate::{Evidence, TranslateOptions, Translation};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, ask, get, post};
+use crate::client::{Answer, get, post, send};
 use crate::{engine, golden};
 
 const TEXT: &str = "The teacher reads a book today.";
@@ -82,7 +82,7 @@ fn every_media_type_gets_the_same_answer() {
     for (media_type, body) in bodies {
         for method in ["POST", "GET"] {
             let header = format!("Content-Type: {media_type}");
-            let answer = ask(port, [method, "/translate"], &[&header], body);
+            let answer = send(port, [method, "/translate"], &[&header], body);
             assert_eq!((answer.status, answer.json()), (200, expected.clone()), "{method} {media_type}");
             assert!(answer.headers.contains("content-type: application/json"), "{}", answer.headers);
         }
@@ -152,7 +152,7 @@ fn invalid_requests_are_refused_with_a_reason() {
     for (body, expected) in cases {
         refused(&post(port, "/translate", &body), 400, expected);
     }
-    let typed = |media_type: &str, body: &str| ask(port, ["POST", "/translate"], &[media_type], body);
+    let typed = |media_type: &str, body: &str| send(port, ["POST", "/translate"], &[media_type], body);
     refused(&typed("Content-Type: application/json", "{\"q\": "), 400, "");
     refused(&typed("Content-Type: application/json", &"[".repeat(100_000)), 400, "");
     refused(&typed("Content-Type: text/csv", "a,b"), 415, "");
@@ -219,7 +219,7 @@ fn send_file(port: u16, name: &str, content: &str) -> Answer {
         field("source", "en"),
         field("target", "tr")
     );
-    ask(port, ["POST", "/translate_file"], &["Content-Type: multipart/form-data; boundary=XX"], &body)
+    send(port, ["POST", "/translate_file"], &["Content-Type: multipart/form-data; boundary=XX"], &body)
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn every_described_route_answers_and_other_methods_are_refused() {
     let port = start(state.clone());
     for (path, methods) in ROUTES {
         for method in ["get", "post"] {
-            let answer = ask(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
+            let answer = send(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
             let is_route = answer.status != 405 && !(answer.status == 404 && answer.body.is_empty());
             assert_eq!(is_route, methods.contains(&method), "{method} {path}: {}", answer.status);
             if answer.status == 405 {

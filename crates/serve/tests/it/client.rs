@@ -19,7 +19,7 @@ impl Answer {
 }
 
 /// Sends a request with these headers; `Host` is the loopback address unless they name one.
-pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &str) -> Answer {
+pub(crate) fn send(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &str) -> Answer {
     let host = format!("Host: 127.0.0.1:{port}");
     let own = headers.iter().any(|header| header.starts_with("Host:"));
     let mut lines: Vec<&str> = if own { Vec::new() } else { vec![&host] };
@@ -43,11 +43,11 @@ pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: 
 }
 
 pub(crate) fn get(port: u16, path: &str) -> Answer {
-    ask(port, ["GET", path], &[], "")
+    send(port, ["GET", path], &[], "")
 }
 
 pub(crate) fn post(port: u16, path: &str, body: &Value) -> Answer {
-    ask(port, ["POST", path], &["Content-Type: application/json"], &body.to_string())
+    send(port, ["POST", path], &["Content-Type: application/json"], &body.to_string())
 }
 
 /// Joins the chunks of a body.

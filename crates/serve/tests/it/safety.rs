@@ -6,7 +6,7 @@ use polyhead_serve::wire::ExplorerLimits;
 use polyhead_serve::{Error, Explorer};
 use serde_json::{Value, json};
 
-use crate::client::{ask, get, post};
+use crate::client::{get, post, send};
 use crate::{engine, explorer};
 
 #[test]
@@ -38,7 +38,7 @@ fn the_page_and_all_its_files_are_served_with_security_headers() {
 #[test]
 fn foreign_hosts_and_origins_are_refused() {
     let port = explorer(ExplorerLimits::default());
-    let status = |headers: &[&str]| ask(port, ["GET", "/api/model"], headers, "").status;
+    let status = |headers: &[&str]| send(port, ["GET", "/api/model"], headers, "").status;
     let own = [format!("Host: localhost:{port}"), format!("Origin: http://127.0.0.1:{port}")];
     assert_eq!([status(&[]), status(&[&own[0]]), status(&[&own[1]]), status(&[&own[0], &own[1]])], [200; 4]);
     let foreign = [
@@ -52,11 +52,11 @@ fn foreign_hosts_and_origins_are_refused() {
         "Origin: null".into(),
     ];
     for header in &foreign {
-        let answer = ask(port, ["GET", "/"], &[header], "");
+        let answer = send(port, ["GET", "/"], &[header], "");
         assert_eq!(answer.status, 403, "{header}");
         assert!(answer.headers.contains("content-security-policy") && answer.json()["error"].is_string());
     }
-    let answer = ask(port, ["POST", "/api/trace"], &["Origin: http://evil.example"], "{\"text\": \"a\"}");
+    let answer = send(port, ["POST", "/api/trace"], &["Origin: http://evil.example"], "{\"text\": \"a\"}");
     assert_eq!(answer.status, 403);
 }
 
@@ -97,7 +97,7 @@ fn invalid_requests_are_refused_with_a_reason() {
         assert!(said["error"].as_str().unwrap().contains(expected), "{said}");
         assert!(said["hint"].is_string());
     }
-    assert_eq!(ask(port, ["POST", "/api/trace"], &[], "{").status, 400);
+    assert_eq!(send(port, ["POST", "/api/trace"], &[], "{").status, 400);
     let streamed = post(port, "/api/translate", &json!({ "text": " " }));
     assert!(streamed.body.contains("an empty text"), "{}", streamed.body);
 }

@@ -27,7 +27,7 @@ fn options() -> SchedulerOptions {
 
 fn request(texts: &[&str], to: Option<&str>) -> TranslationRequest<String> {
     TranslationRequest {
-        client: Client::Key("somebody".into()),
+        client: Client::Key("client".into()),
         inputs: texts.iter().map(|text| (*text).to_owned()).collect(),
         from: None,
         to: to.map(str::to_owned),

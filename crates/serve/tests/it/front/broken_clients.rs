@@ -15,12 +15,14 @@ use super::{LIMIT, Server, plain, quick, rest};
 fn too_large_a_body_is_413_announced_or_in_chunks() {
     let server = Server::start(plain(), quick());
     // Nothing but the head is sent: the answer does not wait for the body.
-    let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
+    let answer = server.round_trip("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("a body of 1001 bytes"), "{answer}");
     // A client that sends all of it sees the answer, too.
     let large = "a".repeat(20_000_000);
-    let answer = server
-        .ask(&format!("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{large}", large.len()));
+    let answer = server.round_trip(&format!(
+        "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{large}",
+        large.len()
+    ));
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     let mut stream = server.send("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..20_000 {
@@ -30,7 +32,7 @@ fn too_large_a_body_is_413_announced_or_in_chunks() {
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("a larger body"), "{answer}");
     drop(stream);
     let exact = "a".repeat(LIMIT);
-    let answer = server.ask(&format!(
+    let answer = server.round_trip(&format!(
         "POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {LIMIT}\r\n\r\n{exact}"
     ));
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n1000"), "{answer}");
@@ -42,15 +44,16 @@ fn invalid_http_is_refused() {
     let server = Server::start(plain(), quick());
     for text in ["nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "\u{16}\u{3}\u{1}\r\n"]
     {
-        let answer = server.ask(text);
+        let answer = server.round_trip(text);
         assert!(answer.starts_with("HTTP/1.1 400"), "{text:?}: {answer}");
     }
-    let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    let answer =
+        server.round_trip("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("incomplete body"), "{answer}");
-    let answer = server.ask(&format!("GET /hello HTTP/1.1\r\nX-A: {}\r\n\r\n", "a".repeat(100_000)));
+    let answer = server.round_trip(&format!("GET /hello HTTP/1.1\r\nX-A: {}\r\n\r\n", "a".repeat(100_000)));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     let many: String = (0..200).map(|index| format!("X-{index}: a\r\n")).collect();
-    let answer = server.ask(&format!("GET /hello HTTP/1.1\r\n{many}\r\n"));
+    let answer = server.round_trip(&format!("GET /hello HTTP/1.1\r\n{many}\r\n"));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     server.is_well();
 }
@@ -168,7 +171,7 @@ fn a_panicking_handler_is_500_and_the_connection_continues() {
     }
     let routes = plain().merge(Router::new().route("/broken", get(broken)));
     let server = Server::start(routes, quick());
-    let answer = server.ask(
+    let answer = server.round_trip(
         "GET /broken HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
     assert!(answer.starts_with("HTTP/1.1 500") && answer.contains("the server failed"), "{answer}");

@@ -22,10 +22,10 @@ fn server() -> Server {
     Server::start(plain().route("/fields", any(fields)), quick())
 }
 
-fn ask(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> String {
+fn round_trip(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> String {
     let media_type = media_type.map_or(String::new(), |media_type| format!("Content-Type: {media_type}\r\n"));
     let length = body.len();
-    server.ask(&format!(
+    server.round_trip(&format!(
         "{line} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{media_type}Content-Length: {length}\r\n\r\n{body}"
     ))
 }
@@ -43,7 +43,7 @@ fn all_media_types_give_the_same_fields_and_a_get_may_have_a_body() {
         ("POST /fields", Some("multipart/form-data; boundary=b"), multipart),
         ("GET /fields?q=a+b", None, ""),
     ] {
-        let answer = ask(&server, line, media_type, body);
+        let answer = round_trip(&server, line, media_type, body);
         let expected = "\r\n\r\n{\"q\":\"a b\"}";
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(expected), "{line}: {answer}");
     }
@@ -63,12 +63,12 @@ fn invalid_bodies_are_refused_with_a_reason() {
         (415, Some("text/xml"), "<q>a</q>"),
         (415, None, deep.as_str()),
     ] {
-        let answer = ask(&server, "POST /fields", media_type, body);
+        let answer = round_trip(&server, "POST /fields", media_type, body);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body:.40}: {answer}");
         assert!(answer.contains("{\"error\":\"") && answer.contains("\"hint\":\""), "{answer}");
     }
     let large = "a".repeat((1 << 20) + 1);
-    assert!(ask(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
+    assert!(round_trip(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
     server.is_well();
 }
 

@@ -19,7 +19,7 @@ fn many_idle_connections_disturb_no_other() {
     }
     server.wait_for_open(200);
     let begin = Instant::now();
-    let answer = server.ask("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let answer = server.round_trip("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(answer.ends_with("hello") && begin.elapsed() < Duration::from_secs(1), "{answer}");
     // They stay open for longer than a head may take.
     std::thread::sleep(Duration::from_millis(400));
@@ -79,8 +79,10 @@ fn an_unread_body_ends_the_connection_and_other_methods_do_not() {
     drop(stream);
     // A request within the rest of a body is not answered.
     let inner = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
-    let answer = server
-        .ask(&format!("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{inner}", inner.len()));
+    let answer = server.round_trip(&format!(
+        "POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{inner}",
+        inner.len()
+    ));
     assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("hello"), "{answer}");
     assert!(begin.elapsed() < Duration::from_secs(2));
     server.is_well();

@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Sends and reads to the end of the connection.
-    pub(crate) fn ask(&self, text: &str) -> String {
+    pub(crate) fn round_trip(&self, text: &str) -> String {
         rest(&mut self.send(text))
     }
 
@@ -110,7 +110,7 @@ impl Server {
     /// Checks that no connection is left open and the server still answers.
     pub(crate) fn is_well(&self) {
         self.wait_for_open(0);
-        let answer = self.ask("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let answer = self.round_trip("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
         self.wait_for_open(0);
     }

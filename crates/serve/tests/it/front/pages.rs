@@ -25,8 +25,8 @@ fn server(cors: Cors) -> (Server, Arc<RequestMetrics>) {
     (Server::start(routes, quick()), requests)
 }
 
-fn ask(server: &Server, line: &str, headers: &str) -> String {
-    server.ask(&format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+fn round_trip(server: &Server, line: &str, headers: &str) -> String {
+    server.round_trip(&format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
 }
 
 #[test]
@@ -40,13 +40,13 @@ fn foreign_hosts_and_origins_are_refused() {
         "Host: localhost:5000\r\nOrigin: https://page.example\r\n",
         "Host: localhost:5000\r\nOrigin: null\r\n",
     ] {
-        let answer = ask(&server, "GET /hello", headers);
+        let answer = round_trip(&server, "GET /hello", headers);
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"hint\""), "{headers}: {answer}");
     }
     let own = "Host: localhost:5000\r\nOrigin: http://localhost:5000\r\n";
-    assert!(ask(&server, "GET /hello", own).starts_with("HTTP/1.1 200"));
+    assert!(round_trip(&server, "GET /hello", own).starts_with("HTTP/1.1 200"));
     let before = "Host: a\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n";
-    assert!(ask(&server, "OPTIONS /length", before).starts_with("HTTP/1.1 403"));
+    assert!(round_trip(&server, "OPTIONS /length", before).starts_with("HTTP/1.1 403"));
     server.is_well();
 }
 
@@ -55,7 +55,7 @@ fn allowed_origins_get_the_cors_headers() {
     let (server, _) = server("https://page.example".parse().unwrap());
     let before = "Host: a\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n\
         Access-Control-Request-Headers: content-type,x-own\r\n";
-    let answer = ask(&server, "OPTIONS /length", before);
+    let answer = round_trip(&server, "OPTIONS /length", before);
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     for header in [
         "access-control-allow-origin: https://page.example\r\n",
@@ -65,9 +65,9 @@ fn allowed_origins_get_the_cors_headers() {
     ] {
         assert!(answer.contains(header), "{header}: {answer}");
     }
-    let answer = ask(&server, "GET /hello", "Host: a\r\nOrigin: https://page.example\r\n");
+    let answer = round_trip(&server, "GET /hello", "Host: a\r\nOrigin: https://page.example\r\n");
     assert!(answer.contains("access-control-allow-origin: https://page.example\r\n"), "{answer}");
-    let answer = ask(&server, "GET /hello", "Host: a\r\nOrigin: https://other.example\r\n");
+    let answer = round_trip(&server, "GET /hello", "Host: a\r\nOrigin: https://other.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("allow-origin"), "{answer}");
     server.is_well();
 }
@@ -82,7 +82,7 @@ fn requests_are_counted_also_after_a_disconnect() {
     drop(never);
     server.is_well();
     assert_eq!(requests.in_flight(), 0);
-    let answer = ask(&server, "GET /metrics", "Host: a\r\n");
+    let answer = round_trip(&server, "GET /metrics", "Host: a\r\n");
     assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{answer}");
     for line in [
         "polyhead_request_seconds_count{route=\"/never\",status=\"gone\"} 1\n",

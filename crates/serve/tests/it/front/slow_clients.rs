@@ -60,7 +60,7 @@ fn a_slow_body_is_408() {
     let server = Server::start(plain(), quick());
     let head = "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n";
     let begin = Instant::now();
-    let answer = server.ask(&format!("{head}abc"));
+    let answer = server.round_trip(&format!("{head}abc"));
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("more than 300 ms"), "{answer}");
     assert!(begin.elapsed() < Duration::from_secs(2));
     server.is_well();
