@@ -34,7 +34,7 @@ export function operation(call, description, base) {
 
 /** Running text with code between backticks. */
 export function prose(text) {
-  return text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? element("code", {}, part) : part));
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? element("code", {}, part) : part));
 }
 
 /** A text in a box of its own, with a button that copies it. */

@@ -6,7 +6,7 @@ export function resolved(schema, description) {
   const found = schema.$ref
     .slice(2)
     .split("/")
-    .reduce((place, name) => place[name], description);
+    .reduce((node, name) => node[name], description);
   const { $ref: _, ...own } = schema;
   return { ...resolved(found, description), ...own };
 }

@@ -9,7 +9,7 @@ export function readArray(packed) {
 function bytes(encoded) {
   const text = atob(encoded);
   const found = new Uint8Array(text.length);
-  for (let place = 0; place < text.length; place += 1) found[place] = text.charCodeAt(place);
+  for (let index = 0; index < text.length; index += 1) found[index] = text.charCodeAt(index);
   return found;
 }
 

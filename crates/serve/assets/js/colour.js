@@ -26,9 +26,9 @@ export function isDark() {
 /** The colour of a share from 0 to 1 as [r, g, b]. */
 export function ramp(share, dark = isDark()) {
   const stops = dark ? DARK : LIGHT;
-  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2);
-  const part = place - low;
+  const position = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(position), stops.length - 2);
+  const part = position - low;
   return stops[low].map((from, channel) => Math.round(from + (stops[low + 1][channel] - from) * part));
 }
 

@@ -41,8 +41,8 @@ export function numberTable({ caption, rows, columns, data, scale, decimals = 2,
         columns.map((name) => element("th", { scope: "col" }, name)),
       ),
     );
-  const body = data.map((numbers, place) =>
-    element("tr", {}, rows && element("th", { scope: "row" }, rows[place]), numbers.map(cell)),
+  const body = data.map((numbers, index) =>
+    element("tr", {}, rows && element("th", { scope: "row" }, rows[index]), numbers.map(cell)),
   );
   const table = element(
     "table",
@@ -67,9 +67,9 @@ export function strip(vector, largest, { height = 16, width = 4 } = {}) {
   canvas.style.height = `${height}px`;
   canvas.style.width = width === "full" ? "100%" : `${vector.length * width}px`;
   const context = canvas.getContext("2d");
-  vector.forEach((number, place) => {
+  vector.forEach((number, index) => {
     context.fillStyle = signed(number, largest);
-    context.fillRect(place, 0, 1, 1);
+    context.fillRect(index, 0, 1, 1);
   });
   return canvas;
 }

@@ -40,5 +40,5 @@ export function picker(app, { withHead = false, withMean = false }, onChange) {
 }
 
 function places(count) {
-  return Array.from({ length: count }, (_, place) => [place, String(place)]);
+  return Array.from({ length: count }, (_, index) => [index, String(index)]);
 }

@@ -38,9 +38,9 @@ export function tokenNode(token, attributes = {}) {
   );
 }
 
-/** A row of tokens with keyboard navigation. `attributes(token, place)` gives the attributes of each. */
+/** A row of tokens with keyboard navigation. `attributes(token, index)` gives the attributes of each. */
 export function tokenRow(label, tokens, attributes = () => ({})) {
-  const nodes = tokens.map((token, place) => tokenNode(token, attributes(token, place)));
+  const nodes = tokens.map((token, index) => tokenNode(token, attributes(token, index)));
   const box = element("div", { class: "tokens", role: "group", "aria-label": label }, nodes);
   rove(nodes, nodes[0]);
   arrowKeys(box, () => nodes, { onMove: () => {} });

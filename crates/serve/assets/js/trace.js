@@ -9,8 +9,8 @@ export class Matrix {
     Object.assign(this, { rows, columns, data });
   }
 
-  row(place) {
-    return this.data.subarray(place * this.columns, (place + 1) * this.columns);
+  row(index) {
+    return this.data.subarray(index * this.columns, (index + 1) * this.columns);
   }
 
   at(row, column) {
@@ -36,10 +36,10 @@ class Heads {
 
   /** One head's weights. */
   matrix(head) {
-    const place = this.heads.indexOf(head);
-    if (place < 0) throw new ApiError(`head ${head} is not in the file`, `It has ${this.heads.join(", ")}`);
+    const index = this.heads.indexOf(head);
+    if (index < 0) throw new ApiError(`head ${head} is not in the file`, `It has ${this.heads.join(", ")}`);
     const size = this.rows * this.columns;
-    return new Matrix(this.rows, this.columns, this.data.subarray(place * size, (place + 1) * size));
+    return new Matrix(this.rows, this.columns, this.data.subarray(index * size, (index + 1) * size));
   }
 
   /** The mean over some heads. */
@@ -47,7 +47,7 @@ class Heads {
     const sum = new Float32Array(this.rows * this.columns);
     for (const head of heads) {
       const { data } = this.matrix(head);
-      for (let place = 0; place < sum.length; place += 1) sum[place] += data[place] / heads.length;
+      for (let index = 0; index < sum.length; index += 1) sum[index] += data[index] / heads.length;
     }
     return new Matrix(this.rows, this.columns, sum);
   }

@@ -65,7 +65,7 @@ function build() {
 
 /** Beam search over the table: columns of hypotheses, and the finished ones. */
 export function search(size) {
-  let live = [{ id: END, probability: 1, words: [], place: null }];
+  let live = [{ id: END, probability: 1, words: [], index: null }];
   const columns = [];
   const finished = [];
   while (live.length && columns.length < 8) {
@@ -76,15 +76,15 @@ export function search(size) {
           id,
           probability: own.probability * p,
           words: [...own.words, WORDS[id]],
-          parent: own.place,
+          parent: own.index,
           step,
         }))
         .filter((next) => next.probability > 0),
     );
     all.sort((a, b) => b.probability - a.probability);
     const column = all.slice(0, Math.max(2 * size, 2));
-    column.forEach((own, place) => {
-      own.place = place;
+    column.forEach((own, index) => {
+      own.index = index;
     });
     column
       .slice(0, size)
@@ -106,12 +106,12 @@ export function search(size) {
 
 function tree(columns) {
   const [width, height, gap] = [112, 30, 40];
-  const at = (own) => [own.step * (width + gap) + 4, own.place * (height + 10) + 4];
+  const at = (own) => [own.step * (width + gap) + 4, own.index * (height + 10) + 4];
   const edges = columns.flatMap((column) =>
     column
       .filter((own) => own.parent !== null)
       .map((own) => {
-        const [x, y] = at({ step: own.step - 1, place: own.parent });
+        const [x, y] = at({ step: own.step - 1, index: own.parent });
         const [toX, toY] = at(own);
         const half = (x + width + toX) / 2;
         return drawn("path", {

@@ -21,7 +21,7 @@ function build() {
     "interleaved",
     draw,
   );
-  const place = slider("Position i", { min: 0, max: LENGTH - 1, value: 7 }, draw);
+  const position = slider("Position i", { min: 0, max: LENGTH - 1, value: 7 }, draw);
   const canvas = element("canvas", {
     class: "positions",
     width: SIZE,
@@ -43,9 +43,9 @@ function build() {
         context.fillRect(j, i, 1, 1);
       }),
     );
-    mark.style.top = `${(100 * (place.value + 0.5)) / LENGTH}%`;
-    const own = rows[place.value];
-    row.textContent = `position ${place.value}: [${own
+    mark.style.top = `${(100 * (position.value + 0.5)) / LENGTH}%`;
+    const own = rows[position.value];
+    row.textContent = `position ${position.value}: [${own
       .slice(0, 6)
       .map((x) => fixed(x, 3))
       .join(", ")}, …]`;
@@ -53,7 +53,7 @@ function build() {
       curve,
       similarity(
         rows.map((other) => dot(own, other) / (SIZE / 2)),
-        place.value,
+        position.value,
       ),
     );
   }
@@ -70,7 +70,7 @@ function build() {
         exponent.cloneNode(true),
         "), from high to low frequencies. Lectures and programs order them differently; a model needs the order it was trained with.",
       ),
-      element("div", { class: "knobs" }, layout.node, place.node),
+      element("div", { class: "knobs" }, layout.node, position.node),
       element("div", { class: "panel" }, element("div", { class: "marked" }, canvas, mark), row),
       paragraph(
         "Similarity of this position to every other (dot product, 1 for itself): neighbours are similar, and the similarity depends on the distance alone.",
@@ -83,10 +83,10 @@ function build() {
 
 function similarity(numbers, own) {
   const [width, height] = [600, 120];
-  const x = (place) => (place / (numbers.length - 1)) * width;
+  const x = (index) => (index / (numbers.length - 1)) * width;
   const y = (number) => height - 8 - Math.max(number, -0.1) * (height - 24) * 0.95;
   const path = numbers
-    .map((number, place) => `${place ? "L" : "M"}${x(place).toFixed(1)} ${y(number).toFixed(1)}`)
+    .map((number, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(number).toFixed(1)}`)
     .join("");
   return drawn(
     "svg",

@@ -24,14 +24,14 @@ function build() {
   const outputs = element("div");
   const readout = element("p", { class: "result", "aria-live": "polite" });
   const train = (count) => () => {
-    for (let step = 0; step < count; step += 1) logits = logits.map((row, place) => learned(row, target(place)));
+    for (let step = 0; step < count; step += 1) logits = logits.map((row, index) => learned(row, target(index)));
     steps += count;
     draw();
   };
   const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
-  const target = (place) =>
-    WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
-  const rows = RIGHT.map((_, place) => String(place + 1));
+  const target = (index) =>
+    WORDS.map((_, id) => (id === RIGHT[index] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
+  const rows = RIGHT.map((_, index) => String(index + 1));
   function draw() {
     const chances = logits.map((row) => softmax(row));
     replace(
@@ -40,7 +40,7 @@ function build() {
         caption: "target distribution at each position",
         rows,
         columns: WORDS,
-        data: RIGHT.map((_, place) => target(place)),
+        data: RIGHT.map((_, index) => target(index)),
         scale: 1.1,
       }),
     );
@@ -56,9 +56,9 @@ function build() {
       }),
     );
     const loss =
-      sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
+      sum(chances.map((row, index) => -sum(target(index).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
     const floor =
-      sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
+      sum(RIGHT.map((_, index) => -sum(target(index).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
     const best = chances.map((row) => WORDS[row.indexOf(Math.max(...row))]).join(" ");
     replace(
       readout,
@@ -113,11 +113,11 @@ function learned(row, target) {
 
 /** Fixed initial logits, untrained. */
 function untrained() {
-  return RIGHT.map((_, place) => WORDS.map((_word, id) => Math.sin(3 * place + 5 * id) * 0.6));
+  return RIGHT.map((_, index) => WORDS.map((_word, id) => Math.sin(3 * index + 5 * id) * 0.6));
 }
 
 function taught() {
-  return RIGHT.map((right, place) =>
-    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[place] : (1 - TAUGHT[place]) / (WORDS.length - 1))),
+  return RIGHT.map((right, index) =>
+    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[index] : (1 - TAUGHT[index]) / (WORDS.length - 1))),
   );
 }

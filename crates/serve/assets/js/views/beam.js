@@ -45,20 +45,20 @@ function build(app) {
       return;
     }
     const labels = pieceLabels(trace.json.beam.nodes.map((own) => own.piece));
-    const nodes = trace.json.beam.nodes.map((own, place) => ({ ...own, label: labels[place] }));
+    const nodes = trace.json.beam.nodes.map((own, index) => ({ ...own, label: labels[index] }));
     const shown = nodes
-      .map((own, place) => ({ ...own, place }))
+      .map((own, index) => ({ ...own, index }))
       .filter((own) => pruned.value || own.fate !== "pruned" || own.best);
     const rank = new Map();
     const counts = [];
     for (const own of shown) {
-      rank.set(own.place, counts[own.step] ?? 0);
+      rank.set(own.index, counts[own.step] ?? 0);
       counts[own.step] = (counts[own.step] ?? 0) + 1;
     }
-    const at = (own) => [own.step * (WIDTH + GAP) + 8, rank.get(own.place) * ROW + 8];
+    const at = (own) => [own.step * (WIDTH + GAP) + 8, rank.get(own.index) * ROW + 8];
     const lines = shown
       .filter((own) => own.parent !== null)
-      .map((own) => edge(at(nodes[own.parent] && { ...nodes[own.parent], place: own.parent }), at(own), own));
+      .map((own) => edge(at(nodes[own.parent] && { ...nodes[own.parent], index: own.parent }), at(own), own));
     const boxes = shown.map((own) => hypothesis(own, at(own), () => describe(nodes, own)));
     const size = [counts.length * (WIDTH + GAP), Math.max(...counts) * ROW + 16];
     replace(box, drawn("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` }, lines, boxes));

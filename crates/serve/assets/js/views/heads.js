@@ -57,7 +57,7 @@ function build(app) {
   let heads = null;
   let rows = [];
   let keys = [];
-  let place = null;
+  let index = null;
 
   async function update(trace) {
     if (!trace) return;
@@ -128,7 +128,7 @@ function build(app) {
   function fill() {
     const { trace, selection } = app;
     const part = (tokens) => tokens.slice(page.value, page.value + PAGE);
-    place = null;
+    index = null;
     rows = part(trace.queries(selection.kind)).map((token, own) =>
       tokenNode(token, { onpointerenter: () => point(own), onfocus: () => point(own) }),
     );
@@ -149,7 +149,7 @@ function build(app) {
   }
 
   function point(own) {
-    place = own;
+    index = own;
     draw();
   }
 
@@ -161,7 +161,7 @@ function build(app) {
         ? [{ matrix: heads.mean(chosen), colour: "var(--accent)" }]
         : chosen.map((head) => ({ matrix: heads.matrix(head), colour: headVariable(head), dash: head >= 8 }));
     const isMuch = rows.length * keys.length * shown.length > MAX_LINES;
-    const from = place ?? (isMuch ? 0 : null);
+    const from = index ?? (isMuch ? 0 : null);
     const frame = box.getBoundingClientRect();
     const context = sized(canvas, frame.width, frame.height);
     const edge = (token, side) => {

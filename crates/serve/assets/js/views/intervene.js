@@ -214,8 +214,8 @@ function build(app) {
 }
 
 function side(title, json, isNew, facts) {
-  const tokens = json.target.tokens.map((token, place) => {
-    const probability = Math.exp(json.steps[place].log_probability);
+  const tokens = json.target.tokens.map((token, index) => {
+    const probability = Math.exp(json.steps[index].log_probability);
     const own = tokenNode(token, { as: "span", class: isNew(token) ? "new" : "" });
     own.title = percent(probability);
     own.append(

@@ -106,7 +106,7 @@ function build(app) {
 function paint(canvas, matrix) {
   const image = new ImageData(matrix.columns, matrix.rows);
   const [most, dark] = [matrix.largest(), isDark()];
-  matrix.data.forEach((weight, place) => image.data.set([...ramp(weight / most, dark), 255], place * 4));
+  matrix.data.forEach((weight, index) => image.data.set([...ramp(weight / most, dark), 255], index * 4));
   const whole = element("canvas", { width: matrix.columns, height: matrix.rows });
   whole.getContext("2d").putImageData(image, 0, 0);
   const context = canvas.getContext("2d");

@@ -59,10 +59,10 @@ function build(app) {
         );
       shown = { trace, kind, ...vectors, weights: heads.matrix(head) };
       const tokens = trace.queries(kind);
-      const place = Math.min(Number(query.value), tokens.length - 1);
+      const index = Math.min(Number(query.value), tokens.length - 1);
       query.options(
         tokens.map((token, own) => [String(own), `${own}: ${visible(token.label)}`]),
-        String(Math.max(place, 0)),
+        String(Math.max(index, 0)),
       );
       draw();
     } catch (error) {
@@ -87,14 +87,14 @@ function build(app) {
         )
       : trace.json.vectors.find((own) => own.kind === kind && own.layer === layer);
     if (!vectors?.heads.includes(head)) return null;
-    const place = vectors.heads.indexOf(head);
+    const index = vectors.heads.indexOf(head);
     const rows = (packed) => {
       const {
         shape: [, length, width],
         data,
       } = readArray(packed);
       return Array.from({ length }, (_, row) =>
-        data.subarray((place * length + row) * width, (place * length + row + 1) * width),
+        data.subarray((index * length + row) * width, (index * length + row + 1) * width),
       );
     };
     return { queries: rows(vectors.query), keys: rows(vectors.key) };
@@ -118,7 +118,7 @@ function build(app) {
     key ??= shares.indexOf(Math.max(...shares));
     pair(q, key, { sum: sums[key], score: scores[key], share: shares[key] });
     const largest = Math.max(...keys.flatMap((k) => [...k].map(Math.abs)), ...q.map(Math.abs));
-    const products = keys.map((k) => Array.from(q, (number, place) => number * k[place]));
+    const products = keys.map((k) => Array.from(q, (number, index) => number * k[index]));
     const most = Math.max(...products.flat().map(Math.abs));
     const width = q.length > 64 ? 2 : 3;
     const rows = keys.map((k, own) =>
@@ -177,7 +177,7 @@ function build(app) {
   function pair(q, own, { sum, score, share }) {
     const { trace, kind, keys } = shown;
     const k = keys[own];
-    const product = Array.from(q, (number, place) => number * k[place]);
+    const product = Array.from(q, (number, index) => number * k[index]);
     const names = [visible(trace.queries(kind)[Number(query.value)].label), visible(trace.keys(kind)[own].label)];
     const largest = Math.max(...[...q, ...k].map(Math.abs));
     replace(
@@ -210,19 +210,19 @@ function strong(text, id) {
 /** A vector as bars, each with its number as a title. */
 function chart(name, vector, largest) {
   const [width, height] = [vector.length * 10, 44];
-  const bars = vector.map((number, place) => {
+  const bars = vector.map((number, index) => {
     const size = largest > 0 ? (Math.abs(number) / largest) * (height / 2 - 1) : 0;
     const y = number >= 0 ? height / 2 - size : height / 2;
     return drawn(
       "rect",
       {
-        x: place * 10 + 1,
+        x: index * 10 + 1,
         y,
         width: 8,
         height: Math.max(size, 0.5),
         fill: signed(Math.sign(number) * Math.max(Math.abs(number), largest * 0.45), largest),
       },
-      drawn("title", {}, `${place}: ${fixed(number, 3)}`),
+      drawn("title", {}, `${index}: ${fixed(number, 3)}`),
     );
   });
   return element(
@@ -244,5 +244,5 @@ function chart(name, vector, largest) {
 }
 
 function differ(shares, weights) {
-  return shares.some((share, place) => Math.abs(share - weights[place]) > 0.01);
+  return shares.some((share, index) => Math.abs(share - weights[index]) > 0.01);
 }

@@ -31,7 +31,7 @@ function build(app) {
     choices,
   );
   let shown = null;
-  let place = 0;
+  let index = 0;
 
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
@@ -74,7 +74,7 @@ function build(app) {
       side("Translation", [target.box, element("p", { class: "plain whole", dir: "auto" }, trace.json.target.text)]),
     );
     shown = { trace, source, target, weights: null };
-    place = Math.min(place, trace.target.length - 1);
+    index = Math.min(index, trace.target.length - 1);
     replace(choices);
     load();
   }
@@ -87,7 +87,7 @@ function build(app) {
     });
     if (!weights || shown !== own) return;
     own.weights = weights;
-    highlight(place);
+    highlight(index);
   }
 
   async function weightsOf(trace) {
@@ -99,7 +99,7 @@ function build(app) {
 
   function highlight(own) {
     if (!shown?.weights) return;
-    place = own;
+    index = own;
     const row = shown.weights.row(own);
     const most = Math.max(...row, 1e-9);
     shown.target.nodes.forEach((token, other) => token.classList.toggle("active", other === own));
@@ -121,7 +121,7 @@ function build(app) {
       const own = token.getBoundingClientRect();
       return [own.left + own.width / 2 - box.left, (side_ === "below" ? own.bottom : own.top) - box.top];
     };
-    const from_ = middle(shown.target.nodes[place], "above");
+    const from_ = middle(shown.target.nodes[index], "above");
     const all = shown.source.nodes.map((token, key) => ({
       from: from_,
       to: middle(token, "below"),
@@ -135,7 +135,7 @@ function build(app) {
     );
   }
   whenResized(stage, () => {
-    if (shown?.weights) highlight(place);
+    if (shown?.weights) highlight(index);
   });
 
   /** Shows the alternatives of a token. */
