@@ -1,16 +1,16 @@
-//! The files of the pages, as they lie in `assets/`: plain HTML, CSS and ES modules, built by nobody.
+//! The embedded files of the pages, as they are in `assets/`: plain HTML, CSS and ES modules without a build step.
 
-/// A file of the page.
+/// An embedded file.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
-    /// Its path below the page.
+    /// Its path relative to the page.
     pub path: &'static str,
-    /// What it holds.
+    /// Its content.
     pub text: &'static str,
 }
 
 impl Asset {
-    /// What its name ends in.
+    /// Its file extension.
     pub fn extension(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or_default()
     }
@@ -28,13 +28,13 @@ impl Asset {
     }
 }
 
-/// A file of the explorer by its path below the page; the page itself for none.
+/// A file of the explorer by its path; `index.html` for an empty path.
 pub fn find(path: &str) -> Option<&'static Asset> {
     let path = if path.is_empty() { "index.html" } else { path };
     ALL.iter().find(|asset| asset.path == path)
 }
 
-/// A file of the page of the server's calls; style and modules of the explorer are among them.
+/// A file of the API documentation page, which shares style and modules with the explorer.
 pub fn find_docs(path: &str) -> Option<&'static Asset> {
     let is_shared = |asset: &&Asset| asset.extension() != "html";
     DOCS.iter().chain(ALL.iter().filter(is_shared)).find(|asset| asset.path == path)
@@ -49,7 +49,7 @@ macro_rules! assets {
 }
 
 assets![
-    /// The page of the server's calls and what it shows. It uses style and modules of the explorer too.
+    /// The API documentation page and `openapi.json`; it also uses style and modules of the explorer.
     DOCS:
     "openapi.json",
     "docs/index.html",

@@ -1,14 +1,14 @@
-//! Work that takes its time, on a thread where it keeps nobody waiting.
+//! Runs slow work on a thread of its own, so that it does not block the event loop.
 
 use crate::{Error, Result};
 
-/// What `work` came to; one that broke down is an error like others.
+/// The result of `work`; a panic becomes an error.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|broken| match broken.try_into_panic() {
-        Ok(panic) => Err(Error::of_panic(&*panic)),
-        Err(ended) => Err(Error::Broken { found: ended.to_string() }),
+    done.unwrap_or_else(|failed| match failed.try_into_panic() {
+        Ok(panic) => Err(Error::from_panic(&*panic)),
+        Err(cancelled) => Err(Error::Panicked { found: cancelled.to_string() }),
     })
 }

@@ -1,8 +1,8 @@
-//! All modules of the page as one script, for a page that is one file.
+//! Bundles all modules of the page into one script, for a page in one file.
 //!
-//! The modules keep to a few forms, which a test holds: imports are `import { a, b } from "./x.js";` on one line, exports are
-//! declarations (`export function`, `export async function`, `export class`, `export const`), and nothing imports in a circle.
-//! So each becomes a function that returns what it exports:
+//! The modules keep to a few forms, which a test enforces: imports are `import { a, b } from "./x.js";` on one line, exports are
+//! declarations (`export function`, `export async function`, `export class`, `export const`), and imports are acyclic.
+//! So each becomes a function that returns its exports:
 //!
 //! ```js
 //! const module_3 = (() => { const { a, b } = module_1; …; return { c }; })();
@@ -10,13 +10,13 @@
 
 use crate::assets::{ALL, Asset, DOCS};
 
-/// The script that running `entry` comes to.
+/// The script of `entry` and all modules that it imports.
 pub(crate) fn bundle(entry: &str) -> String {
     let mut order = Vec::new();
     visit(entry, &mut order);
     let mut out = String::from("\"use strict\";\n");
-    for (place, asset) in order.iter().enumerate() {
-        out.push_str(&format!("const module_{place} = (() => {{\n"));
+    for (index, asset) in order.iter().enumerate() {
+        out.push_str(&format!("const module_{index} = (() => {{\n"));
         let mut exported = Vec::new();
         for line in asset.text.lines() {
             if let Some((names, path)) = import(line, asset.path) {
@@ -36,7 +36,7 @@ pub(crate) fn bundle(entry: &str) -> String {
     out
 }
 
-/// A module after all that it imports.
+/// Appends a module to `order` after all modules that it imports.
 fn visit(path: &str, order: &mut Vec<&'static Asset>) {
     if order.iter().any(|asset| asset.path == path) {
         return;
@@ -48,7 +48,7 @@ fn visit(path: &str, order: &mut Vec<&'static Asset>) {
     order.push(asset);
 }
 
-/// The names and the path of an import, relative to the file at `own`.
+/// The names of an import, and its path resolved against the file at `own`.
 fn import<'a>(line: &'a str, own: &str) -> Option<(&'a str, String)> {
     let (names, path) = line.strip_prefix("import {")?.split_once("} from \"")?;
     let path = path.strip_suffix("\";")?;
@@ -64,7 +64,7 @@ fn import<'a>(line: &'a str, own: &str) -> Option<(&'a str, String)> {
     Some((names, parts.join("/")))
 }
 
-/// The name that a declaration declares.
+/// The name of a declaration.
 fn declared(rest: &str) -> &str {
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
     let rest =
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_keep_to_the_forms_that_can_be_bundled() {
+    fn modules_can_be_bundled() {
         for asset in ALL.iter().chain(DOCS).filter(|asset| asset.extension() == "js") {
             assert!(asset.text.starts_with("// "), "{}: no first line that says what it is", asset.path);
             for line in asset.text.lines() {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_module_stands_after_what_it_imports() {
+    fn every_module_follows_its_imports() {
         for (entry, own) in [("js/main.js", ALL), ("docs/main.js", DOCS)] {
             let mut order = Vec::new();
             visit(entry, &mut order);

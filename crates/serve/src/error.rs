@@ -1,4 +1,4 @@
-//! What can go wrong with serving.
+//! Errors of serving.
 
 use std::any::Any;
 
@@ -7,129 +7,129 @@ use axum::http::StatusCode;
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a request or of the server. `Display` is one line; [`Error::hint`] says what to do about it.
+/// An error of a request or of the server. `Display` is one line; [`Error::hint`] suggests a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A request that cannot be answered as it is.
+    /// An invalid request.
     #[error("{message}")]
     Request {
-        /// What was found, what was expected.
+        /// The problem: found and expected.
         message: String,
-        /// What to do about it.
+        /// A remedy.
         hint: String,
     },
-    /// A request from somewhere else than this machine's own page.
-    #[error("a request for or from {found:?}, expected {expected}")]
-    Foreign {
+    /// A request whose `Host` or `Origin` is not the page's own.
+    #[error("host or origin {found:?}, expected {expected}")]
+    ForeignOrigin {
         /// The Host or Origin that was sent.
         found: String,
         /// The address that is served.
         expected: String,
     },
-    /// More was sent than is read.
-    #[error("{found}, expected at most {limit}")]
+    /// A request exceeds a limit.
+    #[error("too large: {found} (limit {limit})")]
     TooLarge {
-        /// What was sent, with its size.
+        /// The size that was found, with its unit.
         found: String,
         /// The limit, with its unit.
         limit: String,
     },
-    /// Looking at the model failed.
+    /// Tracing the model failed.
     #[error(transparent)]
     Inspect(#[from] polyhead_inspect::Error),
     /// Translating failed.
     #[error(transparent)]
     Translate(#[from] polyhead_translate::Error),
-    /// More is asked of the server than it can do.
+    /// The server is overloaded.
     #[error("the server is busy: {found}")]
     Busy {
-        /// What there is too much of.
+        /// The exhausted resource.
         found: String,
-        /// Seconds after which to come again.
+        /// Seconds after which to try again.
         retry_after: u64,
     },
-    /// A client asks for more than its share.
-    #[error("too much at once: {found}")]
-    Often {
-        /// What there is too much of.
+    /// A client exceeds its share.
+    #[error("too many requests: {found}")]
+    TooManyRequests {
+        /// The exhausted resource.
         found: String,
-        /// Seconds after which to come again.
+        /// Seconds after which to try again.
         retry_after: u64,
     },
-    /// Work on the model came to no end.
+    /// Running the model panicked.
     #[error("the model failed on this text: {found}")]
-    Broken {
-        /// What was said.
+    Panicked {
+        /// The panic message.
         found: String,
     },
-    /// A port cannot be had.
+    /// A port cannot be bound.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Port {
         /// The port.
         port: u16,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A file of API keys cannot be read.
+    /// A key file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     KeyFile {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A line of a file of API keys that cannot be understood.
+    /// A line of a key file is invalid.
     #[error("{}, line {line}: {found}, expected `name sha256:HEX [per_minute=N]`", path.display())]
     Key {
         /// The file.
         path: std::path::PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What was found.
+        /// The problem.
         found: String,
     },
     /// The system has no random numbers.
-    #[error("no random numbers from the system: {said}")]
+    #[error("no random numbers from the system: {reason}")]
     NoRandomness {
-        /// What it said.
-        said: String,
+        /// The error of the system.
+        reason: String,
     },
-    /// An address cannot be had.
+    /// An address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Address {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The server came to an end by itself.
+    /// The server failed while running.
     #[error("the server ended: {0}")]
     Server(std::io::Error),
 }
 
 impl Error {
-    /// What the reader of the message can do.
+    /// A remedy for the reader of the message.
     pub fn hint(&self) -> String {
         match self {
             Self::Request { hint, .. } => hint.clone(),
-            Self::Foreign { .. } => "open the address that the program printed".into(),
-            Self::TooLarge { .. } => "send a part of it".into(),
+            Self::ForeignOrigin { .. } => "open the address that the program printed".into(),
+            Self::TooLarge { .. } => "shorten it, or send it in parts".into(),
             Self::Inspect(error) => error.hint(),
             Self::Translate(error) => error.hint(),
-            Self::Busy { retry_after, .. } | Self::Often { retry_after, .. } => {
-                format!("come again in {retry_after} s")
+            Self::Busy { retry_after, .. } | Self::TooManyRequests { retry_after, .. } => {
+                format!("try again in {retry_after} s")
             }
-            Self::Broken { .. } => "try a shorter text".into(),
-            Self::Port { .. } => "choose another with --port, or leave it out".into(),
+            Self::Panicked { .. } => "try a shorter text".into(),
+            Self::Port { .. } => "choose another with --port, or omit --port".into(),
             Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
             Self::Key { .. } => "`polyhead keys add FILE NAME` writes such lines".into(),
             Self::NoRandomness { .. } => "is the system still starting?".into(),
-            Self::Address { .. } => "choose another with --listen; port 0 is any that is free".into(),
+            Self::Address { .. } => "choose another with --listen; port 0 takes any free one".into(),
             Self::Server(_) => "start it again".into(),
         }
     }
 
-    /// Whether the program was used wrongly.
+    /// True if the program was used wrongly.
     pub fn is_misuse(&self) -> bool {
         match self {
             Self::Request { .. } => true,
@@ -139,29 +139,29 @@ impl Error {
         }
     }
 
-    /// The status of an answer that says it.
+    /// The HTTP status for this error.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Foreign { .. } => StatusCode::FORBIDDEN,
+            Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Often { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
             error if error.is_misuse() => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    /// What a thread said when it broke down.
-    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-        Self::Broken { found: said.unwrap_or("it broke down").into() }
+    /// The error for a caught panic.
+    pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Panicked { found: message.unwrap_or("panic without a message").into() }
     }
 
-    /// Seconds after which to come again.
+    /// Seconds after which to try again.
     pub fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::Busy { retry_after, .. } | Self::Often { retry_after, .. } => Some(*retry_after),
+            Self::Busy { retry_after, .. } | Self::TooManyRequests { retry_after, .. } => Some(*retry_after),
             _ => None,
         }
     }

@@ -1,34 +1,30 @@
-//! Numbers of sixteen bits (IEEE 754 binary16), for files that have to be small.
+//! Conversion of f32 to f16 (IEEE 754 binary16), for files that have to be small.
 //!
-//! Eleven significant bits: a weight is kept to 1 part in 2048, that is to three decimals at least; below 2⁻¹⁴ to 3·10⁻⁸.
+//! Eleven significant bits: the relative error of a weight is at most 1 in 2048, three decimals at least; below 2⁻¹⁴ the
+//! absolute error is at most 3·10⁻⁸. Thirty lines here, since the `half` crate would add itself and `zerocopy-derive` to the
+//! default build.
 
-/// The nearest half of each number, little-endian, in base64.
-pub(crate) fn base64_halves<'a>(numbers: impl Iterator<Item = &'a f32>) -> String {
-    let bytes: Vec<u8> = numbers.flat_map(|number| half(*number).to_le_bytes()).collect();
-    polyhead_inspect::export::base64::base64(bytes.into_iter())
-}
-
-/// The bits of the nearest half; of two as near the even one. What is too large becomes infinite.
-fn half(number: f32) -> u16 {
+/// The bits of the nearest f16, ties to even; values that are too large become infinite.
+pub(crate) fn f16_bits(number: f32) -> u16 {
     let bits = number.to_bits();
     let sign = ((bits >> 16) & 0x8000) as u16;
-    let size = bits & 0x7fff_ffff;
-    let rest = if size > 0x7f80_0000 {
+    let magnitude = bits & 0x7fff_ffff;
+    let rest = if magnitude > 0x7f80_0000 {
         0x7e00
-    } else if size >= 0x4780_0000 {
+    } else if magnitude >= 0x4780_0000 {
         0x7c00
-    } else if size >= 0x3880_0000 {
-        // The exponent's bias changes from 127 to 15, thirteen bits of the fraction go.
-        rounded(size - (112 << 23), 13)
+    } else if magnitude >= 0x3880_0000 {
+        // The exponent's bias changes from 127 to 15, and the fraction loses thirteen bits.
+        rounded(magnitude - (112 << 23), 13)
     } else {
-        // A multiple of 2⁻²⁴: the fraction with its hidden one, moved down by what the exponent lacks.
-        let shift = 126 - (size >> 23);
-        if shift > 24 { 0 } else { rounded((size & 0x007f_ffff) | 0x0080_0000, shift) }
+        // Subnormal, a multiple of 2⁻²⁴: the fraction with its hidden bit, shifted by the missing exponent.
+        let shift = 126 - (magnitude >> 23);
+        if shift > 24 { 0 } else { rounded((magnitude & 0x007f_ffff) | 0x0080_0000, shift) }
     };
     sign | rest
 }
 
-/// `bits` without the last `count`, rounded to nearest, ties to even.
+/// `bits` without the last `count` bits, rounded to nearest, ties to even.
 fn rounded(bits: u32, count: u32) -> u16 {
     let kept = bits >> count;
     let rest = bits & ((1 << count) - 1);
@@ -42,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_those_of_the_standard() {
+    fn f16_bits_are_those_of_the_standard() {
         let cases = [
             (0.0, 0),
             (-0.0, 0x8000),
@@ -62,8 +58,8 @@ mod tests {
             (1.001_464_8, 0x3c02),
         ];
         for (number, bits) in cases {
-            assert_eq!(half(number), bits, "{number}");
+            assert_eq!(f16_bits(number), bits, "{number}");
         }
-        assert_eq!(half(f32::NAN) & 0x7c00, 0x7c00);
+        assert_eq!(f16_bits(f32::NAN) & 0x7c00, 0x7c00);
     }
 }

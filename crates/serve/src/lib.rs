@@ -1,11 +1,11 @@
-//! HTTP: a translation server, and the explorer, a page in the browser that shows what a model attends to and lets one change it.
+//! HTTP: a translation server, and the explorer, a web page that shows a model's attention and lets users change it.
 //!
-//! 1. [`front`] is everything between a socket and a handler, and knows nothing of translation.
-//! 2. [`server`] is `polyhead serve`: models, queue and workers, LibreTranslate's calls and our own.
-//! 3. [`assets`] are the pages' files, which are part of the program; [`mod@page`] packs them and a trace into one file.
-//! 4. [`explorer`] serves them and answers what they ask: [`wire`] has the forms.
+//! 1. [`front`] is everything between a socket and a handler, independent of translation.
+//! 2. [`server`] is `polyhead serve`: scheduler, model registry and workers, LibreTranslate's calls and our own.
+//! 3. [`assets`] are the pages' files, embedded in the program; [`mod@page`] packs them and a trace into one HTML file.
+//! 4. [`explorer`] serves the page and its API, whose JSON [`wire`] defines.
 //!
-//! This crate alone is async, and it alone defines what goes over the wire.
+//! This crate alone is async, and it alone defines HTTP messages.
 
 pub mod assets;
 mod blocking;

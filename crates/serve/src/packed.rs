@@ -1,49 +1,52 @@
-//! Entries of a trace's `attention` and `vectors`, with their numbers whole or as halves: `base64` or `f16` in an array.
+//! Entries of a trace's `attention` and `vectors`, with arrays as f32 (field `base64`) or f16 (field `f16`), both in base64.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use polyhead_attention::Site;
 use polyhead_attention::vectors::Vectors;
 use polyhead_inspect::entropy::entropy;
-use polyhead_inspect::export::base64;
 use polyhead_inspect::matrix::Matrix;
 use polyhead_tensor::Tensor;
 use serde_json::{Value, json};
 
-use crate::half::base64_halves;
+use crate::half::f16_bits;
 
-/// How numbers are written.
+/// Dtype of the packed numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Numbers {
-    /// As f32.
-    Whole,
-    /// As f16.
-    Halves,
+pub(crate) enum PackedDtype {
+    F32,
+    F16,
 }
 
-/// The weights of some heads of an attention.
-pub(crate) fn attention(site: Site, heads: &[usize], weights: &[&Matrix], numbers: Numbers) -> Value {
+/// The weights of some heads at an attention site.
+pub(crate) fn attention(site: Site, heads: &[usize], weights: &[&Matrix], dtype: PackedDtype) -> Value {
     let [rows, columns] = weights.first().map_or([0, 0], |own| [own.n_rows(), own.n_columns()]);
     let entropies: Vec<f64> = weights.iter().map(|own| entropy(own)).collect();
     let all = weights.iter().flat_map(|own| own.numbers());
     json!({
         "kind": site.kind.name, "layer": site.layer, "heads": heads, "entropy": entropies,
-        "weights": array(&[heads.len(), rows, columns], all, numbers),
+        "weights": array(&[heads.len(), rows, columns], all, dtype),
     })
 }
 
-/// The queries and keys of an attention of one sentence.
-pub(crate) fn vectors(vectors: &Vectors, numbers: Numbers) -> Value {
-    let tensor = |tensor: &Tensor| array(&tensor.shape()[1..], tensor.data().iter(), numbers);
+/// The queries and keys at an attention site, of one sentence.
+pub(crate) fn vectors(vectors: &Vectors, dtype: PackedDtype) -> Value {
+    let tensor = |tensor: &Tensor| array(&tensor.shape()[1..], tensor.data().iter(), dtype);
     json!({
         "kind": vectors.site.kind.name, "layer": vectors.site.layer, "heads": vectors.heads,
         "query": tensor(&vectors.query), "key": tensor(&vectors.key),
     })
 }
 
-fn array<'a>(shape: &[usize], all: impl Iterator<Item = &'a f32>, numbers: Numbers) -> Value {
-    match numbers {
-        Numbers::Whole => {
-            json!({ "shape": shape, "base64": base64::of_floats(&all.copied().collect::<Vec<f32>>()) })
+fn array<'a>(shape: &[usize], all: impl Iterator<Item = &'a f32>, dtype: PackedDtype) -> Value {
+    match dtype {
+        PackedDtype::F32 => {
+            let bytes: Vec<u8> = all.flat_map(|number| number.to_le_bytes()).collect();
+            json!({ "shape": shape, "base64": STANDARD.encode(bytes) })
         }
-        Numbers::Halves => json!({ "shape": shape, "f16": base64_halves(all) }),
+        PackedDtype::F16 => {
+            let bytes: Vec<u8> = all.flat_map(|number| f16_bits(*number).to_le_bytes()).collect();
+            json!({ "shape": shape, "f16": STANDARD.encode(bytes) })
+        }
     }
 }

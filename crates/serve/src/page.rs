@@ -1,9 +1,11 @@
 //! A trace and the explorer in one HTML file: no server, no network, nothing beside it.
 //!
-//! Weights, queries and keys are halves (see `half.rs`); all other numbers are as in the JSON. Queries and keys are left
-//! out where they would make the file larger than [`MOST_VECTORS`] numbers allow. The file's own policy forbids every request
-//! and every script but its own.
+//! Weights, queries and keys are f16 (see `half.rs`); all other numbers are as in the JSON. Queries and keys are omitted if
+//! they have more than [`MAX_VECTOR_NUMBERS`] numbers. The file's content security policy forbids every request, and every
+//! script but its own.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use polyhead_attention::Filter;
 use polyhead_inspect::export;
 use polyhead_inspect::trace::Trace;
@@ -12,13 +14,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::assets::ALL;
 use crate::bundle::bundle;
-use crate::packed::{self, Numbers};
-use crate::wire::Limits;
+use crate::packed::{self, PackedDtype};
+use crate::wire::ExplorerLimits;
 
-/// Numbers of queries and keys that are kept: 3.2 MB in the file.
-pub const MOST_VECTORS: usize = 1_200_000;
+/// Maximum numbers of queries and keys in the file: 3.2 MB.
+pub const MAX_VECTOR_NUMBERS: usize = 1_200_000;
 
-/// The file, with the weights that `filter` lets through. `name` is what the model is called in it.
+/// The HTML file, with the weights that `filter` selects; `name` is the displayed name of the model.
 pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
     let script = bundle("js/main.js");
     let styles = ALL.iter().filter(|asset| asset.extension() == "css");
@@ -28,7 +30,7 @@ pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
         hash(&script),
         hash(&style)
     );
-    // `<` cannot stand in the script of JSON as itself: it could end it.
+    // A literal `<` could end the script element that holds the JSON.
     let data = content(trace, filter, name).to_string().replace('<', "\\u003c");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -39,29 +41,29 @@ pub fn page(trace: &Trace, filter: &Filter, name: &str) -> String {
     )
 }
 
-/// The trace in small numbers, and what the page shows of the model.
+/// The trace with f16 arrays, and the description of the model.
 fn content(trace: &Trace, filter: &Filter, name: &str) -> Value {
-    // Weights and vectors are put in below, as halves.
-    let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
+    // Weights and vectors are added below, as f16.
+    let no_weights = Filter { layers: Some(Vec::new()), ..Filter::default() };
     let bare = Trace { vectors: Vec::new(), ..trace.clone() };
-    let mut found: Value =
-        serde_json::from_str(&export::json(&bare, &nothing)).expect("what was written as JSON");
+    let mut found: Value = serde_json::from_str(&export::json(&bare, &no_weights)).expect("valid JSON");
     let parts = trace.selected(filter);
     let parts = parts.iter();
-    found["attention"] =
-        parts.map(|part| packed::attention(part.site, &part.heads, &part.weights, Numbers::Halves)).collect();
+    found["attention"] = parts
+        .map(|part| packed::attention(part.site, &part.heads, &part.weights, PackedDtype::F16))
+        .collect();
     let size: usize = trace.vectors.iter().map(|own| own.query.data().len() + own.key.data().len()).sum();
-    if size <= MOST_VECTORS {
-        found["vectors"] = trace.vectors.iter().map(|own| packed::vectors(own, Numbers::Halves)).collect();
+    if size <= MAX_VECTOR_NUMBERS {
+        found["vectors"] = trace.vectors.iter().map(|own| packed::vectors(own, PackedDtype::F16)).collect();
     }
     let mut model = found["model"].clone();
     model["name"] = name.into();
-    model["limits"] = json!(Limits::default());
+    model["limits"] = json!(ExplorerLimits::default());
     model["sites"] = found["sites"].clone();
     json!({ "model": model, "trace": found })
 }
 
-/// A hash as policies take it.
+/// A hash for a content security policy.
 fn hash(text: &str) -> String {
-    format!("sha256-{}", export::base64::base64(Sha256::digest(text).into_iter()))
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

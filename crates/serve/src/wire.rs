@@ -1,14 +1,14 @@
-//! What goes over the wire: the requests that the page sends, and the description of the model that it gets.
+//! The explorer's API: the requests of the page, and the description of the model.
 //!
-//! What carries a request is POST with JSON, and all errors are `{"error": "…", "hint": "…"}`.
+//! Requests with a body are POST with JSON; all errors are `{"error": "…", "hint": "…"}`.
 //!
 //! | path | request | answer |
 //! |---|---|---|
 //! | `GET /api/model` | | [`ModelAnswer`] |
 //! | `POST /api/trace` | [`TraceRequest`] | the JSON of [`polyhead_inspect::export`] |
-//! | `POST /api/translate` | [`TraceRequest`] | lines of JSON: `{"text", "tokens"}` of the best translation so far, at last `{"trace": …}` or `{"error", "hint"}` |
+//! | `POST /api/translate` | [`TraceRequest`] | lines of JSON: `{"text", "tokens"}` of the best hypothesis so far, then `{"trace": …}` or `{"error", "hint"}` |
 //! | `POST /api/attention` | [`AttentionRequest`] | one entry of the trace's `attention`; large ones have `f16` in place of `base64` |
-//! | `POST /api/neurons` | [`AttentionRequest`] with a `head` | one entry of the trace's `vectors`, with that head alone and without values |
+//! | `POST /api/neurons` | [`AttentionRequest`] with a `head` | one entry of the trace's `vectors`, with queries and keys of that head |
 
 use std::collections::BTreeMap;
 
@@ -18,30 +18,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// How much is taken at once.
+/// Limits on one request of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// Characters of a text; 20,000.
+pub struct ExplorerLimits {
+    /// Characters of a text; default: 20,000.
     pub text: usize,
-    /// Tokens of a side; 4096.
+    /// Tokens of source or target; default: 4096.
     pub tokens: usize,
-    /// Tokens of a side in the view of neurons; 512.
+    /// Tokens of source or target in the Neurons view; default: 512.
     pub neurons: usize,
-    /// Bytes of a request; 262,144.
+    /// Bytes of a request; default: 262,144.
     pub body: usize,
-    /// Tokens of source and given target up to which a trace has the weights of all layers; beyond, of one, and the others on demand; 192.
+    /// Tokens of source and given target up to which a trace has the weights of all layers; beyond, it has those of one layer, and the
+    /// others are fetched on demand; default: 192.
     pub whole: usize,
-    /// Hypotheses of a search; 16.
+    /// Hypotheses of beam search; default: 16.
     pub beam_size: usize,
 }
 
-impl Default for Limits {
+impl Default for ExplorerLimits {
     fn default() -> Self {
         Self { text: 20_000, tokens: 4096, neurons: 512, body: 256 << 10, whole: 192, beam_size: 16 }
     }
 }
 
-/// What model is served.
+/// The description of the model.
 #[derive(Debug, Serialize)]
 pub struct ModelAnswer {
     /// The name of its folder.
@@ -49,102 +50,102 @@ pub struct ModelAnswer {
     /// Its stacks of layers by name: `encoder` and `decoder`.
     #[serde(flatten)]
     pub stacks: BTreeMap<&'static str, StackAnswer>,
-    /// Its attentions.
+    /// Its attention sites.
     pub sites: Vec<SiteJson>,
-    /// The width of its layers.
+    /// Width of its layers.
     pub d_model: usize,
-    /// Pieces that it can write.
+    /// Size of the target vocabulary.
     pub vocab_size: usize,
-    /// Its parameters.
+    /// Number of parameters.
     pub parameters: usize,
-    /// Codes of the languages that a sentence can be in; none if there is no choice.
+    /// Codes of the source languages; empty if there is no choice.
     pub sources: Vec<String>,
-    /// Codes of the languages that can be chosen to translate into.
+    /// Codes of the target languages to choose from.
     pub languages: Vec<String>,
-    /// Hypotheses followed unless one asks for another number.
+    /// Default beam size.
     pub beam_size: usize,
-    /// How much is taken at once.
-    pub limits: Limits,
+    /// Limits on one request.
+    pub limits: ExplorerLimits,
 }
 
 /// A stack of layers.
 #[derive(Debug, Serialize)]
 pub struct StackAnswer {
-    /// Layers.
+    /// Number of layers.
     pub n_layers: usize,
-    /// Heads of each.
+    /// Heads of each layer.
     pub n_heads: usize,
-    /// Numbers of a query.
+    /// Size of a query or key of one head.
     pub d_key: usize,
 }
 
-/// A sentence to look at.
+/// A sentence to translate and trace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceRequest {
     /// The sentence.
     pub text: String,
-    /// The language of the sentence; guessed where the model knows several.
+    /// Source language; default: detected if the model knows several.
     pub from: Option<String>,
-    /// The language to translate into; as the model knows it.
+    /// Target language; default: the model's.
     pub to: Option<String>,
-    /// A translation that is given; none, so it is searched for.
+    /// A given translation; default: none, so that beam search finds one.
     pub target: Option<String>,
-    /// Ids that the translation begins with; none.
+    /// Ids that the translation begins with; default: none.
     pub prefix: Vec<u32>,
-    /// Hypotheses followed; as the folder says.
+    /// Beam size; default: the model folder's.
     pub beam_size: Option<usize>,
-    /// What is changed in the model; nothing.
-    pub intervention: Changes,
-    /// Whether attention weights are left out; no.
+    /// Intervention on the model; default: none.
+    pub intervention: InterventionRequest,
+    /// True to omit attention weights; default: false.
     pub without_weights: bool,
 }
 
-/// An attention to look at, of a source and a translation by their ids.
+/// An attention site to trace, for source and target given as ids.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttentionRequest {
-    /// What the model read.
+    /// Source ids.
     pub source: Vec<u32>,
-    /// What it wrote.
+    /// Target ids.
     pub target: Vec<u32>,
-    /// The name of a kind of attention: `encoder`, `decoder` or `cross`.
+    /// Kind of attention: `encoder`, `decoder` or `cross`.
     pub kind: String,
     /// The layer, from 0.
     pub layer: usize,
-    /// The head, from 0; all.
+    /// The head, from 0; default: all.
     #[serde(default)]
     pub head: Option<usize>,
-    /// What is changed in the model; nothing.
+    /// Intervention on the model; default: none.
     #[serde(default)]
-    pub intervention: Changes,
+    pub intervention: InterventionRequest,
 }
 
-/// What is changed in the model.
+/// Changes to the model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Changes {
-    /// Heads with a factor.
+pub struct InterventionRequest {
+    /// Heads to scale.
     pub heads: Vec<HeadChange>,
-    /// Layers that are passed over.
+    /// Layers to skip.
     pub layers: Vec<LayerChange>,
 }
 
-/// A head with a factor.
+/// A head to scale.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadChange {
-    /// The name of a kind of attention: `encoder`, `decoder` or `cross`.
+    /// Kind of attention: `encoder`, `decoder` or `cross`.
     pub kind: String,
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
-    /// What its output is multiplied by.
+    /// Factor of its output.
     pub factor: f32,
 }
 
-/// A layer that is passed over.
+/// A layer to skip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerChange {
@@ -154,8 +155,8 @@ pub struct LayerChange {
     pub layer: usize,
 }
 
-impl Changes {
-    /// The same for the model that has these attentions.
+impl InterventionRequest {
+    /// The intervention for a model with these attention sites.
     ///
     /// # Errors
     /// If a name, a layer or a head does not exist, or a factor is not finite.
@@ -163,10 +164,13 @@ impl Changes {
         let mut found = Intervention::default();
         for HeadChange { kind, layer, head, factor } in &self.heads {
             let (site, group) = site(kind, *layer, sites)?;
-            check("head", *head, group.heads.n_heads)?;
+            check_index("head", *head, group.heads.n_heads)?;
             if !factor.is_finite() || factor.abs() > 100.0 {
-                let message = format!("a factor of {factor}, expected a number from −100 to 100");
-                return Err(Error::Request { message, hint: "0 switches a head off, 1 leaves it".into() });
+                let message = format!("a factor of {factor}, expected −100 to 100");
+                return Err(Error::Request {
+                    message,
+                    hint: "0 switches a head off, 1 leaves it unchanged".into(),
+                });
             }
             found = found.head(site, *head, *factor);
         }
@@ -175,31 +179,31 @@ impl Changes {
             let Some(group) = stacks.iter().find(|group| group.kind.stack == stack) else {
                 return Err(unknown("stack", stack, stacks.iter().map(|group| group.kind.stack)));
             };
-            check("layer", *layer, group.n_layers)?;
+            check_index("layer", *layer, group.n_layers)?;
             found = found.without_layer(group.kind.stack, *layer);
         }
         Ok(found)
     }
 }
 
-/// An attention by its name and layer, and the group that it belongs to.
+/// The attention site of a kind and layer, and its group.
 ///
 /// # Errors
 /// If there is none.
 pub fn site<'a>(kind: &str, layer: usize, sites: &'a Sites) -> Result<(Site, &'a SiteGroup)> {
     let names = sites.groups().iter().map(|group| group.kind.name);
     let group = sites.named(kind).ok_or_else(|| unknown("kind of attention", kind, names))?;
-    check("layer", layer, group.n_layers)?;
+    check_index("layer", layer, group.n_layers)?;
     Ok((Site { kind: group.kind, layer }, group))
 }
 
-/// An error unless there is such a place.
-pub(crate) fn check(what: &str, place: usize, count: usize) -> Result<()> {
-    if place < count {
+/// Checks that an index is less than `count`.
+pub(crate) fn check_index(what: &str, index: usize, count: usize) -> Result<()> {
+    if index < count {
         return Ok(());
     }
-    let message = format!("{what} {place}, expected one of 0 to {}", count.saturating_sub(1));
-    Err(Error::Request { message, hint: "GET /api/model tells the sizes".into() })
+    let message = format!("{what} {index}, expected one of 0 to {}", count.saturating_sub(1));
+    Err(Error::Request { message, hint: "GET /api/model lists the sizes".into() })
 }
 
 fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str>) -> Error {
@@ -210,6 +214,6 @@ fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str>) ->
     };
     Error::Request {
         message: format!("{what} {found:?}, expected {expected}"),
-        hint: "GET /api/model tells the sizes".into(),
+        hint: "GET /api/model lists the sizes".into(),
     }
 }

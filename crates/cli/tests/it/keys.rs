@@ -43,7 +43,7 @@ fn a_file_of_keys_is_its_owners_alone_and_another_is_warned_of() {
     assert_eq!(quiet.err, "");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let warned = polyhead(folder.path(), &["keys", "list", "keys.txt"], "");
-    assert!(warned.code == 0 && warned.err.starts_with("warning: keys.txt can be read by others"));
+    assert!(warned.code == 0 && warned.err.starts_with("warning: keys.txt can be read by other users"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// A form that asks POST /translate and shows what came.
+// A form that calls POST /translate and shows the answer.
 
 import { element, freshId, replace } from "../js/dom.js";
 import { languageName } from "../js/format.js";
@@ -14,14 +14,14 @@ export function attempt(description, base) {
   const text = element("textarea", { id: freshId("try"), rows: "3", required: true }, "The cat ate the mouse.");
   const source = choice("From", schema("SourceCode").enum, "auto");
   const targets = schema("LanguageCode").enum;
-  const target = choice("Into", targets, targets.includes("tr") ? "tr" : targets[0]);
+  const target = choice("To", targets, targets.includes("tr") ? "tr" : targets[0]);
   const format = choice("Format", ["text", "html"], "text");
   const key = element("input", { id: freshId("try"), type: "text", autocomplete: "off", spellcheck: "false" });
   const button = element("button", { class: "primary", type: "submit" }, "Translate");
-  const answered = element("div", { class: "answered", "aria-live": "polite" });
+  const result = element("div", { class: "answered", "aria-live": "polite" });
   const request = () => {
-    const asked = { q: text.value, source: source.value(), target: target.value(), format: format.value() };
-    return key.value ? { ...asked, api_key: key.value } : asked;
+    const fields = { q: text.value, source: source.value(), target: target.value(), format: format.value() };
+    return key.value ? { ...fields, api_key: key.value } : fields;
   };
   const form = element(
     "form",
@@ -34,47 +34,47 @@ export function attempt(description, base) {
       source.node,
       target.node,
       format.node,
-      element("div", { class: "control" }, element("label", { for: key.id }, "Key, if needed"), key),
+      element("div", { class: "control" }, element("label", { for: key.id }, "API key, if required"), key),
       button,
     ),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;
-    replace(answered, ...(await ask(request(), base)));
+    replace(result, ...(await send(request(), base)));
     button.disabled = false;
   });
   // Enter alone makes a new line.
   text.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
-  return element("section", { class: "panel", id: "try" }, element("h3", {}, "Try it"), form, answered);
+  return element("section", { class: "panel", id: "try" }, element("h3", {}, "Try it"), form, result);
 }
 
-async function ask(request, base) {
-  const shown = copied("The same in a terminal", command(base, CALL, "application/json", request));
-  const begun = performance.now();
+async function send(request, base) {
+  const shown = copied("Command", command(base, CALL, "application/json", request));
+  const start = performance.now();
   try {
     const headers = { "content-type": "application/json" };
     const response = await fetch("translate", { method: "POST", headers, body: JSON.stringify(request) });
-    const time = Math.round(performance.now() - begun);
+    const time = Math.round(performance.now() - start);
     const answer = await response.json();
-    const words = response.ok ? answer.translatedText : `${answer.error} (${answer.hint})`;
+    const text = response.ok ? answer.translatedText : `${answer.error} (${answer.hint})`;
     return [
-      element("p", { class: response.ok ? "translated" : "status bad", dir: "auto" }, words),
-      element("p", { class: "quiet" }, `${response.status} after ${time} ms`),
+      element("p", { class: response.ok ? "translated" : "status bad", dir: "auto" }, text),
+      element("p", { class: "quiet" }, `Status ${response.status}, ${time} ms`),
       copied("The answer", JSON.stringify(answer, null, 2)),
       shown,
     ];
   } catch {
-    return [element("p", { class: "status bad" }, "the server does not answer"), shown];
+    return [element("p", { class: "status bad" }, "The server is not responding."), shown];
   }
 }
 
 /** A labelled list to choose from. */
 function choice(label, values, chosen) {
   const name = (value) => {
-    if (value === "auto") return "guess";
+    if (value === "auto") return "detect";
     return /^[a-z]{2,3}$/.test(value) && label !== "Format" ? languageName(value) : value;
   };
   const select = element(

@@ -1,6 +1,6 @@
-// Examples as commands for a terminal.
+// Examples as curl commands.
 
-/** The command for a call with an example of its body, as one text. */
+/** The curl command of a call with an example body. */
 export function command(base, { method, path }, media, example) {
   const parts = [`curl ${quoted(base + path)}`];
   if (media === "application/json") {
@@ -19,7 +19,7 @@ export function command(base, { method, path }, media, example) {
   return parts.join(" \\\n  ");
 }
 
-/** A text as one word of a shell. */
+/** A text quoted for the shell. */
 function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-// The page of the server's calls: reads openapi.json and shows every call with its fields, examples and answers.
+// The API documentation page: reads openapi.json and shows every call with its fields, examples and answers.
 
 import { element } from "../js/dom.js";
 import { themeSwitch } from "../js/theme.js";
@@ -9,7 +9,7 @@ const METHODS = ["post", "get"];
 
 async function start() {
   const response = await fetch("openapi.json");
-  if (!response.ok) throw new Error(`openapi.json: the server answered ${response.status}`);
+  if (!response.ok) throw new Error(`openapi.json: status ${response.status}`);
   const description = await response.json();
   const base = new URL("./", document.baseURI).href.replace(/\/$/, "");
   const calls = Object.entries(description.paths).flatMap(([path, methods]) =>
@@ -40,7 +40,7 @@ async function start() {
       ),
     ),
   );
-  // What the address names came into being only now.
+  // The target of the address exists only now.
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
@@ -48,7 +48,7 @@ function masthead() {
   return element(
     "header",
     { class: "masthead" },
-    element("a", { class: "skip", href: "#calls" }, "To the calls"),
+    element("a", { class: "skip", href: "#calls" }, "Skip to the calls"),
     element("div", { class: "brand" }, element("h1", {}, "Polyhead")),
     element(
       "nav",

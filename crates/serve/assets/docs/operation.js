@@ -1,4 +1,4 @@
-// One call: what it is for, its fields, commands to try it with, and its answers.
+// One call: its purpose, fields, example commands and answers.
 
 import { element, freshId, replace } from "../js/dom.js";
 import { command } from "./curl.js";
@@ -24,7 +24,7 @@ export function operation(call, description, base) {
       element("span", { class: "summary" }, summary),
     ),
     element("p", {}, prose(call.description)),
-    parameters.length ? table("Fields of the address", parameterRows(parameters, description)) : null,
+    parameters.length ? table("Parameters", parameterRows(parameters, description)) : null,
     requestBody ? bodies(requestBody, description) : null,
     commands(call, base).map(([title, text]) => copied(title, text)),
     element("h4", {}, "Answers"),
@@ -32,9 +32,9 @@ export function operation(call, description, base) {
   );
 }
 
-/** Running text in which what stands between backticks is code. */
+/** Running text with code between backticks. */
 export function prose(text) {
-  return text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? element("code", {}, part) : part));
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? element("code", {}, part) : part));
 }
 
 /** A text in a box of its own, with a button that copies it. */
@@ -45,7 +45,7 @@ export function copied(title, text) {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
     } catch {
-      // Without a secure origin there is no clipboard: what is to be copied is selected instead.
+      // Without a secure origin there is no clipboard: the text is selected instead.
       getSelection().selectAllChildren(box);
       button.textContent = "Selected";
     }
@@ -60,7 +60,7 @@ export function copied(title, text) {
   );
 }
 
-/** The bodies that a call takes; those with the same fields share a table. */
+/** The bodies of a call; those with the same fields share a table. */
 function bodies(requestBody, description) {
   const byFields = new Map();
   for (const [media, { schema }] of Object.entries(requestBody.content)) {
@@ -92,7 +92,7 @@ function table(title, fields) {
         "th",
         { scope: "row" },
         element("code", {}, name),
-        isRequired ? element("span", { class: "must" }, "needed") : null,
+        isRequired ? element("span", { class: "required" }, "required") : null,
       ),
       element("td", {}, type),
       element("td", {}, prose(text), own.length ? element("span", { class: "limits" }, own.join("; ")) : null),
@@ -104,16 +104,16 @@ function table(title, fields) {
   );
 }
 
-/** Commands by title. */
+/** Example commands as [title, command]. */
 function commands(call, base) {
   const { parameters = [], requestBody } = call;
   if (!requestBody) {
     const inPath = parameters.filter((own) => own.in === "path");
     const path = inPath.reduce((text, own) => text.replace(`{${own.name}}`, own.example), call.path);
     const isQuery = parameters.some((own) => own.in === "query" && own.required);
-    const asked = { q: "Kedi fareyi yedi.", source: "tr", target: "en" };
+    const fields = { q: "Kedi fareyi yedi.", source: "tr", target: "en" };
     const names = parameters.filter((own) => own.required).map((own) => own.name);
-    const example = Object.fromEntries(Object.entries(asked).filter(([name]) => names.includes(name)));
+    const example = Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)));
     return [["Try it", command(base, { ...call, path }, isQuery ? "query" : null, example)]];
   }
   return Object.entries(requestBody.content).flatMap(([media, own]) => {
@@ -139,7 +139,7 @@ function answer(status, own, description) {
     "details",
     { class: "answer" },
     element("summary", {}, element("code", { class: status < 400 ? "good" : "poor" }, status), prose(own.description)),
-    names.length ? element("p", { class: "quiet" }, "With the header ", prose(`\`${names.join("`, `")}\``), ".") : null,
+    names.length ? element("p", { class: "quiet" }, "Header: ", prose(`\`${names.join("`, `")}\``), ".") : null,
     parts,
   );
 }

@@ -1,17 +1,17 @@
-// Schemas as rows of a table: what a field is called, what it is, and how much of it there may be.
+// Schemas as rows of a table: name, type and limits of each field.
 
-/** What a schema is, with its reference followed; what stands beside a reference goes before what it names. */
+/** A schema with its reference resolved; keys beside a reference override those of its target. */
 export function resolved(schema, description) {
   if (!schema?.$ref) return schema ?? {};
   const found = schema.$ref
     .slice(2)
     .split("/")
-    .reduce((place, name) => place[name], description);
+    .reduce((node, name) => node[name], description);
   const { $ref: _, ...own } = schema;
   return { ...resolved(found, description), ...own };
 }
 
-/** The fields of an object as `{ name, type, limits, isRequired, text }`; those of objects in it follow it. */
+/** The fields of an object as `{ name, type, limits, isRequired, text }`, each followed by its nested fields. */
 export function rows(schema, description, prefix = "", depth = 0) {
   const own = resolved(schema, description);
   if (depth > 3) return [];
@@ -43,7 +43,7 @@ export function typeText(schema, description) {
   return named.length ? named.join(" or ") : "null";
 }
 
-/** How much of a field there may be, in words; an empty list for anything. */
+/** The limits of a field as texts; empty if there are none. */
 export function limits(schema, description) {
   const own = resolved(schema, description);
   const choices = own.oneOf ?? own.anyOf;
@@ -55,6 +55,6 @@ export function limits(schema, description) {
   if (own.maxLength !== undefined) found.push(`up to ${own.maxLength} characters`);
   if (own.maxItems !== undefined) found.push(`up to ${own.maxItems} items`);
   if (own.pattern) found.push(own.pattern);
-  if (own.default !== undefined) found.push(`${JSON.stringify(own.default)} unless said`);
+  if (own.default !== undefined) found.push(`default: ${JSON.stringify(own.default)}`);
   return found;
 }

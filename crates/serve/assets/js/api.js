@@ -1,14 +1,19 @@
-// What the program is asked over HTTP. Errors come as `{error, hint}`.
+// Calls of the explorer's HTTP API. Errors come as `{error, hint}`.
 
-/** An error with a hint of what to do. */
-export class Refused extends Error {
+/** An error with a hint. */
+export class ApiError extends Error {
   constructor(message, hint) {
     super(message);
     this.hint = hint;
   }
 }
 
-/** What model is served, and its limits. */
+/** The message of an error and its hint, as sentences for the page. */
+export function errorText(error) {
+  return [error.message, error.hint].filter(Boolean).map(sentence).join(" ");
+}
+
+/** The description of the model, and its limits. */
 export async function getModel() {
   return (await checked(await fetch("api/model"))).json();
 }
@@ -25,7 +30,7 @@ export async function postNeurons(request, signal) {
   return (await checked(await post("api/neurons", request, signal))).json();
 }
 
-/** A trace whose translation is told as it grows: `onGrowth({text, tokens})`. Lines of JSON, the trace last. */
+/** A trace; reports the growing translation to `onGrowth({text, tokens})`. Lines of JSON, the trace last. */
 export async function streamTrace(request, onGrowth, signal) {
   const response = await checked(await post("api/translate", request, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -36,12 +41,12 @@ export async function streamTrace(request, onGrowth, signal) {
     for (const part of parts.slice(0, -1)) {
       rest.push(part);
       const line = JSON.parse(rest.splice(0).join(""));
-      if (line.error) throw new Refused(line.error, line.hint);
+      if (line.error) throw new ApiError(line.error, line.hint);
       if (line.trace) return line.trace;
       onGrowth(line);
     }
     if (parts.at(-1)) rest.push(parts.at(-1));
-    if (done) throw new Refused("the answer broke off", "is polyhead explore still running?");
+    if (done) throw new ApiError("the connection was lost", "Is polyhead explore still running?");
   }
 }
 
@@ -49,12 +54,18 @@ function post(path, body, signal) {
   const headers = { "content-type": "application/json" };
   return fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }).catch((error) => {
     if (error.name === "AbortError") throw error;
-    throw new Refused("the program does not answer", "is polyhead explore still running?");
+    throw new ApiError("Polyhead is not responding", "Is polyhead explore still running?");
   });
 }
 
 async function checked(response) {
   if (response.ok) return response;
-  const said = await response.json().catch(() => ({}));
-  throw new Refused(said.error ?? `the program answered ${response.status}`, said.hint ?? "");
+  const body = await response.json().catch(() => ({}));
+  throw new ApiError(body.error ?? `the server answered with status ${response.status}`, body.hint ?? "");
+}
+
+/** A text with a capital first letter and a full stop. */
+function sentence(text) {
+  const end = /[.?!]$/.test(text) ? "" : ".";
+  return `${text[0].toUpperCase()}${text.slice(1)}${end}`;
 }

@@ -1,67 +1,67 @@
-// What all views share: the model, the sentence that was asked about and its trace. Views listen; nobody else stores.
+// State that all views share: the model, the request and its trace. Views listen to its events and store nothing of it.
 
-import { Refused, postAttention, streamTrace } from "./api.js";
+import { ApiError, postAttention, streamTrace } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class App {
   constructor({ model, isLive }) {
     Object.assign(this, { model, isLive, trace: null, request: null, listeners: new Map(), running: null });
-    // What several views look at, so that changing views keeps the place.
-    this.look = { kind: null, layer: null, head: 0 };
+    // The attention site that all views show, so that it survives a change of view.
+    this.selection = { kind: null, layer: null, head: 0 };
   }
 
   on(event, listener) {
     this.listeners.set(event, [...(this.listeners.get(event) ?? []), listener]);
   }
 
-  tell(event, detail) {
+  emit(event, detail) {
     (this.listeners.get(event) ?? []).forEach((listener) => listener(detail));
   }
 
-  /** Takes a trace in. */
+  /** Shows a trace. */
   show(json) {
     this.trace = new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
-    this.lookAtWhatThereIs();
-    this.tell("trace", this.trace);
+    this.clampSelection();
+    this.emit("trace", this.trace);
   }
 
-  /** Keeps the place that is looked at, unless this trace does not have it. */
-  lookAtWhatThereIs() {
+  /** Keeps the selection, unless this trace does not have it. */
+  clampSelection() {
     const [first] = this.trace.json.attention;
     const site = this.trace.alignmentSite;
     if (!site) return;
-    this.look.kind ??= site.kind;
-    if (!this.isLive && first && !this.trace.has(this.look.kind, this.look.layer ?? site.layer)) {
-      Object.assign(this.look, { kind: first.kind, layer: first.layer, head: first.heads[0] });
+    this.selection.kind ??= site.kind;
+    if (!this.isLive && first && !this.trace.has(this.selection.kind, this.selection.layer ?? site.layer)) {
+      Object.assign(this.selection, { kind: first.kind, layer: first.layer, head: first.heads[0] });
     }
-    this.look.layer = Math.min(this.look.layer ?? site.layer, this.trace.layers(this.look.kind) - 1);
-    this.look.head = Math.min(this.look.head, this.trace.headCount(this.look.kind) - 1);
+    this.selection.layer = Math.min(this.selection.layer ?? site.layer, this.trace.layers(this.selection.kind) - 1);
+    this.selection.head = Math.min(this.selection.head, this.trace.headCount(this.selection.kind) - 1);
   }
 
-  /** Translates and looks: `{text, from, to, beam_size, prefix}`. A newer request ends an older one. */
+  /** Translates and traces `{text, from, to, beam_size, prefix}`. A new request cancels a running one. */
   async run(request) {
     this.running?.abort();
     const running = new AbortController();
     this.running = running;
     this.request = request;
-    this.tell("started", request);
+    this.emit("started", request);
     try {
-      const json = await streamTrace(request, (growth) => this.tell("growth", growth), running.signal);
+      const json = await streamTrace(request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
       this.show(json);
-      this.tell("ended", null);
+      this.emit("ended", null);
     } catch (error) {
       if (error.name === "AbortError" || this.running !== running) return;
       this.running = null;
-      this.tell("ended", error);
+      this.emit("ended", error);
     }
   }
 
   missing(trace, kind, layer) {
     if (!this.isLive) {
       return Promise.reject(
-        new Refused("this attention is not in the file", "polyhead inspect --out keeps what its options name"),
+        new ApiError("this attention is not in the file", "Select it with --kind, --layers and --heads of polyhead inspect"),
       );
     }
     const ids = (tokens) => tokens.map((token) => token.id);

@@ -1,20 +1,20 @@
-// Numbers from base64, as traces carry them: f32, or f16 in a file that has to be small.
+// Arrays of a trace: base64 of f32, or of f16 in a file that has to be small.
 
 /** `{shape, base64}` or `{shape, f16}` as a Float32Array with its shape. */
 export function readArray(packed) {
-  const data = packed.f16 === undefined ? new Float32Array(bytes(packed.base64).buffer) : halves(packed.f16);
+  const data = packed.f16 === undefined ? new Float32Array(bytes(packed.base64).buffer) : float16(packed.f16);
   return { shape: packed.shape, data };
 }
 
-function bytes(letters) {
-  const text = atob(letters);
+function bytes(encoded) {
+  const text = atob(encoded);
   const found = new Uint8Array(text.length);
-  for (let place = 0; place < text.length; place += 1) found[place] = text.charCodeAt(place);
+  for (let index = 0; index < text.length; index += 1) found[index] = text.charCodeAt(index);
   return found;
 }
 
-function halves(letters) {
-  return Float32Array.from(new Uint16Array(bytes(letters).buffer), fromHalf);
+function float16(encoded) {
+  return Float32Array.from(new Uint16Array(bytes(encoded).buffer), fromHalf);
 }
 
 /** IEEE 754 binary16: one sign, five exponent and ten fraction bits. */

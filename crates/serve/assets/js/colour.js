@@ -1,5 +1,5 @@
-// Colours that are computed: the ramp of heat-maps and the colours of heads. Lightness alone carries a weight, so the ramp
-// reads the same for every kind of colour vision.
+// Computed colours: the ramp of heat-maps and the colours of heads. Lightness alone encodes a weight, so the ramp reads the
+// same for every kind of colour vision.
 
 const LIGHT = [
   [251, 250, 247],
@@ -17,7 +17,7 @@ const DARK = [
 ];
 const HUES = 8;
 
-/** Whether dark paper is shown. */
+/** True in the dark theme. */
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -26,9 +26,9 @@ export function isDark() {
 /** The colour of a share from 0 to 1 as [r, g, b]. */
 export function ramp(share, dark = isDark()) {
   const stops = dark ? DARK : LIGHT;
-  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2);
-  const part = place - low;
+  const position = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(position), stops.length - 2);
+  const part = position - low;
   return stops[low].map((from, channel) => Math.round(from + (stops[low + 1][channel] - from) * part));
 }
 

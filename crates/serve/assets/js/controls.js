@@ -1,9 +1,9 @@
-// Labelled controls: a choice of few, a list, a slider, a tick box. Each gives `{ node, value }` and calls `onChange`.
+// Labelled controls: radio buttons, a list, a slider, a checkbox. Each returns `{ node, value }` and calls `onChange`.
 
 import { element, freshId, replace } from "./dom.js";
 import { arrowKeys, rove } from "./keys.js";
 
-/** Buttons of which one is chosen. Options are `[value, text]`. */
+/** Radio buttons. Options are `[value, text]`. */
 export function choice(label, options, chosen, onChange) {
   const box = element("div", { class: "choice wraps", role: "radiogroup", "aria-label": label });
   const self = { value: chosen, node: labelled(label, box), options: setOptions, choose };
@@ -19,11 +19,11 @@ export function choice(label, options, chosen, onChange) {
     replace(box, buttons);
     mark();
   }
-  function choose(value, tells) {
+  function choose(value, notifies) {
     const isNew = value !== self.value;
     self.value = value;
     mark();
-    if (tells && isNew) onChange(value);
+    if (notifies && isNew) onChange(value);
   }
   function mark() {
     const buttons = [...box.children];
@@ -37,7 +37,7 @@ export function choice(label, options, chosen, onChange) {
   return self;
 }
 
-/** A list to pick from. */
+/** A drop-down list. */
 export function list(label, options, chosen, onChange) {
   const id = freshId("list");
   const select = element("select", { id });
@@ -58,7 +58,7 @@ export function list(label, options, chosen, onChange) {
   return self;
 }
 
-/** A number between two others; `show` writes it. */
+/** A slider; `show` formats its number. */
 export function slider(label, { min, max, step = 1, value, show = String }, onChange) {
   const id = freshId("slider");
   const output = element("output", { for: id }, show(value));
@@ -76,8 +76,8 @@ export function slider(label, { min, max, step = 1, value, show = String }, onCh
   return self;
 }
 
-/** A tick box. */
-export function tick(label, value, onChange) {
+/** A checkbox. */
+export function checkbox(label, value, onChange) {
   const input = element("input", { type: "checkbox" });
   input.checked = value;
   const self = { value, node: element("label", { class: "control inline" }, input, element("span", {}, label)), set };

@@ -1,4 +1,4 @@
-// Elements by hand. Text goes in as text, never as markup, so nothing that a model writes can become a tag.
+// Creates elements. Text is inserted as text, never as markup, so nothing that a model writes can become a tag.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,13 +17,13 @@ export function paragraph(...children) {
   return element("p", {}, ...children);
 }
 
-/** Takes out what a node holds and puts in something else. */
+/** Replaces the children of a node. */
 export function replace(node, ...children) {
-  node.replaceChildren(...kept(children));
+  node.replaceChildren(...present(children));
   return node;
 }
 
-/** Subscripts and variables in running text: `_2` after a letter becomes a subscript. */
+/** Running text with subscripts (`_2`) and superscripts (`^2`). */
 export function formula(text) {
   return text.split(/(_\w+|\^\w+)/).map((part) => {
     if (part.startsWith("_")) return element("sub", {}, part.slice(1));
@@ -40,7 +40,7 @@ export function freshId(stem) {
 
 let count = 0;
 
-function kept(children) {
+function present(children) {
   return children.flat(4).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
@@ -51,6 +51,6 @@ function filled(node, attributes, children) {
     else if (name === "style") Object.entries(value).forEach(([key, own]) => node.style.setProperty(key, own));
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...kept(children));
+  node.append(...present(children));
   return node;
 }

@@ -1,4 +1,4 @@
-// Small figures made of numbers: a bar for a share, a table whose cells are shaded, a grid, a strip for a vector.
+// Small figures: a bar for a share, a table with shaded cells, a grid cell, a strip for a vector.
 
 import { drawn, element } from "./dom.js";
 import { shade, signed } from "./colour.js";
@@ -17,8 +17,8 @@ export function bar(share, { text = percent(share), colour } = {}) {
 }
 
 /**
- * A table of numbers. `data` are rows; `rows` and `columns` their names; `scale` is the number that is darkest, none for
- * cells without shade; null cells say `–`.
+ * A table of numbers. `data` are rows; `rows` and `columns` their labels; `scale` is the number with the darkest shade, none for
+ * no shades; null cells show `–`.
  */
 export function numberTable({ caption, rows, columns, data, scale, decimals = 2, id }) {
   const cell = (number) => {
@@ -41,8 +41,8 @@ export function numberTable({ caption, rows, columns, data, scale, decimals = 2,
         columns.map((name) => element("th", { scope: "col" }, name)),
       ),
     );
-  const body = data.map((numbers, place) =>
-    element("tr", {}, rows && element("th", { scope: "row" }, rows[place]), numbers.map(cell)),
+  const body = data.map((numbers, index) =>
+    element("tr", {}, rows && element("th", { scope: "row" }, rows[index]), numbers.map(cell)),
   );
   const table = element(
     "table",
@@ -67,9 +67,9 @@ export function strip(vector, largest, { height = 16, width = 4 } = {}) {
   canvas.style.height = `${height}px`;
   canvas.style.width = width === "full" ? "100%" : `${vector.length * width}px`;
   const context = canvas.getContext("2d");
-  vector.forEach((number, place) => {
+  vector.forEach((number, index) => {
     context.fillStyle = signed(number, largest);
-    context.fillRect(place, 0, 1, 1);
+    context.fillRect(index, 0, 1, 1);
   });
   return canvas;
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers.
 
 /** Fixed decimals, with a real minus sign and no −0. */
 export function fixed(number, decimals = 2) {
@@ -23,7 +23,7 @@ export function grouped(number) {
     .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** `1.75 · 10¹¹` for what is too long to read. */
+/** `1.75 · 10¹¹` from a million on. */
 export function large(number) {
   if (number < 1e6) return grouped(number);
   const exponent = Math.floor(Math.log10(number));

@@ -1,12 +1,12 @@
-// The frame of the page: masthead with tabs, one section for each view, and which of them is shown. The address after `#`
-// names the view, so that links and the back button work.
+// The frame of the page: masthead with tabs, one section for each view, and the choice of view. The address after `#` names
+// the view, so that links and the back button work.
 
 import { drawn, element, replace } from "./dom.js";
 import { grouped } from "./format.js";
 import { arrowKeys, rove } from "./keys.js";
 import { themeSwitch } from "./theme.js";
 
-/** Builds the page from views `{ id, title, about, build }`; `sentence` stands above those that need a trace. */
+/** Builds the page from views `{ id, title, about, build }`; `sentence` is shown above those that need a trace. */
 export function frame(app, views, sentence) {
   const tabs = views.map((view) =>
     element(
@@ -41,16 +41,16 @@ export function frame(app, views, sentence) {
 
   function show() {
     const [id, ...rest] = location.hash.slice(1).split("/");
-    const place = Math.max(
+    const index = Math.max(
       views.findIndex((view) => view.id === id),
       0,
     );
-    const view = views[place];
-    tabs.forEach((tab, own) => tab.setAttribute("aria-selected", String(own === place)));
-    rove(tabs, tabs[place]);
-    tabs[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+    const view = views[index];
+    tabs.forEach((tab, own) => tab.setAttribute("aria-selected", String(own === index)));
+    rove(tabs, tabs[index]);
+    tabs[index].scrollIntoView({ block: "nearest", inline: "nearest" });
     panels.forEach((panel, own) => {
-      panel.hidden = own !== place;
+      panel.hidden = own !== index;
     });
     if (sentence) sentence.hidden = view.hasNoSentence === true;
     document.title = `${view.title} · Polyhead`;
@@ -58,7 +58,7 @@ export function frame(app, views, sentence) {
     if (!built.has(view)) {
       built.set(view, view.build(app));
       const about = element("header", {}, element("h2", {}, view.title), element("p", {}, view.about));
-      replace(panels[place], about, built.get(view).node);
+      replace(panels[index], about, built.get(view).node);
     }
     update(rest);
   }

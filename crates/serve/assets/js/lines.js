@@ -1,8 +1,8 @@
-// Lines between tokens of two rows or columns, on a canvas behind them. Wider and darker is more.
+// Lines between tokens of two rows or columns, on a canvas behind them; wider and darker lines are larger weights.
 
 import { resolved } from "./colour.js";
 
-/** A canvas as large as its box, in the pixels that the screen has; gives its context, cleared. */
+/** Sizes a canvas to its box in device pixels; returns its context, cleared. */
 export function sized(canvas, width, height) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   canvas.width = Math.round(width * ratio);
@@ -35,7 +35,7 @@ export function curves(context, found, along) {
   context.setLineDash([]);
 }
 
-/** As much of a text as fits into so many pixels, an ellipsis for the rest. */
+/** A text cut to a width in pixels, with an ellipsis. */
 export function fitted(text, width, font) {
   measure ??= document.createElement("canvas").getContext("2d");
   measure.font = font;
@@ -47,7 +47,7 @@ export function fitted(text, width, font) {
 
 let measure = null;
 
-/** Calls `work` when a box changes its size, and never twice in one frame. */
+/** Calls `work` when a box changes its size, at most once in a frame. */
 export function whenResized(box, work) {
   let frame = 0;
   new ResizeObserver(() => {

@@ -1,9 +1,9 @@
-// The start: asks what model there is, or finds a trace in the page itself, and builds the frame with its views.
+// The entry point: fetches the model's description, or reads a trace embedded in the page, and builds the frame with its views.
 
 import { element } from "./dom.js";
 import { App } from "./app.js";
 import { frame } from "./frame.js";
-import { getModel } from "./api.js";
+import { errorText, getModel } from "./api.js";
 import { sentenceBar } from "./sentence.js";
 import { translateView } from "./views/translate.js";
 import { headsView } from "./views/heads.js";
@@ -17,9 +17,9 @@ import { lessonsView } from "./views/lessons.js";
 const views = [translateView, headsView, modelView, neuronsView, heatMapView, beamView, interveneView, lessonsView];
 
 async function start() {
-  const kept = document.getElementById("trace");
-  if (kept) {
-    const { model, trace } = JSON.parse(kept.textContent);
+  const embedded = document.getElementById("trace");
+  if (embedded) {
+    const { model, trace } = JSON.parse(embedded.textContent);
     const app = new App({ model, isLive: false });
     app.show(trace);
     frame(
@@ -40,8 +40,7 @@ start().catch((error) => {
     element(
       "main",
       {},
-      element("p", { class: "status bad", role: "alert" }, error.message),
-      element("p", {}, error.hint ?? ""),
+      element("p", { class: "status bad", role: "alert" }, errorText(error)),
     ),
   );
 });

@@ -1,5 +1,5 @@
-// A map of weights on a canvas that scrolls and zooms. The canvas is as large as its window; only the cells in the window
-// are drawn, so a text of hundreds of tokens scrolls as a short one does.
+// A heat-map of weights on a canvas that scrolls and zooms. Only the visible cells are drawn, so a text of hundreds of tokens
+// scrolls as fast as a short one.
 
 import { element } from "./dom.js";
 import { isDark, ramp, resolved, shade } from "./colour.js";
@@ -8,12 +8,12 @@ import { sized, whenResized } from "./lines.js";
 
 export const SIZES = { smallest: 2, largest: 48 };
 
-/** Pixels of a cell from which on its labels, and its number, can be read. */
+/** Smallest cell size in pixels with legible labels, and with numbers. */
 const LEGIBLE = 11;
 const WITH_NUMBERS = 36;
 
 export class WeightMap {
-  /** `onCell(map)` is told of another cell, `onZoom(size)` of another size. */
+  /** Calls `onCell(map)` when the selected cell changes, `onZoom(size)` when the size does. */
   constructor({ onCell, onZoom }) {
     Object.assign(this, { onCell, onZoom, matrix: null, cell: [0, 0], size: 26 });
     this.canvas = element("canvas", { class: "map" });
@@ -28,7 +28,7 @@ export class WeightMap {
     whenResized(this.node, () => this.draw());
   }
 
-  /** Shows a matrix with the names of its rows and columns; one of another size is fitted into the window. */
+  /** Shows a matrix with labels of its rows and columns; one of another size is fitted into the window. */
   show(matrix, rows, columns, isOther) {
     const isNew = isOther || this.matrix?.rows !== matrix.rows || this.matrix?.columns !== matrix.columns;
     Object.assign(this, { matrix, rows, columns, most: matrix.largest() });
@@ -37,7 +37,7 @@ export class WeightMap {
     else this.resize();
   }
 
-  /** The size at which the whole map can be seen, or at least its labels. */
+  /** Zooms to show the whole map, or at least its labels. */
   fit() {
     const { rows, columns } = this.matrix;
     const whole = Math.floor(Math.min((this.node.clientWidth - 120) / columns, 520 / rows));
@@ -150,7 +150,7 @@ export class WeightMap {
     }
   }
 
-  /** Goes to a cell, and brings it into the window. */
+  /** Selects a cell, and scrolls it into view. */
   move(row, column) {
     const { matrix, size, node } = this;
     this.cell = [Math.min(Math.max(row, 0), matrix.rows - 1), Math.min(Math.max(column, 0), matrix.columns - 1)];

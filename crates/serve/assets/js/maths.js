@@ -1,6 +1,6 @@
-// The few formulas that views and lessons compute by themselves.
+// Formulas that views and lessons compute in the browser.
 
-/** base^x_i / Σ base^x_j; −∞ has no share. */
+/** base^x_i / Σ base^x_j; −∞ gets 0. */
 export function softmax(scores, base = Math.E) {
   const largest = Math.max(...scores);
   if (largest === -Infinity) return scores.map(() => 0);
@@ -11,7 +11,7 @@ export function softmax(scores, base = Math.E) {
 
 export function dot(a, b) {
   let sum = 0;
-  for (let place = 0; place < a.length; place += 1) sum += a[place] * b[place];
+  for (let index = 0; index < a.length; index += 1) sum += a[index] * b[index];
   return sum;
 }
 
@@ -33,10 +33,10 @@ export function transpose(a) {
 
 /** Σ w_i·v_i. */
 export function mix(weights, vectors) {
-  return vectors[0].map((_, place) =>
+  return vectors[0].map((_, index) =>
     dot(
       weights,
-      vectors.map((vector) => vector[place]),
+      vectors.map((vector) => vector[index]),
     ),
   );
 }
@@ -49,11 +49,11 @@ export function cosine(a, b) {
   return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 }
 
-/** A value of a sinusoidal position. `layout`: interleaved, concatenated, or tensor2tensor with its own divisor. */
-export function sinusoid(position, place, size, layout) {
+/** An entry of a sinusoidal position vector. `layout`: interleaved, concatenated, or tensor2tensor with its own divisor. */
+export function sinusoid(position, index, size, layout) {
   const half = size / 2;
-  const pair = layout === "interleaved" ? Math.floor(place / 2) : place % half;
-  const isSine = layout === "interleaved" ? place % 2 === 0 : place < half;
+  const pair = layout === "interleaved" ? Math.floor(index / 2) : index % half;
+  const isSine = layout === "interleaved" ? index % 2 === 0 : index < half;
   const exponent = layout === "tensor2tensor" ? pair / (half - 1) : pair / half;
   const angle = position / 10000 ** exponent;
   return isSine ? Math.sin(angle) : Math.cos(angle);

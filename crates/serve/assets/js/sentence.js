@@ -1,16 +1,17 @@
-// The bar with the sentence: text, language, beam size, and a line that says what is going on.
+// The input bar: sentence, languages, beam size, and a status line.
 
 import { element, replace } from "./dom.js";
 import { list, slider } from "./controls.js";
 import { languageName } from "./format.js";
+import { errorText } from "./api.js";
 
 const EXAMPLES = [
   ["The cat ate the mouse.", "cat and mouse"],
   ["I bank only at my local bank.", "two banks"],
-  ["The animal didn't cross the street because it was too tired.", "what is it?"],
+  ["The animal didn't cross the street because it was too tired.", "what is “it”?"],
 ];
 
-/** The bar; it asks `app` to run and shows what comes of it. */
+/** The bar; it runs requests of `app` and shows their status. */
 export function sentenceBar(app) {
   const { sources, languages, beam_size: beamSize, limits } = app.model;
   const text = element("textarea", {
@@ -24,7 +25,7 @@ export function sentenceBar(app) {
   const button = element("button", { class: "primary", type: "submit" }, "Translate");
   const from = sources.length > 1 ? list("From", named(sources, true), "", send) : null;
   const to = languages.length
-    ? list("Into", named(languages, from !== null), from ? "" : preferred(languages), send)
+    ? list("To", named(languages, from !== null), from ? "" : preferred(languages), send)
     : null;
   const beam = slider(
     "Beam size",
@@ -81,9 +82,9 @@ export function sentenceBar(app) {
         prefix: [],
       });
   }
-  const say = (said, isBad = false) => {
+  const say = (message, isBad = false) => {
     status.classList.toggle("bad", isBad);
-    replace(status, said);
+    replace(status, message);
   };
   app.on("started", (request) => {
     text.value = request.text;
@@ -92,7 +93,7 @@ export function sentenceBar(app) {
   app.on("growth", (growth) => say(`${growth.tokens} tokens …`));
   app.on("ended", (error) => {
     if (!error) say(summary(app));
-    else say([`${error.message}. `, element("span", { class: "hint" }, error.hint)], true);
+    else say(errorText(error), true);
   });
   return {
     node: element("section", { "aria-label": "Sentence" }, node, status),
@@ -105,22 +106,22 @@ export function sentenceBar(app) {
 
 function summary({ trace, model }) {
   const { route } = trace.json;
-  const way = route
-    ? `${languageName(route.from)}${route.guessed ? " (guessed)" : ""} into ${languageName(route.to)}, `
+  const direction = route
+    ? `${languageName(route.from)}${route.guessed ? " (detected)" : ""} → ${languageName(route.to)}, `
     : "";
-  const sizes = `${way}${trace.source.length} source and ${trace.target.length} target tokens`;
+  const sizes = `${direction}${trace.source.length} source and ${trace.target.length} target tokens`;
   const isLong = Math.max(trace.source.length, trace.target.length) > model.limits.neurons;
   return isLong
-    ? `${sizes}. Long text: weights are fetched as you look; Neurons shows up to ${model.limits.neurons} tokens a side.`
+    ? `${sizes}. Long text: weights are fetched when needed; Neurons shows up to ${model.limits.neurons} tokens on each side.`
     : `${sizes}.`;
 }
 
-/** Languages to choose from; a model that says what it was trained on can also choose by itself. */
+/** Languages to choose from; a model that declares its directions can also choose automatically. */
 function named(codes, isAutomatic) {
   return [...(isAutomatic ? [["", "automatic"]] : []), ...codes.map((code) => [code, languageName(code)])];
 }
 
-/** The language that the examples are best with: Turkish, as in the lectures, else the first that is not English. */
+/** The default target language: Turkish, as in the lectures, else the first that is not English. */
 function preferred(languages) {
   return languages.find((code) => /^tu?r/.test(code)) ?? languages.find((code) => !/^en/.test(code)) ?? languages[0];
 }

@@ -1,11 +1,11 @@
-// Light or dark: as the system says, until the switch says otherwise. The choice is remembered where that is allowed.
+// Light or dark theme: the system's, until the switch changes it. The choice is stored where that is allowed.
 
 import { element } from "./dom.js";
 import { isDark } from "./colour.js";
 
 const KEY = "polyhead-theme";
 
-/** The switch; `changed` is called when the colours are others. */
+/** The switch; calls `changed` when the colours change. */
 export function themeSwitch(changed) {
   const root = document.documentElement;
   const chosen = remembered();
@@ -38,6 +38,6 @@ function remember(name) {
   try {
     localStorage.setItem(KEY, name);
   } catch {
-    // A page without storage forgets, nothing more.
+    // Without storage the choice is not remembered.
   }
 }

@@ -1,6 +1,6 @@
-// A trace as the views ask about it: tokens of rows and columns, weights of heads, words instead of pieces.
+// A trace as the views need it: tokens of rows and columns, weights of heads, words instead of tokens.
 
-import { Refused } from "./api.js";
+import { ApiError } from "./api.js";
 import { readArray } from "./arrays.js";
 
 /** Weights in rows. */
@@ -9,15 +9,15 @@ export class Matrix {
     Object.assign(this, { rows, columns, data });
   }
 
-  row(place) {
-    return this.data.subarray(place * this.columns, (place + 1) * this.columns);
+  row(index) {
+    return this.data.subarray(index * this.columns, (index + 1) * this.columns);
   }
 
   at(row, column) {
     return this.data[row * this.columns + column];
   }
 
-  /** The largest weight, at least a little above 0. */
+  /** The largest weight, at least 1e-9. */
   largest() {
     let most = 1e-9;
     for (const weight of this.data) if (weight > most) most = weight;
@@ -25,7 +25,7 @@ export class Matrix {
   }
 }
 
-/** All kept heads of one attention. */
+/** All loaded heads of one attention site. */
 class Heads {
   constructor(packed) {
     const { shape, data } = readArray(packed.weights);
@@ -36,10 +36,10 @@ class Heads {
 
   /** One head's weights. */
   matrix(head) {
-    const place = this.heads.indexOf(head);
-    if (place < 0) throw new Refused(`head ${head} is not in the file`, `it has ${this.heads.join(", ")}`);
+    const index = this.heads.indexOf(head);
+    if (index < 0) throw new ApiError(`head ${head} is not in the file`, `It has ${this.heads.join(", ")}`);
     const size = this.rows * this.columns;
-    return new Matrix(this.rows, this.columns, this.data.subarray(place * size, (place + 1) * size));
+    return new Matrix(this.rows, this.columns, this.data.subarray(index * size, (index + 1) * size));
   }
 
   /** The mean over some heads. */
@@ -47,25 +47,25 @@ class Heads {
     const sum = new Float32Array(this.rows * this.columns);
     for (const head of heads) {
       const { data } = this.matrix(head);
-      for (let place = 0; place < sum.length; place += 1) sum[place] += data[place] / heads.length;
+      for (let index = 0; index < sum.length; index += 1) sum[index] += data[index] / heads.length;
     }
     return new Matrix(this.rows, this.columns, sum);
   }
 }
 
 export class Trace {
-  /** `missing(trace, kind, layer)` fetches an attention that was left out because the text is long. */
+  /** `missing(trace, kind, layer)` fetches weights that were omitted because the text is long. */
   constructor(json, missing) {
     this.json = json;
     this.missing = missing;
     this.source = json.source.tokens;
     this.target = json.target.tokens;
-    // What the model has, by the names of its kinds of attention.
+    // The attention sites of the model, by kind.
     this.sites = new Map(json.sites.map((site) => [site.kind, site]));
-    this.kept = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
+    this.loaded = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
   }
 
-  /** The kinds of attention with their names for people. */
+  /** The kinds of attention with their display names. */
   get kinds() {
     return [...this.sites.keys()].map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]);
   }
@@ -79,12 +79,12 @@ export class Trace {
     return this.sites.get(kind).n_heads;
   }
 
-  /** The tokens that look. */
+  /** The query tokens. */
   queries(kind) {
     return this.json[this.sites.get(kind).queries].tokens;
   }
 
-  /** The tokens that are looked at: where a sequence is written, what has been read for that. */
+  /** The key tokens: in causal attention, the decoder's input. */
   keys(kind) {
     const { keys, causal } = this.sites.get(kind);
     const { tokens } = this.json[keys];
@@ -92,27 +92,27 @@ export class Trace {
   }
 
   has(kind, layer) {
-    return this.kept.has(`${kind} ${layer}`);
+    return this.loaded.has(`${kind} ${layer}`);
   }
 
-  /** The heads of an attention, fetched where the trace lacks them. */
+  /** The heads of an attention site, fetched if the trace lacks them. */
   async attention(kind, layer) {
     const name = `${kind} ${layer}`;
-    let found = this.kept.get(name);
+    let found = this.loaded.get(name);
     if (found === undefined) {
       found = this.missing(this, kind, layer).catch((error) => {
-        this.kept.delete(name);
+        this.loaded.delete(name);
         throw error;
       });
-      this.kept.set(name, found);
+      this.loaded.set(name, found);
     }
     found = await found;
     if (!(found instanceof Heads)) found = new Heads(found);
-    this.kept.set(name, found);
+    this.loaded.set(name, found);
     return found;
   }
 
-  /** The attention that alignments are read from, its kind and layer; else the last of the first kind, null without attention. */
+  /** Kind and layer of the attention site for alignments; else the last layer of the first kind, null without attention. */
   get alignmentSite() {
     const [first] = this.json.sites;
     return this.json.alignment_site ?? (first ? { kind: first.kind, layer: first.n_layers - 1 } : null);
@@ -126,7 +126,7 @@ export class Trace {
     return new Matrix(shape[0], shape[1], data);
   }
 
-  /** Weights between words: the mean over the pieces that look, the sum over those that are looked at. */
+  /** Weights between words: the mean over query tokens, the sum over key tokens. */
   byWords(kind, pieces) {
     const rows = grouping(this.queries(kind));
     const columns = grouping(this.keys(kind));
@@ -141,7 +141,7 @@ export class Trace {
     return new Matrix(rows.count, columns.count, data);
   }
 
-  /** The words of the tokens that look, or that are looked at. */
+  /** The words of the queries or keys. */
   words(kind, side) {
     const { text, words } = this.json[this.sites.get(kind)[side === "keys" ? "keys" : "queries"]];
     const bytes = new TextEncoder().encode(text);

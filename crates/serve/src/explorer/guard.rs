@@ -1,5 +1,5 @@
-//! Who may ask: only a page that came from here (see `front::origin`). Answers carry a policy by which the page loads
-//! nothing from elsewhere.
+//! Refuses requests of foreign pages (see `front::origin`), and adds security headers, with a policy by which the page loads
+//! nothing from other origins.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::routes::refusal;
+use super::routes::error_response;
 use crate::Error;
 use crate::front::origin::{Cors, Origins};
 
@@ -25,21 +25,21 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Refuses foreign requests, and adds the headers of safety to every answer.
+/// Middleware that refuses foreign requests and adds security headers to every answer.
 pub(super) async fn guard(State(address): State<SocketAddr>, request: Request, next: Next) -> Response {
     let origins = Origins::new(address, &[], Cors::None);
     let response = match origins.foreign(request.uri(), request.headers()) {
         Some(found) => {
             let expected = format!("http://{address}");
-            refusal(StatusCode::FORBIDDEN, &Error::Foreign { found, expected })
+            error_response(StatusCode::FORBIDDEN, &Error::ForeignOrigin { found, expected })
         }
         None => next.run(request).await,
     };
-    safe(response)
+    with_security_headers(response)
 }
 
-/// An answer with the headers of safety.
-pub(crate) fn safe(mut response: Response) -> Response {
+/// Adds the security headers to an answer.
+pub(crate) fn with_security_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -1,10 +1,10 @@
-//! The explorer's server: listens on this machine alone, sends the page and answers what it asks.
+//! The explorer's server: listens on the loopback address, serves the page and its API.
 //!
-//! 1. `guard.rs` refuses what does not come from the page itself, `routes.rs` says who answers what.
-//! 2. `look.rs` asks the model; it works on threads of its own, two requests at a time, so that the page stays quick.
+//! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
+//! 2. `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
 
 pub(crate) mod guard;
-mod look;
+mod inspect;
 pub(crate) mod routes;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -12,62 +12,62 @@ use std::sync::Arc;
 
 use polyhead_translate::Engine;
 
-use crate::server::Loaded;
-use crate::wire::Limits;
+use crate::server::LoadedModel;
+use crate::wire::ExplorerLimits;
 use crate::{Error, Result};
 
 /// The port that is tried first.
 pub const PORT: u16 = 7465;
 
-/// How many ports are tried from there.
-const TRIED: u16 = 20;
+/// Number of ports that are tried from there.
+const N_PORTS: u16 = 20;
 
-/// Which port to listen on.
+/// The port to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// This one or none; 0 is any that is free.
+    /// Exactly this port; 0 takes any free one.
     Exactly(u16),
-    /// The first that is free from [`PORT`] on.
+    /// The first free port from [`PORT`] on.
     Free,
 }
 
-/// A model that can be explored.
+/// The explorer of a model.
 #[derive(Debug)]
 pub struct Explorer {
-    loaded: Arc<Loaded>,
-    limits: Limits,
+    loaded: Arc<LoadedModel>,
+    limits: ExplorerLimits,
 }
 
 impl Explorer {
-    /// For a loaded model; `name` is what the page calls it.
+    /// The explorer of a loaded model; `name` is shown on the page.
     pub fn new(engine: Engine, name: impl Into<String>) -> Self {
-        Self::of(Arc::new(Loaded { engine, name: name.into(), serial: 0 }))
+        Self::shared(Arc::new(LoadedModel { engine, name: name.into(), serial: 0 }))
     }
 
-    /// For a model that others use too.
-    pub(crate) fn of(loaded: Arc<Loaded>) -> Self {
-        Self { loaded, limits: Limits::default() }
+    /// The explorer of a shared model.
+    pub(crate) fn shared(loaded: Arc<LoadedModel>) -> Self {
+        Self { loaded, limits: ExplorerLimits::default() }
     }
 
     fn engine(&self) -> &Engine {
         &self.loaded.engine
     }
 
-    /// The same with other limits.
+    /// Replaces the limits.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: ExplorerLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Takes a port of this machine, which nobody else can reach.
+    /// Binds a port of the loopback address, which only this machine can reach.
     ///
     /// # Errors
-    /// If the port is taken, or all that were tried.
+    /// If the port is in use, or all that were tried.
     pub fn listen(self, port: Port) -> Result<Listening> {
         let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let (first, last) = match port {
             Port::Exactly(port) => (port, port),
-            Port::Free => (PORT, PORT + TRIED - 1),
+            Port::Free => (PORT, PORT + N_PORTS - 1),
         };
         let mut tried = (first..=last).map(|port| bind(port).map_err(|source| Error::Port { port, source }));
         let failed = match tried.next().expect("one port at least") {
@@ -81,7 +81,7 @@ impl Explorer {
     }
 }
 
-/// An explorer that has its port.
+/// An explorer with its bound port.
 #[derive(Debug)]
 pub struct Listening {
     explorer: Arc<Explorer>,
@@ -95,7 +95,7 @@ impl Listening {
         Ok(Self { explorer: Arc::new(explorer), listener, address })
     }
 
-    /// Where the page is.
+    /// Address of the page.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -103,10 +103,10 @@ impl Listening {
     /// Serves until the program ends.
     ///
     /// # Errors
-    /// If the system takes the port away.
+    /// If the listener fails.
     pub fn run(self) -> Result<()> {
         let Self { explorer, listener, address } = self;
-        // This thread for the network is plenty; models work on threads of their own.
+        // One thread is plenty for the network; models run on threads of their own.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.map_err(Error::Server)?.block_on(async move {
             listener.set_nonblocking(true).map_err(Error::Server)?;

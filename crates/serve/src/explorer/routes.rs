@@ -1,4 +1,4 @@
-//! Who answers what, and errors as answers.
+//! The routes of the explorer.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -19,48 +19,48 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Explorer;
-use super::guard::{guard, safe};
+use super::guard::{guard, with_security_headers};
 use crate::blocking::blocking;
-use crate::wire::Limits;
+use crate::wire::ExplorerLimits;
 use crate::{Error, Result, assets};
 
 const JSON: &str = "application/json";
 
-/// Requests that the model works on at once.
-const AT_ONCE: usize = 2;
+/// Requests that run at the same time.
+const MAX_RUNNING: usize = 2;
 
-/// Requests that wait for their turn; more are told to come again.
-const WAITING: usize = 32;
+/// Requests that wait for their turn; more are refused.
+const MAX_WAITING: usize = 32;
 
-/// Where the model comes from; it may be another one from time to time, and may take a while to load.
-pub(crate) type Source = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
+/// Returns the explorer of the current model, which a reload may replace; loading may take a while.
+pub(crate) type ExplorerSource = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
 
-/// What every answer needs.
+/// State that all handlers share.
 #[derive(Clone)]
-struct Shared {
-    source: Source,
-    turns: Arc<Semaphore>,
-    places: Arc<Semaphore>,
-    /// Bytes of a request.
+struct ExplorerState {
+    source: ExplorerSource,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// Maximum bytes of a request.
     limit: usize,
 }
 
-impl Shared {
-    /// A place among those who wait.
-    fn place(&self) -> Result<OwnedSemaphorePermit> {
-        let found = format!("{WAITING} requests wait to look at the model");
-        self.places.clone().try_acquire_owned().map_err(|_| Error::Busy { found, retry_after: 1 })
+impl ExplorerState {
+    /// A permit to wait.
+    fn wait_permit(&self) -> Result<OwnedSemaphorePermit> {
+        let found = format!("{MAX_WAITING} requests are waiting for the model");
+        self.waiting.clone().try_acquire_owned().map_err(|_| Error::Busy { found, retry_after: 1 })
     }
 }
 
-/// The routes for this machine alone.
+/// The routes with the checks for a loopback server.
 pub(super) fn guarded(routes: Router, address: SocketAddr) -> Router {
     routes.layer(from_fn_with_state(address, guard))
 }
 
 /// All routes.
-pub(crate) fn routes(source: Source) -> Router {
-    let limit = source().map_or_else(|_| Limits::default().body, |explorer| explorer.limits.body);
+pub(crate) fn routes(source: ExplorerSource) -> Router {
+    let limit = source().map_or_else(|_| ExplorerLimits::default().body, |explorer| explorer.limits.body);
     Router::new()
         .route("/api/model", get(model))
         .route("/api/trace", post(trace))
@@ -69,16 +69,16 @@ pub(crate) fn routes(source: Source) -> Router {
         .route("/api/neurons", post(neurons))
         .fallback(file)
         .layer(DefaultBodyLimit::max(limit))
-        .with_state(Shared {
+        .with_state(ExplorerState {
             source,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-            places: Arc::new(Semaphore::new(WAITING + AT_ONCE)),
+            running: Arc::new(Semaphore::new(MAX_RUNNING)),
+            waiting: Arc::new(Semaphore::new(MAX_WAITING + MAX_RUNNING)),
             limit,
         })
 }
 
-/// An error as an answer.
-pub(super) fn refusal(status: StatusCode, error: &Error) -> Response {
+/// An error as a response.
+pub(super) fn error_response(status: StatusCode, error: &Error) -> Response {
     let body = json!({ "error": error.to_string(), "hint": error.hint() }).to_string();
     (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
@@ -86,57 +86,57 @@ pub(super) fn refusal(status: StatusCode, error: &Error) -> Response {
 async fn file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     let Some(asset) = assets::find(path) else {
-        let message = format!("{:?}, expected a file of the page or /api/…", uri.path());
+        let message = format!("unknown path {:?}, expected a file of the page or /api/…", uri.path());
         let hint = "the page is at /".into();
-        return refusal(StatusCode::NOT_FOUND, &Error::Request { message, hint });
+        return error_response(StatusCode::NOT_FOUND, &Error::Request { message, hint });
     };
-    safe(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
+    with_security_headers(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
 }
 
-async fn model(State(shared): State<Shared>) -> Response {
-    let work = move || Ok(serde_json::to_string(&(shared.source)()?.model()).expect("plain values"));
-    json_or_refusal(blocking(work).await)
+async fn model(State(state): State<ExplorerState>) -> Response {
+    let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
+    json_or_error(blocking(work).await)
 }
 
-async fn trace(State(shared): State<Shared>, body: Sent) -> Response {
-    answered(shared, body, |explorer, request| explorer.trace(&request, &|_| ControlFlow::Continue(()))).await
+async fn trace(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
+    answered(state, body, |explorer, request| explorer.trace(&request, &|_| ControlFlow::Continue(()))).await
 }
 
-async fn attention(State(shared): State<Shared>, body: Sent) -> Response {
-    answered(shared, body, |explorer, request| explorer.attention(&request)).await
+async fn attention(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
+    answered(state, body, |explorer, request| explorer.attention(&request)).await
 }
 
-async fn neurons(State(shared): State<Shared>, body: Sent) -> Response {
-    answered(shared, body, |explorer, request| explorer.neurons(&request)).await
+async fn neurons(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
+    answered(state, body, |explorer, request| explorer.neurons(&request)).await
 }
 
-/// The translation as it grows, one line of JSON at a time.
-async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
-    let request = match read(shared.limit, body) {
+/// Streams the growing translation, one line of JSON at a time.
+async fn translate(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
+    let request = match read(state.limit, body) {
         Ok(request) => request,
-        Err(error) => return refusal(error.status(), &error),
+        Err(error) => return error_response(error.status(), &error),
     };
-    let place = match shared.place() {
-        Ok(place) => place,
-        Err(error) => return refusal(error.status(), &error),
+    let waiting = match state.wait_permit() {
+        Ok(permit) => permit,
+        Err(error) => return error_response(error.status(), &error),
     };
     let (lines, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        let _place = place;
-        // It holds as long as the server runs.
-        let turn = shared.turns.clone().acquire_owned();
+        let _waiting = waiting;
+        // The semaphore is never closed.
+        let turn = state.running.clone().acquire_owned();
         let turn = tokio::select! {
             turn = turn => turn,
-            // Whoever asked has gone.
+            // The client has disconnected.
             () = lines.closed() => return,
         };
         let Ok(_turn) = turn else { return };
         let last = lines.clone();
         let work = blocking(move || {
-            let explorer = (shared.source)()?;
+            let explorer = (state.source)()?;
             explorer.trace(&request, &|ids| {
                 let line = explorer.growth(ids);
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 if lines.blocking_send(line).is_ok() {
                     ControlFlow::Continue(())
                 } else {
@@ -148,55 +148,58 @@ async fn translate(State(shared): State<Shared>, body: Sent) -> Response {
             Ok(trace) => format!("{{\"trace\":{trace}}}\n"),
             Err(error) => format!("{}\n", json!({ "error": error.to_string(), "hint": error.hint() })),
         };
-        // The same.
+        // The client may have disconnected.
         let _ = last.send(line).await;
     });
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(receiver))).into_response()
 }
 
-type Sent = std::result::Result<Bytes, BytesRejection>;
+type ReceivedBody = std::result::Result<Bytes, BytesRejection>;
 
-/// Reads a request, does the work on another thread in turn, and answers with its JSON.
+/// Reads a request, runs `work` on another thread when it is its turn, and answers with its JSON.
 async fn answered<R: DeserializeOwned + Send + 'static>(
-    shared: Shared,
-    body: Sent,
+    state: ExplorerState,
+    body: ReceivedBody,
     work: impl FnOnce(&Explorer, R) -> Result<String> + Send + 'static,
 ) -> Response {
     let found = async {
-        let request = read(shared.limit, body)?;
-        let place = shared.place()?;
-        // The turn lasts as long as the work, which goes on where the browser has gone away.
-        let turn = shared.turns.acquire_owned().await;
+        let request = read(state.limit, body)?;
+        let waiting = state.wait_permit()?;
+        // The permits last as long as the work, which continues after the client has disconnected.
+        let turn = state.running.acquire_owned().await;
         let work = move || {
-            let _both = (place, turn);
-            work(&*(shared.source)()?, request)
+            let _permits = (waiting, turn);
+            work(&*(state.source)()?, request)
         };
         blocking(work).await
     };
-    json_or_refusal(found.await)
+    json_or_error(found.await)
 }
 
-fn json_or_refusal(found: Result<String>) -> Response {
+fn json_or_error(found: Result<String>) -> Response {
     match found {
         Ok(json) => ([(header::CONTENT_TYPE, JSON)], json).into_response(),
-        Err(error) => refusal(error.status(), &error),
+        Err(error) => error_response(error.status(), &error),
     }
 }
 
-fn read<R: DeserializeOwned>(limit: usize, body: Sent) -> Result<R> {
+fn read<R: DeserializeOwned>(limit: usize, body: ReceivedBody) -> Result<R> {
     let body = body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
-            Error::TooLarge { found: "a larger request".into(), limit: format!("{limit} bytes") }
+            Error::TooLarge { found: "the request".into(), limit: format!("{limit} bytes") }
         }
-        _ => Error::Request { message: rejection.body_text(), hint: "send the request whole".into() },
+        _ => Error::Request { message: rejection.body_text(), hint: "send the complete request".into() },
     })?;
     serde_json::from_slice(&body).map_err(|error| {
         let message = format!("{error}, expected a JSON object");
-        Error::Request { message, hint: "the page sends the right form; is it as old as the program?".into() }
+        Error::Request {
+            message,
+            hint: "reload the page: it may be of another version of the program".into(),
+        }
     })
 }
 
-/// Lines from another thread as the body of an answer.
+/// Lines from another thread as a response body.
 struct Lines(mpsc::Receiver<String>);
 
 impl futures_core::Stream for Lines {

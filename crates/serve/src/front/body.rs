@@ -1,4 +1,4 @@
-//! A request's body, read whole up to a limit, with a limit on what all bodies together may hold.
+//! Reads a whole request body up to a limit, within a memory budget of all bodies together.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -9,85 +9,87 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode, header};
 
-use super::refusal::Refusal;
-use super::timed::Slow;
+use super::error_response::ErrorResponse;
+use super::timed::BodyTimeout;
 
-/// Memory made ready before a body has come: what a client only announces costs nothing.
-const FIRST_ROOM: usize = 64 * 1024;
+/// Bytes reserved before a body arrives: an announced length alone costs no memory.
+const FIRST_CAPACITY: usize = 64 * 1024;
 
-/// How much is read.
+/// Limits on request bodies.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// Bytes of one body; 1 MiB.
+    /// Bytes of one body; default: 1 MiB.
     pub body: usize,
-    /// What all bodies together may hold; 64 MiB.
-    pub room: Arc<Room>,
+    /// Memory budget of all bodies together; default: 64 MiB.
+    pub budget: Arc<MemoryBudget>,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { body: 1 << 20, room: Arc::new(Room::new(64 << 20)) }
+        Self { body: 1 << 20, budget: Arc::new(MemoryBudget::new(64 << 20)) }
     }
 }
 
-/// Memory for all bodies together: many clients that send much at once must not fill the machine's.
+/// Memory budget of all bodies together, so that many large requests at once cannot exhaust the machine's memory.
 #[derive(Debug)]
-pub struct Room {
-    left: AtomicUsize,
+pub struct MemoryBudget {
+    available: AtomicUsize,
 }
 
-impl Room {
-    /// For so many bytes.
+impl MemoryBudget {
+    /// A budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { left: AtomicUsize::new(bytes) }
+        Self { available: AtomicUsize::new(bytes) }
     }
 
-    /// Bytes that nobody has taken.
-    pub fn left(&self) -> usize {
-        self.left.load(Ordering::Relaxed)
+    /// Bytes that are not reserved.
+    pub fn available(&self) -> usize {
+        self.available.load(Ordering::Relaxed)
     }
 }
 
-/// What a body has taken of the room; dropped, it gives it back.
+/// The share of a body in a [`MemoryBudget`], returned on drop.
 #[derive(Debug)]
-pub struct Held {
-    room: Arc<Room>,
+pub struct MemoryReservation {
+    budget: Arc<MemoryBudget>,
     bytes: usize,
 }
 
-impl Held {
-    fn none(room: &Arc<Room>) -> Self {
-        Self { room: room.clone(), bytes: 0 }
+impl MemoryReservation {
+    fn none(budget: &Arc<MemoryBudget>) -> Self {
+        Self { budget: budget.clone(), bytes: 0 }
     }
 
-    /// Takes more.
-    fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let take = |left: usize| left.checked_sub(bytes);
-        if self.room.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            let error = "too much is being sent to the server at once";
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error, "try again later").after(1));
+    /// Reserves more bytes.
+    fn grow(&mut self, bytes: usize) -> Result<(), ErrorResponse> {
+        let take = |available: usize| available.checked_sub(bytes);
+        if self.budget.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            let error = "the server is receiving too much data at once";
+            return Err(
+                ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, error, "try again later").after(1)
+            );
         }
         self.bytes += bytes;
         Ok(())
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        self.room.left.fetch_add(self.bytes, Ordering::Relaxed);
+        self.budget.available.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// The bytes of a body, and what they take of the room: to be kept as long as they are.
+/// The bytes of a body, and their memory reservation, to be kept as long as the bytes.
 ///
 /// # Errors
-/// 413 for more bytes than the limit: before anything is read where `Content-Length` says so, else as soon as they have
-/// come. 503 where all bodies together are too large. 408 for one that comes too slowly, 400 for one that breaks off.
+/// 413 for more bytes than the limit: before anything is read if `Content-Length` says so, else as soon as they arrive.
+/// 503 if all bodies together exceed the budget, 408 for a body that is too slow, 400 for an incomplete one.
 pub async fn read(
     headers: &HeaderMap,
     mut body: Body,
     limits: &BodyLimits,
-) -> Result<(Bytes, Held), Refusal> {
+) -> Result<(Bytes, MemoryReservation), ErrorResponse> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length: u64 = length.unwrap_or(0);
     let limit = limits.body;
@@ -95,41 +97,41 @@ pub async fn read(
         return Err(too_large(&format!("a body of {length} bytes"), limit));
     }
     let mut bytes = Vec::new();
-    let mut held = Held::none(&limits.room);
+    let mut reservation = MemoryReservation::none(&limits.budget);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
         if bytes.len() + data.len() > limit {
             return Err(too_large("a larger body", limit));
         }
-        held.grow(data.len())?;
-        // Most requests come in one piece.
+        reservation.grow(data.len())?;
+        // Most bodies arrive in one frame.
         if bytes.is_empty() && body.is_end_stream() {
-            return Ok((data, held));
+            return Ok((data, reservation));
         }
         if bytes.is_empty() {
-            bytes.reserve((length as usize).min(FIRST_ROOM));
+            bytes.reserve((length as usize).min(FIRST_CAPACITY));
         }
         bytes.extend_from_slice(&data);
     }
-    Ok((bytes.into(), held))
+    Ok((bytes.into(), reservation))
 }
 
-fn too_large(found: &str, limit: usize) -> Refusal {
+fn too_large(found: &str, limit: usize) -> ErrorResponse {
     let error = format!("{found}, expected at most {limit}");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send it in parts")
+    ErrorResponse::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send it in parts")
 }
 
-/// What a body came to that did not come whole.
-fn broken(error: &(dyn Error + 'static)) -> Refusal {
+/// The response to a body that did not arrive completely.
+fn broken(error: &(dyn Error + 'static)) -> ErrorResponse {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.is::<Slow>() {
+        if error.is::<BodyTimeout>() {
             let hint = "send it faster, or in parts";
-            return Refusal::new(StatusCode::REQUEST_TIMEOUT, error.to_string(), hint);
+            return ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, error.to_string(), hint);
         }
         cause = error.source();
     }
-    Refusal::bad("a body that breaks off, expected all of it", "send the request again")
+    ErrorResponse::bad_request("incomplete body", "send the request again")
 }
 
 #[cfg(test)]
@@ -139,10 +141,10 @@ mod tests {
     use std::task::Poll;
     use std::time::Duration;
 
-    /// A body that comes in pieces.
-    struct Pieces(Vec<Result<&'static str, axum::BoxError>>);
+    /// A body of several frames.
+    struct Frames(Vec<Result<&'static str, axum::BoxError>>);
 
-    impl futures_core::Stream for Pieces {
+    impl futures_core::Stream for Frames {
         type Item = Result<&'static str, axum::BoxError>;
 
         fn poll_next(
@@ -154,7 +156,7 @@ mod tests {
         }
     }
 
-    fn read_all(length: Option<&'static str>, body: Body, limit: usize) -> Result<Bytes, Refusal> {
+    fn read_all(length: Option<&'static str>, body: Body, limit: usize) -> Result<Bytes, ErrorResponse> {
         let limits = BodyLimits { body: limit, ..BodyLimits::default() };
         read_limited(length, body, &limits).map(|(bytes, _)| bytes)
     }
@@ -163,7 +165,7 @@ mod tests {
         length: Option<&'static str>,
         body: Body,
         limits: &BodyLimits,
-    ) -> Result<(Bytes, Held), Refusal> {
+    ) -> Result<(Bytes, MemoryReservation), ErrorResponse> {
         let mut headers = HeaderMap::new();
         if let Some(length) = length {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static(length));
@@ -172,48 +174,48 @@ mod tests {
         runtime.block_on(read(&headers, body, limits))
     }
 
-    fn pieces(pieces: &[&'static str]) -> Body {
-        Body::from_stream(Pieces(pieces.iter().map(|piece| Ok(*piece)).collect()))
+    fn frames(frames: &[&'static str]) -> Body {
+        Body::from_stream(Frames(frames.iter().map(|frame| Ok(*frame)).collect()))
     }
 
     #[test]
     fn a_body_is_read_whole_up_to_the_limit() {
         assert_eq!(read_all(Some("3"), Body::from("abc"), 3).unwrap(), "abc");
-        assert_eq!(read_all(None, pieces(&["ab", "", "c"]), 3).unwrap(), "abc");
+        assert_eq!(read_all(None, frames(&["ab", "", "c"]), 3).unwrap(), "abc");
         assert_eq!(read_all(None, Body::empty(), 0).unwrap(), "");
     }
 
     #[test]
-    fn too_much_is_413_by_what_is_announced_and_by_what_comes() {
+    fn too_large_a_body_is_413_announced_or_received() {
         let announced = read_all(Some("4"), Body::from("abcd"), 3).unwrap_err();
         assert_eq!(
             (announced.status.as_u16(), &*announced.error),
             (413, "a body of 4 bytes, expected at most 3")
         );
-        let came = read_all(None, pieces(&["ab", "cd"]), 3).unwrap_err();
+        let came = read_all(None, frames(&["ab", "cd"]), 3).unwrap_err();
         assert_eq!((came.status.as_u16(), &*came.error), (413, "a larger body, expected at most 3"));
-        let wrong = read_all(Some("99999999999999999999"), pieces(&["abcd"]), 3).unwrap_err();
+        let wrong = read_all(Some("99999999999999999999"), frames(&["abcd"]), 3).unwrap_err();
         assert_eq!(wrong.status, 413);
     }
 
     #[test]
-    fn a_slow_body_is_408_and_a_broken_one_400() {
-        let slow = Pieces(vec![Ok("a"), Err(Slow(Duration::from_secs(1)).into())]);
+    fn a_slow_body_is_408_and_an_incomplete_one_400() {
+        let slow = Frames(vec![Ok("a"), Err(BodyTimeout(Duration::from_secs(1)).into())]);
         assert_eq!(read_all(None, Body::from_stream(slow), 3).unwrap_err().status, 408);
-        let broken = Pieces(vec![Ok("a"), Err("gone".into())]);
+        let broken = Frames(vec![Ok("a"), Err("gone".into())]);
         assert_eq!(read_all(None, Body::from_stream(broken), 3).unwrap_err().status, 400);
     }
 
     #[test]
-    fn all_bodies_together_have_a_limit_and_give_back_what_they_took() {
-        let room = Arc::new(Room::new(5));
-        let limits = BodyLimits { body: 10, room: room.clone() };
-        let first = read_limited(None, pieces(&["ab", "c"]), &limits).unwrap();
-        assert_eq!(room.left(), 2);
-        let refused = read_limited(None, pieces(&["a", "bc"]), &limits).unwrap_err();
-        assert_eq!((refused.status.as_u16(), refused.retry_after, room.left()), (503, Some(1), 2));
+    fn all_bodies_share_a_budget_and_return_their_part() {
+        let budget = Arc::new(MemoryBudget::new(5));
+        let limits = BodyLimits { body: 10, budget: budget.clone() };
+        let first = read_limited(None, frames(&["ab", "c"]), &limits).unwrap();
+        assert_eq!(budget.available(), 2);
+        let refused = read_limited(None, frames(&["a", "bc"]), &limits).unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.retry_after, budget.available()), (503, Some(1), 2));
         drop(first);
-        assert_eq!(room.left(), 5);
-        assert!(read_limited(None, pieces(&["abc", "de"]), &limits).is_ok());
+        assert_eq!(budget.available(), 5);
+        assert!(read_limited(None, frames(&["abc", "de"]), &limits).is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! One connection: idle until a byte comes, then hyper's until all that came is answered, then idle again.
+//! One connection: idle until a byte arrives, then served by hyper until every received request is answered, then idle again.
 //!
-//! hyper holds 16 KiB of buffers for each connection that it has. An idle one is taken back from it and is no more than a
-//! socket, a timer and a task.
+//! hyper holds 16 KiB of buffers for each of its connections. An idle connection is taken back from hyper and costs no more
+//! than a socket, a timer and a task.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,63 +27,62 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::error_response::ErrorResponse;
 use super::listen::{ConnectionOptions, Peer};
-use super::refusal::Refusal;
-use super::seen::Seen;
-use super::timed::{Answered, Exchange, TimedBody, TimedStream};
+use super::observed_body::ObservedBody;
+use super::timed::{Exchange, ResponseEnd, TimedBody, TimedStream};
 
-/// Bytes of a head that are read at most; a longer one is answered by 431.
-const MOST_HEAD: usize = 32 * 1024;
+/// Maximum bytes of a request head; a longer one is answered with 431.
+const MAX_HEAD: usize = 32 * 1024;
 
-/// How long an idle connection may still begin a request when the server ends: its client may have sent one already.
+/// Time for idle connections to begin a request when the server shuts down: the client may have sent one already.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// How long the rest of a request that nobody reads is thrown away. Closing at once would reset the connection, and the
-/// client would never see the answer.
+/// Time during which the unread rest of a request is discarded. Closing at once would reset the connection, and the client
+/// would never see the answer.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How far the server's end has come.
+/// Stage of the server's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(super) enum Stage {
-    /// It runs.
+    /// The server runs.
     Open,
     /// Running requests may finish.
     Draining,
-    /// Whatever runs ends now.
+    /// Running requests are cut off.
     Cut,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ConnectionContext {
     pub(super) routes: Router,
     pub(super) options: ConnectionOptions,
-    /// Whether each answer is the last of its connection.
+    /// True if every answer is the last of its connection.
     pub(super) is_ending: AtomicBool,
 }
 
-/// Serves a connection to its end. `_open` is dropped then, before the receiver: whoever waits for the last receiver finds
-/// the counts as they are.
+/// Serves a connection to its end. `_open` is dropped before the receiver, so the counts are right once the last receiver is gone.
 pub(super) async fn serve(
     mut stream: TcpStream,
     peer: SocketAddr,
-    shared: Arc<Shared>,
+    context: Arc<ConnectionContext>,
     mut stage: watch::Receiver<Stage>,
     _open: impl Send,
 ) {
     let mut rest = Bytes::new();
     loop {
-        if rest.is_empty() && !is_readable(&stream, shared.options.idle, &mut stage).await {
+        if rest.is_empty() && !is_readable(&stream, context.options.idle, &mut stage).await {
             return;
         }
-        // In a box of its own, so that an idle connection has no room for it.
-        let exchanged = Box::pin(exchange(stream, rest, peer, &shared, &mut stage)).await;
+        // Boxed, so that the future of an idle connection stays small.
+        let exchanged = Box::pin(exchange(stream, rest, peer, &context, &mut stage)).await;
         let Some(idle) = exchanged else { return };
         (stream, rest) = idle;
     }
 }
 
-/// Waits for the next request; false where none will come.
+/// Waits for the next request; false if the connection should end.
 async fn is_readable(stream: &TcpStream, idle: Duration, stage: &mut watch::Receiver<Stage>) -> bool {
     let ready = tokio::select! {
         biased;
@@ -93,29 +92,29 @@ async fn is_readable(stream: &TcpStream, idle: Duration, stage: &mut watch::Rece
     matches!(ready, Ok(Ok(())))
 }
 
-/// Waits until the server's end has come so far. A server that is gone has come all the way.
+/// Waits until the shutdown has reached a stage; a dropped sender counts as the last stage.
 async fn reached(stage: &mut watch::Receiver<Stage>, least: Stage) {
     let _ = stage.wait_for(|stage| *stage >= least).await;
 }
 
-/// Answers all that comes until the connection is idle, and gives it back with what was read too much; none if it ended.
+/// Answers requests until the connection is idle, and returns it with any surplus bytes; none if it ended.
 async fn exchange(
     stream: TcpStream,
     rest: Bytes,
     peer: SocketAddr,
-    shared: &Arc<Shared>,
+    context: &Arc<ConnectionContext>,
     stage: &mut watch::Receiver<Stage>,
 ) -> Option<(TcpStream, Bytes)> {
     let state = Arc::new(Exchange::new());
-    let stream = TimedStream::new(stream, rest, state.clone(), &shared.options);
+    let stream = TimedStream::new(stream, rest, state.clone(), &context.options);
     let handler = Handler {
-        routes: TowerToHyperService::new(shared.routes.clone()),
+        routes: TowerToHyperService::new(context.routes.clone()),
         peer,
-        shared: shared.clone(),
+        context: context.clone(),
         exchange: state.clone(),
     };
     let mut builder = http1::Builder::new();
-    builder.header_read_timeout(None).max_buf_size(MOST_HEAD).max_header_size(MOST_HEAD);
+    builder.header_read_timeout(None).max_buf_size(MAX_HEAD).max_header_size(MAX_HEAD);
     let mut connection = builder.serve_connection(TokioIo::new(stream), handler);
     let mut is_draining = false;
     let ended = loop {
@@ -136,7 +135,7 @@ async fn exchange(
             }
         }
     };
-    // A head that cannot be read was answered too, and its client may still be sending.
+    // hyper has answered an invalid head, too, and its client may still be sending.
     let has_unread = match &ended {
         None => false,
         Some(Ok(())) => state.has_unread(),
@@ -149,12 +148,12 @@ async fn exchange(
         linger(stream).await;
         return None;
     }
-    // Even an empty one holds the whole buffer that it was cut from.
+    // Even an empty slice would keep the whole buffer alive.
     let rest = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
     is_idle.then_some((stream, rest))
 }
 
-/// Says that no more will be sent, and throws away what comes until the other side ends.
+/// Shuts down the sending side, and discards received bytes until the client closes.
 async fn linger(mut stream: TcpStream) {
     let all = async {
         poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await?;
@@ -168,20 +167,20 @@ async fn linger(mut stream: TcpStream) {
             }
         }
     };
-    // Nobody is left to be told.
+    // An error here concerns nobody any more.
     let _ = timeout(LINGER, all).await;
 }
 
-/// The routes as hyper calls them.
+/// The routes as a hyper service.
 struct Handler {
     routes: TowerToHyperService<Router>,
     peer: SocketAddr,
-    shared: Arc<Shared>,
+    context: Arc<ConnectionContext>,
     exchange: Arc<Exchange>,
 }
 
 impl Service<Request<Incoming>> for Handler {
-    type Response = Response<Seen<Answered>>;
+    type Response = Response<ObservedBody<ResponseEnd>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -189,35 +188,34 @@ impl Service<Request<Incoming>> for Handler {
         self.exchange.begin();
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(Peer(self.peer));
-        let body = TimedBody::new(body, self.exchange.clone(), &self.shared.options);
+        let body = TimedBody::new(body, self.exchange.clone(), &self.context.options);
         let answer = self.routes.call(Request::from_parts(parts, Body::new(body)));
         let exchange = self.exchange.clone();
-        let shared = self.shared.clone();
+        let context = self.context.clone();
         Box::pin(async move {
-            let mut response = caught(answer).await;
-            // hyper closes a connection whose answer says so. Where a body was left unread, what comes next could be the rest
-            // of it.
-            if shared.is_ending.load(Ordering::Relaxed) || exchange.has_unread() {
+            let mut response = catch_panics(answer).await;
+            // hyper closes a connection after `Connection: close`. After an unread body, the next bytes could be its rest.
+            if context.is_ending.load(Ordering::Relaxed) || exchange.has_unread() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(response.map(|body| Seen::new(body, Answered(exchange))))
+            Ok(response.map(|body| ObservedBody::new(body, ResponseEnd(exchange))))
         })
     }
 }
 
-/// The answer, or 500 where the handler broke down: one request must not take others on its connection along.
-async fn caught(answer: impl Future<Output = Result<Response<Body>, Infallible>>) -> Response<Body> {
+/// The answer, or 500 if the handler panicked: one request must not end the others of its connection.
+async fn catch_panics(answer: impl Future<Output = Result<Response<Body>, Infallible>>) -> Response<Body> {
     let mut answer = std::pin::pin!(answer);
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
         if let Ok(polled) = polled {
             return polled.map(|Ok(response)| response);
         }
-        // What was said may hold a part of a text; where it was said is logged by the hook of panics.
-        tracing::error!("a request broke down");
-        let hint = "the server's log says more";
+        // The message may contain a part of a text; the panic hook logs the location.
+        tracing::error!("a request handler panicked");
+        let hint = "see the server's log";
         Poll::Ready(
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed", hint).into_response(),
+            ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed", hint).into_response(),
         )
     })
     .await

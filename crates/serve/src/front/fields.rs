@@ -1,6 +1,6 @@
-//! What a request says, by name: the same whether it came as JSON, as a form or in the query.
+//! The fields of a request by name, whether they came as JSON, as a form or in the query.
 //!
-//! Forms know only text, so that numbers and switches are read from text too; JSON's own kinds are kept.
+//! Forms have only text, so numbers and booleans are parsed from text, too; JSON values keep their types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use serde_json::Value;
 
-use super::body::Held;
-use super::refusal::Refusal;
+use super::body::MemoryReservation;
+use super::error_response::ErrorResponse;
 
-/// A file that was sent.
+/// An uploaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// What its sender calls it, without folders. It is a word to show, never a path to open.
+pub struct UploadedFile {
+    /// Its name as sent, without folders; for display only, never a path to open.
     pub name: String,
-    /// Its media type as sent, if there was one.
+    /// Its media type as sent, if any.
     pub media_type: Option<String>,
-    /// What it holds.
+    /// Its content.
     pub bytes: Bytes,
 }
 
@@ -27,15 +27,15 @@ pub struct File {
 enum Field {
     Text(String),
     Json(Value),
-    File(File),
+    File(UploadedFile),
 }
 
-/// A text or several, where both are allowed.
+/// One text or a list, where both are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Texts {
-    /// One, which is answered by one.
+    /// One text, answered by one.
     One(String),
-    /// A list, which is answered by a list; it may hold one or none.
+    /// A list, answered by a list; it may be empty.
     Many(Vec<String>),
 }
 
@@ -43,77 +43,77 @@ pub enum Texts {
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     by_name: BTreeMap<String, Vec<Field>>,
-    /// What they take of the room for all bodies.
-    held: Option<Arc<Held>>,
+    /// Their share of the memory budget of all bodies.
+    reservation: Option<Arc<MemoryReservation>>,
 }
 
 impl Fields {
-    /// Those of a JSON object.
-    pub(super) fn of_object(object: serde_json::Map<String, Value>) -> Self {
+    /// The members of a JSON object.
+    pub(super) fn from_object(object: serde_json::Map<String, Value>) -> Self {
         let by_name = object.into_iter().map(|(name, value)| (name, vec![Field::Json(value)])).collect();
-        Self { by_name, held: None }
+        Self { by_name, reservation: None }
     }
 
-    /// Keeps what the body took of the room for all until these are dropped.
-    pub(super) fn hold(&mut self, held: Held) {
-        self.held = Some(Arc::new(held));
+    /// Keeps the memory reservation of the body until the fields are dropped.
+    pub(super) fn set_reservation(&mut self, reservation: MemoryReservation) {
+        self.reservation = Some(Arc::new(reservation));
     }
 
-    /// Adds a text; a name that comes again becomes a list.
+    /// Adds a text; a repeated name becomes a list.
     pub(super) fn add_text(&mut self, name: String, text: String) {
         self.by_name.entry(name).or_default().push(Field::Text(text));
     }
 
     /// Adds a file.
-    pub(super) fn add_file(&mut self, name: String, file: File) {
+    pub(super) fn add_file(&mut self, name: String, file: UploadedFile) {
         self.by_name.entry(name).or_default().push(Field::File(file));
     }
 
-    /// Adds those fields of `other` whose names are not here.
+    /// Adds the fields of `other` whose names are missing here.
     pub(super) fn add_missing(&mut self, other: Self) {
         for (name, values) in other.by_name {
             self.by_name.entry(name).or_insert(values);
         }
     }
 
-    /// The names that there are, in the order of the alphabet.
+    /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Whether nothing was sent.
+    /// True if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// A text; none where it is absent or null.
+    /// A text; none if it is missing or null.
     ///
     /// # Errors
-    /// If it is something else, or there several times.
-    pub fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    /// If it has another type, or several values.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, ErrorResponse> {
         match self.one(name, "a string")? {
             None => Ok(None),
             Some(Field::Text(text) | Field::Json(Value::String(text))) => Ok(Some(text)),
-            Some(other) => Err(unexpected(name, &kind(other), "a string")),
+            Some(other) => Err(unexpected(name, &type_name(other), "a string")),
         }
     }
 
-    /// A text or a list of them; none where it is absent or null.
+    /// A text or a list of texts; none if it is missing or null.
     ///
     /// # Errors
-    /// If it is something else.
-    pub fn texts(&self, name: &str) -> Result<Option<Texts>, Refusal> {
+    /// If it has another type.
+    pub fn texts(&self, name: &str) -> Result<Option<Texts>, ErrorResponse> {
         let expected = "a string or an array of strings";
         let Some(fields) = self.by_name.get(name) else { return Ok(None) };
         let text = |field: &Field| match field {
             Field::Text(text) | Field::Json(Value::String(text)) => Ok(text.clone()),
-            other => Err(unexpected(name, &kind(other), expected)),
+            other => Err(unexpected(name, &type_name(other), expected)),
         };
         match fields.as_slice() {
             [Field::Json(Value::Null)] => Ok(None),
             [Field::Json(Value::Array(items))] => {
                 let texts = items.iter().map(|item| {
-                    let found = format!("an array with {}", json_kind(item));
+                    let found = format!("an array with {}", json_type(item));
                     item.as_str().map(str::to_owned).ok_or_else(|| unexpected(name, &found, expected))
                 });
                 Ok(Some(Texts::Many(texts.collect::<Result<_, _>>()?)))
@@ -123,11 +123,11 @@ impl Fields {
         }
     }
 
-    /// A whole number of 0 or more, also as text; none where it is absent, null or an empty text.
+    /// A whole number, at least 0, also as text; none if it is missing, null or an empty text.
     ///
     /// # Errors
-    /// If it is something else.
-    pub fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+    /// If it has another type.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ErrorResponse> {
         let expected = "a whole number";
         match self.one(name, expected)? {
             None => Ok(None),
@@ -137,21 +137,21 @@ impl Fields {
             }
             Some(Field::Json(Value::Number(number))) => {
                 let whole = number.as_u64().or_else(|| {
-                    // Some clients have only floats.
+                    // Some clients send all numbers as floats.
                     let float = number.as_f64()?;
                     (float.fract() == 0.0 && (0.0..=9e15).contains(&float)).then_some(float as u64)
                 });
                 whole.map(Some).ok_or_else(|| unexpected(name, &number.to_string(), expected))
             }
-            Some(other) => Err(unexpected(name, &kind(other), expected)),
+            Some(other) => Err(unexpected(name, &type_name(other), expected)),
         }
     }
 
-    /// A switch: true or false, also as text, 1 or 0; none where it is absent, null or an empty text.
+    /// A boolean, also as text or as 1 or 0; none if it is missing, null or an empty text.
     ///
     /// # Errors
-    /// If it is something else.
-    pub fn switch(&self, name: &str) -> Result<Option<bool>, Refusal> {
+    /// If it has another type.
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>, ErrorResponse> {
         let expected = "true or false";
         match self.one(name, expected)? {
             None => Ok(None),
@@ -165,23 +165,23 @@ impl Fields {
             Some(Field::Json(Value::Number(number))) if matches!(number.as_u64(), Some(0 | 1)) => {
                 Ok(number.as_u64().map(|number| number == 1))
             }
-            Some(other) => Err(unexpected(name, &kind(other), expected)),
+            Some(other) => Err(unexpected(name, &type_name(other), expected)),
         }
     }
 
-    /// A file; none where it is absent.
+    /// A file; none if it is missing.
     ///
     /// # Errors
-    /// If it is something else, or there several times.
-    pub fn file(&self, name: &str) -> Result<Option<&File>, Refusal> {
+    /// If it has another type, or several values.
+    pub fn file(&self, name: &str) -> Result<Option<&UploadedFile>, ErrorResponse> {
         match self.one(name, "a file")? {
             None => Ok(None),
             Some(Field::File(file)) => Ok(Some(file)),
-            Some(other) => Err(unexpected(name, &kind(other), "a file")),
+            Some(other) => Err(unexpected(name, &type_name(other), "a file")),
         }
     }
 
-    /// Everything but files as one JSON object: a text as a string, a name that came several times as an array.
+    /// All fields except files as one JSON object: a text as a string, a repeated name as an array.
     pub fn json(&self) -> Value {
         let value = |field: &Field| match field {
             Field::Text(text) => Some(Value::String(text.clone())),
@@ -196,8 +196,8 @@ impl Fields {
         Value::Object(fields.collect())
     }
 
-    /// The only value of a name.
-    fn one(&self, name: &str, expected: &str) -> Result<Option<&Field>, Refusal> {
+    /// The single value of a name.
+    fn one(&self, name: &str, expected: &str) -> Result<Option<&Field>, ErrorResponse> {
         match self.by_name.get(name).map(Vec::as_slice) {
             None | Some([] | [Field::Json(Value::Null)]) => Ok(None),
             Some([field]) => Ok(Some(field)),
@@ -206,28 +206,28 @@ impl Fields {
     }
 }
 
-fn unexpected(name: &str, found: &str, expected: &str) -> Refusal {
-    Refusal::bad(
+fn unexpected(name: &str, found: &str, expected: &str) -> ErrorResponse {
+    ErrorResponse::bad_request(
         format!("{name}: {found}, expected {expected}"),
-        "the description of the API shows each field",
+        "the description of the API lists each field",
     )
 }
 
-/// A text as it stands in a message, which no text makes long.
-fn quoted(text: &str) -> String {
+/// A text in quotes for a message, cut to 40 characters.
+pub(crate) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     format!("{short:?}{}", if short.len() < text.len() { "…" } else { "" })
 }
 
-fn kind(field: &Field) -> String {
+fn type_name(field: &Field) -> String {
     match field {
         Field::Text(_) => "a text".into(),
         Field::File(_) => "a file".into(),
-        Field::Json(value) => json_kind(value).into(),
+        Field::Json(value) => json_type(value).into(),
     }
 }
 
-fn json_kind(value: &Value) -> &'static str {
+fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
@@ -245,7 +245,7 @@ mod tests {
 
     fn of(value: Value) -> Fields {
         let Value::Object(object) = value else { panic!("{value}") };
-        Fields::of_object(object)
+        Fields::from_object(object)
     }
 
     #[test]
@@ -259,8 +259,8 @@ mod tests {
             assert_eq!(fields.text("q").unwrap(), Some("a"));
             assert_eq!(fields.texts("q").unwrap(), Some(Texts::One("a".into())));
             assert_eq!(fields.number("n").unwrap(), Some(3));
-            assert_eq!(fields.switch("is").unwrap(), Some(true));
-            assert_eq!((fields.number("none").unwrap(), fields.switch("none").unwrap()), (None, None));
+            assert_eq!(fields.boolean("is").unwrap(), Some(true));
+            assert_eq!((fields.number("none").unwrap(), fields.boolean("none").unwrap()), (None, None));
             assert_eq!((fields.text("absent").unwrap(), fields.texts("absent").unwrap()), (None, None));
         }
         assert_eq!(form.json(), json!({ "q": "a", "n": "3", "is": "true", "none": "" }));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_comes_again_is_a_list() {
+    fn a_repeated_name_is_a_list() {
         let mut form = Fields::default();
         form.add_text("q".into(), "a".into());
         form.add_text("q".into(), "b".into());
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_told() {
+    fn values_of_another_type_are_refused() {
         let fields = of(json!({ "q": { "a": 1 }, "n": -1, "f": 1.5, "l": ["a", 1], "t": "x".repeat(99) }));
         assert_eq!(fields.text("q").unwrap_err().error, "q: an object, expected a string");
         assert_eq!(fields.number("n").unwrap_err().error, "n: -1, expected a whole number");
         assert_eq!(fields.number("f").unwrap_err().error, "f: 1.5, expected a whole number");
         let error = fields.texts("l").unwrap_err().error;
         assert_eq!(error, "l: an array with a number, expected a string or an array of strings");
-        let error = fields.switch("t").unwrap_err().error;
+        let error = fields.boolean("t").unwrap_err().error;
         assert_eq!(error, format!("t: {:?}…, expected true or false", "x".repeat(40)));
         assert_eq!(fields.file("t").unwrap_err().error, "t: a string, expected a file");
     }

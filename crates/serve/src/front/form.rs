@@ -1,41 +1,44 @@
-//! A request's body and query as [`Fields`]: JSON, urlencoded and multipart forms.
+//! Parses body and query of a request into [`Fields`]: JSON, urlencoded and multipart forms.
+
+use std::borrow::Cow;
 
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
+use percent_encoding::percent_decode;
 use serde_json::Value;
 
 use super::body::{self, BodyLimits};
+use super::error_response::ErrorResponse;
 use super::fields::Fields;
 use super::multipart;
-use super::refusal::Refusal;
 
-/// Fields of a form, or of a query, that are read at most.
-pub const MOST_FIELDS: usize = 1024;
+/// Maximum fields of a form or a query.
+pub const MAX_FIELDS: usize = 1024;
 
-/// Reads a request. A field of the body wins over one of the query.
+/// Reads a request. A field of the body takes precedence over one of the query.
 ///
 /// # Errors
-/// 400, 408, 413, 415 or 503, with what was wrong.
-pub async fn read(request: Request, limits: &BodyLimits) -> Result<(Parts, Fields), Refusal> {
+/// 400, 408, 413, 415 or 503.
+pub async fn read(request: Request, limits: &BodyLimits) -> Result<(Parts, Fields), ErrorResponse> {
     let (parts, sent) = request.into_parts();
-    let (bytes, held) = body::read(&parts.headers, sent, limits).await?;
+    let (bytes, reservation) = body::read(&parts.headers, sent, limits).await?;
     let media_type = match parts.headers.get(header::CONTENT_TYPE) {
         None => "",
-        Some(value) => value.to_str().map_err(|_| unknown("another one"))?,
+        Some(value) => value.to_str().map_err(|_| unsupported("content type that is not ASCII"))?,
     };
     let mut fields = parse(media_type, &bytes)?;
     fields.add_missing(urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?);
-    fields.hold(held);
+    fields.set_reservation(reservation);
     Ok((parts, fields))
 }
 
-/// The fields of a body with its media type, which is empty where none was sent.
+/// Parses a body by its media type, which is empty if none was sent.
 ///
 /// # Errors
-/// 400 or 415, with what was wrong.
-pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, Refusal> {
+/// 400 or 415.
+pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, ErrorResponse> {
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if body.is_empty() {
         return Ok(Fields::default());
@@ -43,23 +46,24 @@ pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, Refusal> {
     match essence.as_str() {
         "application/json" => json(body),
         "multipart/form-data" => multipart::parse(media_type, body),
-        // What `curl -d '{…}'` sends; no form looks like that.
-        "application/x-www-form-urlencoded" => json_by_look(body).map_or_else(|| urlencoded(body), Ok),
-        other => json_by_look(body).ok_or_else(|| unknown(other)),
+        // `curl -d '{…}'` sends JSON with this type; no form begins with a brace.
+        "application/x-www-form-urlencoded" => json_by_content(body).map_or_else(|| urlencoded(body), Ok),
+        "" => json_by_content(body).ok_or_else(|| unsupported("no content type")),
+        other => json_by_content(body).ok_or_else(|| unsupported(&format!("content type {other:?}"))),
     }
 }
 
-/// The fields of a form or a query: `name=value&name=value`, `+` for a space, `%` and two digits for a byte.
+/// Parses a form or a query: `name=value&name=value`, `+` for a space, `%XX` for a byte.
 ///
 /// # Errors
-/// If the bytes are no text, or there are too many fields.
-pub fn urlencoded(bytes: &[u8]) -> Result<Fields, Refusal> {
+/// If a value is not UTF-8, or there are too many fields.
+pub fn urlencoded(bytes: &[u8]) -> Result<Fields, ErrorResponse> {
     let mut fields = Fields::default();
     let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
     for (index, pair) in pairs.enumerate() {
-        if index == MOST_FIELDS {
-            let error = format!("more fields, expected at most {MOST_FIELDS}");
-            return Err(Refusal::bad(error, "send many texts as a JSON array"));
+        if index == MAX_FIELDS {
+            let error = format!("too many fields, expected at most {MAX_FIELDS}");
+            return Err(ErrorResponse::bad_request(error, "send many texts as a JSON array"));
         }
         let equals = pair.iter().position(|byte| *byte == b'=');
         let (name, value) = equals.map_or((pair, &[][..]), |at| (&pair[..at], &pair[at + 1..]));
@@ -68,57 +72,41 @@ pub fn urlencoded(bytes: &[u8]) -> Result<Fields, Refusal> {
     Ok(fields)
 }
 
-/// `+` and `%XX` as what they stand for. A `%` without two digits is itself, as browsers take it.
-fn decoded(bytes: &[u8]) -> Result<String, Refusal> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let [first, after @ ..] = rest {
-        rest = after;
-        plain.push(match (first, after) {
-            (b'+', _) => b' ',
-            (b'%', [high, low, ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    rest = &after[2..];
-                    high * 16 + low
-                }
-                _ => b'%',
-            },
-            (byte, _) => *byte,
-        });
-    }
-    String::from_utf8(plain)
-        .map_err(|_| Refusal::bad("a form that is not UTF-8", "encode its texts as UTF-8"))
+/// Decodes `+` and `%XX`; a `%` without two digits stays, as in browsers.
+fn decoded(bytes: &[u8]) -> Result<String, ErrorResponse> {
+    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let plain = percent_decode(&spaced).decode_utf8();
+    plain
+        .map(Cow::into_owned)
+        .map_err(|_| ErrorResponse::bad_request("a form that is not UTF-8", "encode its texts as UTF-8"))
 }
 
-/// The value of a digit of base 16.
-pub(super) fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-fn json(body: &[u8]) -> Result<Fields, Refusal> {
-    // The depth is limited by `serde_json`.
+fn json(body: &[u8]) -> Result<Fields, ErrorResponse> {
+    // `serde_json` limits the depth.
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         let hint = "is the body JSON in UTF-8, as its content type says?";
-        Refusal::bad(format!("broken JSON ({error}), expected an object"), hint)
+        ErrorResponse::bad_request(format!("invalid JSON ({error}), expected an object"), hint)
     })?;
     match value {
-        Value::Object(object) => Ok(Fields::of_object(object)),
-        _ => Err(Refusal::bad("JSON that is no object, expected one", "send {\"q\": \"…\"} and the like")),
+        Value::Object(object) => Ok(Fields::from_object(object)),
+        _ => Err(ErrorResponse::bad_request(
+            "a JSON value, expected an object",
+            "send {\"q\": \"…\"} and the like",
+        )),
     }
 }
 
-/// JSON that nobody called so: clients of LibreTranslate may leave the content type out.
-fn json_by_look(body: &[u8]) -> Option<Fields> {
+/// JSON without the matching content type, which clients of LibreTranslate may leave out.
+fn json_by_content(body: &[u8]) -> Option<Fields> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
     if *first == b'{' { json(body).ok() } else { None }
 }
 
-fn unknown(found: &str) -> Refusal {
-    let found = if found.is_empty() { "no content type".into() } else { format!("content type {found:?}") };
+fn unsupported(found: &str) -> ErrorResponse {
     let error = format!(
         "{found}, expected application/json, application/x-www-form-urlencoded or multipart/form-data"
     );
-    Refusal::new(
+    ErrorResponse::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         error,
         "send JSON with the header Content-Type: application/json",
@@ -134,13 +122,13 @@ mod tests {
     fn parsed(media_type: &str, body: &[u8]) -> Result<Value, (u16, String)> {
         parse(media_type, &Bytes::copy_from_slice(body))
             .map(|fields| fields.json())
-            .map_err(|refusal| (refusal.status.as_u16(), refusal.error))
+            .map_err(|error| (error.status.as_u16(), error.error))
     }
 
     const FORM: &str = "application/x-www-form-urlencoded";
 
     #[test]
-    fn json_is_read_by_its_type_and_by_its_look() {
+    fn json_is_read_by_its_type_and_by_its_content() {
         let body = br#" {"q": "Gr\u00fc\u00dfe", "alternatives": 3} "#;
         let expected = json!({ "q": "Grüße", "alternatives": 3 });
         for media_type in ["application/json", "Application/JSON; charset=utf-8", "", "text/plain", FORM] {
@@ -151,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_is_400_and_other_types_415() {
+    fn invalid_json_is_400_and_other_types_415() {
         for body in
             [&b"{"[..], b"[1]", b"\"a\"", b"{\"q\": \"\xff\"}", b"{\"q\": \"\\ud800\"}", b"{} {}", b"nul"]
         {
@@ -176,14 +164,14 @@ mod tests {
         assert_eq!(parsed(FORM, b"q=a+b&q=%C3%B6%2b%26&target=tr&flag&&odd%=%zz%").unwrap(), expected);
         assert_eq!(parsed(FORM, b"a=b=c").unwrap(), json!({ "a": "b=c" }));
         assert_eq!(parsed(FORM, b"a=%ff").unwrap_err().0, 400);
-        let many = "a=b&".repeat(MOST_FIELDS);
+        let many = "a=b&".repeat(MAX_FIELDS);
         assert!(parsed(FORM, many.as_bytes()).is_ok());
         assert_eq!(parsed(FORM, format!("{many}a=b").as_bytes()).unwrap_err().0, 400);
     }
 
     proptest! {
         #[test]
-        fn what_is_encoded_comes_back(texts in prop::collection::vec(any::<String>(), 0..5)) {
+        fn decoding_inverts_encoding(texts in prop::collection::vec(any::<String>(), 0..5)) {
             let encode = |text: &String| {
                 let bytes = text.bytes().map(|byte| match byte {
                     b'a'..=b'z' => char::from(byte).to_string(),
@@ -203,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_bring_it_down(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4_usize) {
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4_usize) {
             let media_type = ["application/json", FORM, "multipart/form-data; boundary=a", ""][kind];
             let _ = parse(media_type, &bytes.into());
         }

@@ -1,7 +1,7 @@
-//! API keys: a file of names and hashes, and who a key belongs to.
+//! API keys: a file of names and hashes.
 //!
-//! A line is `name sha256:HEX [per_minute=N]`; `#` begins a comment. Only hashes are kept, so that nobody who reads the file
-//! can use it. A plain hash is enough since [`new_key`] draws 256 random bits: there is nothing to guess.
+//! A line is `name sha256:HEX [per_minute=N]`; `#` begins a comment. The file holds only hashes, so that reading it reveals no
+//! key. A plain hash is enough since [`new_key`] draws 256 random bits, which cannot be guessed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,20 +11,19 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::form::digit;
 use crate::{Error, Result};
 
-/// What keys begin with, so that they are recognised where they should not be.
+/// Prefix of all keys, so that leaked ones are recognised.
 pub const PREFIX: &str = "ph_";
 
 type Hash = [u8; 32];
 
-/// Who may ask.
+/// An entry of a key file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// What its owner is called in logs.
+    /// Name of its owner, for logs.
     pub name: Arc<str>,
-    /// Requests a minute, where they differ from those of the others.
+    /// Requests per minute, if they differ from the server's default.
     pub per_minute: Option<u32>,
     hash: Hash,
 }
@@ -39,7 +38,7 @@ impl Keys {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read or a line cannot be understood.
+    /// If it cannot be read or a line is invalid.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text =
@@ -50,7 +49,7 @@ impl Keys {
     /// Reads the text of a file; `path` is for errors.
     ///
     /// # Errors
-    /// If a line cannot be understood, or a name or key is there twice.
+    /// If a line is invalid, or a name or key is repeated.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let mut keys: Vec<Key> = Vec::new();
         let mut names = HashSet::new();
@@ -59,20 +58,19 @@ impl Keys {
             let failed = |found: String| Error::Key { path: path.to_owned(), line: index + 1, found };
             let Some(key) = parse_line(line).map_err(failed)? else { continue };
             if !names.insert(key.name.clone()) {
-                return Err(failed(format!("the name {:?} for the second time", key.name)));
+                return Err(failed(format!("duplicate name {:?}", key.name)));
             }
             if !hashes.insert(key.hash) {
-                return Err(failed("a key for the second time".into()));
+                return Err(failed("duplicate key".into()));
             }
             keys.push(key);
         }
         Ok(Self { keys })
     }
 
-    /// Whose key it is.
+    /// The entry of a key.
     ///
-    /// All entries are visited and each is compared to its end, so that the time it takes says nothing about how much of a
-    /// key was right.
+    /// Compares the whole hash with every entry, so that the time reveals nothing about how much of a key was right.
     pub fn find(&self, key: &str) -> Option<&Key> {
         let hash = hash(key);
         let mut found = None;
@@ -84,23 +82,23 @@ impl Keys {
         found
     }
 
-    /// All of them, in the order of the file.
+    /// All entries, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none, so that nobody may ask.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }
 
-/// A new key from the system's random numbers; it is shown once and kept nowhere.
+/// A new key from the system's random numbers; it is shown once and not stored.
 ///
 /// # Errors
 /// If the system has none.
@@ -108,10 +106,10 @@ pub fn new_key() -> Result<String> {
     Ok(format!("{PREFIX}{}", random_digits::<32>()?))
 }
 
-/// So many random bytes of the system, as hexadecimal digits, which nobody can guess.
+/// `N` random bytes of the system as hexadecimal digits.
 pub(crate) fn random_digits<const N: usize>() -> Result<String> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Error::NoRandomness { said: error.to_string() })?;
+    getrandom::fill(&mut bytes).map_err(|error| Error::NoRandomness { reason: error.to_string() })?;
     Ok(hex(&bytes))
 }
 
@@ -121,24 +119,24 @@ pub fn line(name: &str, key: &str, per_minute: Option<u32>) -> String {
     format!("{name} sha256:{}{rate}", hex(&hash(key)))
 }
 
-/// The text of a file without the line of `name`; none where there is no such line.
+/// The text of a file without the line of `name`; none if there is no such line.
 pub fn without(text: &str, name: &str) -> Option<String> {
     let is_other = |line: &&str| !matches!(parse_line(line), Ok(Some(key)) if *key.name == *name);
     let kept: String = text.split_inclusive('\n').filter(is_other).collect();
     (kept.len() < text.len()).then_some(kept)
 }
 
-/// Whether a name can stand in a file: 1 to 64 letters, digits, `.`, `_` and `-`.
+/// True if a name is valid: 1 to 64 letters, digits, `.`, `_` and `-`.
 pub fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-/// What to tell of a file that others than its owner can read; none where all is well.
+/// A warning if others than its owner can read a file.
 pub fn warning(path: impl AsRef<Path>) -> Option<String> {
     let path = path.as_ref();
     is_open_to_others(path)
-        .then(|| format!("{} can be read by others; chmod 600 keeps it to its owner", path.display()))
+        .then(|| format!("{} can be read by other users; restrict it with chmod 600", path.display()))
 }
 
 #[cfg(unix)]
@@ -152,15 +150,15 @@ fn is_open_to_others(_: &Path) -> bool {
     false
 }
 
-/// The key of a line; none where it is empty or a comment.
+/// The entry of a line; none if it is empty or a comment.
 fn parse_line(line: &str) -> std::result::Result<Option<Key>, String> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
     let Some(name) = words.next() else { return Ok(None) };
     if !is_name(name) {
-        return Err("a name of other signs than letters, digits, `.`, `_` and `-`".into());
+        return Err("a name with characters other than letters, digits, `.`, `_` and `-`".into());
     }
-    // What stands there may be a key that somebody put in by mistake, so it is not repeated.
+    // The word may be a key that was pasted by mistake, so it is not repeated.
     let hash = words.next().and_then(|word| word.strip_prefix("sha256:")).and_then(unhex);
     let hash = hash.ok_or("no sha256: and 64 digits after the name")?;
     let mut per_minute = None;
@@ -175,8 +173,8 @@ fn hash(key: &str) -> Hash {
     Sha256::digest(key).into()
 }
 
-/// Whether two hashes are equal, in a time that does not hang on where they differ: all bytes are looked at, and
-/// `black_box` keeps the compiler from stopping at the first difference, which a plain `==` does.
+/// True if two hashes are equal, in constant time: all bytes are compared, and `black_box` keeps the compiler from stopping at
+/// the first difference as a plain `==` does.
 fn is_equal(a: &Hash, b: &Hash) -> bool {
     let mut difference = 0;
     for (a, b) in a.iter().zip(b) {
@@ -190,7 +188,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Hash> {
-    let digits: Vec<u8> = text.bytes().map(digit).collect::<Option<_>>()?;
+    let digit = |letter: char| letter.to_digit(16).map(|digit| digit as u8);
+    let digits: Vec<u8> = text.chars().map(digit).collect::<Option<_>>()?;
     let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]).collect();
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_by_itself_alone() {
+    fn only_the_whole_key_is_found() {
         let text = format!(
             "# ours\n\n{}\n{}  # the second\r\n",
             line("shop", "ph_one", None),
@@ -242,18 +241,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_with_its_number() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let good = line("a", "x", None);
         for (bad, expected) in [
             ("b ph_plain", "no sha256: and 64 digits"),
             ("b", "no sha256: and 64 digits"),
             ("b sha256:abc", "no sha256: and 64 digits"),
-            ("b/c sha256:00", "a name of other signs"),
+            ("b/c sha256:00", "a name with characters other"),
             (&line("b", "y", None).replace("sha256", "sha1"), "no sha256:"),
             (&format!("{} often", line("b", "y", None)), "\"often\" after the hash"),
             (&format!("{} per_minute=0", line("b", "y", None)), "\"per_minute=0\" after"),
-            (&line("a", "y", None), "the name \"a\" for the second time"),
-            (&line("b", "x", None), "a key for the second time"),
+            (&line("a", "y", None), "duplicate name \"a\""),
+            (&line("b", "x", None), "duplicate key"),
         ] {
             let error = parsed(&format!("{good}\n# c\n{bad}\n")).unwrap_err();
             let text = error.to_string();
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_taken_out_and_the_rest_stays() {
+    fn one_line_is_removed_and_the_rest_stays() {
         let text = format!("# ours\n{}\n{}", line("a", "x", None), line("b", "y", Some(3)));
         assert_eq!(without(&text, "a").unwrap(), format!("# ours\n{}", line("b", "y", Some(3))));
         assert_eq!(without(&text, "b").unwrap(), format!("# ours\n{}\n", line("a", "x", None)));
@@ -279,7 +278,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_others_can_read_is_warned_of() {
+    fn a_file_that_others_can_read_gets_a_warning() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
@@ -302,7 +301,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_brings_it_down(text in any::<String>(), name in any::<String>()) {
+        fn no_text_makes_it_panic(text in any::<String>(), name in any::<String>()) {
             let _ = parsed(&text);
             let _ = without(&text, &name);
         }

@@ -1,8 +1,8 @@
-//! The door: accepts connections, so many and no more, and ends them in good order.
+//! Accepts connections up to a limit, and drains them at shutdown.
 //!
-//! axum's own server waits for clients without end. Here a head, a body, an unread answer and an idle connection have their
-//! times; past the limit of connections nobody is accepted, so that clients wait in the system's queue; and when the
-//! server ends, what was begun is answered.
+//! `axum::serve` has no timeouts and no limit of connections. Here the head and the body of a request, an unread answer and an
+//! idle connection have timeouts; past the limit of connections clients wait in the system's backlog; and at shutdown requests
+//! that have begun are answered.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,31 +15,31 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{self, Shared, Stage};
+use super::connection::{self, ConnectionContext, Stage};
 use super::open_files;
 
-/// Connections that the system lets wait until they are accepted.
+/// Connections that wait in the system's queue until they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// How long the cut ones get to fall.
-const FALL: Duration = Duration::from_secs(5);
+/// Time for cut connections to end.
+const CUT_GRACE: Duration = Duration::from_secs(5);
 
-/// How connections are kept.
+/// Timeouts and limits of connections.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// The longest time from the first byte of a request's head to its last; 10 s.
+    /// Maximum time from the first to the last byte of a request's head; default: 10 s.
     pub head: Duration,
-    /// The longest time for a request's body; 30 s.
+    /// Maximum time of a request's body; default: 30 s.
     pub body: Duration,
-    /// The longest pause within a request's body; 10 s.
+    /// Maximum pause within a request's body; default: 10 s.
     pub body_pause: Duration,
-    /// The longest time in which a client takes nothing of its answer; 60 s.
+    /// Maximum time in which a client reads nothing of its answer; default: 60 s.
     pub write: Duration,
-    /// The longest time between requests, and before the first; 60 s.
+    /// Maximum time between requests, and before the first; default: 60 s.
     pub idle: Duration,
-    /// Connections that may be open at once; none is what the limit of open files allows, less 64.
+    /// Maximum open connections; default: the limit of open files less 64.
     pub most: Option<usize>,
-    /// The longest time in which running requests may finish when the server ends; 30 s.
+    /// Maximum time for running requests to finish at shutdown; default: 30 s.
     pub drain: Duration,
 }
 
@@ -58,14 +58,14 @@ impl Default for ConnectionOptions {
     }
 }
 
-/// Who is at the other end of a connection; stands in the extensions of every request. Behind a proxy it is the proxy.
+/// The other end of a connection, an extension of every request. Behind a proxy it is the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(
     /// Its address.
     pub SocketAddr,
 );
 
-/// Counts of connections, for metrics.
+/// Numbers of connections, for metrics.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: AtomicUsize,
@@ -73,39 +73,39 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// How many are open.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// How many there ever were.
+    /// Number of connections accepted since the start.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 }
 
-/// How the connections ended that were open when the server was told to end.
+/// Outcome of the connections that were open at shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// By themselves: idle, or after their answer.
+    /// Connections that ended idle or after their answer.
     pub drained: usize,
-    /// In the middle of a request, since the time was over.
+    /// Connections that were cut off within a request, after the time limit.
     pub cut: usize,
 }
 
-/// Takes an address, with a long queue; within a runtime.
+/// Binds an address, with a long backlog; within a runtime.
 ///
 /// # Errors
-/// If the address is taken or not ours.
+/// If the address is in use or not of this machine.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Without it a server that is started again would wait for old connections to be forgotten.
+    // Without it a restarted server would have to wait for old connections to time out.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves `routes` until `shutdown`, then drains. `connections` counts while it runs.
+/// Serves `routes` until `shutdown`, then drains; updates `connections`.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -113,66 +113,66 @@ pub async fn serve(
     connections: Arc<Connections>,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
-    let most = options.most.unwrap_or_else(open_files::most_connections).max(1);
+    let most = options.most.unwrap_or_else(open_files::max_connections).max(1);
     let drain = options.drain;
     let (stage, receiver) = watch::channel(Stage::Open);
-    let door = Door {
+    let acceptor = Acceptor {
         listener,
         most,
-        places: Arc::new(Semaphore::new(most)),
-        shared: Arc::new(Shared { routes, options, is_ending: AtomicBool::new(false) }),
+        permits: Arc::new(Semaphore::new(most)),
+        context: Arc::new(ConnectionContext { routes, options, is_ending: AtomicBool::new(false) }),
         connections: connections.clone(),
         stage: receiver,
     };
     tokio::select! {
         biased;
         () = shutdown => {}
-        () = door.accept_all() => {}
+        () = acceptor.accept_all() => {}
     }
-    let waiting = door.accept_waiting().await;
-    door.shared.is_ending.store(true, Ordering::Relaxed);
-    // It cannot fail while the door holds a receiver.
+    let waiting = acceptor.accept_waiting().await;
+    acceptor.context.is_ending.store(true, Ordering::Relaxed);
+    // It cannot fail while the acceptor holds a receiver.
     let _ = stage.send(Stage::Draining);
-    drop(door);
+    drop(acceptor);
     let open = connections.open();
-    tracing::info!(open, waiting, "no more connections; those that are open may finish");
+    tracing::info!(open, waiting, "shutting down; open connections may finish");
     let cut = if timeout(drain, stage.closed()).await.is_ok() { 0 } else { connections.open() };
     if cut > 0 {
-        // All may have ended just now.
+        // All may have ended by now.
         let _ = stage.send(Stage::Cut);
-        let _ = timeout(FALL, stage.closed()).await;
+        let _ = timeout(CUT_GRACE, stage.closed()).await;
     }
     Drained { drained: open.saturating_sub(cut), cut }
 }
 
-/// What accepting takes.
-struct Door {
+/// Accepts connections.
+struct Acceptor {
     listener: TcpListener,
     most: usize,
-    places: Arc<Semaphore>,
-    shared: Arc<Shared>,
+    permits: Arc<Semaphore>,
+    context: Arc<ConnectionContext>,
     connections: Arc<Connections>,
     stage: watch::Receiver<Stage>,
 }
 
-impl Door {
-    /// Accepts for ever.
+impl Acceptor {
+    /// Accepts connections forever.
     async fn accept_all(&self) {
-        let mut has_told_full = false;
-        let mut has_told_error = false;
+        let mut has_logged_full = false;
+        let mut has_logged_error = false;
         loop {
-            if self.places.available_permits() == 0 && !has_told_full {
-                has_told_full = true;
-                tracing::warn!(most = self.most, "all connections are taken; the next ones wait");
+            if self.permits.available_permits() == 0 && !has_logged_full {
+                has_logged_full = true;
+                tracing::warn!(most = self.most, "connection limit reached; new connections wait");
             }
-            let place = self.places.clone().acquire_owned().await.expect("it is never closed");
+            let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
             match self.listener.accept().await {
-                Ok((stream, peer)) => self.begin(stream, peer, place),
+                Ok((stream, peer)) => self.begin(stream, peer, permit),
                 Err(error) => {
                     let pause = pause_after(&error);
-                    if !pause.is_zero() && !has_told_error {
-                        has_told_error = true;
-                        tracing::error!(%error, "a connection cannot be accepted; tried again and again");
+                    if !pause.is_zero() && !has_logged_error {
+                        has_logged_error = true;
+                        tracing::error!(%error, "cannot accept a connection; retrying");
                     }
                     sleep(pause).await;
                 }
@@ -180,31 +180,31 @@ impl Door {
         }
     }
 
-    /// Accepts those that wait already: the system has told their clients that they are connected. Says how many.
+    /// Accepts the connections in the backlog, whose clients are connected already; returns their number.
     async fn accept_waiting(&self) -> usize {
         let mut count = 0;
-        while let Ok(place) = self.places.clone().try_acquire_owned() {
-            // Long enough for the event loop to look.
+        while let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            // Long enough for the event loop to poll once.
             let next = timeout(Duration::from_millis(1), self.listener.accept()).await;
             let Ok(Ok((stream, peer))) = next else { break };
-            self.begin(stream, peer, place);
+            self.begin(stream, peer, permit);
             count += 1;
         }
         count
     }
 
-    fn begin(&self, stream: TcpStream, peer: SocketAddr, place: tokio::sync::OwnedSemaphorePermit) {
-        // Answers are written whole, so that waiting for more of them only delays. Where it cannot be set, it is slower.
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, permit: tokio::sync::OwnedSemaphorePermit) {
+        // Answers are written in one piece, so Nagle's algorithm would only delay them; a failure to set this only costs time.
         let _ = stream.set_nodelay(true);
-        let open = (Counted::new(self.connections.clone()), place);
-        tokio::spawn(connection::serve(stream, peer, self.shared.clone(), self.stage.clone(), open));
+        let open = (ConnectionGuard::new(self.connections.clone()), permit);
+        tokio::spawn(connection::serve(stream, peer, self.context.clone(), self.stage.clone(), open));
     }
 }
 
-/// One open connection in the counts; it is there as long as this.
-struct Counted(Arc<Connections>);
+/// Counts one open connection until it is dropped.
+struct ConnectionGuard(Arc<Connections>);
 
-impl Counted {
+impl ConnectionGuard {
     fn new(connections: Arc<Connections>) -> Self {
         connections.accepted.fetch_add(1, Ordering::Relaxed);
         connections.open.fetch_add(1, Ordering::Relaxed);
@@ -212,14 +212,14 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// How long to wait after an error. One of a single client is over with it; where the system has run out of something,
-/// asking again at once would only burn the processor.
+/// Pause after a failed `accept`. An error of a single client needs none; if the system has run out of a resource, retrying at
+/// once would only burn CPU time.
 fn pause_after(error: &io::Error) -> Duration {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     match error.kind() {
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_one_clients_fault_makes_it_pause() {
+    fn only_errors_of_the_system_cause_a_pause() {
         assert_eq!(pause_after(&io::ErrorKind::ConnectionAborted.into()), Duration::ZERO);
         // Too many open files, here and in the whole system.
         for code in [24, 23] {
@@ -244,8 +244,8 @@ mod tests {
     #[test]
     fn counts_follow_connections() {
         let connections = Arc::new(Connections::default());
-        let one = Counted::new(connections.clone());
-        let two = Counted::new(connections.clone());
+        let one = ConnectionGuard::new(connections.clone());
+        let two = ConnectionGuard::new(connections.clone());
         assert_eq!((connections.open(), connections.accepted()), (2, 2));
         drop((one, two));
         assert_eq!((connections.open(), connections.accepted()), (0, 2));

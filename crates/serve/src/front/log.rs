@@ -1,7 +1,7 @@
-//! The log: one line for each request, and its time in the metrics.
+//! The request log: one line for each request, and its duration in the metrics.
 //!
-//! A line has the method, the pattern of the route, the status, milliseconds and bytes. It never has what was asked or a
-//! key; an address only at the level `debug`. Lines go to standard error, as text or as JSON.
+//! A line has the method, the pattern of the route, the status, milliseconds and bytes. It never contains a text or a key, and
+//! an address only at level `debug`. Lines go to standard error, as text or as JSON.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,19 +18,19 @@ pub use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::listen::Peer;
-use super::metrics::{About, Family, Gauge, Histogram, Metrics};
-use super::seen::{Look, Seen};
+use super::metrics::{Family, Gauge, Histogram, MetricInfo, Metrics};
+use super::observed_body::{BodyObserver, ObservedBody};
 
-/// Ends of the ranges in which requests are counted, in seconds.
+/// Upper bounds of the histogram's buckets, in seconds.
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// How lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// For programs, an object a line.
+    /// One JSON object a line.
     Json,
 }
 
@@ -41,44 +41,44 @@ impl FromStr for LogFormat {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            other => Err(format!("log format {other:?}, expected text or json")),
+            other => Err(format!("unknown log format {other:?}, expected text or json")),
         }
     }
 }
 
-/// Begins the log of the whole program, with lines of this level and above. False where there is one already.
+/// Installs the log of the whole program, with lines of this level and above; false if there is one already.
 ///
-/// A panic is logged with its place. What it says may hold a part of a text, so that it is logged at the level `debug` only.
+/// Panics are logged with their location. Their message may contain a part of a text, so it is logged at level `debug` only.
 pub fn set_up(format: LogFormat, level: Level) -> bool {
     let is_new = tracing::subscriber::set_global_default(subscriber(format, level, std::io::stderr)).is_ok();
     if is_new {
         std::panic::set_hook(Box::new(|panic| {
-            let place = panic.location().map(ToString::to_string).unwrap_or_default();
-            let said = tracing::enabled!(Level::DEBUG).then(|| panic.to_string());
-            tracing::error!(place, said, "a thread broke down");
+            let location = panic.location().map(ToString::to_string).unwrap_or_default();
+            let message = tracing::enabled!(Level::DEBUG).then(|| panic.to_string());
+            tracing::error!(place = location, said = message, "a thread panicked");
         }));
     }
     is_new
 }
 
-/// Where whoever lets a request in says who asks; it stands in the extensions of every request.
+/// An extension of every request, in which admission stores the client for the log.
 #[derive(Debug, Clone, Default)]
-pub struct Visitors(Arc<OnceLock<Asker>>);
+pub struct ClientSlot(Arc<OnceLock<LoggedClient>>);
 
-impl Visitors {
-    /// Says who asks; the first word holds.
-    pub fn note(&self, asker: Asker) {
-        // A request has one client.
-        let _ = self.0.set(asker);
+impl ClientSlot {
+    /// Stores the client, once.
+    pub fn set(&self, client: LoggedClient) {
+        // A request has one client, so a second call would store the same.
+        let _ = self.0.set(client);
     }
 }
 
-/// Who asked, for the log.
+/// The client of a request, for the log.
 #[derive(Debug, Clone)]
-pub struct Asker {
-    /// The name of the key, if there was one.
+pub struct LoggedClient {
+    /// Name of its API key, if any.
     pub key: Option<Arc<str>>,
-    /// The address, behind proxies that of the client.
+    /// Its address, also behind trusted proxies.
     pub address: IpAddr,
 }
 
@@ -90,55 +90,56 @@ pub struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// As a part of others.
+    /// Registers the metrics.
     pub fn new(metrics: &Metrics) -> Self {
-        let seconds = About {
+        let seconds = MetricInfo {
             name: "polyhead_request_seconds",
             help: "Time from the head of a request to the end of its answer.",
             labels: &["route", "status"],
         };
-        let in_flight = About {
-            name: "polyhead_requests_in_flight",
-            help: "Requests that are being answered.",
-            labels: &[],
-        };
+        let in_flight =
+            MetricInfo { name: "polyhead_requests_in_flight", help: "Requests in progress.", labels: &[] };
         Self { seconds: metrics.histogram(seconds, SECONDS), in_flight: metrics.gauge(in_flight).with(&[]) }
     }
 
-    /// How many requests are being answered.
+    /// Number of requests in progress.
     pub fn in_flight(&self) -> usize {
         self.in_flight.value() as usize
     }
 }
 
-/// A middleware (`axum::middleware::from_fn_with_state`) that logs and counts each request when its answer has ended.
-pub async fn watch(State(metrics): State<Arc<RequestMetrics>>, request: Request, next: Next) -> Response {
+/// Middleware (`axum::middleware::from_fn_with_state`) that logs and counts each request when its answer has ended.
+pub async fn log_requests(
+    State(metrics): State<Arc<RequestMetrics>>,
+    request: Request,
+    next: Next,
+) -> Response {
     metrics.in_flight.add(1.0);
     let route = request.extensions().get::<MatchedPath>();
     let bytes_in = Arc::new(AtomicU64::new(0));
-    let mut line = Line {
+    let mut record = RequestRecord {
         route: route.map_or("other".into(), |route| route.as_str().into()),
         method: request.method().clone(),
         address: request.extensions().get::<Peer>().map(|peer| peer.0.ip()),
-        visitors: Visitors::default(),
+        client: ClientSlot::default(),
         status: None,
         bytes_in: bytes_in.clone(),
         bytes_out: 0,
-        is_whole: false,
+        is_complete: false,
         began: Instant::now(),
         metrics,
     };
-    let mut request = request.map(|body| Body::new(Seen::new(body, Count(bytes_in))));
-    request.extensions_mut().insert(line.visitors.clone());
+    let mut request = request.map(|body| Body::new(ObservedBody::new(body, ByteCounter(bytes_in))));
+    request.extensions_mut().insert(record.client.clone());
     let response = next.run(request).await;
-    line.status = Some(response.status());
+    record.status = Some(response.status());
     response.map(|body| {
-        line.is_whole = body.is_end_stream() || line.method == Method::HEAD;
-        Body::new(Seen::new(body, line))
+        record.is_complete = body.is_end_stream() || record.method == Method::HEAD;
+        Body::new(ObservedBody::new(body, record))
     })
 }
 
-/// How lines are written.
+/// The subscriber that formats and writes log lines.
 fn subscriber<W: for<'a> MakeWriter<'a> + Send + Sync + 'static>(
     format: LogFormat,
     level: Level,
@@ -153,50 +154,50 @@ fn subscriber<W: for<'a> MakeWriter<'a> + Send + Sync + 'static>(
     }
 }
 
-/// One request; it is logged when this is dropped.
-struct Line {
+/// One request, logged on drop.
+struct RequestRecord {
     method: Method,
     route: Arc<str>,
-    /// None where the client went away before there was an answer.
+    /// None if the client disconnected before there was an answer.
     status: Option<StatusCode>,
-    visitors: Visitors,
-    /// Of the connection.
+    client: ClientSlot,
+    /// Peer address of the connection.
     address: Option<IpAddr>,
     bytes_in: Arc<AtomicU64>,
     bytes_out: u64,
-    /// Whether the answer came to its end.
-    is_whole: bool,
+    /// True if the answer was sent completely.
+    is_complete: bool,
     began: Instant,
     metrics: Arc<RequestMetrics>,
 }
 
-impl Drop for Line {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         let took = self.began.elapsed().as_secs_f64();
-        // The answer to a handler that breaks down is made further out.
+        // The answer to a handler that panics is made in an outer layer.
         if std::thread::panicking() {
-            (self.status, self.is_whole) = (Some(StatusCode::INTERNAL_SERVER_ERROR), true);
+            (self.status, self.is_complete) = (Some(StatusCode::INTERNAL_SERVER_ERROR), true);
         }
         let class = self.status.map_or("gone".into(), |status| format!("{}xx", status.as_u16() / 100));
         self.metrics.in_flight.add(-1.0);
         self.metrics.seconds.with(&[&self.route, &class]).observe(took);
-        let asker = self.visitors.0.get();
-        let address = asker.map(|asker| asker.address).or(self.address);
+        let client = self.client.0.get();
+        let address = client.map(|client| client.address).or(self.address);
         let address = address.filter(|_| tracing::enabled!(Level::DEBUG));
         tracing::info!(
-            // Methods can be any word of a client's.
+            // A client can send any word as a method.
             method = if is_known(&self.method) { self.method.as_str() } else { "other" },
             route = &*self.route,
             status = self.status.map(|status| status.as_u16()),
             milliseconds = (took * 1e4).round() / 10.0,
             bytes_in = self.bytes_in.load(Ordering::Relaxed),
             bytes_out = self.bytes_out,
-            client = asker.and_then(|asker| asker.key.as_deref()),
+            client = client.and_then(|client| client.key.as_deref()),
             address = address.map(tracing::field::display),
             "{}",
-            match (self.status, self.is_whole) {
-                (None, _) => "gone before the answer",
-                (Some(_), false) => "gone during the answer",
+            match (self.status, self.is_complete) {
+                (None, _) => "client disconnected before the answer",
+                (Some(_), false) => "client disconnected during the answer",
                 (Some(_), true) => "answered",
             }
         );
@@ -209,19 +210,19 @@ fn is_known(method: &Method) -> bool {
 }
 
 /// Counts the bytes of a request.
-struct Count(Arc<AtomicU64>);
+struct ByteCounter(Arc<AtomicU64>);
 
-impl Look for Count {
-    fn passed(&mut self, bytes: u64, _is_last: bool) {
+impl BodyObserver for ByteCounter {
+    fn on_frame(&mut self, bytes: u64, _is_last: bool) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// The end of an answer is that of the request.
-impl Look for Line {
-    fn passed(&mut self, bytes: u64, is_last: bool) {
+/// The end of the answer is the end of the request.
+impl BodyObserver for RequestRecord {
+    fn on_frame(&mut self, bytes: u64, is_last: bool) {
         self.bytes_out += bytes;
-        self.is_whole |= is_last;
+        self.is_complete |= is_last;
     }
 }
 
@@ -236,11 +237,11 @@ mod tests {
     use std::io::Write;
     use std::sync::Mutex;
 
-    /// Lines that are kept.
+    /// A writer into memory.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -251,23 +252,23 @@ mod tests {
         }
     }
 
-    /// What is logged of a request, and the metrics after it.
+    /// The log line of a request, and the metrics after it.
     fn logged(format: LogFormat, level: Level, request: axum::http::request::Builder) -> (String, String) {
         let metrics = Metrics::default();
         let requests = Arc::new(RequestMetrics::new(&metrics));
         let answer = async |request: Request| {
             let (parts, body) = request.into_parts();
             let length = body::read(&parts.headers, body, &BodyLimits::default()).await.unwrap().0.len();
-            let asker = Asker { key: Some("shop".into()), address: "10.0.0.9".parse().unwrap() };
-            parts.extensions.get::<Visitors>().unwrap().note(asker);
+            let client = LoggedClient { key: Some("shop".into()), address: "10.0.0.9".parse().unwrap() };
+            parts.extensions.get::<ClientSlot>().unwrap().set(client);
             "x".repeat(length * 2)
         };
         let routes = Router::new()
             .route("/files/{id}", post(answer))
             .route("/never", get(async || std::future::pending::<()>().await))
-            .layer(axum::middleware::from_fn_with_state(requests.clone(), watch));
-        let kept = Kept::default();
-        let writer = kept.clone();
+            .layer(axum::middleware::from_fn_with_state(requests.clone(), log_requests));
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
         let request =
             request.extension(Peer("10.0.0.1:99".parse().unwrap())).body(Body::from("secret")).unwrap();
         tracing::subscriber::with_default(subscriber(format, level, move || writer.clone()), || {
@@ -283,12 +284,12 @@ mod tests {
             });
         });
         assert_eq!(requests.in_flight(), 0);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
         (text, metrics.text())
     }
 
     #[test]
-    fn a_line_has_the_route_and_the_sizes_but_no_text_and_no_address() {
+    fn a_line_has_route_and_sizes_but_no_text_and_no_address() {
         let request = || Request::post("/files/my-secret-id?q=secret").header("authorization", "ph_secret");
         let (line, metrics) = logged(LogFormat::Json, Level::INFO, request());
         let found: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_routes_and_methods_are_other_and_clients_that_go_are_told() {
+    fn unknown_routes_and_methods_are_other_and_disconnects_are_logged() {
         let (line, metrics) = logged(LogFormat::Text, Level::INFO, Request::get("/secret"));
         assert!(line.contains("route=\"other\" status=404") && !line.contains("secret"), "{line}");
         assert!(metrics.contains("route=\"other\",status=\"4xx\""), "{metrics}");
@@ -328,7 +329,10 @@ mod tests {
             logged(LogFormat::Text, Level::INFO, Request::builder().method("SECRET").uri("/never"));
         assert!(line.contains("method=\"other\" route=\"/never\" status=405"), "{line}");
         let (line, metrics) = logged(LogFormat::Text, Level::INFO, Request::get("/never"));
-        assert!(line.contains("gone before the answer method=\"GET\" route=\"/never\" milli"), "{line}");
+        assert!(
+            line.contains("client disconnected before the answer method=\"GET\" route=\"/never\" milli"),
+            "{line}"
+        );
         assert!(metrics.contains("route=\"/never\",status=\"gone\"} 1"), "{metrics}");
     }
 

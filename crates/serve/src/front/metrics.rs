@@ -1,7 +1,7 @@
-//! Numbers for Prometheus in its text format 0.0.4: counters, gauges and histograms.
+//! Prometheus metrics in the text format 0.0.4: counters, gauges and histograms.
 //!
-//! Labels come from closed sets (a route, a status, a model): never who asked, and never a word of what was asked. Should a set
-//! turn out not to be closed, all values past [`MOST_SERIES`] are counted under `other`.
+//! Labels come from closed sets (a route, a status, a model): never a client, and never a word of a text. Should a set turn out
+//! not to be closed, all values past [`MAX_SERIES`] are counted under `other`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::process;
 
-/// The media type of the text.
+/// The media type of the text format.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Combinations of labels that a metric may have.
-pub const MOST_SERIES: usize = 256;
+/// Maximum combinations of labels of a metric.
+pub const MAX_SERIES: usize = 256;
 
-/// What a metric is called, and what it says.
+/// Name, help text and labels of a metric.
 #[derive(Debug, Clone, Copy)]
-pub struct About {
+pub struct MetricInfo {
     /// Its name, such as `polyhead_requests_total`.
     pub name: &'static str,
-    /// A sentence for people.
+    /// Its help text, one sentence.
     pub help: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
@@ -42,43 +42,48 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// With those of the process, where the system tells them: memory, open files, when it was started.
+    /// With the metrics of the process, where the system provides them: memory, open files, start time.
     pub fn new() -> Self {
         let metrics = Self::default();
-        let [memory, files, start] = process::ABOUT;
-        metrics.reading(memory, Kind::Gauge, || process::resident_bytes().map(|bytes| bytes as f64));
-        metrics.reading(files, Kind::Gauge, || process::open_files().map(|count| count as f64));
+        let [memory, files, start] = process::METRICS;
+        metrics.callback(memory, MetricKind::Gauge, || process::resident_bytes().map(|bytes| bytes as f64));
+        metrics.callback(files, MetricKind::Gauge, || process::open_files().map(|count| count as f64));
         let began = process::start_seconds();
-        metrics.reading(start, Kind::Gauge, move || began);
+        metrics.callback(start, MetricKind::Gauge, move || began);
         metrics
     }
 
     /// A number that only grows.
-    pub fn counter(&self, about: About) -> Family<Counter> {
-        self.family(about, Kind::Counter, Counter::default)
+    pub fn counter(&self, info: MetricInfo) -> Family<Counter> {
+        self.family(info, MetricKind::Counter, Counter::default)
     }
 
     /// A number that goes up and down.
-    pub fn gauge(&self, about: About) -> Family<Gauge> {
-        self.family(about, Kind::Gauge, Gauge::default)
+    pub fn gauge(&self, info: MetricInfo) -> Family<Gauge> {
+        self.family(info, MetricKind::Gauge, Gauge::default)
     }
 
-    /// How often values fell into each of some ranges, which end at `bounds`.
-    pub fn histogram(&self, about: About, bounds: &'static [f64]) -> Family<Histogram> {
-        self.family(about, Kind::Histogram, move || Histogram::new(bounds))
+    /// A histogram whose buckets end at `bounds`.
+    pub fn histogram(&self, info: MetricInfo, bounds: &'static [f64]) -> Family<Histogram> {
+        self.family(info, MetricKind::Histogram, move || Histogram::new(bounds))
     }
 
-    /// A number that is read when it is asked for; none is left out.
-    pub fn reading(&self, about: About, kind: Kind, read: impl Fn() -> Option<f64> + Send + Sync + 'static) {
+    /// A metric whose value is read on each scrape; omitted if there is none.
+    pub fn callback(
+        &self,
+        info: MetricInfo,
+        kind: MetricKind,
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) {
         self.add(move |text| {
             if let Some(value) = read() {
-                head(text, about, kind);
-                sample(text, about.name, &[], &number(value));
+                write_head(text, info, kind);
+                write_sample(text, info.name, &[], &number(value));
             }
         });
     }
 
-    /// All of them as text.
+    /// All metrics in the text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for write in self.writers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -93,37 +98,37 @@ impl Metrics {
 
     fn family<T: Series>(
         &self,
-        about: About,
-        kind: Kind,
+        info: MetricInfo,
+        kind: MetricKind,
         make: impl Fn() -> T + Send + Sync + 'static,
     ) -> Family<T> {
-        let family = Family(Arc::new(Shared { about, make: Box::new(make), series: RwLock::default() }));
+        let family = Family(Arc::new(FamilyState { info, make: Box::new(make), series: RwLock::default() }));
         let own = family.clone();
         self.add(move |text| {
-            head(text, about, kind);
+            write_head(text, info, kind);
             for (values, series) in own.0.series.read().unwrap_or_else(PoisonError::into_inner).iter() {
                 let pairs: Vec<(&str, &str)> =
-                    about.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
-                series.write(text, about.name, &pairs);
+                    info.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
+                series.write(text, info.name, &pairs);
             }
         });
         family
     }
 }
 
-/// What Prometheus calls a metric.
+/// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows.
+pub enum MetricKind {
+    /// A number that only grows.
     Counter,
-    /// It goes up and down.
+    /// A number that goes up and down.
     Gauge,
-    /// Counts of ranges.
+    /// Counts values in buckets.
     Histogram,
 }
 
-/// A metric with all combinations of its labels.
-pub struct Family<T>(Arc<Shared<T>>);
+/// A metric with a series for each combination of its labels.
+pub struct Family<T>(Arc<FamilyState<T>>);
 
 impl<T> Clone for Family<T> {
     fn clone(&self) -> Self {
@@ -133,21 +138,21 @@ impl<T> Clone for Family<T> {
 
 impl<T> std::fmt::Debug for Family<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Family({})", self.0.about.name)
+        write!(formatter, "Family({})", self.0.info.name)
     }
 }
 
-struct Shared<T> {
-    about: About,
+struct FamilyState<T> {
+    info: MetricInfo,
     make: Box<dyn Fn() -> T + Send + Sync>,
-    /// In the order in which they came; there are few, so that looking through them is quick.
+    /// In the order of creation; there are few, so a linear search is quick.
     series: RwLock<Vec<(Vec<String>, Arc<T>)>>,
 }
 
 impl<T> Family<T> {
-    /// The series of these values of the labels, in the labels' order.
+    /// The series of these label values, in the order of the labels.
     pub fn with(&self, values: &[&str]) -> Arc<T> {
-        assert_eq!(values.len(), self.0.about.labels.len(), "labels of {}", self.0.about.name);
+        assert_eq!(values.len(), self.0.info.labels.len(), "labels of {}", self.0.info.name);
         let find = |series: &[(Vec<String>, Arc<T>)], values: &[&str]| {
             series.iter().find(|(own, _)| own == values).map(|(_, series)| series.clone())
         };
@@ -158,8 +163,8 @@ impl<T> Family<T> {
         drop(series);
         let mut series = self.0.series.write().unwrap_or_else(PoisonError::into_inner);
         let others = vec!["other"; values.len()];
-        let values = if series.len() >= MOST_SERIES { &others[..] } else { values };
-        // Another thread may have been quicker.
+        let values = if series.len() >= MAX_SERIES { &others[..] } else { values };
+        // Another thread may have created it in between.
         find(&series, values).unwrap_or_else(|| {
             let made = Arc::new((self.0.make)());
             series.push((values.iter().map(|value| (*value).to_owned()).collect(), made.clone()));
@@ -168,7 +173,7 @@ impl<T> Family<T> {
     }
 }
 
-/// What can be written as lines.
+/// A series that can be written in the text format.
 trait Series: Send + Sync + 'static {
     fn write(&self, text: &mut String, name: &str, labels: &[(&str, &str)]);
 }
@@ -178,12 +183,12 @@ trait Series: Send + Sync + 'static {
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it.
+    /// Increases it.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Its value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -191,7 +196,7 @@ impl Counter {
 
 impl Series for Counter {
     fn write(&self, text: &mut String, name: &str, labels: &[(&str, &str)]) {
-        sample(text, name, labels, &self.value().to_string());
+        write_sample(text, name, labels, &self.value().to_string());
     }
 }
 
@@ -200,17 +205,17 @@ impl Series for Counter {
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Sets it.
+    /// Sets its value.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
 
-    /// Adds to it, or takes away.
+    /// Adds a positive or negative number.
     pub fn add(&self, change: f64) {
         add_float(&self.0, change);
     }
 
-    /// What it is.
+    /// Its value.
     pub fn value(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -218,15 +223,15 @@ impl Gauge {
 
 impl Series for Gauge {
     fn write(&self, text: &mut String, name: &str, labels: &[(&str, &str)]) {
-        sample(text, name, labels, &number(self.value()));
+        write_sample(text, name, labels, &number(self.value()));
     }
 }
 
-/// How often values fell into each of some ranges.
+/// A histogram of values.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is beyond the last.
+    /// One count for each bound, and one for values beyond the last.
     counts: Vec<AtomicU64>,
     sum: AtomicU64,
 }
@@ -239,12 +244,12 @@ impl Histogram {
 
     /// Counts a value.
     pub fn observe(&self, value: f64) {
-        let range = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[range].fetch_add(1, Ordering::Relaxed);
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         add_float(&self.sum, value);
     }
 
-    /// How many values there were.
+    /// Number of counted values.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
@@ -252,51 +257,51 @@ impl Histogram {
 
 impl Series for Histogram {
     fn write(&self, text: &mut String, name: &str, labels: &[(&str, &str)]) {
-        // The total is that of the ranges as they were read, so that both agree while others count.
+        // The total is the sum of the buckets as read, so that both agree while other threads count.
         let mut total = 0;
         let ends = self.bounds.iter().copied().chain([f64::INFINITY]);
         for (count, end) in self.counts.iter().zip(ends) {
             total += count.load(Ordering::Relaxed);
             let end = number(end);
             let labels: Vec<_> = labels.iter().copied().chain([("le", end.as_str())]).collect();
-            sample(text, &format!("{name}_bucket"), &labels, &total.to_string());
+            write_sample(text, &format!("{name}_bucket"), &labels, &total.to_string());
         }
         let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
-        sample(text, &format!("{name}_sum"), labels, &number(sum));
-        sample(text, &format!("{name}_count"), labels, &total.to_string());
+        write_sample(text, &format!("{name}_sum"), labels, &number(sum));
+        write_sample(text, &format!("{name}_count"), labels, &total.to_string());
     }
 }
 
 fn add_float(cell: &AtomicU64, change: f64) {
     let add = |bits| Some((f64::from_bits(bits) + change).to_bits());
-    // It is always some, so that it always succeeds.
+    // The closure never returns none, so this always succeeds.
     let _ = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
 }
 
-/// The two lines before the samples of a metric.
-fn head(text: &mut String, about: About, kind: Kind) {
-    let About { name, help, .. } = about;
+/// Writes the HELP and TYPE lines of a metric.
+fn write_head(text: &mut String, info: MetricInfo, kind: MetricKind) {
+    let MetricInfo { name, help, .. } = info;
     let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-    write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("a string takes all");
+    write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("writing to a string cannot fail");
 }
 
-/// One line.
-fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: &str) {
+/// Writes the line of a sample.
+fn write_sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: &str) {
     text.push_str(name);
     for (index, (label, value)) in labels.iter().enumerate() {
         text.push(if index == 0 { '{' } else { ',' });
         let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        write!(text, "{label}=\"{value}\"").expect("a string takes all");
+        write!(text, "{label}=\"{value}\"").expect("writing to a string cannot fail");
     }
     if !labels.is_empty() {
         text.push('}');
     }
-    writeln!(text, " {value}").expect("a string takes all");
+    writeln!(text, " {value}").expect("writing to a string cannot fail");
 }
 
 fn number(value: f64) -> String {
@@ -313,25 +318,27 @@ fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    const REQUESTS: About = About { name: "requests_total", help: "Requests.", labels: &["route", "status"] };
+    const REQUESTS: MetricInfo =
+        MetricInfo { name: "requests_total", help: "Requests.", labels: &["route", "status"] };
 
     #[test]
-    fn the_text_is_that_of_the_format() {
+    fn the_text_has_the_format() {
         let metrics = Metrics::default();
         let requests = metrics.counter(REQUESTS);
         requests.with(&["/translate", "2xx"]).add(3);
         requests.with(&["a\"b\\c\nd", "4xx"]).add(1);
         requests.with(&["/translate", "2xx"]).add(1);
-        let open = metrics.gauge(About { name: "open", help: "Open \\ now.\nNot then.", labels: &[] });
+        let open = metrics.gauge(MetricInfo { name: "open", help: "Open \\ now.\nNot then.", labels: &[] });
         open.with(&[]).add(2.0);
         open.with(&[]).add(-0.5);
-        let seconds = About { name: "seconds", help: "Time.", labels: &["route"] };
+        let seconds = MetricInfo { name: "seconds", help: "Time.", labels: &["route"] };
         let seconds = metrics.histogram(seconds, &[0.1, 1.0]).with(&["/"]);
         for value in [0.1, 0.5, 2.0] {
             seconds.observe(value);
         }
-        metrics.reading(About { name: "up", help: "Up.", labels: &[] }, Kind::Gauge, || Some(1.0));
-        metrics.reading(About { name: "gone", help: "Gone.", labels: &[] }, Kind::Gauge, || None);
+        metrics
+            .callback(MetricInfo { name: "up", help: "Up.", labels: &[] }, MetricKind::Gauge, || Some(1.0));
+        metrics.callback(MetricInfo { name: "gone", help: "Gone.", labels: &[] }, MetricKind::Gauge, || None);
         let expected = "# HELP requests_total Requests.\n# TYPE requests_total counter\n\
             requests_total{route=\"/translate\",status=\"2xx\"} 4\n\
             requests_total{route=\"a\\\"b\\\\c\\nd\",status=\"4xx\"} 1\n\
@@ -344,22 +351,22 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_not_closed_does_not_grow_for_ever() {
+    fn the_number_of_series_is_bounded() {
         let metrics = Metrics::default();
         let requests = metrics.counter(REQUESTS);
         for index in 0..1000 {
             requests.with(&[&index.to_string(), "2xx"]).add(1);
         }
         let lines = metrics.text().lines().count();
-        assert_eq!(lines, 2 + MOST_SERIES + 1);
-        assert_eq!(requests.with(&["other", "other"]).value(), (1000 - MOST_SERIES) as u64);
+        assert_eq!(lines, 2 + MAX_SERIES + 1);
+        assert_eq!(requests.with(&["other", "other"]).value(), (1000 - MAX_SERIES) as u64);
     }
 
     #[test]
-    fn nothing_is_lost_between_threads() {
+    fn no_count_is_lost_between_threads() {
         let metrics = Metrics::default();
         let requests = metrics.counter(REQUESTS);
-        let times = metrics.histogram(About { name: "t", help: "T.", labels: &[] }, &[0.5]);
+        let times = metrics.histogram(MetricInfo { name: "t", help: "T.", labels: &[] }, &[0.5]);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (requests, times) = (&requests, &times);
@@ -378,7 +385,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_process_is_told() {
+    fn the_process_has_metrics() {
         let text = Metrics::new().text();
         let value = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();

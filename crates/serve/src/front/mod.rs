@@ -1,16 +1,16 @@
-//! Everything between a socket and a handler. It knows nothing of translation.
+//! The HTTP front end: everything between a socket and a handler, independent of translation.
 //!
-//! 1. [`listen`] accepts connections with timeouts, a limit and a drain; `connection.rs` is one of them, `timed.rs` its
-//!    socket and bodies, [`open_files`] how many there may be.
-//! 2. [`mod@body`] reads a request's body whole; [`form`] and [`multipart`] make [`fields`] of it.
-//! 3. [`origin`] refuses foreign names and pages; [`keys`] and [`client`] say who asks, [`rate`] how
-//!    often that may be.
-//! 4. [`log`] has a line for each request, [`metrics`] has numbers for Prometheus, [`process`] those of the process.
-//! 5. [`refusal`] is an answer that says no.
+//! 1. [`listen`] accepts connections, up to a limit, and drains them at the end; `connection.rs` serves one of them, `timed.rs`
+//!    has the timeouts of its socket and bodies, [`open_files`] the limit of open files.
+//! 2. [`mod@body`] reads a whole request body; [`form`] and [`multipart`] parse it into [`fields`].
+//! 3. [`origin`] checks `Host` and `Origin`; [`keys`] and [`client`] identify the client, [`rate`] limits its requests.
+//! 4. [`log`] logs each request, [`metrics`] has Prometheus metrics, [`process`] those of the process.
+//! 5. [`error_response`] is an error as an HTTP response.
 
 pub mod body;
 pub mod client;
 mod connection;
+pub mod error_response;
 pub mod fields;
 pub mod form;
 pub mod keys;
@@ -18,12 +18,11 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod multipart;
+mod observed_body;
 pub mod open_files;
 pub mod origin;
 pub mod process;
 pub mod rate;
-pub mod refusal;
-mod seen;
 mod timed;
 
-pub use refusal::Refusal;
+pub use error_response::ErrorResponse;

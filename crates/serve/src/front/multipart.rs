@@ -1,60 +1,61 @@
-//! Forms with files (RFC 7578): parts between lines of a boundary, each with a few headers.
+//! Multipart forms (RFC 7578): parts between boundary lines, each with a few headers.
 //!
 //! The body is in memory already; files are slices of it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use axum::body::Bytes;
 use memchr::memmem;
+use percent_encoding::percent_decode_str;
 
-use super::fields::{Fields, File};
-use super::form::digit;
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
+use super::fields::{Fields, UploadedFile};
 
-/// Parts of a form.
-pub const MOST_PARTS: usize = 16;
+/// Maximum parts of a form.
+pub const MAX_PARTS: usize = 16;
 
-/// Bytes of the headers of a part.
-pub const MOST_HEADERS: usize = 4096;
+/// Maximum bytes of the headers of a part.
+pub const MAX_HEADERS: usize = 4096;
 
-/// The fields of a body whose media type names the boundary. A part with a file name is a file, any other a text.
+/// Parses a body whose media type names the boundary. A part with a file name is a file, any other a text.
 ///
 /// # Errors
-/// 400, with what was wrong.
-pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, Refusal> {
+/// 400.
+pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, ErrorResponse> {
     let boundary = parameter(media_type, "boundary").unwrap_or_default();
     if boundary.is_empty() || boundary.len() > 70 {
-        return Err(broken("no boundary of 1 to 70 characters in the content type"));
+        return Err(invalid("no boundary of 1 to 70 characters in the content type"));
     }
     let mut fields = Fields::default();
     let delimiter = format!("--{boundary}");
-    let mut line = next_line(body, 0, &delimiter).ok_or_else(|| broken("no line of the boundary"))?;
+    let mut line = next_line(body, 0, &delimiter).ok_or_else(|| invalid("no boundary line"))?;
     let mut count = 0;
     while !line.is_last {
-        if count == MOST_PARTS {
-            return Err(broken(&format!("more than {MOST_PARTS} parts")));
+        if count == MAX_PARTS {
+            return Err(invalid(&format!("more than {MAX_PARTS} parts")));
         }
         count += 1;
         let begin = line.bytes.end;
-        line = next_line(body, begin, &delimiter).ok_or_else(|| broken("a part that does not end"))?;
-        // The line end before the boundary is part of the boundary; of two boundaries it may be the same.
+        line = next_line(body, begin, &delimiter).ok_or_else(|| invalid("a part without an end"))?;
+        // The line end before a boundary belongs to it; two adjacent boundaries may share one.
         let part = body.slice(begin..line.bytes.start.max(begin));
         add(&mut fields, &part)?;
     }
     Ok(fields)
 }
 
-/// A line of the boundary.
-struct Line {
-    /// From the line end before it to the end of it.
+/// A boundary line.
+struct BoundaryLine {
+    /// From the line end before it to its own end.
     bytes: Range<usize>,
     is_last: bool,
 }
 
-/// The next one from `from` on. What only begins like the boundary is none.
-fn next_line(body: &[u8], from: usize, delimiter: &str) -> Option<Line> {
+/// The next boundary line at or after `from`. A line that only begins like the boundary is skipped.
+fn next_line(body: &[u8], from: usize, delimiter: &str) -> Option<BoundaryLine> {
     let finder = memmem::Finder::new(delimiter);
-    // A part may be empty, and then the line end of its headers is that before the boundary.
+    // In an empty part the line end of its headers is that before the boundary.
     let search = from.saturating_sub(2);
     for found in finder.find_iter(&body[search..]).map(|found| found + search) {
         let start = if found == 0 {
@@ -66,25 +67,25 @@ fn next_line(body: &[u8], from: usize, delimiter: &str) -> Option<Line> {
         };
         let after = &body[found + delimiter.len()..];
         if after.starts_with(b"--") {
-            return Some(Line { bytes: start..found + delimiter.len() + 2, is_last: true });
+            return Some(BoundaryLine { bytes: start..found + delimiter.len() + 2, is_last: true });
         }
         let blank = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         if after[blank..].starts_with(b"\r\n") {
             let end = found + delimiter.len() + blank + 2;
-            return Some(Line { bytes: start..end, is_last: false });
+            return Some(BoundaryLine { bytes: start..end, is_last: false });
         }
     }
     None
 }
 
-/// Reads a part: headers, an empty line, what it holds.
-fn add(fields: &mut Fields, part: &Bytes) -> Result<(), Refusal> {
-    let room = &part[..part.len().min(MOST_HEADERS)];
+/// Reads a part: headers, an empty line, content.
+fn add(fields: &mut Fields, part: &Bytes) -> Result<(), ErrorResponse> {
+    let head = &part[..part.len().min(MAX_HEADERS)];
     let end =
-        if room.starts_with(b"\r\n") { Some(0) } else { memmem::find(room, b"\r\n\r\n").map(|at| at + 2) };
+        if head.starts_with(b"\r\n") { Some(0) } else { memmem::find(head, b"\r\n\r\n").map(|at| at + 2) };
     let end =
-        end.ok_or_else(|| broken(&format!("a part without headers of at most {MOST_HEADERS} bytes")))?;
-    let headers = std::str::from_utf8(&part[..end]).map_err(|_| broken("headers that are not UTF-8"))?;
+        end.ok_or_else(|| invalid(&format!("a part without headers of at most {MAX_HEADERS} bytes")))?;
+    let headers = std::str::from_utf8(&part[..end]).map_err(|_| invalid("headers that are not UTF-8"))?;
     let content = part.slice(end + 2..);
     let header = |name: &str| {
         headers
@@ -93,14 +94,14 @@ fn add(fields: &mut Fields, part: &Bytes) -> Result<(), Refusal> {
             .find_map(|(found, value)| found.trim().eq_ignore_ascii_case(name).then_some(value.trim()))
     };
     let disposition = header("content-disposition").unwrap_or_default();
-    let name = parameter(disposition, "name").ok_or_else(|| broken("a part without a name"))?;
+    let name = parameter(disposition, "name").ok_or_else(|| invalid("a part without a name"))?;
     let extended = parameter(disposition, "filename*").and_then(|name| extended(&name));
     if let Some(file_name) = extended.or_else(|| parameter(disposition, "filename")) {
         let media_type = header("content-type").map(str::to_owned);
-        fields.add_file(name, File { name: shown(&file_name), media_type, bytes: content });
+        fields.add_file(name, UploadedFile { name: shown(&file_name), media_type, bytes: content });
     } else {
         let text = std::str::from_utf8(&content)
-            .map_err(|_| broken(&format!("field {:?} that is not UTF-8", shown(&name))))?;
+            .map_err(|_| invalid(&format!("field {:?} that is not UTF-8", shown(&name))))?;
         let text = text.to_owned();
         fields.add_text(name, text);
     }
@@ -132,14 +133,14 @@ fn value(text: &str) -> Option<(String, &str)> {
     while let Some((at, letter)) = letters.next() {
         match letter {
             '"' => return Some((plain, &quoted[at + 1..])),
-            // Only these two are escaped: old browsers send whole paths with plain backslashes.
+            // Only these two are escapes: old browsers send whole paths with plain backslashes.
             '\\' if letters.peek().is_some_and(|(_, next)| matches!(next, '"' | '\\')) => {
                 plain.extend(letters.next().map(|(_, next)| next));
             }
             _ => plain.push(letter),
         }
     }
-    // Nothing closes it: then its backslashes are letters, which browsers do not escape.
+    // No closing quote: then its backslashes are plain characters, as browsers send them.
     let (plain, after) = quoted.split_once('"')?;
     Some((plain.to_owned(), after))
 }
@@ -147,32 +148,26 @@ fn value(text: &str) -> Option<(String, &str)> {
 /// A name as `UTF-8''na%C3%AFve.txt` (RFC 5987), which some Python clients send.
 fn extended(value: &str) -> Option<String> {
     let (charset, rest) = value.split_once('\'')?;
-    let encoded = rest.split_once('\'')?.1.as_bytes();
-    if !charset.eq_ignore_ascii_case("utf-8") {
+    let encoded = rest.split_once('\'')?.1;
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    // An invalid escape makes the whole name invalid; the crate would take it literally.
+    if !charset.eq_ignore_ascii_case("utf-8") || !encoded.split('%').skip(1).all(is_escape) {
         return None;
     }
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut index = 0;
-    while index < encoded.len() {
-        if encoded[index] == b'%' {
-            bytes.push(digit(*encoded.get(index + 1)?)? * 16 + digit(*encoded.get(index + 2)?)?);
-            index += 3;
-        } else {
-            bytes.push(encoded[index]);
-            index += 1;
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(encoded).decode_utf8().ok().map(Cow::into_owned)
 }
 
-/// A name without folders and control characters, and not too long to show.
+/// A name without folders and control characters, cut to 200 characters.
 fn shown(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     last.chars().filter(|letter| !letter.is_control()).take(200).collect()
 }
 
-fn broken(found: &str) -> Refusal {
-    Refusal::bad(format!("{found}, expected a multipart form"), "let a library build the form, or send JSON")
+fn invalid(found: &str) -> ErrorResponse {
+    ErrorResponse::bad_request(
+        format!("{found}, expected a multipart form"),
+        "let a library build the form, or send JSON",
+    )
 }
 
 #[cfg(test)]
@@ -184,9 +179,9 @@ mod tests {
     const TYPE: &str = "multipart/form-data; boundary=XX";
 
     fn parsed(body: &str) -> Result<Fields, String> {
-        parse(TYPE, &Bytes::copy_from_slice(body.as_bytes())).map_err(|refusal| {
-            assert_eq!(refusal.status, 400);
-            refusal.error
+        parse(TYPE, &Bytes::copy_from_slice(body.as_bytes())).map_err(|error| {
+            assert_eq!(error.status, 400);
+            error.error
         })
     }
 
@@ -204,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_things_are_read() {
+    fn empty_forms_and_fields_are_read() {
         assert!(parsed("--XX--").unwrap().is_empty());
         let empty = "--XX\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\n\r\n--XX--";
         assert_eq!(parsed(empty).unwrap().json(), json!({ "q": "" }));
@@ -214,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn file_names_are_words_and_no_paths() {
+    fn file_names_have_no_folders() {
         let named = |name: &str| {
             let fields = parsed(&format!(
                 "--XX\r\nContent-Disposition: form-data; name=\"f\"; {name}\r\n\r\na\r\n--XX--"
@@ -238,15 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_or_too_much_is_told() {
+    fn invalid_and_oversized_forms_are_refused() {
         let part = "--XX\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na\r\n";
-        assert!(parsed(&(part.repeat(MOST_PARTS) + "--XX--")).is_ok());
-        let long = format!("--XX\r\nX: {}\r\n\r\na\r\n--XX--", "a".repeat(MOST_HEADERS));
+        assert!(parsed(&(part.repeat(MAX_PARTS) + "--XX--")).is_ok());
+        let long = format!("--XX\r\nX: {}\r\n\r\na\r\n--XX--", "a".repeat(MAX_HEADERS));
         for (body, expected) in [
-            ("", "no line of the boundary"),
-            ("a\n--XX\n", "no line of the boundary"),
-            (part, "a part that does not end"),
-            (&(part.repeat(MOST_PARTS + 1) + "--XX--"), "more than 16 parts"),
+            ("", "no boundary line"),
+            ("a\n--XX\n", "no boundary line"),
+            (part, "a part without an end"),
+            (&(part.repeat(MAX_PARTS + 1) + "--XX--"), "more than 16 parts"),
             ("--XX\r\nContent-Disposition: form-data\r\n\r\na\r\n--XX--", "a part without a name"),
             ("--XX\r\nContent-Disposition: form-data; name=\"a\r\n\r\na\r\n--XX--", "a part without a name"),
             ("--XX\r\n\r\na\r\n--XX--", "a part without a name"),
@@ -267,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_file_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_file_is_read_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut body = b"--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\n".to_vec();
             body.extend(&bytes);
             body.extend(b"\r\n--XX--\r\n");
@@ -276,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn no_mixture_of_its_parts_brings_it_down(parts in prop::collection::vec(0..12_usize, 0..30)) {
+        fn no_mixture_of_its_parts_makes_it_panic(parts in prop::collection::vec(0..12_usize, 0..30)) {
             let words = ["--XX", "--XX--", "\r\n", "\r\n\r\n", "Content-Disposition: form-data", "; name=", "\"", "q",
                 "; filename=", "; filename*=UTF-8''%", "\\", "ö"];
             let body: String = parts.iter().map(|part| words[*part]).collect();

@@ -1,8 +1,8 @@
-//! Which names a server answers to, and which pages may use it.
+//! Checks of `Host` and `Origin`, and CORS headers.
 //!
-//! A server on this machine or in this house can be reached by every page that a browser shows. Two things keep those out. The
-//! name in `Host` must be one of the server's: a foreign name that was made to lead here (DNS rebinding) is refused. And
-//! `Origin`, where a browser sends one, must be the server's own, unless pages of others are let in (CORS).
+//! Any page in a browser can send requests to a server on this machine or in its network. Two checks keep such pages out. The
+//! name in `Host` must be one of the server's: a foreign name that resolves to this address (DNS rebinding) is refused. And
+//! `Origin`, if a browser sends one, must be the server's own, unless other origins are allowed (CORS).
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -13,15 +13,15 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
 
-/// Which pages of others may use the server.
+/// Other origins whose pages may use the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cors {
     /// None.
     #[default]
     None,
-    /// Those of these origins, such as `https://example.org`.
+    /// These origins, such as `https://example.org`.
     List(Vec<String>),
     /// All.
     Any,
@@ -30,7 +30,7 @@ pub enum Cors {
 impl FromStr for Cors {
     type Err = String;
 
-    /// Of `none`, `*` or origins with commas between them.
+    /// Parses `none`, `*` or a comma-separated list of origins.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "none" => Ok(Self::None),
@@ -50,10 +50,10 @@ impl FromStr for Cors {
     }
 }
 
-/// The names and pages of a server.
+/// The host names of a server, and its allowed origins.
 #[derive(Debug, Clone)]
 pub struct Origins {
-    /// Names of this machine with the port.
+    /// Loopback names with the port.
     own: Vec<String>,
     /// Other names, with or without a port.
     names: Vec<String>,
@@ -62,24 +62,23 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// For a server at `address`. It answers to `127.0.0.1`, `localhost` and `[::1]` with its port, and to `names`; one that
-    /// others than this machine can reach answers to every name where there are none. A name without a port stands for all
-    /// ports.
+    /// The names of a server at `address`: `127.0.0.1`, `localhost` and `[::1]` with its port, and `names`; any name if there
+    /// are no `names` and the address is not loopback. A name without a port matches every port.
     pub fn new(address: SocketAddr, names: &[String], cors: Cors) -> Self {
         let port = address.port();
         let own = ["127.0.0.1", "localhost", "[::1]"];
         let mut own: Vec<String> = own.iter().map(|name| format!("{name}:{port}")).collect();
         if port == 80 {
-            // Browsers leave it out.
+            // Browsers omit port 80.
             own.extend(own.clone().iter().filter_map(|name| name.strip_suffix(":80").map(str::to_owned)));
         }
         let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { is_any_name: !address.ip().is_loopback() && names.is_empty(), own, names, cors }
     }
 
-    /// The Host or Origin that is not ours and not let in, if there is one.
+    /// The `Host` or `Origin` of a request that is not allowed, if any.
     pub fn foreign(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
-        // A second Host is not there to be overlooked: whoever stands between may have read that one.
+        // All `Host` headers are checked: a proxy in between may have used the second one.
         let sent = headers.get_all(header::HOST).iter().map(shown);
         let mut hosts: Vec<String> =
             sent.chain(uri.authority().map(|authority| authority.as_str().to_owned())).collect();
@@ -91,17 +90,17 @@ impl Origins {
         }
         let host = &hosts[0];
         let origin = headers.get(header::ORIGIN).map(shown)?;
-        (!self.is_own_origin(&origin, host) && !self.lets_in(&origin)).then_some(origin)
+        (!self.is_own_origin(&origin, host) && !self.is_allowed(&origin)).then_some(origin)
     }
 
-    /// Adds what a page of another origin must see to use an answer.
+    /// Adds the CORS headers to an answer.
     pub fn add_headers(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         let allowed = match (&self.cors, origin) {
             (Cors::Any, _) => HeaderValue::from_static("*"),
             (cors, origin) => {
                 headers.append(header::VARY, HeaderValue::from_static("Origin"));
                 let Some(origin) = origin.filter(|_| *cors != Cors::None) else { return };
-                if !self.lets_in(&shown(origin)) {
+                if !self.is_allowed(&shown(origin)) {
                     return;
                 }
                 origin.clone()
@@ -113,10 +112,12 @@ impl Origins {
 
     fn is_name(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
-        self.is_any_name || self.own.contains(&host) || self.names.iter().any(|name| is_same(name, &host))
+        self.is_any_name
+            || self.own.contains(&host)
+            || self.names.iter().any(|name| matches_name(name, &host))
     }
 
-    /// Whether a page came from here. Where names of others lead here, TLS may end at a proxy, so that `https` is ours too.
+    /// True if a page came from this server. Under other names TLS may end at a proxy, so `https` counts, too.
     fn is_own_origin(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         let host = host.to_ascii_lowercase();
@@ -128,10 +129,10 @@ impl Origins {
         if self.own.iter().any(|own| own == name) {
             return is_plain;
         }
-        !name.is_empty() && (name == host || self.names.iter().any(|own| is_same(own, name)))
+        !name.is_empty() && (name == host || self.names.iter().any(|own| matches_name(own, name)))
     }
 
-    fn lets_in(&self, origin: &str) -> bool {
+    fn is_allowed(&self, origin: &str) -> bool {
         match &self.cors {
             Cors::None => false,
             Cors::List(origins) => origins.iter().any(|own| own.eq_ignore_ascii_case(origin)),
@@ -140,19 +141,19 @@ impl Origins {
     }
 }
 
-/// Refuses foreign requests, answers what browsers ask before those of others' pages, and adds the headers for them.
-pub async fn guard(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
+/// Middleware that refuses foreign requests, answers CORS preflights, and adds CORS headers.
+pub async fn check_origin(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
     if let Some(found) = origins.foreign(request.uri(), request.headers()) {
-        let error = format!("a request for or from {found:?}, which is not let in");
-        let hint = "the server's settings say which names it has and which pages may use it";
-        return Refusal::new(StatusCode::FORBIDDEN, error, hint).into_response();
+        let error = format!("host or origin {found:?} is not allowed");
+        let hint = "the server's options --host and --cors list allowed hosts and origins";
+        return ErrorResponse::new(StatusCode::FORBIDDEN, error, hint).into_response();
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let is_before = *request.method() == Method::OPTIONS
+    let is_preflight = *request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
         && origins.cors != Cors::None;
-    let mut response = if is_before {
-        before(request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS))
+    let mut response = if is_preflight {
+        preflight(request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS))
     } else {
         next.run(request).await
     };
@@ -160,27 +161,27 @@ pub async fn guard(State(origins): State<Arc<Origins>>, request: Request, next: 
     response
 }
 
-/// The answer to what browsers ask before a request (a preflight).
-fn before(asked: Option<&HeaderValue>) -> Response {
+/// The answer to a CORS preflight.
+fn preflight(requested: Option<&HeaderValue>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-    // No header does more than the same program outside of a browser could: nothing here rests on cookies.
+    // Any header may be allowed: nothing here depends on cookies, so a page can do no more than any other program.
     let default = HeaderValue::from_static("content-type, authorization");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.cloned().unwrap_or(default));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested.cloned().unwrap_or(default));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
 }
 
-/// Whether `host` is `name`; a name without a port is so at every port.
-fn is_same(name: &str, host: &str) -> bool {
+/// True if `host` matches `name`; a name without a port matches every port.
+fn matches_name(name: &str, host: &str) -> bool {
     let Some(rest) = host.strip_prefix(name) else { return false };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let has_port = name.rsplit_once(':').is_some_and(|(_, port)| is_port(port));
     rest.is_empty() || (!has_port && rest.strip_prefix(':').is_some_and(is_port))
 }
 
-/// A value as text; bytes that are none match nothing.
+/// A header value as text; invalid UTF-8 matches nothing.
 fn shown(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn on_this_machine_only_its_names_are_ours() {
+    fn on_a_loopback_address_only_loopback_names_are_allowed() {
         let origins = at("127.0.0.1:7465", &[], "none");
         for host in ["127.0.0.1:7465", "localhost:7465", "LOCALHOST:7465", "[::1]:7465"] {
             assert_eq!(foreign(&origins, host, None), None, "{host}");
@@ -226,7 +227,7 @@ mod tests {
             assert_eq!(foreign(&origins, "127.0.0.1:7465", Some(origin)).as_deref(), Some(origin));
         }
         assert_eq!(foreign(&at("127.0.0.1:80", &[], "none"), "localhost", Some("http://localhost")), None);
-        // A request line with a whole address says a name too.
+        // A request line with an absolute URL names a host, too.
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:7465"));
         assert!(origins.foreign(&Uri::from_static("http://evil.example/"), &headers).is_some());
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_proxy_given_names_are_ours_with_and_without_tls() {
+    fn behind_a_proxy_given_names_are_allowed_with_and_without_tls() {
         let origins = at("127.0.0.1:5000", &["Translate.example.org", "10.0.0.7:8080"], "none");
         for host in ["translate.example.org", "translate.example.org:443", "10.0.0.7:8080", "localhost:5000"]
         {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_any_name_is_ours_unless_there_is_a_list() {
+    fn on_other_addresses_any_name_is_allowed_unless_there_is_a_list() {
         let open = at("0.0.0.0:5000", &[], "none");
         assert_eq!(foreign(&open, "anything:5000", Some("http://anything:5000")), None);
         assert!(foreign(&open, "anything:5000", Some("http://other:5000")).is_some());
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_let_in_by_list_or_all() {
+    fn other_origins_are_allowed_by_list_or_all() {
         let list = at("127.0.0.1:5000", &[], "https://a.example, http://b.example:81");
         assert_eq!(foreign(&list, "localhost:5000", Some("https://a.example")), None);
         assert_eq!(foreign(&list, "localhost:5000", Some("http://b.example:81")), None);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_no_origin_is_told() {
+    fn an_invalid_origin_is_refused() {
         for text in ["", "example.org", "https://", "https://a.example/path", "https://*.example", "ftp://a"]
         {
             let error = text.parse::<Cors>().unwrap_err();

@@ -1,19 +1,23 @@
-//! What the system says about this process, under the names that Prometheus' own clients use. Only Linux tells.
+//! Memory, open files and start time of this process, under the names that Prometheus' own clients use. On Linux only.
 
-use super::metrics::About;
+use super::metrics::MetricInfo;
 
-/// What each number is: memory, open files, start.
-pub const ABOUT: [About; 3] = [
-    About { name: "process_resident_memory_bytes", help: "Memory that the process holds.", labels: &[] },
-    About { name: "process_open_fds", help: "Files and sockets that the process has open.", labels: &[] },
-    About {
+/// The metrics: memory, open files, start time.
+pub const METRICS: [MetricInfo; 3] = [
+    MetricInfo {
+        name: "process_resident_memory_bytes",
+        help: "Resident memory of the process.",
+        labels: &[],
+    },
+    MetricInfo { name: "process_open_fds", help: "Open files and sockets of the process.", labels: &[] },
+    MetricInfo {
         name: "process_start_time_seconds",
-        help: "When the process was started, since 1970.",
+        help: "Start time of the process in seconds since 1970.",
         labels: &[],
     },
 ];
 
-/// Bytes of memory that the process holds.
+/// Resident memory of the process in bytes.
 pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -21,24 +25,24 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Files and sockets that the process has open.
+/// Open files and sockets of the process.
 pub fn open_files() -> Option<usize> {
-    // Listing them takes one itself.
+    // Listing the folder opens one file itself.
     Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
 }
 
-/// When the process was started, in seconds since 1970.
+/// Start time of the process, in seconds since 1970.
 #[cfg(target_os = "linux")]
 pub fn start_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program stands in brackets and may hold anything; the time is the 20th word after it.
+    // The program's name is in brackets and may contain anything; the start time is the 20th word after it.
     let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot: f64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     Some(boot + ticks / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Elsewhere it is not told.
+/// Unknown on other systems.
 #[cfg(not(target_os = "linux"))]
 pub fn start_seconds() -> Option<f64> {
     None

@@ -1,31 +1,31 @@
-//! How often a client may ask: N times a minute, all of them at once if it likes.
+//! Rate limits: N requests of a client per minute, all of them at once if it likes.
 //!
-//! A bucket of N tokens that fills evenly is kept as one time, that at which it will be full again (the generic cell rate
-//! algorithm of ATM). A request moves it on by a minute / N and is refused where that leads further than a minute ahead. A
-//! bucket that is full says nothing, and is dropped first where there are too many.
+//! A token bucket of N tokens that refills evenly is stored as one time, that at which it is full again (the generic cell rate
+//! algorithm of ATM). A request advances it by a minute / N and is refused if that leads more than a minute ahead. Full
+//! buckets carry no information and are dropped first when the table is full.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Clients that are remembered.
-pub const MOST_CLIENTS: usize = 65_536;
+/// Maximum clients in the table.
+pub const MAX_CLIENTS: usize = 65_536;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Who asks: whoever has a key, else an address.
+/// A client: the owner of a key, else an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// The name of a key.
+    /// Name of an API key.
     Key(Arc<str>),
-    /// An address; of IPv6 the first 64 bits, which is what one customer has.
+    /// An address; of IPv6 the first 64 bits, which one customer has.
     Address(IpAddr),
 }
 
 impl Client {
-    /// Whoever asks from an address.
-    pub fn of_address(address: IpAddr) -> Self {
+    /// The client at an address.
+    pub fn from_address(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -33,30 +33,30 @@ impl Client {
     }
 }
 
-/// The buckets of all clients.
+/// The token buckets of all clients.
 #[derive(Debug)]
-pub struct Rates {
-    /// When each client's bucket is full again.
+pub struct RateLimiter {
+    /// Time at which each client's bucket is full again.
     full_at: Mutex<HashMap<Client, Instant>>,
     most: usize,
 }
 
-impl Default for Rates {
+impl Default for RateLimiter {
     fn default() -> Self {
-        Self::with_room(MOST_CLIENTS)
+        Self::with_capacity(MAX_CLIENTS)
     }
 }
 
-impl Rates {
-    /// With room for so many clients.
-    pub fn with_room(most: usize) -> Self {
+impl RateLimiter {
+    /// A table of at most `most` clients.
+    pub fn with_capacity(most: usize) -> Self {
         Self { full_at: Mutex::default(), most: most.max(1) }
     }
 
     /// Takes one of the client's `per_minute` tokens.
     ///
     /// # Errors
-    /// The whole seconds after which there is one again, where there is none now.
+    /// If there is none: the whole seconds until there is one.
     pub fn take(&self, client: &Client, per_minute: u32, now: Instant) -> Result<(), u64> {
         let Some(interval) = MINUTE.checked_div(per_minute) else { return Err(MINUTE.as_secs()) };
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,18 +73,18 @@ impl Rates {
         Ok(())
     }
 
-    /// How many clients are remembered.
+    /// Number of clients in the table.
     pub fn len(&self) -> usize {
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether no client is remembered.
+    /// True if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Drops full buckets; where there are none, the eighth that is nearest to full: so the work is spread over many requests.
+/// Drops full buckets; if there are none, the eighth that is nearest to full, which spreads the work over many requests.
 fn make_room(full_at: &mut HashMap<Client, Instant>, now: Instant) {
     let before = full_at.len();
     full_at.retain(|_, full| *full > now);
@@ -109,30 +109,30 @@ mod tests {
 
     #[test]
     fn all_of_a_minute_at_once_then_one_by_one() {
-        let rates = Rates::default();
+        let limiter = RateLimiter::default();
         let begin = Instant::now();
         let after = |seconds: f64| begin + Duration::from_secs_f64(seconds);
         for _ in 0..6 {
-            assert_eq!(rates.take(&key("a"), 6, begin), Ok(()));
+            assert_eq!(limiter.take(&key("a"), 6, begin), Ok(()));
         }
-        assert_eq!(rates.take(&key("a"), 6, begin), Err(10));
-        assert_eq!(rates.take(&key("a"), 6, after(0.5)), Err(10));
-        assert_eq!(rates.take(&key("a"), 6, after(9.5)), Err(1));
-        assert_eq!(rates.take(&key("a"), 6, after(10.0)), Ok(()));
-        assert_eq!(rates.take(&key("a"), 6, after(10.0)), Err(10));
+        assert_eq!(limiter.take(&key("a"), 6, begin), Err(10));
+        assert_eq!(limiter.take(&key("a"), 6, after(0.5)), Err(10));
+        assert_eq!(limiter.take(&key("a"), 6, after(9.5)), Err(1));
+        assert_eq!(limiter.take(&key("a"), 6, after(10.0)), Ok(()));
+        assert_eq!(limiter.take(&key("a"), 6, after(10.0)), Err(10));
         // Another client has tokens of its own.
-        assert_eq!(rates.take(&key("b"), 6, begin), Ok(()));
-        // After a long time it is full again, and not more than full.
+        assert_eq!(limiter.take(&key("b"), 6, begin), Ok(()));
+        // After a long time the bucket is full again, and no more than full.
         for _ in 0..6 {
-            assert_eq!(rates.take(&key("a"), 6, after(1000.0)), Ok(()));
+            assert_eq!(limiter.take(&key("a"), 6, after(1000.0)), Ok(()));
         }
-        assert_eq!(rates.take(&key("a"), 6, after(1000.0)), Err(10));
-        assert_eq!(rates.take(&key("c"), 0, begin), Err(60));
+        assert_eq!(limiter.take(&key("a"), 6, after(1000.0)), Err(10));
+        assert_eq!(limiter.take(&key("c"), 0, begin), Err(60));
     }
 
     #[test]
     fn addresses_of_one_customer_are_one_client() {
-        let client = |text: &str| Client::of_address(text.parse().unwrap());
+        let client = |text: &str| Client::from_address(text.parse().unwrap());
         assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
         assert_ne!(client("2001:db8:1:2::1"), client("2001:db8:1:3::1"));
         assert_eq!(client("::ffff:10.0.0.1"), client("10.0.0.1"));
@@ -140,22 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_forgets_who_is_quiet_first() {
-        let rates = Rates::with_room(100);
+    fn the_table_is_bounded_and_drops_quiet_clients_first() {
+        let limiter = RateLimiter::with_capacity(100);
         let begin = Instant::now();
         for _ in 0..10 {
-            assert!(rates.take(&key("busy"), 10, begin).is_ok());
+            assert!(limiter.take(&key("busy"), 10, begin).is_ok());
         }
         for index in 0..1000_u64 {
             let now = begin + Duration::from_millis(index);
-            assert!(rates.take(&key(&index.to_string()), 10, now).is_ok());
-            assert!(rates.len() <= 100);
+            assert!(limiter.take(&key(&index.to_string()), 10, now).is_ok());
+            assert!(limiter.len() <= 100);
         }
-        assert!(rates.take(&key("busy"), 10, begin + Duration::from_secs(1)).is_err(), "it was forgotten");
-        // A minute later all of the others are full, and one new client clears them out.
-        rates.take(&key("late"), 10, begin + Duration::from_secs(120)).unwrap();
-        assert!(rates.len() < 100);
-        let one = Rates::with_room(1);
+        assert!(limiter.take(&key("busy"), 10, begin + Duration::from_secs(1)).is_err(), "it was dropped");
+        // A minute later all other buckets are full, and one new client removes them.
+        limiter.take(&key("late"), 10, begin + Duration::from_secs(120)).unwrap();
+        assert!(limiter.len() < 100);
+        let one = RateLimiter::with_capacity(1);
         assert!(one.take(&key("a"), 1, begin).is_ok() && one.take(&key("b"), 1, begin).is_ok());
         assert_eq!(one.len(), 1);
     }
@@ -166,15 +166,15 @@ mod tests {
             per_minute in 1..50_u32,
             gaps in prop::collection::vec(0..5000_u64, 1..300),
         ) {
-            let rates = Rates::default();
+            let limiter = RateLimiter::default();
             let begin = Instant::now();
             let mut now = begin;
             let mut allowed: Vec<Instant> = Vec::new();
             for gap in gaps {
                 now += Duration::from_millis(gap);
-                match rates.take(&key("a"), per_minute, now) {
+                match limiter.take(&key("a"), per_minute, now) {
                     Ok(()) => allowed.push(now),
-                    // Whoever waits as told is let in.
+                    // A client that waits as told is admitted.
                     Err(seconds) => prop_assert!((1..=60).contains(&seconds)),
                 }
                 let within = allowed.iter().filter(|time| now - **time < MINUTE).count();
@@ -186,13 +186,13 @@ mod tests {
         }
 
         #[test]
-        fn whoever_waits_as_told_is_let_in(per_minute in 1..200_u32, count in 1..300_usize) {
-            let rates = Rates::default();
+        fn a_client_that_waits_as_told_is_admitted(per_minute in 1..200_u32, count in 1..300_usize) {
+            let limiter = RateLimiter::default();
             let mut now = Instant::now();
             for _ in 0..count {
-                if let Err(seconds) = rates.take(&key("a"), per_minute, now) {
+                if let Err(seconds) = limiter.take(&key("a"), per_minute, now) {
                     now += Duration::from_secs(seconds);
-                    prop_assert_eq!(rates.take(&key("a"), per_minute, now), Ok(()));
+                    prop_assert_eq!(limiter.take(&key("a"), per_minute, now), Ok(()));
                 }
             }
         }

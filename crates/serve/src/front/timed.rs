@@ -1,7 +1,7 @@
-//! A socket and a request's body that wait only so long, and what both know of the exchange under way.
+//! A socket and a request body with timeouts, and the state of the exchange that they share.
 //!
-//! hyper's own timeout of heads runs while a kept connection is idle too, so the two could not differ; here the time of a
-//! head begins with its first byte, and an idle connection is not hyper's at all (see `connection.rs`).
+//! hyper's own header timeout also runs while a keep-alive connection is idle, so the two could not differ. Here the time of
+//! a head begins with its first byte, and an idle connection is not hyper's at all (see `connection.rs`).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,17 +17,17 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::listen::ConnectionOptions;
-use super::seen::Look;
+use super::observed_body::BodyObserver;
 
-/// A request's body came too slowly.
+/// A request's body was too slow.
 #[derive(Debug, thiserror::Error)]
-#[error("a body that took more than {} ms", .0.as_millis())]
-pub(super) struct Slow(
-    /// How long was waited for it or for its next part.
+#[error("the body took more than {} ms", .0.as_millis())]
+pub(super) struct BodyTimeout(
+    /// The time limit of the body or of a pause.
     pub(super) Duration,
 );
 
-/// Where a connection stands, known to its socket, its request and its answer.
+/// State of a connection, shared by its socket, its request and its answer.
 #[derive(Debug)]
 pub(super) struct Exchange {
     phase: AtomicU8,
@@ -36,19 +36,19 @@ pub(super) struct Exchange {
     is_flushed: AtomicBool,
 }
 
-/// Nothing has come since the last answer.
+/// Nothing has been received since the last answer.
 const IDLE: u8 = 0;
-/// A part of a head has come.
+/// A part of a head has been received.
 const HEAD: u8 = 1;
 /// A request is being answered.
 const BUSY: u8 = 2;
 
 /// The request's body was read to its end.
 const READ: u8 = 0;
-/// It is being read.
+/// The body is being read.
 const OPEN: u8 = 1;
-/// Nobody will read the rest of it.
-const LEFT: u8 = 2;
+/// The rest of the body will not be read.
+const ABANDONED: u8 = 2;
 
 impl Exchange {
     pub(super) fn new() -> Self {
@@ -60,12 +60,12 @@ impl Exchange {
         }
     }
 
-    /// A head is whole, its request begins.
+    /// Marks the head as complete: the request begins.
     pub(super) fn begin(&self) {
         self.phase.store(BUSY, Ordering::Relaxed);
     }
 
-    /// Whether everything that came was answered, and the answer sent: hyper holds nothing but its buffers.
+    /// True if every received request is answered and the answer sent: hyper holds nothing but its buffers.
     pub(super) fn is_idle(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == IDLE
             && self.request.load(Ordering::Relaxed) == READ
@@ -73,17 +73,17 @@ impl Exchange {
             && self.is_flushed.load(Ordering::Relaxed)
     }
 
-    /// Whether a part of a request will never be read.
+    /// True if a part of the request is unread.
     pub(super) fn has_unread(&self) -> bool {
         self.request.load(Ordering::Relaxed) != READ
     }
 }
 
-/// A socket with a limit on the time of a head and of a write that makes no headway.
+/// A socket with timeouts for a request's head and for a write without progress.
 #[derive(Debug)]
 pub(super) struct TimedStream {
     stream: TcpStream,
-    /// What was read and not used before this.
+    /// Bytes that were read before and not used.
     rest: Bytes,
     exchange: Arc<Exchange>,
     head: Duration,
@@ -116,7 +116,7 @@ impl TimedStream {
         self.stream
     }
 
-    /// The first byte of a head starts its clock.
+    /// Starts the timer of a head at its first byte.
     fn received(&mut self) {
         if self.exchange.phase.load(Ordering::Relaxed) == IDLE {
             self.exchange.phase.store(HEAD, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl TimedStream {
         }
     }
 
-    /// What a write came to; one that waits too long is an error.
+    /// The result of a write; a timeout is an error.
     fn written<T>(&mut self, wrote: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.exchange.is_flushed.store(false, Ordering::Relaxed);
         if wrote.is_ready() {
@@ -135,7 +135,7 @@ impl TimedStream {
         let end = Instant::now() + self.write;
         let timer = self.write_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
         ready!(timer.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a client that does not read")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
     }
 }
 
@@ -167,7 +167,7 @@ impl AsyncRead for TimedStream {
         let end = this.head_began + this.head;
         let timer = this.head_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
         ready!(timer.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "a head that does not end")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the request head is incomplete")))
     }
 }
 
@@ -206,7 +206,7 @@ impl AsyncWrite for TimedStream {
     }
 }
 
-/// A request's body with a limit on its time and on its pauses; time runs while somebody waits for it.
+/// A request body with a limit on its total time and on pauses; the time runs while the handler waits for it.
 #[derive(Debug)]
 pub(super) struct TimedBody {
     body: Incoming,
@@ -250,7 +250,7 @@ impl HttpBody for TimedBody {
             (Box::pin(sleep_until(next.min(end))), limit)
         });
         ready!(timer.as_mut().poll(context));
-        Poll::Ready(Some(Err(Slow(*limit).into())))
+        Poll::Ready(Some(Err(BodyTimeout(*limit).into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -265,20 +265,20 @@ impl HttpBody for TimedBody {
 impl Drop for TimedBody {
     fn drop(&mut self) {
         let is_open = self.exchange.request.load(Ordering::Relaxed) == OPEN;
-        let state = if self.body.is_end_stream() || !is_open { READ } else { LEFT };
+        let state = if self.body.is_end_stream() || !is_open { READ } else { ABANDONED };
         self.exchange.request.store(state, Ordering::Relaxed);
     }
 }
 
-/// The end of an answer, which is that of the exchange.
+/// Marks the exchange as idle when the answer ends.
 #[derive(Debug)]
-pub(super) struct Answered(pub(super) Arc<Exchange>);
+pub(super) struct ResponseEnd(pub(super) Arc<Exchange>);
 
-impl Look for Answered {
-    fn passed(&mut self, _bytes: u64, _is_last: bool) {}
+impl BodyObserver for ResponseEnd {
+    fn on_frame(&mut self, _bytes: u64, _is_last: bool) {}
 }
 
-impl Drop for Answered {
+impl Drop for ResponseEnd {
     fn drop(&mut self) {
         self.0.phase.store(IDLE, Ordering::Relaxed);
     }

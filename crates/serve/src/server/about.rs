@@ -1,4 +1,4 @@
-//! What a server says about itself: health, readiness, metrics, and the description of its calls.
+//! Health, readiness, metrics, and the description of the API.
 
 use std::sync::Arc;
 
@@ -8,66 +8,67 @@ use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::routes::{self, Shared};
+use super::routes::{self, ServerState};
 use crate::assets::{Asset, find_docs};
-use crate::explorer::guard::safe;
-use crate::front::Refusal;
+use crate::explorer::guard::with_security_headers;
+use crate::front::ErrorResponse;
+use crate::front::metrics::MEDIA_TYPE;
 
 pub(super) async fn health() -> Response {
     routes::json(&json!({ "status": "ok" }))
 }
 
-pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
-    if shared.is_ready() {
+pub(super) async fn ready(State(state): State<Arc<ServerState>>) -> Result<Response, ErrorResponse> {
+    if state.is_ready() {
         return Ok(routes::json(&json!({ "status": "ok" })));
     }
-    let error = "no model is loaded, or the server ends";
-    Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error, "come again in 1 s").after(1))
+    let error = "no model is loaded, or the server is shutting down";
+    Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, error, "try again in 1 s").after(1))
 }
 
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], (shared.metrics)()).into_response()
+pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
+    ([(header::CONTENT_TYPE, MEDIA_TYPE)], (state.metrics)()).into_response()
 }
 
-pub(super) async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
-    routes::json(&description(&shared))
+pub(super) async fn openapi(State(state): State<Arc<ServerState>>) -> Response {
+    routes::json(&description(&state))
 }
 
-pub(super) async fn docs() -> Result<Response, Refusal> {
+pub(super) async fn docs() -> Result<Response, ErrorResponse> {
     file("docs/index.html")
 }
 
-/// Files have their own paths below `/docs`, so that the page needs no explorer beside it.
-pub(super) async fn docs_file(path: Result<Path<String>, PathRejection>) -> Result<Response, Refusal> {
+/// A file of the page; all lie below `/docs`, so that the page works without the explorer.
+pub(super) async fn docs_file(path: Result<Path<String>, PathRejection>) -> Result<Response, ErrorResponse> {
     file(path.as_deref().map_or("", String::as_str))
 }
 
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Refusal {
-    let error = format!("{method} {}, expected another method", uri.path());
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error, "/docs lists all calls")
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> ErrorResponse {
+    let error = format!("method {method} is not allowed for {}", uri.path());
+    ErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, error, "/docs lists all calls")
 }
 
-fn file(path: &str) -> Result<Response, Refusal> {
+fn file(path: &str) -> Result<Response, ErrorResponse> {
     let Some(asset) = find_docs(path) else {
-        let error = "no such file, expected one of the page";
-        return Err(Refusal::new(StatusCode::NOT_FOUND, error, "the page is at /docs"));
+        let error = "no such file";
+        return Err(ErrorResponse::new(StatusCode::NOT_FOUND, error, "the page is at /docs"));
     };
-    Ok(safe(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()))
+    Ok(with_security_headers(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response()))
 }
 
 /// `openapi.json` with the languages, models and limits of this server.
-fn description(shared: &Shared) -> Value {
+fn description(state: &ServerState) -> Value {
     let text = find_docs("openapi.json").map_or("{}", |Asset { text, .. }| text);
     let mut found: Value = serde_json::from_str(text).expect("a test reads this file");
     let schemas = &mut found["components"]["schemas"];
-    let spoken = shared.spoken();
-    let sources: Vec<&str> = std::iter::once("auto").chain(spoken.sources()).collect();
-    let models: Vec<String> = shared.desk.models().into_iter().map(|own| own.name).collect();
-    let targets = spoken.targets();
+    let languages = state.languages();
+    let sources: Vec<&str> = std::iter::once("auto").chain(languages.sources()).collect();
+    let models: Vec<String> = state.scheduler.models().into_iter().map(|own| own.name).collect();
+    let targets = languages.targets();
     for (name, values) in
         [("SourceCode", json!(sources)), ("LanguageCode", json!(targets)), ("ModelName", json!(models))]
     {
-        // A model may not say its languages; then any may be tried.
+        // Models that do not declare their languages accept any code.
         if targets.is_empty() && name != "ModelName" {
             if let Some(schema) = schemas[name].as_object_mut() {
                 schema.remove("enum");
@@ -76,9 +77,9 @@ fn description(shared: &Shared) -> Value {
             schemas[name]["enum"] = values;
         }
     }
-    let limits = shared.limits;
+    let limits = state.limits;
     for (schema, field) in [("TranslateRequest", "q"), ("V1Request", "text")] {
-        let [one, many] = [0, 1].map(|place| format!("/{schema}/properties/{field}/oneOf/{place}"));
+        let [one, many] = [0, 1].map(|index| format!("/{schema}/properties/{field}/oneOf/{index}"));
         set(schemas, &format!("{one}/maxLength"), limits.characters);
         set(schemas, &format!("{many}/items/maxLength"), limits.characters);
         set(schemas, &format!("{many}/maxItems"), limits.texts);
@@ -91,10 +92,10 @@ fn description(shared: &Shared) -> Value {
     found
 }
 
-/// Puts a number in the place of another.
+/// Replaces the number at a JSON pointer.
 fn set(schemas: &mut Value, pointer: &str, number: usize) {
-    if let Some(place) = schemas.pointer_mut(pointer) {
-        *place = number.into();
+    if let Some(value) = schemas.pointer_mut(pointer) {
+        *value = number.into();
     }
 }
 

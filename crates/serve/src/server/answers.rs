@@ -1,13 +1,13 @@
-//! What goes back over the wire, in LibreTranslate's form and in ours. `assets/openapi.json` describes the same.
+//! The JSON of the answers, of LibreTranslate's calls and of our own; `assets/openapi.json` describes the same.
 
 use polyhead_translate::{Candidate, Note, Route};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::desk::Finished;
-use super::shelf::ModelEntry;
+use super::model_registry::ModelEntry;
+use super::scheduler::FinishedSentence;
 
-/// One, or several in an array, as the question was.
+/// One value, or an array, as the request had one text or an array.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
@@ -18,18 +18,18 @@ pub enum OneOrMany<T> {
 }
 
 impl<T> OneOrMany<T> {
-    /// What was found, in the form of the question.
-    pub fn of(found: Vec<T>, shape: Shape) -> Self {
+    /// The values in the shape of the request.
+    pub fn of(found: Vec<T>, shape: InputShape) -> Self {
         match shape {
-            Shape::One => found.into_iter().next().map_or_else(|| Self::Many(Vec::new()), Self::One),
-            Shape::Many => Self::Many(found),
+            InputShape::One => found.into_iter().next().map_or_else(|| Self::Many(Vec::new()), Self::One),
+            InputShape::Many => Self::Many(found),
         }
     }
 }
 
-/// Whether one text was sent or an array.
+/// The shape of a request's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum InputShape {
     /// One text.
     One,
     /// An array.
@@ -42,52 +42,52 @@ pub enum Shape {
 pub struct TranslateAnswer {
     /// The translations.
     pub translated_text: OneOrMany<String>,
-    /// What was guessed, where the language was not said.
+    /// The detected language, if `source` was `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detected_language: Option<OneOrMany<Detected>>,
-    /// Other translations, where they were asked for.
+    pub detected_language: Option<OneOrMany<DetectedLanguage>>,
+    /// Alternative translations, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternatives: Option<OneOrMany<Vec<String>>>,
 }
 
-/// A language that a text may be in.
+/// A candidate language of a text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Detected {
-    /// How likely it is, in percent.
+pub struct DetectedLanguage {
+    /// Its probability in percent.
     pub confidence: f64,
     /// Its two-letter code.
     pub language: String,
 }
 
 /// The answer to `/frontend/settings`.
-#[allow(clippy::struct_excessive_bools, reason = "the form is LibreTranslate's")]
+#[allow(clippy::struct_excessive_bools, reason = "the fields are LibreTranslate's")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsAnswer {
-    /// Whether there are keys.
+    /// True if the server has API keys.
     pub api_keys: bool,
-    /// Characters of a request.
+    /// Maximum characters of a request.
     pub char_limit: usize,
-    /// Whether files are translated; they are.
+    /// True if files can be translated: always.
     pub files_translation: bool,
-    /// Milliseconds that a page waits after a key was pressed.
+    /// Milliseconds that a page waits after a keystroke before it translates.
     pub frontend_timeout: u64,
-    /// Whether nothing is answered without a key.
+    /// True if a key is required.
     pub key_required: bool,
-    /// What a page chooses first.
+    /// Default languages of a page.
     pub language: LanguageChoice,
-    /// Whether better translations may be sent in; they may not.
+    /// True if suggestions are accepted: never.
     pub suggestions: bool,
-    /// Ends of names of files that are translated.
+    /// Extensions of the files that can be translated.
     pub supported_files_format: [&'static str; 4],
 }
 
-/// What a page chooses first.
+/// The default languages of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LanguageChoice {
-    /// The language of the text.
+    /// The source language.
     pub source: NamedLanguage,
-    /// The language to translate into.
+    /// The target language.
     pub target: NamedLanguage,
 }
 
@@ -104,7 +104,7 @@ pub struct NamedLanguage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileAnswer {
-    /// Where the translated file is.
+    /// URL of the translated file.
     pub translated_file_url: String,
 }
 
@@ -132,15 +132,15 @@ pub struct TranslationAnswer {
     pub best: CandidateAnswer,
     /// All, best first.
     pub n_best: Vec<CandidateAnswer>,
-    /// Pairs of a source word and a target word, counted from 0, where they were asked for.
+    /// Pairs of source and target word indices, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alignment: Option<Vec<(usize, usize)>>,
-    /// From which language into which, where the model tells.
+    /// Source and target language, if the model declares them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// What was done besides decoding, or went wrong.
+    /// Notes on preprocessing, decoding and its problems.
     pub notes: Vec<NoteAnswer>,
-    /// A trace of each sentence, where they were asked for.
+    /// An attention trace of each sentence, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<Vec<Value>>,
 }
@@ -148,19 +148,19 @@ pub struct TranslationAnswer {
 /// A sentence of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SentenceAnswer {
-    /// The index of its text.
+    /// Index of its text.
     pub text: usize,
-    /// Its index in the text.
+    /// Its index within the text.
     pub sentence: usize,
-    /// The sentence.
+    /// The source sentence.
     pub source: String,
     /// Its translation.
     pub translation: String,
 }
 
-impl From<Finished> for SentenceAnswer {
-    fn from(own: Finished) -> Self {
-        let Finished { text, sentence, source, translation } = own;
+impl From<FinishedSentence> for SentenceAnswer {
+    fn from(own: FinishedSentence) -> Self {
+        let FinishedSentence { text, sentence, source, translation } = own;
         Self { text, sentence, source, translation }
     }
 }
@@ -170,11 +170,11 @@ impl From<Finished> for SentenceAnswer {
 pub struct CandidateAnswer {
     /// The text.
     pub text: String,
-    /// The sum of log-probabilities over the length penalty; of several sentences, their mean.
+    /// Sum of log-probabilities over the length penalty; for several sentences, the mean.
     pub score: f64,
-    /// The sum of the log-probabilities of all tokens.
+    /// Sum of the log-probabilities of all tokens.
     pub log_probability: f64,
-    /// Tokens that the model wrote.
+    /// Number of generated tokens.
     pub tokens: usize,
 }
 
@@ -185,13 +185,13 @@ impl From<Candidate> for CandidateAnswer {
     }
 }
 
-/// A note with its words.
+/// A note with its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NoteAnswer {
     /// The note.
     #[serde(flatten)]
     pub note: Note,
-    /// The same for people.
+    /// The note as a sentence.
     pub message: String,
 }
 
@@ -201,9 +201,9 @@ impl From<Note> for NoteAnswer {
     }
 }
 
-/// A number that JSON can hold: −∞, the logarithm of nothing, becomes −10⁹.
+/// A number that JSON can represent: −∞, the logarithm of 0, and NaN become −10⁹.
 fn finite(number: f64) -> f64 {
-    // The sum of nothing is −0, which adding 0 takes the sign from.
+    // An empty sum is −0; adding 0 makes it +0.
     if number.is_nan() { -1e9 } else { number.clamp(-1e9, 1e9) + 0.0 }
 }
 
@@ -213,28 +213,28 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn answers_have_the_form_of_the_question() {
+    fn answers_have_the_shape_of_the_request() {
         let answer = |shape| TranslateAnswer {
             translated_text: OneOrMany::of(vec!["a".to_owned()], shape),
             detected_language: Some(OneOrMany::of(
-                vec![Detected { confidence: 99.5, language: "tr".into() }],
+                vec![DetectedLanguage { confidence: 99.5, language: "tr".into() }],
                 shape,
             )),
             alternatives: Some(OneOrMany::of(vec![vec!["b".to_owned()]], shape)),
         };
-        let guess = json!({ "confidence": 99.5, "language": "tr" });
+        let detected = json!({ "confidence": 99.5, "language": "tr" });
         assert_eq!(
-            serde_json::to_value(answer(Shape::One)).unwrap(),
-            json!({ "translatedText": "a", "detectedLanguage": guess, "alternatives": ["b"] })
+            serde_json::to_value(answer(InputShape::One)).unwrap(),
+            json!({ "translatedText": "a", "detectedLanguage": detected, "alternatives": ["b"] })
         );
         assert_eq!(
-            serde_json::to_value(answer(Shape::Many)).unwrap(),
-            json!({ "translatedText": ["a"], "detectedLanguage": [guess], "alternatives": [["b"]] })
+            serde_json::to_value(answer(InputShape::Many)).unwrap(),
+            json!({ "translatedText": ["a"], "detectedLanguage": [detected], "alternatives": [["b"]] })
         );
     }
 
     #[test]
-    fn numbers_are_finite_and_notes_have_words() {
+    fn numbers_are_finite_and_notes_have_messages() {
         let candidate =
             Candidate { text: "a".into(), score: f64::NEG_INFINITY, log_probability: f64::NAN, tokens: 1 };
         let answer = CandidateAnswer::from(candidate);

@@ -1,4 +1,4 @@
-//! Attention of the sentences of a request, with the translations that were found.
+//! Attention traces of the sentences of a request, computed for the translations that were found.
 
 use std::time::Instant;
 
@@ -11,46 +11,46 @@ use polyhead_translate::languages::name;
 use polyhead_translate::split::split;
 use serde_json::Value;
 
-use super::desk::Finished;
 use super::limits::RequestLimits;
-use super::routes::Shared;
-use super::shelf::Loaded;
+use super::model_registry::LoadedModel;
+use super::routes::ServerState;
+use super::scheduler::FinishedSentence;
 use crate::blocking::blocking;
 use crate::{Error, Result};
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct SentencePair {
     text: usize,
     source: String,
     target: String,
 }
 
-impl Pair {
-    pub(super) fn of(finished: &Finished) -> Self {
-        let Finished { text, source, translation, .. } = finished.clone();
+impl SentencePair {
+    pub(super) fn new(finished: &FinishedSentence) -> Self {
+        let FinishedSentence { text, source, translation, .. } = finished.clone();
         Self { text, source, target: translation }
     }
 }
 
-/// What is to be looked at.
+/// The sentences to trace.
 #[derive(Debug)]
-pub(super) struct Request {
-    /// All sentences, in order.
-    pub(super) pairs: Vec<Pair>,
-    /// The way of each text.
+pub(super) struct SentencesToTrace {
+    /// All sentences with their translations, in order.
+    pub(super) pairs: Vec<SentencePair>,
+    /// The route of each text.
     pub(super) routes: Vec<Option<Route>>,
-    /// The language that was asked for.
+    /// The requested target language.
     pub(super) to: Option<String>,
     pub(super) limits: RequestLimits,
     pub(super) deadline: Instant,
 }
 
-/// An error where attention cannot be shown of these texts, before anything is translated.
+/// Checks before translating that attention can be traced for these texts.
 pub(super) fn check(texts: &[String], format: Format, limits: &RequestLimits) -> Result<()> {
     if format != Format::Text {
-        let message = format!("attention of {}, expected plain text", format.name());
-        return Err(Error::Request { message, hint: "send the sentences by themselves".into() });
+        let message = format!("attention of format {:?}, expected plain text", format.name());
+        return Err(Error::Request { message, hint: "send the sentences as plain text".into() });
     }
     let sentences: usize = texts.iter().map(|text| split(text).sentences.len()).sum();
     let most = limits.attention_sentences;
@@ -61,29 +61,34 @@ pub(super) fn check(texts: &[String], format: Format, limits: &RequestLimits) ->
     Ok(())
 }
 
-/// The trace of each sentence, with the index of its text.
-pub(super) async fn traces(shared: &Shared, model: &str, request: Request) -> Result<Vec<(usize, Value)>> {
+/// Traces each sentence; returns the index of its text and the trace.
+pub(super) async fn traces(
+    state: &ServerState,
+    model: &str,
+    request: SentencesToTrace,
+) -> Result<Vec<(usize, Value)>> {
     let deadline = tokio::time::Instant::from_std(request.deadline);
-    let turn = tokio::time::timeout_at(deadline, shared.looks.clone().acquire_owned()).await;
-    let Ok(Ok(turn)) = turn else {
-        let found = "others look at the model".into();
+    let permit = tokio::time::timeout_at(deadline, state.traces.clone().acquire_owned()).await;
+    let Ok(Ok(permit)) = permit else {
+        let found = "other requests are tracing the model".into();
         return Err(Error::Busy { found, retry_after: 1 });
     };
-    let (desk, model) = (shared.desk.clone(), model.to_owned());
+    let (scheduler, model) = (state.scheduler.clone(), model.to_owned());
     blocking(move || {
-        // It lasts as long as the work, which goes on where the client has gone away.
-        let _turn = turn;
-        let loaded = desk.loaded(Some(&model))?;
+        // The permit lasts as long as the work, which continues after the client has disconnected.
+        let _permit = permit;
+        let loaded = scheduler.loaded(Some(&model))?;
         request.pairs.iter().map(|pair| Ok((pair.text, trace(&loaded, pair, &request)?))).collect()
     })
     .await
 }
 
-fn trace(loaded: &Loaded, pair: &Pair, request: &Request) -> Result<Value> {
+fn trace(loaded: &LoadedModel, pair: &SentencePair, request: &SentencesToTrace) -> Result<Value> {
     let route = request.routes.get(pair.text).and_then(Option::as_ref);
-    if let Some(through) = route.and_then(|route| route.through.as_ref()) {
-        let message = format!("attention of a way through {}, expected one step", name(through));
-        return Err(Error::Request { message, hint: "ask for each step by itself".into() });
+    if let Some(Route { from, to, through: Some(through), .. }) = route {
+        let [from, through, to] = [from, through, to].map(|code| name(code));
+        let message = format!("{from} → {to} goes through {through}, expected a direct translation");
+        return Err(Error::Request { message, hint: format!("translate into {through} first") });
     }
     let from = route.map(|route| route.from.clone());
     let to = route.map(|route| route.to.clone()).or_else(|| request.to.clone());
@@ -98,7 +103,7 @@ fn trace(loaded: &Loaded, pair: &Pair, request: &Request) -> Result<Value> {
     }
     let options = TraceOptions { from, to, target: Some(pair.target.clone()), ..TraceOptions::default() };
     let trace = Trace::new(engine, &pair.source, &options)?;
-    Ok(serde_json::from_str(&export::json(&trace, &Filter::default())).expect("what was written as JSON"))
+    Ok(serde_json::from_str(&export::json(&trace, &Filter::default())).expect("valid JSON"))
 }
 
 #[cfg(test)]
@@ -106,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_few_sentences_of_plain_text_are_shown() {
+    fn attention_is_limited_to_a_few_sentences_of_plain_text() {
         let limits = RequestLimits::default();
         let texts = |text: &str| vec![text.to_owned(), "One more.".to_owned()];
         assert!(check(&texts("A. One two. Three!"), Format::Text, &limits).is_ok());

@@ -1,17 +1,17 @@
-//! What was translated lately, up to a number of bytes; what was not asked for the longest goes first.
+//! A least-recently-used cache with a limit in bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Bytes that an entry takes besides its key and value: both maps, and the count of users.
-const BESIDES: usize = 160;
+/// Overhead of an entry in bytes, beside its key and value: both maps, and the reference counts.
+const OVERHEAD: usize = 160;
 
-/// A value that was found lately, by its key.
+/// Values by key.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
     entries: HashMap<Arc<K>, Entry<V>>,
-    /// Keys by when they were last asked for.
+    /// Keys by the time of their last use.
     ages: BTreeMap<u64, Arc<K>>,
     now: u64,
     bytes: usize,
@@ -25,13 +25,14 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// How much memory something takes, what it points to included.
-pub(crate) trait Bytes {
+/// Size of a value in memory.
+pub(crate) trait MemorySize {
+    /// Bytes, including what it owns on the heap.
     fn bytes(&self) -> usize;
 }
 
-impl<K: Hash + Eq + Bytes, V: Bytes> Cache<K, V> {
-    /// An empty one that holds up to `limit` bytes; 0 holds nothing.
+impl<K: Hash + Eq + MemorySize, V: MemorySize> Cache<K, V> {
+    /// An empty cache of at most `limit` bytes; 0 disables it.
     pub(crate) fn new(limit: usize) -> Self {
         Self { entries: HashMap::new(), ages: BTreeMap::new(), now: 0, bytes: 0, limit }
     }
@@ -41,7 +42,7 @@ impl<K: Hash + Eq + Bytes, V: Bytes> Cache<K, V> {
         self.bytes
     }
 
-    /// The value of a key, which is then the youngest.
+    /// The value of a key; marks it as most recently used.
     pub(crate) fn get(&mut self, key: &K) -> Option<Arc<V>> {
         let entry = self.entries.get_mut(key)?;
         let key = self.ages.remove(&entry.used).expect("every entry has an age");
@@ -51,9 +52,9 @@ impl<K: Hash + Eq + Bytes, V: Bytes> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps a value, unless it is larger than everything may be.
+    /// Inserts a value, unless it alone exceeds the limit; drops the least recently used ones.
     pub(crate) fn insert(&mut self, key: K, value: Arc<V>) {
-        let bytes = key.bytes() + value.bytes() + BESIDES;
+        let bytes = key.bytes() + value.bytes() + OVERHEAD;
         if bytes > self.limit {
             return;
         }
@@ -69,7 +70,7 @@ impl<K: Hash + Eq + Bytes, V: Bytes> Cache<K, V> {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.entries = HashMap::new();
         self.ages = BTreeMap::new();
@@ -89,15 +90,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    impl Bytes for u8 {
+    impl MemorySize for u8 {
         fn bytes(&self) -> usize {
             usize::from(*self)
         }
     }
 
     #[test]
-    fn what_was_not_asked_for_the_longest_goes_first() {
-        let mut cache = Cache::new(3 * (BESIDES + 10));
+    fn the_least_recently_used_entry_is_dropped_first() {
+        let mut cache = Cache::new(3 * (OVERHEAD + 10));
         for key in [1, 2, 3] {
             cache.insert(key, Arc::new(5u8));
         }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     proptest! {
-        /// It holds what an endless one holds, or nothing; never more than its limit; and the last entry that fits.
+        /// A lookup gives what an unbounded cache gives, or nothing; the size never exceeds the limit; the last entry that fits is present.
         #[test]
         fn it_never_holds_more_than_its_limit(
             limit in 0usize..2000, steps in prop::collection::vec((0u8..20, 0u8..200), 0..200)
@@ -119,7 +120,7 @@ mod tests {
             let mut all = HashMap::new();
             for (key, value) in steps {
                 cache.insert(key, Arc::new(value));
-                let bytes = usize::from(key) + usize::from(value) + BESIDES;
+                let bytes = usize::from(key) + usize::from(value) + OVERHEAD;
                 if bytes <= limit {
                     all.insert(key, value);
                     prop_assert_eq!(cache.get(&key).map(|value| *value), Some(value));

@@ -1,6 +1,6 @@
-//! What a request wants translated: plain text, or a document whose markup stays.
+//! The documents of a request: plain text, or a format whose markup is preserved.
 //!
-//! A document becomes texts, each is translated by itself, and the document is written again with what came of them.
+//! A document is split into texts, each text is translated by itself, and the document is written with the translations.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use polyhead_translate::{Candidate, Note, Route, Translation};
 
 use crate::{Error, Result};
 
-/// A document.
+/// A parsed document.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     body: Body,
@@ -28,12 +28,12 @@ pub(crate) enum Guessing {
 #[derive(Debug, Clone)]
 enum Body {
     Layout(Layout),
-    /// The lines of a file with what ends each.
+    /// The lines of a file, each with its line end.
     Lines(Vec<(String, String)>),
 }
 
 impl Document {
-    /// Of a text that came in a request.
+    /// Parses a text of a request.
     ///
     /// # Errors
     /// If it is not of this format.
@@ -43,7 +43,7 @@ impl Document {
         Ok(Self { body, guessing })
     }
 
-    /// Of a file. The lines of a plain text are translated one by one, so that a long file is no long text.
+    /// Parses a file. The lines of plain text are translated one by one, so that a long file is many short texts.
     ///
     /// # Errors
     /// If it is not of this format.
@@ -58,7 +58,7 @@ impl Document {
         Ok(Self { body: Body::Lines(lines.collect()), guessing: Guessing::Whole })
     }
 
-    /// What is to be translated, in order.
+    /// The texts to translate, in order.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match &self.body {
             Body::Layout(layout) => layout.texts(),
@@ -71,7 +71,7 @@ impl Document {
         self.guessing
     }
 
-    /// Whether tags stand inside of a text, so that word alignments are needed.
+    /// True if a text contains tags, which are placed by word alignments.
     pub(crate) fn needs_alignment(&self) -> bool {
         match &self.body {
             Body::Layout(layout) => layout.needs_alignment(),
@@ -79,7 +79,7 @@ impl Document {
         }
     }
 
-    /// The translated documents, best first and all different, of the translations of its texts.
+    /// The n-best translated documents without duplicates, from the translations of the texts.
     pub(crate) fn candidates(&self, found: &[Translation]) -> Vec<Candidate> {
         let ranks = found.iter().map(|own| own.n_best.len()).max().unwrap_or(1);
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -92,7 +92,7 @@ impl Document {
         candidates
     }
 
-    /// The document that takes this rank of every text, or the best where a text has fewer.
+    /// The document made of the candidate with this rank of every text, or of the best where a text has fewer.
     fn candidate(&self, found: &[Translation], rank: usize) -> Candidate {
         let chosen: Vec<&Candidate> =
             found.iter().map(|own| own.n_best.get(rank).unwrap_or_else(|| own.best())).collect();
@@ -106,7 +106,7 @@ impl Document {
                 } else if chosen.text == own.text() {
                     best.to_vec()
                 } else {
-                    borrowed(own.text(), best, &chosen.text)
+                    transferred(own.text(), best, &chosen.text)
                 }
             })
             .collect();
@@ -133,7 +133,7 @@ impl Document {
     }
 }
 
-/// What was noted on any of the texts, once.
+/// The notes on all texts, without duplicates.
 pub(crate) fn notes(found: &[Translation]) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     for note in found.iter().flat_map(|own| &own.notes) {
@@ -144,25 +144,25 @@ pub(crate) fn notes(found: &[Translation]) -> Vec<Note> {
     notes
 }
 
-/// The way of the first text that has one.
+/// The route of the first text that has one.
 pub(crate) fn route(found: &[Translation]) -> Option<&Route> {
     found.iter().find_map(|own| own.route.as_ref())
 }
 
-/// The alignment of another translation, whose words are taken for those of the best where they are the same.
-fn borrowed(best: &str, alignment: &[(usize, usize)], other: &str) -> Vec<(usize, usize)> {
+/// Transfers the alignment of the best translation to another candidate, word by equal word.
+fn transferred(best: &str, alignment: &[(usize, usize)], other: &str) -> Vec<(usize, usize)> {
     let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
     for (source, target) in alignment {
         sources.entry(*target).or_default().push(*source);
     }
-    let mut places: HashMap<&str, VecDeque<usize>> = HashMap::new();
-    for (place, word) in best.split_whitespace().enumerate() {
-        places.entry(word).or_default().push_back(place);
+    let mut positions: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (position, word) in best.split_whitespace().enumerate() {
+        positions.entry(word).or_default().push_back(position);
     }
     let mut pairs = Vec::new();
     for (index, word) in other.split_whitespace().enumerate() {
-        if let Some(place) = places.get_mut(word).and_then(VecDeque::pop_front) {
-            pairs.extend(sources.get(&place).into_iter().flatten().map(|source| (*source, index)));
+        if let Some(position) = positions.get_mut(word).and_then(VecDeque::pop_front) {
+            pairs.extend(sources.get(&position).into_iter().flatten().map(|source| (*source, index)));
         }
     }
     pairs
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_other_translations_follow_the_words_of_the_best() {
+    fn tags_of_other_candidates_follow_the_words_of_the_best() {
         let document = Document::read(Format::Html, "<p>The <b>cat</b> slept.</p>").unwrap();
         assert_eq!((document.texts(), document.needs_alignment()), (vec!["The cat slept."], true));
         let texts = ["Die Katze schlief.", "Es schlief die Katze.", "Die Katze schlief."];
@@ -199,13 +199,13 @@ mod tests {
         assert_eq!(candidates[0].text, "<p>Die <b>Katze</b> schlief.</p>");
         assert_eq!(candidates[1].text.replace("<b>", "").replace("</b>", ""), "<p>Es schlief die Katze.</p>");
         assert_eq!(
-            borrowed("Die Katze schlief.", &[(0, 0), (1, 1), (2, 2)], "Gut schlief. Katze"),
+            transferred("Die Katze schlief.", &[(0, 0), (1, 1), (2, 2)], "Gut schlief. Katze"),
             [(2, 1), (1, 2)]
         );
     }
 
     #[test]
-    fn the_lines_of_a_file_keep_their_ends() {
+    fn line_ends_of_a_file_are_preserved() {
         let document = Document::read_file(Format::Text, "a\r\n\nb").unwrap();
         assert_eq!(document.texts(), ["a", "", "b"]);
         let found = ["x", "", "y"].map(|text| translation(&[text], &[]));

@@ -14,60 +14,65 @@ use polyhead_translate::formats::Format;
 use polyhead_translate::languages::name;
 
 use super::answers::{
-    Detected, FileAnswer, LanguageChoice, NamedLanguage, OneOrMany, SettingsAnswer, Shape, TranslateAnswer,
+    DetectedLanguage, FileAnswer, InputShape, LanguageChoice, NamedLanguage, OneOrMany, SettingsAnswer,
+    TranslateAnswer,
 };
-use super::desk::Wanted;
 use super::documents::{Document, route};
-use super::files::{KeptFile, disposition, translated_name};
-use super::job::Job;
-use super::routes::{KeyRule, Shared, at_most, json};
-use super::spoken::Spoken;
+use super::files::{TranslatedFile, disposition, translated_name};
+use super::language_set::LanguageSet;
+use super::request::TranslationRequest;
+use super::routes::{KeyPolicy, ServerState, at_most, json};
+use super::scheduler::RequestOptions;
 use crate::Error;
 use crate::blocking::blocking;
-use crate::front::Refusal;
-use crate::front::fields::{Fields, Texts};
+use crate::front::ErrorResponse;
+use crate::front::fields::{Fields, Texts, quoted};
 use crate::server::Client;
 
-/// Ends of names of files that are translated.
+/// Extensions of the files that can be translated.
 const FILES: [&str; 4] = [".txt", ".html", ".srt", ".po"];
 
-/// Milliseconds that a page waits after a key was pressed.
-const PAUSE: u64 = 500;
+/// Milliseconds that a page waits after a keystroke before it translates.
+const FRONTEND_TIMEOUT: u64 = 500;
 
 pub(super) async fn translate(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<ServerState>>,
     request: Request,
-) -> Result<Response, Refusal> {
-    let (_, fields, client) = shared.read(request, shared.limits.body).await?;
-    let spoken = shared.spoken();
-    let asked = Asked::read(&fields, &shared, &spoken)?;
-    let answer = asked.answer(&shared, &spoken, client).await?;
+) -> Result<Response, ErrorResponse> {
+    let (_, fields, client) = state.read(request, state.limits.body).await?;
+    let languages = state.languages();
+    let request = TranslateRequest::read(&fields, &state, &languages)?;
+    let answer = request.answer(&state, &languages, client).await?;
     Ok(json(&answer))
 }
 
-pub(super) async fn detect(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
-    let (_, fields, _) = shared.read(request, shared.limits.body).await?;
+pub(super) async fn detect(
+    State(state): State<Arc<ServerState>>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let (_, fields, _) = state.read(request, state.limits.body).await?;
     let text = fields.text("q")?.filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| Refusal::bad("q: nothing, expected a text", "send q"))?;
-    at_most(text.chars().count(), shared.limits.characters, "characters")?;
-    Ok(json(&shared.spoken().guesses(text)))
+    let text =
+        text.ok_or_else(|| ErrorResponse::bad_request("q: missing or empty, expected a text", "send q"))?;
+    at_most(text.chars().count(), state.limits.characters, "characters")?;
+    Ok(json(&state.languages().detect(text)))
 }
 
-pub(super) async fn languages(State(shared): State<Arc<Shared>>) -> Response {
-    json(&shared.desk.languages())
+pub(super) async fn languages(State(state): State<Arc<ServerState>>) -> Response {
+    json(&state.scheduler.languages())
 }
 
-pub(super) async fn settings(State(shared): State<Arc<Shared>>) -> Response {
-    let spoken = shared.spoken();
-    let targets = spoken.targets();
+pub(super) async fn settings(State(state): State<Arc<ServerState>>) -> Response {
+    let languages = state.languages();
+    let targets = languages.targets();
     let target = if targets.contains(&"en") { "en" } else { targets.first().unwrap_or(&"en") };
     let named = |code: &str, name: String| NamedLanguage { code: code.into(), name };
     json(&SettingsAnswer {
-        api_keys: shared.keys != KeyRule::None,
-        char_limit: shared.limits.characters,
+        api_keys: state.keys != KeyPolicy::None,
+        char_limit: state.limits.characters,
         files_translation: true,
-        frontend_timeout: PAUSE,
-        key_required: shared.keys == KeyRule::Required,
+        frontend_timeout: FRONTEND_TIMEOUT,
+        key_required: state.keys == KeyPolicy::Required,
         language: LanguageChoice {
             source: named("auto", "Auto Detect".into()),
             target: named(target, name(target)),
@@ -78,49 +83,49 @@ pub(super) async fn settings(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 pub(super) async fn translate_file(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<ServerState>>,
     request: Request,
-) -> Result<Response, Refusal> {
-    let (parts, fields, client) = shared.read(request, shared.limits.file).await?;
-    let spoken = shared.spoken();
-    let (source, target) = languages_of(&fields, &spoken)?;
+) -> Result<Response, ErrorResponse> {
+    let (parts, fields, client) = state.read(request, state.limits.file).await?;
+    let languages = state.languages();
+    let (source, target) = languages_of(&fields, &languages)?;
     let (file_name, bytes) = sent_file(&fields)?;
     let format = format_of(&file_name)?;
-    let most = shared.limits.file_characters;
+    let most = state.limits.file_characters;
     let sent = bytes.clone();
-    // A large file takes a while to read and to write, which must keep nobody else waiting.
+    // Parsing and writing a large file takes a while and must not block the event loop.
     let document = blocking(move || file_document(format, &sent, most)).await?;
     let translated = if source.as_deref() == Some(&target) {
         bytes
     } else {
-        let job = Job {
+        let request = TranslationRequest {
             client,
-            documents: vec![document],
+            inputs: vec![document],
             from: source,
             to: Some(target.clone()),
             model: None,
-            wanted: Wanted::default(),
-            deadline: Instant::now() + shared.limits.file_deadline,
+            options: RequestOptions::default(),
+            deadline: Instant::now() + state.limits.file_deadline,
         };
-        let done = job.run(&shared.desk, &spoken, |_| {}).await?;
-        blocking(move || Ok(job.documents[0].candidates(&done.found[0]).swap_remove(0).text.into())).await?
+        let done = request.run(&state.scheduler, &languages, |_| {}).await?;
+        blocking(move || Ok(request.inputs[0].candidates(&done.found[0]).swap_remove(0).text.into())).await?
     };
     let name = translated_name(&file_name, &target);
-    let id = shared.files.keep(KeptFile { name, bytes: translated })?;
-    Ok(json(&FileAnswer { translated_file_url: format!("{}/download_file/{id}", own_address(&parts)) }))
+    let id = state.files.store(TranslatedFile { name, bytes: translated })?;
+    Ok(json(&FileAnswer { translated_file_url: format!("{}/download_file/{id}", own_url(&parts)) }))
 }
 
 pub(super) async fn download_file(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<ServerState>>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Response, Refusal> {
-    // What is no text names no file.
-    let found = id.ok().and_then(|Path(id)| shared.files.find(&id));
-    let Some(KeptFile { name, bytes }) = found else {
-        let error = "no such file, expected one that was translated a short while ago";
-        return Err(Refusal::new(StatusCode::NOT_FOUND, error, "translate it again"));
+) -> Result<Response, ErrorResponse> {
+    // A path that is not UTF-8 names no file.
+    let found = id.ok().and_then(|Path(id)| state.files.find(&id));
+    let Some(TranslatedFile { name, bytes }) = found else {
+        let error = "no such file, expected one that was translated recently";
+        return Err(ErrorResponse::new(StatusCode::NOT_FOUND, error, "translate it again"));
     };
-    // A page in it must never be a page of this server.
+    // An HTML file must never be shown as a page of this server.
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_DISPOSITION, disposition(&name)),
@@ -130,43 +135,47 @@ pub(super) async fn download_file(
     Ok((headers, bytes).into_response())
 }
 
-/// What `/translate` was asked.
-struct Asked {
+/// The fields of `/translate`, checked.
+struct TranslateRequest {
     texts: Vec<String>,
-    shape: Shape,
+    shape: InputShape,
     source: Option<String>,
     target: String,
     format: Format,
     alternatives: Option<usize>,
 }
 
-impl Asked {
-    fn read(fields: &Fields, shared: &Shared, spoken: &Spoken) -> Result<Self, Refusal> {
+impl TranslateRequest {
+    fn read(fields: &Fields, state: &ServerState, languages: &LanguageSet) -> Result<Self, ErrorResponse> {
         let (texts, shape) = texts_of(fields, "q")?;
-        let (source, target) = languages_of(fields, spoken)?;
+        let (source, target) = languages_of(fields, languages)?;
         let format = match fields.text("format")? {
             None | Some("text") => Format::Text,
             Some("html") => Format::Html,
-            Some(_) => {
-                let error = "format: another one, expected \"text\" or \"html\"";
-                return Err(Refusal::bad(error, "files of other formats go to /translate_file"));
+            Some(other) => {
+                let error =
+                    format!("format: unknown format {}, expected \"text\" or \"html\"", quoted(other));
+                return Err(ErrorResponse::bad_request(
+                    error,
+                    "send files of other formats to /translate_file",
+                ));
             }
         };
-        let most = shared.limits.n_best.saturating_sub(1) as u64;
+        let most = state.limits.n_best.saturating_sub(1) as u64;
         let alternatives = fields.number("alternatives")?.unwrap_or(0);
         if alternatives > most {
             let error = format!("alternatives: {alternatives}, expected at most {most}");
-            return Err(Refusal::bad(error, "ask for fewer"));
+            return Err(ErrorResponse::bad_request(error, "request fewer"));
         }
-        shared.check_texts(&texts)?;
+        state.check_texts(&texts)?;
         let alternatives = (alternatives > 0).then_some(alternatives as usize);
         Ok(Self { texts, shape, source, target, format, alternatives })
     }
 
     async fn answer(
         self,
-        shared: &Shared,
-        spoken: &Spoken,
+        state: &ServerState,
+        languages: &LanguageSet,
         client: Client,
     ) -> Result<TranslateAnswer, Error> {
         let Self { texts, shape, source, target, format, alternatives } = self;
@@ -180,72 +189,80 @@ impl Asked {
         }
         let documents =
             texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
-        let is_guessed = source.is_none();
-        let job = Job {
+        let is_detected = source.is_none();
+        let request = TranslationRequest {
             client,
-            documents,
+            inputs: documents,
             from: source,
             to: Some(target),
             model: None,
-            wanted: Wanted { n_best: 1 + alternatives.unwrap_or(0), ..Wanted::default() },
-            deadline: Instant::now() + shared.limits.deadline,
+            options: RequestOptions { n_best: 1 + alternatives.unwrap_or(0), ..RequestOptions::default() },
+            deadline: Instant::now() + state.limits.deadline,
         };
-        let done = job.run(&shared.desk, spoken, |_| {}).await?;
-        let (mut best, mut others, mut guesses) = (Vec::new(), Vec::new(), Vec::new());
-        for (document, found) in job.documents.iter().zip(&done.found) {
+        let done = request.run(&state.scheduler, languages, |_| {}).await?;
+        let (mut best, mut others, mut detected) = (Vec::new(), Vec::new(), Vec::new());
+        for (document, found) in request.inputs.iter().zip(&done.found) {
             let mut candidates = document.candidates(found).into_iter().map(|own| own.text);
             best.push(candidates.next().unwrap_or_default());
             others.push(candidates.take(alternatives.unwrap_or(0)).collect::<Vec<_>>());
-            if is_guessed {
-                guesses.push(guessed(document, found, spoken));
+            if is_detected {
+                detected.push(detected_language(document, found, languages));
             }
         }
         Ok(TranslateAnswer {
             translated_text: OneOrMany::of(best, shape),
-            detected_language: is_guessed.then(|| OneOrMany::of(guesses, shape)),
+            detected_language: is_detected.then(|| OneOrMany::of(detected, shape)),
             alternatives: alternatives.map(|_| OneOrMany::of(others, shape)),
         })
     }
 }
 
-/// The language that a document was taken for.
-fn guessed(document: &Document, found: &[Translation], spoken: &Spoken) -> Detected {
+/// The detected language of a document.
+fn detected_language(
+    document: &Document,
+    found: &[Translation],
+    languages: &LanguageSet,
+) -> DetectedLanguage {
     let text = document.texts().join("\n");
     match route(found) {
-        Some(route) => spoken.guess_of(&text, &route.from),
-        None => spoken.guesses(&text).swap_remove(0),
+        Some(route) => languages.confidence_in(&text, &route.from),
+        None => languages.detect(&text).swap_remove(0),
     }
 }
 
-/// The texts of a field, and whether they came as an array.
-pub(super) fn texts_of(fields: &Fields, name: &str) -> Result<(Vec<String>, Shape), Refusal> {
+/// The texts of a field, and their shape: one text or an array.
+pub(super) fn texts_of(fields: &Fields, name: &str) -> Result<(Vec<String>, InputShape), ErrorResponse> {
     match fields.texts(name)? {
-        Some(Texts::One(text)) if !text.is_empty() => Ok((vec![text], Shape::One)),
-        Some(Texts::Many(texts)) if !texts.is_empty() => Ok((texts, Shape::Many)),
+        Some(Texts::One(text)) if !text.is_empty() => Ok((vec![text], InputShape::One)),
+        Some(Texts::Many(texts)) if !texts.is_empty() => Ok((texts, InputShape::Many)),
         _ => {
-            let error = format!("{name}: nothing, expected a text or an array of texts");
-            Err(Refusal::bad(error, format!("send {name}")))
+            let error = format!("{name}: missing or empty, expected a text or an array of texts");
+            Err(ErrorResponse::bad_request(error, format!("send {name}")))
         }
     }
 }
 
-/// The codes of source, none if it is to be guessed, and target.
-fn languages_of(fields: &Fields, spoken: &Spoken) -> Result<(Option<String>, String), Refusal> {
-    let said = |name: &str, expected: &str| {
+/// The codes of the source language, none for `auto`, and of the target language.
+fn languages_of(fields: &Fields, languages: &LanguageSet) -> Result<(Option<String>, String), ErrorResponse> {
+    let given = |name: &str, expected: &str| {
         let text = fields.text(name)?.filter(|text| !text.is_empty());
-        let error =
-            || Refusal::bad(format!("{name}: nothing, expected {expected}"), "GET /languages lists them");
+        let error = || {
+            ErrorResponse::bad_request(
+                format!("{name}: missing or empty, expected {expected}"),
+                "GET /languages lists them",
+            )
+        };
         text.ok_or_else(error)
     };
-    let source = spoken.source("source", said("source", "a language or \"auto\"")?)?;
-    let target = spoken.target("target", said("target", "a language")?, source.as_deref())?;
+    let source = languages.source("source", given("source", "a language or \"auto\"")?)?;
+    let target = languages.target("target", given("target", "a language")?, source.as_deref())?;
     Ok((source, target))
 }
 
-/// The document in a file with at most so many characters to translate.
+/// Parses a file with at most `most` characters of text.
 fn file_document(format: Format, bytes: &[u8], most: usize) -> Result<Document, Error> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let message = format!("a byte at {} that is no UTF-8, expected text", error.valid_up_to());
+        let message = format!("invalid UTF-8 at byte {}, expected text", error.valid_up_to());
         Error::Request { message, hint: "save the file as UTF-8".into() }
     })?;
     let document = Document::read_file(format, text.trim_start_matches('\u{feff}'))?;
@@ -253,39 +270,39 @@ fn file_document(format: Format, bytes: &[u8], most: usize) -> Result<Document, 
     Ok(document)
 }
 
-/// The name and the bytes of the file; some clients send its text as a field.
-fn sent_file(fields: &Fields) -> Result<(String, Bytes), Refusal> {
+/// Name and bytes of the uploaded file; some clients send its text as a plain field.
+fn sent_file(fields: &Fields) -> Result<(String, Bytes), ErrorResponse> {
     if let Ok(Some(text)) = fields.text("file") {
         return Ok((String::new(), text.to_owned().into()));
     }
     let file = fields.file("file")?.ok_or_else(|| {
-        Refusal::bad(
-            "file: nothing, expected a file",
+        ErrorResponse::bad_request(
+            "file: missing, expected a file",
             "send it as multipart/form-data: curl -F file=@letter.txt",
         )
     })?;
     Ok((file.name.clone(), file.bytes.clone()))
 }
 
-/// The format of a file by its name; plain text where that tells nothing.
-fn format_of(file_name: &str) -> Result<Format, Refusal> {
+/// The format of a file by its extension; plain text without one.
+fn format_of(file_name: &str) -> Result<Format, ErrorResponse> {
     if !file_name.contains('.') {
         return Ok(Format::Text);
     }
     Format::from_extension(file_name).ok_or_else(|| {
-        let error = format!("file: a name with another end, expected one of {}", FILES.join(", "));
-        Refusal::bad(error, "send the text of the document as .txt")
+        let error = format!("file: unknown extension, expected one of {}", FILES.join(", "));
+        ErrorResponse::bad_request(error, "send the text of the document as .txt")
     })
 }
 
-/// Where the client found this server: what it calls the host, and how a proxy says that it came.
-fn own_address(parts: &Parts) -> String {
+/// The URL by which the client reached this server: its `Host` header, and the scheme that a proxy reports.
+fn own_url(parts: &Parts) -> String {
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
     let is_host = |host: &&str| {
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
     };
-    // Without a name the address is one below this server.
+    // Without a host the URL is relative to this server.
     text("host").filter(is_host).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
@@ -294,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_of_files_are_told_by_their_names() {
+    fn the_format_of_a_file_follows_its_extension() {
         for (name, format) in
             [("a.txt", Format::Text), ("a.b.HTML", Format::Html), ("", Format::Text), ("file", Format::Text)]
         {
@@ -304,13 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn the_own_address_is_what_the_client_calls_it() {
+    fn the_own_url_is_the_one_the_client_used() {
         let address = |headers: &[(&str, &str)]| {
             let mut request = axum::http::Request::builder();
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
-            own_address(&request.body(()).unwrap().into_parts().0)
+            own_url(&request.body(()).unwrap().into_parts().0)
         };
         assert_eq!(address(&[("host", "127.0.0.1:5000")]), "http://127.0.0.1:5000");
         let proxied = [("host", "translate.example"), ("x-forwarded-proto", "https")];
@@ -320,9 +337,10 @@ mod tests {
 
     #[test]
     fn errors_keep_their_status() {
-        let refusal = Refusal::from(Error::Busy { found: "9 sentences wait".into(), retry_after: 3 });
-        assert_eq!((refusal.status.as_u16(), refusal.retry_after), (503, Some(3)));
-        let broken = Refusal::from(Error::Server(std::io::Error::other("/secret/path")));
+        let response =
+            ErrorResponse::from(Error::Busy { found: "9 sentences are waiting".into(), retry_after: 3 });
+        assert_eq!((response.status.as_u16(), response.retry_after), (503, Some(3)));
+        let broken = ErrorResponse::from(Error::Server(std::io::Error::other("/secret/path")));
         assert!(broken.status == 500 && !broken.error.contains("secret"), "{broken:?}");
     }
 }

@@ -1,33 +1,33 @@
-//! How much one request may ask for, and how much all together may send.
+//! Limits on one request, and on all requests together.
 
 use std::time::Duration;
 
-/// How much one request may ask for.
+/// Limits on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Bytes of a request that carries no file; 1 MiB.
+    /// Bytes of a request without a file; default: 1 MiB.
     pub body: usize,
-    /// Bytes of a request that carries a file; 8 MiB.
+    /// Bytes of a request with a file; default: 8 MiB.
     pub file: usize,
-    /// Bytes of all requests together that are read and not answered yet; 64 MiB.
+    /// Bytes of all unanswered requests together; default: 64 MiB.
     pub bodies: usize,
-    /// Characters of all texts together; 50,000.
+    /// Characters of all texts together; default: 50,000.
     pub characters: usize,
-    /// Characters of a file's texts together; 500,000.
+    /// Characters of a file's texts together; default: 500,000.
     pub file_characters: usize,
-    /// Texts of a request; 256.
+    /// Texts of a request; default: 256.
     pub texts: usize,
-    /// Translations of a text, alternatives included; 9.
+    /// Translations of a text, alternatives included; default: 9.
     pub n_best: usize,
-    /// Hypotheses of a search; 16.
+    /// Hypotheses of beam search; default: 16.
     pub beam_size: usize,
-    /// Sentences of a request that attention is shown of; 4.
+    /// Sentences of a request with `attention`; default: 4.
     pub attention_sentences: usize,
-    /// Tokens of such a sentence; 128.
+    /// Tokens of such a sentence; default: 128.
     pub attention_tokens: usize,
-    /// How long a request may take; 30 s.
+    /// Time limit of a request; default: 30 s.
     pub deadline: Duration,
-    /// How long a file may take; 10 minutes.
+    /// Time limit of a file; default: 10 minutes.
     pub file_deadline: Duration,
 }
 

@@ -1,39 +1,43 @@
 //! `polyhead serve`: a translation server.
 //!
-//! 1. [`desk`] takes texts in and gives translations out: sentences wait in a queue (`queue.rs`), which joins them into
-//!    batches for the workers (`work.rs`); what was translated lately is remembered (`cache.rs`).
-//! 2. [`shelf`] has the models, loaded when somebody asks for one.
-//! 3. [`mod@routes`] says who answers what: `libre.rs` LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs` what
-//!    the server says of itself. `documents.rs` makes texts of what was sent, `job.rs` takes them to the desk and back, and
-//!    [`answers`] has the forms of what goes back; `spoken.rs` knows the languages, [`files`] keeps what can be fetched.
-//! 4. `gate.rs` lets clients in, and `life.rs` runs it all: [`Server`].
+//! 1. [`scheduler`] translates texts: it queues their sentences (`queue.rs`), which worker threads take in batches
+//!    (`worker_pool.rs`), and caches translations (`cache.rs`).
+//! 2. [`model_registry`] holds the models and loads them on demand.
+//! 3. [`mod@routes`] maps paths to handlers: `libre.rs` has LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs`
+//!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
+//!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, [`files`]
+//!    stores translated files.
+//! 4. `admission.rs` checks API keys and rates, and `lifecycle.rs` runs it all: [`Server`].
 
 mod about;
+mod admission;
 pub mod answers;
 mod attention;
 mod cache;
-pub mod desk;
 mod documents;
 pub mod files;
-mod gate;
 mod gauges;
-mod job;
+mod language_set;
 mod libre;
-mod life;
+mod lifecycle;
 pub mod limits;
+pub mod model_registry;
 mod queue;
+pub mod request;
 pub mod routes;
-pub mod shelf;
+pub mod scheduler;
 mod signals;
-mod spoken;
 mod stream;
 mod v1;
-mod work;
+mod worker_pool;
 
-pub use desk::{Answered, Ask, Client, Desk, DeskOptions, Finished, Gauges, Wanted};
-pub use files::{Files, FilesOptions};
-pub use gate::GateOptions;
-pub use life::{ServeOptions, Server};
+pub use admission::AdmissionOptions;
+pub use files::{FilesOptions, TranslatedFiles};
+pub use lifecycle::{ServeOptions, Server};
 pub use limits::RequestLimits;
-pub use routes::{KeyRule, Shared, routes};
-pub use shelf::{LanguageAnswer, Loaded, ModelEntry, ModelFolder};
+pub use model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder};
+pub use request::TranslationRequest;
+pub use routes::{KeyPolicy, ServerState, routes};
+pub use scheduler::{
+    Client, FinishedSentence, RequestOptions, Scheduler, SchedulerGauges, SchedulerOptions, TranslationResult,
+};

@@ -1,9 +1,9 @@
-//! Work that waits: sentences of many clients, taken in turn and joined into batches.
+//! The queue: sentences of many clients, taken round-robin and joined into batches.
 //!
-//! Each client has a lane. A batch takes some sentences of every lane in turn, so a client with a book does not keep one
-//! with a sentence waiting. Only sentences of one kind (model and options) go into a batch together; the kind that is
-//! next in turn decides. A batch takes a worker's share of what waits and no more than its tokens: so all workers have
-//! something to do, and the more waits the larger batches are.
+//! Each client has a queue of its own. A batch takes some sentences of every client in turn, so a client with a book does
+//! not block one with a single sentence. Only sentences with the same model and options share a batch; the sentence that is
+//! next in turn decides which. A batch takes one worker's share of the queue and at most `batch_tokens`: so all workers have
+//! something to do, and batches grow with the queue.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use crate::front::rate::Client;
 
-/// How batches are made.
+/// Options of the queue and its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueOptions {
-    /// Sentences that may wait; 4096.
+    /// Sentences that may wait; default: 4096.
     pub(crate) waiting: usize,
-    /// Tokens of a batch; 256.
+    /// Tokens of a batch; default: 256.
     pub(crate) batch_tokens: usize,
-    /// How long a sentence waits for others, where a worker is free; 0.2 ms.
+    /// Time that a sentence waits for others while a worker is free; default: 0.2 ms.
     pub(crate) window: Duration,
-    /// Who takes batches at the same time; 1.
+    /// Workers that take batches at the same time; default: 1.
     pub(crate) workers: usize,
 }
 
@@ -30,24 +30,24 @@ impl Default for QueueOptions {
     }
 }
 
-/// A batch is not made smaller than so many tokens only to give every worker one.
-const FEWEST_TOKENS: usize = 64;
-/// Tokens that a lane gives before it is the next one's turn.
+/// Smallest share of a worker, in tokens: batches are not split further just to occupy every worker.
+const MIN_SHARE_TOKENS: usize = 64;
+/// Tokens that a client gives before it is the next client's turn.
 const TURN_TOKENS: usize = 64;
 
-/// Something that waits.
-pub(crate) trait Waiting {
-    /// What can be in a batch together.
-    type Kind: PartialEq;
+/// An item of the queue.
+pub(crate) trait QueueItem {
+    /// Items with equal keys may share a batch.
+    type BatchKey: PartialEq;
 
-    fn kind(&self) -> Self::Kind;
-    /// Its length.
+    fn batch_key(&self) -> Self::BatchKey;
+    /// Length in tokens.
     fn tokens(&self) -> usize;
-    /// Whether nobody waits for it any more.
+    /// True if nobody waits for the result any more.
     fn is_abandoned(&self) -> bool;
 }
 
-/// The queue; workers take batches from it on threads of their own.
+/// A queue from which several worker threads take batches.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -57,71 +57,71 @@ pub(crate) struct Queue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    lanes: VecDeque<Lane<T>>,
+    clients: VecDeque<ClientQueue<T>>,
     waiting: usize,
     tokens: usize,
-    /// Since when the oldest has been waiting for others; none where it has waited long enough.
+    /// Time since which the oldest item has waited for others to share its batch; none if it has waited long enough.
     since: Option<Instant>,
     is_closed: bool,
 }
 
 #[derive(Debug)]
-struct Lane<T> {
+struct ClientQueue<T> {
     client: Client,
     items: VecDeque<T>,
 }
 
-/// Why there is no room.
+/// The limit that refused items exceed, with the number of items that wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Full {
-    /// So many wait already.
-    Everybody(usize),
-    /// So many of this client do; half of the room is for others.
+pub(crate) enum QueueFull {
+    /// All clients together.
+    Total(usize),
+    /// This client, which may take half of the queue.
     Client(usize),
 }
 
-impl<T: Waiting> Queue<T> {
+impl<T: QueueItem> Queue<T> {
     pub(crate) fn new(options: QueueOptions) -> Self {
-        let state = State { lanes: VecDeque::new(), waiting: 0, tokens: 0, since: None, is_closed: false };
+        let state = State { clients: VecDeque::new(), waiting: 0, tokens: 0, since: None, is_closed: false };
         Self { state: Mutex::new(state), filled: Condvar::new(), options }
     }
 
-    /// How many may wait.
-    pub(crate) fn most(&self) -> usize {
+    /// Number of items that may wait.
+    pub(crate) fn capacity(&self) -> usize {
         self.options.waiting
     }
 
-    /// Sentences that wait, and their tokens.
+    /// Number of waiting items, and of their tokens.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let state = self.lock();
         (state.waiting, state.tokens)
     }
 
-    /// Lets `items` of a client wait, and takes them: all of them, or none where there is no room.
-    pub(crate) fn push(&self, client: &Client, items: &mut Vec<T>) -> Result<(), Full> {
+    /// Adds all `items` of a client and empties the vector; adds none if there is no room.
+    pub(crate) fn push(&self, client: &Client, items: &mut Vec<T>) -> Result<(), QueueFull> {
         if items.is_empty() {
             return Ok(());
         }
         let mut state = self.lock();
         if state.room(client, items.len(), self.options.waiting).is_err() {
-            // Some may be nobody's by now.
+            // Abandoned items may make room.
             state.drop_abandoned();
             state.room(client, items.len(), self.options.waiting)?;
         }
         let items = std::mem::take(items);
         state.waiting += items.len();
-        state.tokens += items.iter().map(Waiting::tokens).sum::<usize>();
+        state.tokens += items.iter().map(QueueItem::tokens).sum::<usize>();
         state.since.get_or_insert_with(Instant::now);
-        match state.lanes.iter_mut().find(|lane| lane.client == *client) {
-            Some(lane) => lane.items.extend(items),
-            None => state.lanes.push_back(Lane { client: client.clone(), items: items.into() }),
+        match state.clients.iter_mut().find(|client_queue| client_queue.client == *client) {
+            Some(client_queue) => client_queue.items.extend(items),
+            None => state.clients.push_back(ClientQueue { client: client.clone(), items: items.into() }),
         }
         drop(state);
         self.filled.notify_all();
         Ok(())
     }
 
-    /// The next batch, when there is one; nothing once the queue is closed and empty.
+    /// Waits for the next batch; none once the queue is closed and empty.
     pub(crate) fn take(&self) -> Option<Vec<T>> {
         let mut state = self.lock();
         loop {
@@ -147,7 +147,7 @@ impl<T: Waiting> Queue<T> {
         }
     }
 
-    /// Takes nothing more in; what waits is still given out.
+    /// Refuses new items; waiting ones are still given out.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_all();
@@ -158,64 +158,69 @@ impl<T: Waiting> Queue<T> {
     }
 }
 
-impl<T: Waiting> State<T> {
-    /// Takes a batch out: a worker's share of one kind, of every lane in turn.
+impl<T: QueueItem> State<T> {
+    /// Removes and returns a batch: one worker's share of items with one key, taken from every client in turn.
     fn batch(&mut self, options: &QueueOptions) -> Vec<T> {
-        let share = self.tokens.div_ceil(options.workers.max(1)).max(FEWEST_TOKENS).min(options.batch_tokens);
-        let (mut batch, mut tokens, mut kind) = (Vec::new(), 0, None);
-        // A lane that has nothing of the kind is passed over once in a round.
-        let mut passed_over = 0;
-        while tokens < share && passed_over < self.lanes.len() {
-            let Some(mut lane) = self.lanes.pop_front() else { break };
+        let share =
+            self.tokens.div_ceil(options.workers.max(1)).max(MIN_SHARE_TOKENS).min(options.batch_tokens);
+        let (mut batch, mut tokens, mut key) = (Vec::new(), 0, None);
+        // Clients in a row that had nothing for this batch.
+        let mut skipped = 0;
+        while tokens < share && skipped < self.clients.len() {
+            let Some(mut client_queue) = self.clients.pop_front() else { break };
             let mut turn = 0;
             while turn < TURN_TOKENS && tokens < share {
-                let Some(next) = lane.items.front() else { break };
+                let Some(next) = client_queue.items.front() else { break };
                 let own = next.tokens();
                 let is_abandoned = next.is_abandoned();
-                let fits = kind.as_ref().is_none_or(|kind| *kind == next.kind())
+                let fits = key.as_ref().is_none_or(|key| *key == next.batch_key())
                     && (batch.is_empty() || tokens + own <= options.batch_tokens);
                 if !is_abandoned && !fits {
                     break;
                 }
-                let Some(item) = lane.items.pop_front() else { break };
+                let Some(item) = client_queue.items.pop_front() else { break };
                 self.waiting -= 1;
                 self.tokens -= own;
                 if is_abandoned {
                     continue;
                 }
-                kind.get_or_insert_with(|| item.kind());
+                key.get_or_insert_with(|| item.batch_key());
                 (turn, tokens) = (turn + own.max(1), tokens + own.max(1));
                 batch.push(item);
             }
-            passed_over = if turn == 0 { passed_over + 1 } else { 0 };
-            if !lane.items.is_empty() {
-                self.lanes.push_back(lane);
+            skipped = if turn == 0 { skipped + 1 } else { 0 };
+            if !client_queue.items.is_empty() {
+                self.clients.push_back(client_queue);
             }
         }
-        // What is left has waited long enough.
+        // The remaining items have waited long enough.
         self.since = None;
         batch
     }
 
-    /// Whether `count` items of a client may come in, where `most` may wait.
-    fn room(&self, client: &Client, count: usize, most: usize) -> Result<(), Full> {
-        let own = self.lanes.iter().find(|lane| lane.client == *client).map_or(0, |lane| lane.items.len());
+    /// Checks that `count` more items of a client fit, where `most` may wait.
+    fn room(&self, client: &Client, count: usize, most: usize) -> Result<(), QueueFull> {
+        let own = self
+            .clients
+            .iter()
+            .find(|client_queue| client_queue.client == *client)
+            .map_or(0, |client_queue| client_queue.items.len());
         if self.is_closed || self.waiting + count > most {
-            Err(Full::Everybody(self.waiting))
+            Err(QueueFull::Total(self.waiting))
         } else if own + count > most.div_ceil(2) {
-            Err(Full::Client(own))
+            Err(QueueFull::Client(own))
         } else {
             Ok(())
         }
     }
 
     fn drop_abandoned(&mut self) {
-        for lane in &mut self.lanes {
-            lane.items.retain(|item| !item.is_abandoned());
+        for client_queue in &mut self.clients {
+            client_queue.items.retain(|item| !item.is_abandoned());
         }
-        self.lanes.retain(|lane| !lane.items.is_empty());
-        let items = || self.lanes.iter().flat_map(|lane| &lane.items);
-        (self.waiting, self.tokens) = (items().count(), items().map(Waiting::tokens).sum());
+        self.clients.retain(|client_queue| !client_queue.items.is_empty());
+        let items = || self.clients.iter().flat_map(|client_queue| &client_queue.items);
+        (self.waiting, self.tokens) = (items().count(), items().map(QueueItem::tokens).sum());
     }
 }
 
@@ -233,10 +238,10 @@ mod tests {
         is_abandoned: bool,
     }
 
-    impl Waiting for Item {
-        type Kind = u8;
+    impl QueueItem for Item {
+        type BatchKey = u8;
 
-        fn kind(&self) -> u8 {
+        fn batch_key(&self) -> u8 {
             self.kind
         }
 
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_does_not_keep_a_sentence_waiting() {
+    fn a_long_request_does_not_block_a_short_one() {
         let queue = queue(QueueOptions { batch_tokens: 256, ..QueueOptions::default() });
         queue
             .push(&named("book"), &mut (0..1000).map(|number| item(0, number, 32)).collect::<Vec<_>>())
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_share_what_waits() {
+    fn workers_share_the_queue() {
         let queue = queue(QueueOptions { batch_tokens: 1024, workers: 2, ..QueueOptions::default() });
         for client in 0..64 {
             queue.push(&named(&client.to_string()), &mut vec![item(client, 0, 15)]).unwrap();
@@ -286,22 +291,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_says_so_and_takes_nothing() {
+    fn a_full_queue_refuses_and_takes_nothing() {
         let queue = queue(QueueOptions { waiting: 4, ..QueueOptions::default() });
         queue.push(&named("a"), &mut vec![item(0, 0, 5), item(0, 1, 6)]).unwrap();
         let mut more = vec![item(0, 2, 7)];
-        assert_eq!(queue.push(&named("a"), &mut more), Err(Full::Client(2)), "half is for others");
+        assert_eq!(queue.push(&named("a"), &mut more), Err(QueueFull::Client(2)), "half is for others");
         let mut others = vec![item(1, 0, 1), item(1, 1, 1), item(1, 2, 1)];
-        assert_eq!(queue.push(&named("b"), &mut others), Err(Full::Everybody(2)));
+        assert_eq!(queue.push(&named("b"), &mut others), Err(QueueFull::Total(2)));
         assert_eq!((more.len(), others.len()), (1, 3));
         others.pop();
         queue.push(&named("b"), &mut others).unwrap();
         assert_eq!((queue.waiting(), others), ((4, 13), vec![]));
-        assert_eq!(queue.push(&named("c"), &mut more), Err(Full::Everybody(4)));
+        assert_eq!(queue.push(&named("c"), &mut more), Err(QueueFull::Total(4)));
     }
 
     #[test]
-    fn what_nobody_waits_for_makes_room() {
+    fn abandoned_items_make_room() {
         let queue = queue(QueueOptions { waiting: 2, ..QueueOptions::default() });
         let gone = Item { is_abandoned: true, ..item(0, 0, 5) };
         queue.push(&named("a"), &mut vec![gone.clone()]).unwrap();
@@ -321,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_lets_others_come() {
+    fn a_batch_waits_for_others_within_the_window() {
         let options =
             QueueOptions { window: Duration::from_secs(60), batch_tokens: 20, ..QueueOptions::default() };
         let queue: Queue<Item> = Queue::new(options);
@@ -334,7 +339,7 @@ mod tests {
     }
 
     proptest! {
-        /// Everything comes out once, a client's own in order of each kind; batches are of one kind and no larger than allowed.
+        /// Every item comes out once, those of a client in order; batches have one key and respect the limit.
         #[test]
         fn everything_comes_out_once(
             items in prop::collection::vec((0u8..4, 0u8..3, 0usize..200, any::<bool>()), 0..120),

@@ -1,4 +1,4 @@
-//! Who answers what.
+//! The routes of the server, and the state that its handlers share.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -14,18 +14,18 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::desk::{Client, Desk};
-use super::files::{Files, FilesOptions};
+use super::files::{FilesOptions, TranslatedFiles};
+use super::language_set::LanguageSet;
 use super::limits::RequestLimits;
-use super::spoken::Spoken;
+use super::scheduler::{Client, Scheduler};
 use super::{about, libre, v1};
 use crate::Error;
-use crate::front::body::{BodyLimits, Room};
+use crate::front::body::{BodyLimits, MemoryBudget};
 use crate::front::fields::Fields;
 use crate::front::listen::Peer;
-use crate::front::{Refusal, form};
+use crate::front::{ErrorResponse, form};
 
-/// Paths with the methods that they answer, as `openapi.json` describes them.
+/// Paths and their methods, as `openapi.json` describes them.
 pub const ROUTES: &[(&str, &[&str])] = &[
     ("/translate", &["post", "get"]),
     ("/detect", &["post", "get"]),
@@ -42,84 +42,84 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/docs", &["get"]),
 ];
 
-/// Lets a request in or not, by its key, its address and how many there were, and says who asks.
-pub type Admit = dyn Fn(&Parts, &Fields) -> Result<Client, Refusal> + Send + Sync;
+/// Checks key and rate of a request, and returns its client.
+pub type AdmissionCheck = dyn Fn(&Parts, &Fields) -> Result<Client, ErrorResponse> + Send + Sync;
 
-/// Whether keys are asked for.
+/// The rule for API keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeyRule {
-    /// There are none.
+pub enum KeyPolicy {
+    /// The server has no keys.
     #[default]
     None,
-    /// Who has one may do more.
+    /// A key is optional and may have a rate of its own.
     Optional,
-    /// Nothing is translated without one.
+    /// Requests without a key are refused.
     Required,
 }
 
-/// What every answer needs.
-pub struct Shared {
-    /// Where texts are translated.
-    pub desk: Arc<Desk>,
-    /// How much one request may ask for.
+/// State that all handlers share.
+pub struct ServerState {
+    /// The scheduler.
+    pub scheduler: Arc<Scheduler>,
+    /// Limits on one request.
     pub limits: RequestLimits,
     /// Translated files.
-    pub files: Files,
-    /// Whether keys are asked for; there are none.
-    pub keys: KeyRule,
-    /// Who may ask; everybody, by their address.
-    pub admit: Box<Admit>,
-    /// The numbers for Prometheus as text; none.
+    pub files: TranslatedFiles,
+    /// The rule for API keys; default: none.
+    pub keys: KeyPolicy,
+    /// Admission of requests; default: all, with the address as the client.
+    pub admit: Box<AdmissionCheck>,
+    /// The metrics in Prometheus' text format; default: empty.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
-    /// Whether requests are wanted; they are, until the server ends.
+    /// False once the server is shutting down.
     pub is_open: AtomicBool,
-    /// Memory for all that is sent.
-    pub(super) room: Arc<Room>,
-    /// Attention is looked at one request at a time, beside the queue.
-    pub(super) looks: Arc<Semaphore>,
+    /// Memory budget of all request bodies.
+    pub(super) body_budget: Arc<MemoryBudget>,
+    /// Permit for tracing attention: one request at a time, beside the queue.
+    pub(super) traces: Arc<Semaphore>,
 }
 
-impl Shared {
-    /// For a desk, with everything else as its field says.
-    pub fn new(desk: Arc<Desk>, limits: RequestLimits, files: FilesOptions) -> Self {
+impl ServerState {
+    /// State with this scheduler, these limits, and the defaults of all other fields.
+    pub fn new(scheduler: Arc<Scheduler>, limits: RequestLimits, files: FilesOptions) -> Self {
         Self {
-            desk,
+            scheduler,
             limits,
-            files: Files::new(files),
-            keys: KeyRule::None,
+            files: TranslatedFiles::new(files),
+            keys: KeyPolicy::None,
             admit: Box::new(|parts, _| Ok(by_address(parts))),
             metrics: Box::new(String::new),
             is_open: AtomicBool::new(true),
-            // One file must always have room.
-            room: Arc::new(Room::new(limits.bodies.max(limits.file))),
-            looks: Arc::new(Semaphore::new(1)),
+            // One file must always fit.
+            body_budget: Arc::new(MemoryBudget::new(limits.bodies.max(limits.file))),
+            traces: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Whether a model is loaded and the server does not end.
+    /// True if a model is loaded and the server is not shutting down.
     pub fn is_ready(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed) && self.desk.models().iter().any(|model| model.is_loaded)
+        self.is_open.load(Ordering::Relaxed) && self.scheduler.models().iter().any(|model| model.is_loaded)
     }
 
-    /// Reads a request of at most `limit` bytes and lets it in.
+    /// Reads a request of at most `limit` bytes and admits it.
     pub(super) async fn read(
         &self,
         request: Request,
         limit: usize,
-    ) -> Result<(Parts, Fields, Client), Refusal> {
-        let limits = BodyLimits { body: limit, room: self.room.clone() };
+    ) -> Result<(Parts, Fields, Client), ErrorResponse> {
+        let limits = BodyLimits { body: limit, budget: self.body_budget.clone() };
         let (parts, fields) = form::read(request, &limits).await?;
-        // A key that is no text is wrong where none is asked for, too.
+        // A key that is not a string is an error even where no key is needed.
         fields.text("api_key")?;
         let client = (self.admit)(&parts, &fields)?;
         Ok((parts, fields, client))
     }
 
-    pub(super) fn spoken(&self) -> Spoken {
-        Spoken::new(self.desk.languages())
+    pub(super) fn languages(&self) -> LanguageSet {
+        LanguageSet::new(self.scheduler.languages())
     }
 
-    /// An error where more texts or characters are sent than are taken.
+    /// Checks the number of texts and characters.
     pub(super) fn check_texts(&self, texts: &[String]) -> Result<(), Error> {
         let RequestLimits { texts: most, characters, .. } = self.limits;
         at_most(texts.len(), most, "texts")?;
@@ -127,14 +127,14 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("ServerState").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
-/// All routes of the server but those of the explorer.
-pub fn routes(shared: Arc<Shared>) -> Router {
+/// All routes of the server except the explorer's.
+pub fn routes(state: Arc<ServerState>) -> Router {
     Router::new()
         .route("/translate", post(libre::translate).get(libre::translate))
         .route("/detect", post(libre::detect).get(libre::detect))
@@ -151,22 +151,22 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/docs", get(about::docs))
         .route("/docs/{*path}", get(about::docs_file))
         .method_not_allowed_fallback(about::wrong_method)
-        .with_state(shared)
+        .with_state(state)
 }
 
-/// What has no route.
-pub(super) async fn unknown(uri: axum::http::Uri) -> Refusal {
-    let error = format!("{:?}, expected one of this server's calls", uri.path());
-    Refusal::new(StatusCode::NOT_FOUND, error, "/docs lists all calls")
+/// The answer for unknown paths.
+pub(super) async fn unknown(uri: axum::http::Uri) -> ErrorResponse {
+    let error = format!("unknown path {:?}", uri.path());
+    ErrorResponse::new(StatusCode::NOT_FOUND, error, "/docs lists all calls")
 }
 
-/// A client by the address of its connection.
+/// The client at the peer address of the connection.
 pub fn by_address(parts: &Parts) -> Client {
     let peer = parts.extensions.get::<Peer>();
-    Client::of_address(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip()))
+    Client::from_address(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip()))
 }
 
-/// An answer in JSON.
+/// A JSON answer.
 pub(super) fn json(answer: &impl Serialize) -> Response {
     let body = serde_json::to_string(answer).expect("plain values");
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -179,14 +179,14 @@ pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<(), Erro
     Err(Error::TooLarge { found: format!("{found} {what}"), limit: limit.to_string() })
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for ErrorResponse {
     fn from(error: Error) -> Self {
         let status = error.status();
-        // What is wrong with the server's own files is no client's business.
+        // Errors of the server's own files are not shown to clients.
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             let shown = match &error {
-                // What a thread said when it broke down may hold a part of the text, which stays out of the log.
-                Error::Broken { .. } => "the model failed on this text",
+                // A panic message may contain a part of the text, which stays out of the log.
+                Error::Panicked { .. } => "the model failed on this text",
                 error => {
                     tracing::error!(%error, "a request failed");
                     "the model cannot be used"
@@ -194,10 +194,10 @@ impl From<Error> for Refusal {
             };
             return Self::new(status, shown, "try again later, or with a shorter text");
         }
-        let refusal = Self::new(status, error.to_string(), error.hint());
+        let response = Self::new(status, error.to_string(), error.hint());
         match error.retry_after() {
-            Some(seconds) => refusal.after(seconds),
-            None => refusal,
+            Some(seconds) => response.after(seconds),
+            None => response,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the system tells a server: to end, or to read everything again.
+//! Signals of the operating system: end, or reload.
 
 use std::io;
 
-/// What is to be done.
+/// A signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     End,
@@ -45,7 +45,7 @@ impl Signals {
     }
 
     pub(crate) async fn next(&mut self) -> Signal {
-        // Where nothing can be heard of, nothing ever is.
+        // If signals cannot be received, none ever arrives.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,6 +1,6 @@
 //! A translation sentence by sentence, as server-sent events.
 //!
-//! The answer begins with the first event. What fails before it is an answer like others; what fails later is an event.
+//! The answer begins with the first event. An error before it is a plain error response; a later error is an event.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,49 +15,49 @@ use serde_json::json;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::answers::SentenceAnswer;
-use super::routes::Shared;
-use super::v1::Plan;
+use super::routes::ServerState;
+use super::v1::V1Plan;
 use crate::Error;
-use crate::front::Refusal;
+use crate::front::ErrorResponse;
 
-type Event = Result<String, Refusal>;
+type Event = Result<String, ErrorResponse>;
 
-/// The answer to a request that wants events.
-pub(super) async fn events(shared: Arc<Shared>, plan: Plan) -> Result<Response, Refusal> {
-    // There are no more events than sentences, whose number has a limit.
+/// The answer to a request with `stream`.
+pub(super) async fn events(state: Arc<ServerState>, plan: V1Plan) -> Result<Response, ErrorResponse> {
+    // The number of events is bounded by the number of sentences, which is limited.
     let (sender, mut receiver) = mpsc::unbounded_channel::<Event>();
     tokio::spawn(async move {
         let sentences = sender.clone();
-        let work = plan.run(&shared, move |finished| {
-            // Whoever asked may have gone.
+        let work = plan.run(&state, move |finished| {
+            // The client may have disconnected.
             let _ = sentences.send(Ok(event("sentence", &SentenceAnswer::from(finished))));
         });
         let found = tokio::select! {
             found = work => found,
-            // Nobody listens any more: what waits in the queue is given up.
+            // The client has disconnected: its queued sentences are abandoned.
             () = sender.closed() => return,
         };
-        let last = found.map(|answer| event("done", &answer)).map_err(Refusal::from);
+        let last = found.map(|answer| event("done", &answer)).map_err(ErrorResponse::from);
         let _ = sender.send(last);
     });
-    let broken = || Err(Error::Broken { found: "it was given up".into() }.into());
+    let broken = || Err(Error::Panicked { found: "the task was cancelled".into() }.into());
     let first = receiver.recv().await.unwrap_or_else(broken)?;
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
-        // Proxies that collect answers would take the point away.
+        // A proxy that buffers the answer would defeat streaming.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(Events { first: Some(first), receiver })).into_response())
 }
 
-/// An event as it goes over the wire.
+/// The text of an event.
 fn event(name: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_string(data).expect("plain values");
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// Events as the body of an answer.
+/// The events as a response body.
 struct Events {
     first: Option<String>,
     receiver: UnboundedReceiver<Event>,
@@ -72,8 +72,9 @@ impl futures_core::Stream for Events {
         }
         self.receiver.poll_recv(context).map(|next| {
             next.map(|next| {
-                let told = |no: Refusal| event("error", &json!({ "error": no.error, "hint": no.hint }));
-                Ok(next.unwrap_or_else(told))
+                let failed =
+                    |own: ErrorResponse| event("error", &json!({ "error": own.error, "hint": own.hint }));
+                Ok(next.unwrap_or_else(failed))
             })
         })
     }

@@ -1,4 +1,4 @@
-//! Our own calls: `/v1/translate` with everything that the model knows, and `/v1/models`.
+//! Our own calls: `/v1/translate` with n-best lists, scores, alignments and attention, and `/v1/models`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,42 +12,42 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::answers::{CandidateAnswer, ModelsAnswer, TranslationAnswer, V1Answer};
-use super::attention::{self, Pair};
-use super::desk::{Client, Finished, Wanted};
+use super::attention::{self, SentencePair};
 use super::documents::{Document, notes, route};
-use super::job::Job;
 use super::libre::texts_of;
-use super::routes::{Shared, json};
+use super::request::TranslationRequest;
+use super::routes::{ServerState, json};
+use super::scheduler::{Client, FinishedSentence, RequestOptions};
 use super::stream::events;
 use crate::Error;
-use crate::front::Refusal;
-use crate::front::fields::Fields;
+use crate::front::ErrorResponse;
+use crate::front::fields::{Fields, quoted};
 
 const HINT: &str = "/docs shows each field";
 
 pub(super) async fn translate(
-    State(shared): State<Arc<Shared>>,
+    State(state): State<Arc<ServerState>>,
     request: Request,
-) -> Result<Response, Refusal> {
-    let (_, fields, client) = shared.read(request, shared.limits.body).await?;
-    let question = Question::read(&fields)?;
-    let is_streamed = question.stream.unwrap_or(false);
-    let plan = Plan::new(question, &fields, &shared, client)?;
+) -> Result<Response, ErrorResponse> {
+    let (_, fields, client) = state.read(request, state.limits.body).await?;
+    let body = V1Request::read(&fields)?;
+    let is_streamed = body.stream.unwrap_or(false);
+    let plan = V1Plan::new(body, &fields, &state, client)?;
     if is_streamed {
-        return events(shared, plan).await;
+        return events(state, plan).await;
     }
-    let answer = plan.run(&shared, |_| {}).await?;
+    let answer = plan.run(&state, |_| {}).await?;
     Ok(json(&answer))
 }
 
-pub(super) async fn models(State(shared): State<Arc<Shared>>) -> Response {
-    json(&ModelsAnswer { models: shared.desk.models() })
+pub(super) async fn models(State(state): State<Arc<ServerState>>) -> Response {
+    json(&ModelsAnswer { models: state.scheduler.models() })
 }
 
-/// The body of a request.
+/// The body of a request, as `openapi.json` describes it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct V1Request {
     #[serde(rename = "text")]
     _text: Option<IgnoredAny>,
     from: Option<String>,
@@ -63,95 +63,92 @@ struct Question {
     _api_key: Option<IgnoredAny>,
 }
 
-impl Question {
-    fn read(fields: &Fields) -> Result<Self, Refusal> {
-        // Whatever is not told about a field is told of its place here.
-        Self::deserialize(fields.json()).map_err(|error| Refusal::bad(error.to_string(), HINT))
+impl V1Request {
+    fn read(fields: &Fields) -> Result<Self, ErrorResponse> {
+        // Fields with checks of their own are read elsewhere; serde checks the types of the others.
+        Self::deserialize(fields.json()).map_err(|error| ErrorResponse::bad_request(error.to_string(), HINT))
     }
 }
 
-/// What is to be done, checked.
+/// A checked request.
 #[derive(Debug)]
-pub(super) struct Plan {
-    job: Job,
+pub(super) struct V1Plan {
+    request: TranslationRequest<Document>,
     n_best: usize,
     evidence: Evidence,
-    attention: Wish,
+    has_attention: bool,
 }
 
-/// Whether something is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    Yes,
-    No,
-}
-
-impl Plan {
-    fn new(question: Question, fields: &Fields, shared: &Shared, client: Client) -> Result<Self, Refusal> {
-        let limits = shared.limits;
+impl V1Plan {
+    fn new(
+        body: V1Request,
+        fields: &Fields,
+        state: &ServerState,
+        client: Client,
+    ) -> Result<Self, ErrorResponse> {
+        let limits = state.limits;
         let (texts, _) = texts_of(fields, "text")?;
-        let n_best = counted("n_best", question.n_best, limits.n_best)?.unwrap_or(1);
-        // So many translations need as many hypotheses.
-        let beam_size = counted("beam_size", question.beam_size, limits.beam_size)?;
+        let n_best = checked("n_best", body.n_best, limits.n_best)?.unwrap_or(1);
+        // An n-best list needs at least n hypotheses.
+        let beam_size = checked("beam_size", body.beam_size, limits.beam_size)?;
         let beam_size = beam_size.map(|own| own.max(n_best));
-        let format = question.format.as_deref().map_or(Some(Format::Text), Format::from_name);
-        let format = format.ok_or_else(|| {
-            Refusal::bad("format: another one, expected \"text\", \"html\", \"srt\" or \"po\"", HINT)
+        let name = body.format.as_deref().unwrap_or("text");
+        let format = Format::from_name(name).ok_or_else(|| {
+            let expected = "expected \"text\", \"html\", \"srt\" or \"po\"";
+            ErrorResponse::bad_request(format!("format: unknown format {}, {expected}", quoted(name)), HINT)
         })?;
-        let spoken = shared.spoken();
-        let from = question.from.map(|own| spoken.source("from", &own)).transpose()?.flatten();
-        let to = question.to.map(|own| spoken.target("to", &own, from.as_deref())).transpose()?;
-        shared.check_texts(&texts)?;
-        let wish = |wanted: Option<bool>| if wanted == Some(true) { Wish::Yes } else { Wish::No };
-        let attention = wish(question.attention);
-        if attention == Wish::Yes {
+        let languages = state.languages();
+        let from = body.from.map(|own| languages.source("from", &own)).transpose()?.flatten();
+        let to = body.to.map(|own| languages.target("to", &own, from.as_deref())).transpose()?;
+        state.check_texts(&texts)?;
+        let has_attention = body.attention.unwrap_or(false);
+        if has_attention {
             attention::check(&texts, format, &limits)?;
         }
-        let alignment = wish(question.alignment);
-        let evidence = if alignment == Wish::Yes { Evidence::Alignment } else { Evidence::None };
+        let has_alignment = body.alignment.unwrap_or(false);
+        let evidence = if has_alignment { Evidence::Alignment } else { Evidence::None };
         let documents =
             texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
-        let job = Job {
+        let request = TranslationRequest {
             client,
-            documents,
+            inputs: documents,
             from,
             to,
-            model: question.model,
-            wanted: Wanted { beam_size, n_best, evidence },
+            model: body.model,
+            options: RequestOptions { beam_size, n_best, evidence },
             deadline: Instant::now() + limits.deadline,
         };
-        Ok(Self { job, n_best, evidence, attention })
+        Ok(Self { request, n_best, evidence, has_attention })
     }
 
-    /// Does it; `watcher` hears of every sentence in order.
+    /// Translates; calls `on_sentence` for every sentence in order.
     pub(super) async fn run(
         &self,
-        shared: &Shared,
-        mut watcher: impl FnMut(Finished) + Send,
+        state: &ServerState,
+        mut on_sentence: impl FnMut(FinishedSentence) + Send,
     ) -> Result<V1Answer, Error> {
-        let mut pairs: Vec<Pair> = Vec::new();
-        let is_looked_at = self.attention == Wish::Yes;
-        let spoken = shared.spoken();
-        let done = self.job.run(&shared.desk, &spoken, |finished| {
-            if is_looked_at {
-                pairs.push(Pair::of(&finished));
+        let mut pairs: Vec<SentencePair> = Vec::new();
+        let languages = state.languages();
+        let done = self.request.run(&state.scheduler, &languages, |finished| {
+            if self.has_attention {
+                pairs.push(SentencePair::new(&finished));
             }
-            watcher(finished);
+            on_sentence(finished);
         });
         let done = done.await?;
-        let documents = self.job.documents.iter().zip(&done.found);
+        let documents = self.request.inputs.iter().zip(&done.found);
         let mut translations: Vec<TranslationAnswer> =
             documents.map(|(document, found)| self.answer(document, found)).collect();
-        if is_looked_at {
+        if self.has_attention {
             let routes = done.found.iter().map(|found| route(found).cloned()).collect();
-            let request = attention::Request {
+            let sentences = attention::SentencesToTrace {
                 pairs,
                 routes,
-                to: self.job.to.clone(),
-                limits: shared.limits,
-                deadline: self.job.deadline,
+                to: self.request.to.clone(),
+                limits: state.limits,
+                deadline: self.request.deadline,
             };
-            let traces = attention::traces(shared, &done.model, request).await?;
+            let traces = attention::traces(state, &done.model, sentences).await?;
             let mut by_text: Vec<Vec<Value>> = translations.iter().map(|_| Vec::new()).collect();
             for (text, trace) in traces {
                 by_text[text].push(trace);
@@ -166,7 +163,7 @@ impl Plan {
     fn answer(&self, document: &Document, found: &[Translation]) -> TranslationAnswer {
         let candidates = document.candidates(found).into_iter().take(self.n_best);
         let n_best: Vec<CandidateAnswer> = candidates.map(Into::into).collect();
-        // Only of plain text are words of the document words of its one text.
+        // Only in plain text are the words of the document the words of its single text.
         let alignment = match (self.evidence, found) {
             (Evidence::Alignment, [own]) if !document.needs_alignment() => own.alignment.clone(),
             _ => None,
@@ -183,10 +180,10 @@ impl Plan {
 }
 
 /// A number from 1 to `most`.
-fn counted(name: &str, found: Option<usize>, most: usize) -> Result<Option<usize>, Refusal> {
+fn checked(name: &str, found: Option<usize>, most: usize) -> Result<Option<usize>, ErrorResponse> {
     match found {
         Some(number) if !(1..=most).contains(&number) => {
-            Err(Refusal::bad(format!("{name}: {number}, expected 1 to {most}"), HINT))
+            Err(ErrorResponse::bad_request(format!("{name}: {number}, expected 1 to {most}"), HINT))
         }
         other => Ok(other),
     }

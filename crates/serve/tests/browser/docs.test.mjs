@@ -1,4 +1,4 @@
-// The page of the server's calls: everything described is shown, the form asks the server, and nothing hangs over the edge.
+// The API documentation page: every call is shown, the form works, and nothing overflows.
 
 import { test } from "node:test";
 import assert from "node:assert/strict";
@@ -23,7 +23,7 @@ for (const [width, colorScheme] of [
     }
     await page.locator("details").evaluateAll((nodes) => nodes.forEach((node) => node.setAttribute("open", "")));
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    assert.ok(over <= 0, `the page hangs ${over} pixels over the edge`);
+    assert.ok(over <= 0, `the page overflows by ${over} pixels`);
     await shoot(page, `docs-${width}-${colorScheme}`);
     assert.ok(
       page.asked.every((url) => url.startsWith(address)),
@@ -33,7 +33,7 @@ for (const [width, colorScheme] of [
   });
 }
 
-test("the form translates, and what comes back is text", async (t) => {
+test("the form translates, and the answer is shown as text", async (t) => {
   const address = await serve(t);
   const page = await open(await browser(t), `${address}docs`);
   await page.getByLabel("Text", { exact: true }).fill("The teacher reads a book today.");

@@ -27,13 +27,13 @@ test("views agree with the trace in a file", async (t) => {
       close(parseFloat(share.replace("<", "")) / 100, Math.exp(trace.steps[place].log_probability)),
     );
     await page.locator(".stage button.token").nth(2).hover();
-    const told = await page.locator(".translate .told").textContent();
-    // Of two layers the last is the one that alignments are read from.
+    const readout = await page.locator(".translate .readout").textContent();
+    // Alignments are read from the last of the two layers.
     const means = trace.source.tokens.map((_, key) =>
       [0, 1, 2, 3].reduce((sum, head) => sum + weight(trace, "cross", 1, head, 2, key) / 4, 0),
     );
     const best = means.indexOf(Math.max(...means));
-    assert.ok(told.includes(`looks at ${trace.source.tokens[best].label} ${means[best].toFixed(2)}`), told);
+    assert.ok(readout.includes(`attends to ${trace.source.tokens[best].label} ${means[best].toFixed(2)}`), readout);
   });
 
   await t.test("alternatives, and another one decoded from there", async () => {
@@ -63,13 +63,13 @@ test("views agree with the trace in a file", async (t) => {
     assert.equal(await page.locator(".swatch").count(), trace.model.encoder.n_heads);
     await page.locator(".swatch").first().dblclick();
     await page.locator(".column.left .token").nth(3).hover();
-    const told = await page.locator("#view-heads .quiet").last().textContent();
+    const readout = await page.locator("#view-heads .quiet").last().textContent();
     const layer = Number(
       await page.locator("#view-heads [role=radiogroup][aria-label=Layer] [aria-checked=true]").textContent(),
     );
     const row = trace.source.tokens.map((_, key) => weight(trace, "encoder", layer, 0, 3, key));
     const best = row.indexOf(Math.max(...row));
-    assert.ok(told.includes(`${trace.source.tokens[best].label} ${row[best].toFixed(2)}`), told);
+    assert.ok(readout.includes(`${trace.source.tokens[best].label} ${row[best].toFixed(2)}`), readout);
   });
 
   await t.test("model", async () => {
@@ -97,7 +97,7 @@ test("views agree with the trace in a file", async (t) => {
       for (let step = 0; step < row; step += 1) await page.keyboard.press("ArrowDown");
       for (let step = 0; step < column; step += 1) await page.keyboard.press("ArrowRight");
       close(
-        Number(await page.locator("#view-heat-map .told strong").textContent()),
+        Number(await page.locator("#view-heat-map .readout strong").textContent()),
         weight(trace, "decoder", 1, 2, row, column),
         6e-5,
       );
@@ -108,7 +108,7 @@ test("views agree with the trace in a file", async (t) => {
     await view(page, "neurons");
     await page.locator("#pair-share").waitFor();
     for (const place of [1, 5]) {
-      await page.getByLabel("Token that looks").selectOption(String(place));
+      await page.getByLabel("Query token", { exact: true }).selectOption(String(place));
       const shares = await page.locator(".neurons .share .number").allTextContents();
       shares.forEach((share, key) => close(Number(share), weight(trace, "decoder", 1, 2, place, key)));
     }

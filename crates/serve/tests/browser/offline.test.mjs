@@ -21,11 +21,11 @@ test("a file with one head opens every view", async (t) => {
   await view(page, "heads");
   assert.equal(await page.locator(".swatch").count(), 1);
   await view(page, "translate");
-  assert.match(await page.locator(".translate .told").textContent(), /not in the file/);
+  assert.match(await page.locator(".translate .readout").textContent(), /not in the file/);
   assert.deepEqual(page.faults, []);
 });
 
-test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, nothing asked of the network", async (t) => {
+test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, no network requests", async (t) => {
   const model = scratch(t);
   randomModel(model);
   const folder = scratch(t);
@@ -56,7 +56,7 @@ test("60 tokens on 6 + 6 layers of 8 heads: under 5 MB, open in under 2 s, nothi
   await view(page, "heat-map");
   await page.locator(".map-box").focus();
   await page.keyboard.press("ArrowDown");
-  const shown = Number(await page.locator("#view-heat-map .told strong").textContent());
+  const shown = Number(await page.locator("#view-heat-map .readout strong").textContent());
   assert.ok(Math.abs(shown - weight(trace, "cross", 4, 0, 1, 0)) < 1e-3);
   await view(page, "neurons");
   await page.locator("#pair-share").waitFor();

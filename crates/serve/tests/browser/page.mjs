@@ -1,4 +1,4 @@
-// A page in a browser, with everything that went wrong on it.
+// A page in a browser, with all its errors.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ export async function translate(page, text) {
     location.hash = "translate";
   });
   const tokens = page.locator(".stage button.token");
-  // The page begins with a sentence of its own. Whatever is asked next takes its tokens away at once.
+  // The page begins with a sentence of its own; the next request removes its tokens at once.
   await tokens.first().waitFor();
   await page.getByLabel("Sentence", { exact: true }).locator("visible=true").last().fill(text);
   await page.getByRole("button", { name: "Translate", exact: true }).click();
@@ -55,7 +55,7 @@ export async function view(page, id) {
   await page.waitForTimeout(150);
 }
 
-/** Keeps a picture of the page from its top. */
+/** Saves a screenshot of the page from its top. */
 export async function shoot(page, name) {
   mkdirSync(shots, { recursive: true });
   await page.evaluate(() => scrollTo(0, 0));

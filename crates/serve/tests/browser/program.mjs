@@ -1,4 +1,4 @@
-// The program under test: POLYHEAD names it. Its model is a small random one that another program made.
+// The program under test, named by POLYHEAD, with a small random model.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -12,14 +12,14 @@ export const tinyModel = resolve(here, "../../../models/tests/golden/opus");
 /** Where screenshots go. */
 export const shots = resolve(process.env.SCREENSHOTS ?? join(here, "../../../../target/screenshots"));
 
-/** A folder that is gone after the test. */
+/** A folder that is removed after the test. */
 export function scratch(test) {
   const folder = mkdtempSync(join(tmpdir(), "polyhead-"));
   test.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** What `polyhead inspect` says about a sentence, translated into Turkish as the page does at first. */
+/** The trace of `polyhead inspect` of a sentence, translated into Turkish like the page's default. */
 export function inspect(folder, text, { model = tinyModel, options = [], name = "trace.json" } = {}) {
   const path = join(folder, name);
   execFileSync(program, ["inspect", "--model", model, "--to", "tur", "--out", path, ...options, text], {
@@ -28,12 +28,12 @@ export function inspect(folder, text, { model = tinyModel, options = [], name = 
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
 }
 
-/** A running explorer; gives its address. */
+/** Starts an explorer; returns its address. */
 export function explore(test, model = tinyModel) {
   return started(test, ["explore", "--model", model, "--port", "0", "--no-open"]);
 }
 
-/** A running server; gives its address. */
+/** Starts a server; returns its address. */
 export function serve(test, model = tinyModel) {
   return started(test, ["serve", "--model", model, "--listen", "127.0.0.1:0"]);
 }

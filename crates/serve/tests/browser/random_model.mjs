@@ -1,5 +1,5 @@
-// A random model of the size that the paper's base has in heads: 6 + 6 layers, 8 heads of 64. Names and tokeniser are those
-// of the tiny model; the feed-forward layers are narrow, because nobody looks at them.
+// A random model with the layers and heads of the paper's base model: 6 + 6 layers, 8 heads of 64. Names and tokeniser are
+// those of the tiny model; the feed-forward layers are narrow, because no test shows them.
 
 import { copyFileSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

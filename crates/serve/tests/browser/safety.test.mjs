@@ -1,4 +1,4 @@
-// Hostile and very long texts: shown, never executed, and limits are told.
+// Hostile and very long texts: shown, never executed, with visible limits.
 
 import { test } from "node:test";
 import assert from "node:assert/strict";
@@ -32,7 +32,7 @@ test("hostile text is shown and never executed", async (t) => {
   }
 });
 
-test("a text of 2,000 tokens works, with a limit that is told", async (t) => {
+test("a text of 2,000 tokens works, with a visible limit", async (t) => {
   const page = await open(await browser(t), await explore(t));
   await translate(page, "The teacher reads a book today. ".repeat(290));
   const status = await page.locator(".status").first().textContent();
@@ -46,7 +46,7 @@ test("a text of 2,000 tokens works, with a limit that is told", async (t) => {
   await view(page, "heads");
   await view(page, "heat-map");
   await page.locator("#view-heat-map").getByRole("radio", { name: "Encoder" }).click();
-  await page.locator("#view-heat-map .told strong").waitFor({ timeout: 60000 });
+  await page.locator("#view-heat-map .readout strong").waitFor({ timeout: 60000 });
   assert.deepEqual(page.faults, []);
 });
 

@@ -1,9 +1,9 @@
-//! Answers are what `polyhead-inspect` says.
+//! The explorer's answers equal the traces of `polyhead-inspect`.
 
 use polyhead_attention::{Filter, Intervention, Site};
 use polyhead_inspect::export::json;
 use polyhead_inspect::trace::{Trace, TraceOptions};
-use polyhead_serve::wire::Limits;
+use polyhead_serve::wire::ExplorerLimits;
 use serde_json::{Value, json};
 
 use crate::client::{get, post};
@@ -19,7 +19,7 @@ fn traced(options: TraceOptions) -> Value {
 
 #[test]
 fn the_model_is_described() {
-    let answer = get(explorer(Limits::default()), "/api/model").json();
+    let answer = get(explorer(ExplorerLimits::default()), "/api/model").json();
     let sizes =
         |stack: &str| ["n_layers", "n_heads", "d_key"].map(|key| answer[stack][key].as_u64().unwrap());
     assert_eq!([sizes("encoder"), sizes("decoder")], [[2, 2, 8], [2, 4, 4]]);
@@ -31,8 +31,8 @@ fn the_model_is_described() {
 }
 
 #[test]
-fn a_trace_is_that_of_the_library() {
-    let port = explorer(Limits::default());
+fn a_trace_equals_the_librarys() {
+    let port = explorer(ExplorerLimits::default());
     let ask = |more: Value| {
         let mut body = json!({ "text": TEXT, "to": "tur" });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -57,8 +57,8 @@ fn a_trace_is_that_of_the_library() {
 }
 
 #[test]
-fn another_token_is_decoded_from_there() {
-    let port = explorer(Limits::default());
+fn decoding_continues_from_another_token() {
+    let port = explorer(ExplorerLimits::default());
     let plain = post(port, "/api/trace", &json!({ "text": TEXT, "to": "tur" })).json();
     let first = &plain["target"]["tokens"][0]["id"];
     let second = &plain["steps"][1]["alternatives"][2]["id"];
@@ -82,22 +82,23 @@ fn another_token_is_decoded_from_there() {
 }
 
 #[test]
-fn a_translation_is_told_as_it_grows() {
-    let answer = post(explorer(Limits::default()), "/api/translate", &json!({ "text": TEXT, "to": "tur" }));
+fn a_growing_translation_is_streamed() {
+    let answer =
+        post(explorer(ExplorerLimits::default()), "/api/translate", &json!({ "text": TEXT, "to": "tur" }));
     let mut lines: Vec<Value> = answer.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let trace = lines.pop().unwrap()["trace"].take();
     assert_eq!(trace, traced(TraceOptions::default()));
     let counts: Vec<u64> = lines.iter().map(|line| line["tokens"].as_u64().unwrap()).collect();
     assert_eq!(counts, (0..counts.len() as u64).collect::<Vec<_>>());
     let whole = trace["target"]["text"].as_str().unwrap();
-    // The best hypothesis so far may change; that of the last steps is the beginning of the translation.
+    // The best hypothesis may change between steps; that of the last steps begins the translation.
     let last = lines.last().unwrap()["text"].as_str().unwrap();
     assert!(counts.len() > 4 && !last.is_empty() && whole.starts_with(&last[..1]), "{last:?} {whole:?}");
 }
 
 #[test]
-fn attention_and_neurons_come_on_demand() {
-    let port = explorer(Limits::default());
+fn attention_and_neurons_are_fetched_on_demand() {
+    let port = explorer(ExplorerLimits::default());
     let trace = traced(TraceOptions::default());
     let ids = |side: &str| -> Vec<&Value> {
         trace[side]["tokens"].as_array().unwrap().iter().map(|token| &token["id"]).collect()

@@ -1,4 +1,4 @@
-//! The server's calls on a real socket: every answer is that of the translator, in the form that `openapi.json` describes.
+//! The server's API on a real socket: every translation equals the translator's, in the JSON that `openapi.json` describes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,24 +6,28 @@ use std::time::Duration;
 
 use polyhead_serve::front::listen::{ConnectionOptions, Connections, bind, serve};
 use polyhead_serve::server::routes::ROUTES;
-use polyhead_serve::server::{Desk, DeskOptions, FilesOptions, ModelFolder, RequestLimits, Shared, routes};
+use polyhead_serve::server::{
+    FilesOptions, ModelFolder, RequestLimits, Scheduler, SchedulerOptions, ServerState, routes,
+};
 use polyhead_translate::{Evidence, TranslateOptions, Translation};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, ask, get, post};
+use crate::client::{Answer, get, post, send};
 use crate::{engine, golden};
 
 const TEXT: &str = "The teacher reads a book today.";
 const TWO: &str = "Nobody slept well!  The garden is old.";
 
-fn shared(limits: RequestLimits) -> Arc<Shared> {
+fn state(limits: RequestLimits) -> Arc<ServerState> {
     let model = ModelFolder { name: "golden".into(), folder: golden() };
-    let desk = Desk::open(DeskOptions { models: vec![model], threads: 2, ..DeskOptions::default() }).unwrap();
-    Arc::new(Shared::new(Arc::new(desk), limits, FilesOptions::default()))
+    let scheduler =
+        Scheduler::open(SchedulerOptions { models: vec![model], threads: 2, ..SchedulerOptions::default() })
+            .unwrap();
+    Arc::new(ServerState::new(Arc::new(scheduler), limits, FilesOptions::default()))
 }
 
-/// A running server's port; it ends with the tests.
-fn start(shared: Arc<Shared>) -> u16 {
+/// Starts a server that runs until the tests end; returns its port.
+fn start(state: Arc<ServerState>) -> u16 {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -32,14 +36,14 @@ fn start(shared: Arc<Shared>) -> u16 {
             sender.send(listener.local_addr().unwrap().port()).unwrap();
             let connections = Arc::new(Connections::default());
             let options = ConnectionOptions { most: Some(64), ..ConnectionOptions::default() };
-            serve(listener, routes(shared), options, connections, std::future::pending()).await;
+            serve(listener, routes(state), options, connections, std::future::pending()).await;
         });
     });
     receiver.recv().unwrap()
 }
 
 fn server() -> u16 {
-    start(shared(RequestLimits::default()))
+    start(state(RequestLimits::default()))
 }
 
 fn directly(text: &str, options: TranslateOptions) -> Translation {
@@ -55,7 +59,7 @@ fn refused(answer: &Answer, status: u16, expected: &str) {
 }
 
 #[test]
-fn every_kind_of_body_gets_the_same_answer() {
+fn every_media_type_gets_the_same_answer() {
     let port = server();
     let expected = json!({ "translatedText": directly(TEXT, TranslateOptions::default()).text() });
     let fields = [("q", TEXT), ("source", "en"), ("target", "tr")];
@@ -78,7 +82,7 @@ fn every_kind_of_body_gets_the_same_answer() {
     for (media_type, body) in bodies {
         for method in ["POST", "GET"] {
             let header = format!("Content-Type: {media_type}");
-            let answer = ask(port, [method, "/translate"], &[&header], body);
+            let answer = send(port, [method, "/translate"], &[&header], body);
             assert_eq!((answer.status, answer.json()), (200, expected.clone()), "{method} {media_type}");
             assert!(answer.headers.contains("content-type: application/json"), "{}", answer.headers);
         }
@@ -88,7 +92,7 @@ fn every_kind_of_body_gets_the_same_answer() {
 }
 
 #[test]
-fn several_texts_alternatives_and_guesses_come_in_the_form_of_the_question() {
+fn texts_alternatives_and_languages_have_the_shape_of_the_request() {
     let port = server();
     let options = TranslateOptions { n_best: 4, ..TranslateOptions::default() };
     let found = directly(TEXT, options);
@@ -120,22 +124,25 @@ fn several_texts_alternatives_and_guesses_come_in_the_form_of_the_question() {
 }
 
 #[test]
-fn what_cannot_be_translated_is_refused_with_a_reason() {
+fn invalid_requests_are_refused_with_a_reason() {
     let port = server();
     let cases = [
-        (json!({}), "q: nothing, expected a text"),
-        (json!({ "q": "", "source": "en", "target": "tr" }), "q: nothing"),
-        (json!({ "q": [], "source": "en", "target": "tr" }), "q: nothing"),
+        (json!({}), "q: missing or empty, expected a text"),
+        (json!({ "q": "", "source": "en", "target": "tr" }), "q: missing or empty"),
+        (json!({ "q": [], "source": "en", "target": "tr" }), "q: missing or empty"),
         (
             json!({ "q": 5, "source": "en", "target": "tr" }),
             "q: a number, expected a string or an array of strings",
         ),
         (json!({ "q": ["a", null], "source": "en", "target": "tr" }), "q: an array with null"),
-        (json!({ "q": "a", "target": "tr" }), "source: nothing, expected a language or \"auto\""),
-        (json!({ "q": "a", "source": "en" }), "target: nothing, expected a language"),
+        (json!({ "q": "a", "target": "tr" }), "source: missing or empty, expected a language or \"auto\""),
+        (json!({ "q": "a", "source": "en" }), "target: missing or empty, expected a language"),
         (json!({ "q": "a", "source": "xx", "target": "tr" }), "source: language \"xx\", expected one of en"),
         (json!({ "q": "a", "source": "en", "target": "xx" }), "target: language \"xx\", expected one of"),
-        (json!({ "q": "a", "source": "en", "target": "tr", "format": "pdf" }), "format: another one"),
+        (
+            json!({ "q": "a", "source": "en", "target": "tr", "format": "pdf" }),
+            "format: unknown format \"pdf\"",
+        ),
         (
             json!({ "q": "a", "source": "en", "target": "tr", "alternatives": 9 }),
             "alternatives: 9, expected at most 8",
@@ -145,25 +152,25 @@ fn what_cannot_be_translated_is_refused_with_a_reason() {
     for (body, expected) in cases {
         refused(&post(port, "/translate", &body), 400, expected);
     }
-    let typed = |media_type: &str, body: &str| ask(port, ["POST", "/translate"], &[media_type], body);
+    let typed = |media_type: &str, body: &str| send(port, ["POST", "/translate"], &[media_type], body);
     refused(&typed("Content-Type: application/json", "{\"q\": "), 400, "");
     refused(&typed("Content-Type: application/json", &"[".repeat(100_000)), 400, "");
     refused(&typed("Content-Type: text/csv", "a,b"), 415, "");
     let limits = RequestLimits { characters: 10, texts: 2, body: 200, ..RequestLimits::default() };
-    let port = start(shared(limits));
+    let port = start(state(limits));
     let body = |q: Value| json!({ "q": q, "source": "en", "target": "tr" });
     refused(
         &post(port, "/translate", &body("ö".repeat(11).into())),
         413,
-        "11 characters, expected at most 10",
+        "too large: 11 characters (limit 10)",
     );
-    refused(&post(port, "/translate", &body(json!(["a", "b", "c"]))), 413, "3 texts, expected at most 2");
+    refused(&post(port, "/translate", &body(json!(["a", "b", "c"]))), 413, "too large: 3 texts (limit 2)");
     refused(&post(port, "/translate", &body("a".repeat(300).into())), 413, "expected at most 200");
     refused(&post(port, "/detect", &json!({ "q": "a".repeat(11) })), 413, "11 characters");
 }
 
 #[test]
-fn tags_stay_and_texts_between_them_are_translated() {
+fn tags_are_preserved_and_texts_between_them_are_translated() {
     let port = server();
     let body = json!({
         "q": "<h1>The garden</h1><p>The <b>teacher</b> reads a book today.</p><script>a < b</script>",
@@ -184,7 +191,7 @@ fn tags_stay_and_texts_between_them_are_translated() {
 }
 
 #[test]
-fn languages_guesses_and_settings_are_those_of_libretranslate() {
+fn languages_detection_and_settings_are_those_of_libretranslate() {
     let port = server();
     let languages = get(port, "/languages").json();
     let english = &languages.as_array().unwrap()[0];
@@ -193,7 +200,7 @@ fn languages_guesses_and_settings_are_those_of_libretranslate() {
     let found = post(port, "/detect", &json!({ "q": TEXT })).json();
     assert_eq!(found, json!([{ "confidence": 100.0, "language": "en" }]));
     assert_eq!(get(port, "/detect?q=12").json(), json!([{ "confidence": 0.0, "language": "en" }]));
-    refused(&post(port, "/detect", &json!({})), 400, "q: nothing");
+    refused(&post(port, "/detect", &json!({})), 400, "q: missing or empty");
     let settings = get(port, "/frontend/settings").json();
     assert_eq!(
         (&settings["charLimit"], &settings["keyRequired"], &settings["filesTranslation"]),
@@ -202,7 +209,7 @@ fn languages_guesses_and_settings_are_those_of_libretranslate() {
     assert_eq!(settings["language"]["source"], json!({ "code": "auto", "name": "Auto Detect" }));
 }
 
-/// Sends a file as browsers do.
+/// Uploads a file as browsers do.
 fn send_file(port: u16, name: &str, content: &str) -> Answer {
     let field = |name: &str, text: &str| {
         format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
@@ -212,11 +219,11 @@ fn send_file(port: u16, name: &str, content: &str) -> Answer {
         field("source", "en"),
         field("target", "tr")
     );
-    ask(port, ["POST", "/translate_file"], &["Content-Type: multipart/form-data; boundary=XX"], &body)
+    send(port, ["POST", "/translate_file"], &["Content-Type: multipart/form-data; boundary=XX"], &body)
 }
 
 #[test]
-fn files_are_translated_and_fetched() {
+fn files_are_translated_and_downloaded() {
     let port = server();
     let fetched = |name: &str, content: &str| {
         let answer = send_file(port, name, content);
@@ -247,18 +254,18 @@ fn files_are_translated_and_fetched() {
     let messages = fetched("a.po", &format!("msgid \"{TEXT}\"\nmsgstr \"\"\n"));
     let expected = format!("msgid \"{TEXT}\"\nmsgstr \"{}\"\n", first.text());
     assert!(messages.body.ends_with(&expected), "{}", messages.body);
-    let few = start(shared(RequestLimits { file_characters: 10, ..RequestLimits::default() }));
-    refused(&send_file(few, "a.txt", TEXT), 413, "31 characters, expected at most 10");
+    let few = start(state(RequestLimits { file_characters: 10, ..RequestLimits::default() }));
+    refused(&send_file(few, "a.txt", TEXT), 413, "too large: 31 characters (limit 10)");
     refused(&send_file(port, "a.docx", "a"), 400, "expected one of .txt, .html, .srt, .po");
     refused(&get(port, "/download_file/00000000000000000000000000000000"), 404, "no such file");
     refused(&get(port, "/download_file/%FF"), 404, "no such file");
     refused(&get(port, "/docs/%FF"), 404, "no such file");
     refused(&get(port, "/download_file/..%2f..%2fetc%2fpasswd"), 404, "no such file");
-    refused(&post(port, "/translate_file", &json!({ "source": "en", "target": "tr" })), 400, "file: nothing");
+    refused(&post(port, "/translate_file", &json!({ "source": "en", "target": "tr" })), 400, "file: missing");
 }
 
 #[test]
-fn our_own_call_tells_everything() {
+fn v1_has_scores_alignment_and_notes() {
     let port = server();
     let options = TranslateOptions {
         n_best: 3,
@@ -302,14 +309,17 @@ fn our_own_call_tells_everything() {
         (&json!("golden"), &json!(true))
     );
     let cases = [
-        (json!({ "to": "tr" }), "text: nothing"),
+        (json!({ "to": "tr" }), "text: missing or empty"),
         (json!({ "text": "a", "colour": 1 }), "unknown field `colour`"),
         (json!({ "text": "a", "n_best": 10 }), "n_best: 10, expected 1 to 9"),
         (json!({ "text": "a", "n_best": "2" }), "invalid type"),
         (json!({ "text": "a", "to": "xx" }), "to: language \"xx\""),
         (json!({ "text": "a", "to": "tr", "model": "other" }), "no model \"other\", expected one of golden"),
         (json!({ "text": "a", "to": "tr", "format": "srt" }), ""),
-        (json!({ "text": "a", "to": "tr", "attention": true, "format": "html" }), "attention of html"),
+        (
+            json!({ "text": "a", "to": "tr", "attention": true, "format": "html" }),
+            "attention of format \"html\"",
+        ),
         (
             json!({ "text": "Go. Run. Sit. Fly. Eat.", "to": "tr", "attention": true }),
             "attention of 5 sentences",
@@ -321,7 +331,7 @@ fn our_own_call_tells_everything() {
 }
 
 #[test]
-fn attention_is_that_of_the_translation() {
+fn attention_is_traced_for_the_translation() {
     let port = server();
     let body = json!({ "text": [TEXT, TWO], "to": "tr", "attention": true });
     let answer = post(port, "/v1/translate", &body).json();
@@ -333,12 +343,12 @@ fn attention_is_that_of_the_translation() {
     assert_eq!(trace["target"]["text"], found[0]["text"]);
     assert_eq!(trace["attention"].as_array().unwrap().len(), 6);
     let limits = RequestLimits { attention_tokens: 3, ..RequestLimits::default() };
-    let few = post(start(shared(limits)), "/v1/translate", &body);
+    let few = post(start(state(limits)), "/v1/translate", &body);
     refused(&few, 400, "tokens, expected at most 3");
 }
 
 #[test]
-fn a_stream_tells_sentences_in_order_and_then_the_whole() {
+fn a_stream_has_the_sentences_in_order_and_then_the_answer() {
     let port = server();
     let body = json!({ "text": [TWO, TEXT], "to": "tr", "stream": true });
     let answer = post(port, "/v1/translate", &body);
@@ -360,7 +370,7 @@ fn a_stream_tells_sentences_in_order_and_then_the_whole() {
     plain["stream"] = false.into();
     assert_eq!((events.len(), events[3].0.as_str()), (4, "done"));
     assert_eq!(events[3].1, post(port, "/v1/translate", &plain).json());
-    // What is wrong from the start has a status of its own.
+    // An error before the first event has a status of its own.
     refused(
         &post(port, "/v1/translate", &json!({ "text": "a", "to": "xx", "stream": true })),
         400,
@@ -371,29 +381,29 @@ fn a_stream_tells_sentences_in_order_and_then_the_whole() {
 }
 
 #[test]
-fn every_described_route_answers_and_other_methods_are_told() {
-    let shared = shared(RequestLimits::default());
-    let port = start(shared.clone());
+fn every_described_route_answers_and_other_methods_are_refused() {
+    let state = state(RequestLimits::default());
+    let port = start(state.clone());
     for (path, methods) in ROUTES {
         for method in ["get", "post"] {
-            let answer = ask(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
+            let answer = send(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
             let is_route = answer.status != 405 && !(answer.status == 404 && answer.body.is_empty());
             assert_eq!(is_route, methods.contains(&method), "{method} {path}: {}", answer.status);
             if answer.status == 405 {
-                refused(&answer, 405, "expected another method");
+                refused(&answer, 405, "is not allowed");
                 assert!(answer.headers.contains("allow: "), "{}", answer.headers);
             }
         }
     }
     assert_eq!(get(port, "/health").json(), json!({ "status": "ok" }));
     assert_eq!(get(port, "/ready").json(), json!({ "status": "ok" }));
-    shared.is_open.store(false, Ordering::Relaxed);
-    refused(&get(port, "/ready"), 503, "the server ends");
+    state.is_open.store(false, Ordering::Relaxed);
+    refused(&get(port, "/ready"), 503, "shutting down");
     assert!(get(port, "/metrics").headers.contains("text/plain"));
     let page = get(port, "/docs");
     assert!(page.body.starts_with("<!doctype html>") && page.headers.contains("text/html"));
     assert!(page.headers.contains("content-security-policy: default-src 'self';"), "{}", page.headers);
-    // Everything that the page names is there, without the explorer.
+    // All files of the page are served without the explorer.
     let named = page.body.split(['"']).filter(|part| part.starts_with("docs/"));
     for path in named.chain(["docs/js/dom.js", "docs/docs/curl.js"]) {
         assert_eq!(get(port, &format!("/{path}")).status, 200, "{path}");
@@ -404,7 +414,7 @@ fn every_described_route_answers_and_other_methods_are_told() {
 #[test]
 fn the_description_has_the_languages_and_limits_of_this_server() {
     let limits = RequestLimits { characters: 1234, texts: 7, n_best: 3, ..RequestLimits::default() };
-    let found = get(start(shared(limits)), "/openapi.json").json();
+    let found = get(start(state(limits)), "/openapi.json").json();
     let schemas = &found["components"]["schemas"];
     assert_eq!(schemas["SourceCode"]["enum"], json!(["auto", "en"]));
     assert!(schemas["LanguageCode"]["enum"].as_array().unwrap().contains(&json!("tr")));
@@ -416,10 +426,10 @@ fn the_description_has_the_languages_and_limits_of_this_server() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_told_with_when_to_come_again() {
+fn a_passed_deadline_is_503_with_retry_after() {
     let limits = RequestLimits { deadline: Duration::ZERO, ..RequestLimits::default() };
     let answer =
-        post(start(shared(limits)), "/translate", &json!({ "q": TEXT, "source": "en", "target": "tr" }));
+        post(start(state(limits)), "/translate", &json!({ "q": TEXT, "source": "en", "target": "tr" }));
     refused(&answer, 503, "deadline");
     assert!(answer.headers.contains("retry-after: "), "{}", answer.headers);
 }

@@ -1,11 +1,11 @@
-//! As little HTTP as the tests need.
+//! A minimal HTTP client for the tests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// What a server answered.
+/// An answer of the server.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: String,
@@ -18,8 +18,8 @@ impl Answer {
     }
 }
 
-/// Asks with headers of one's own; `Host` is this machine unless they say otherwise.
-pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &str) -> Answer {
+/// Sends a request with these headers; `Host` is the loopback address unless they name one.
+pub(crate) fn send(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &str) -> Answer {
     let host = format!("Host: 127.0.0.1:{port}");
     let own = headers.iter().any(|header| header.starts_with("Host:"));
     let mut lines: Vec<&str> = if own { Vec::new() } else { vec![&host] };
@@ -30,7 +30,7 @@ pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: 
         "{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    // A server that refuses may close before it has read all.
+    // A server that refuses a request may close before it has read all of it.
     let _ = stream.write_all(request.as_bytes());
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -43,14 +43,14 @@ pub(crate) fn ask(port: u16, [method, path]: [&str; 2], headers: &[&str], body: 
 }
 
 pub(crate) fn get(port: u16, path: &str) -> Answer {
-    ask(port, ["GET", path], &[], "")
+    send(port, ["GET", path], &[], "")
 }
 
 pub(crate) fn post(port: u16, path: &str, body: &Value) -> Answer {
-    ask(port, ["POST", path], &["Content-Type: application/json"], &body.to_string())
+    send(port, ["POST", path], &["Content-Type: application/json"], &body.to_string())
 }
 
-/// The chunks of a body, put together.
+/// Joins the chunks of a body.
 fn joined(mut rest: &str) -> String {
     let mut body = String::new();
     while let Some((size, after)) = rest.split_once("\r\n") {

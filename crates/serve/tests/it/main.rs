@@ -4,19 +4,19 @@
 mod answers;
 mod calls;
 mod client;
-mod desk;
 mod front;
 mod page;
 mod safety;
+mod scheduler;
 
 use std::path::{Path, PathBuf};
 
 use polyhead_serve::Explorer;
 use polyhead_serve::explorer::Port;
-use polyhead_serve::wire::Limits;
+use polyhead_serve::wire::ExplorerLimits;
 use polyhead_translate::{Engine, LoadOptions};
 
-/// A model with tokenisers, like those of OPUS-MT.
+/// A tiny model folder in the layout of OPUS-MT.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus")
 }
@@ -25,8 +25,8 @@ fn engine() -> Engine {
     Engine::load(golden(), &LoadOptions::default()).unwrap()
 }
 
-/// A running explorer's port; it ends with the tests.
-fn explorer(limits: Limits) -> u16 {
+/// Starts an explorer that runs until the tests end; returns its port.
+fn explorer(limits: ExplorerLimits) -> u16 {
     let listening = Explorer::new(engine(), "opus").with_limits(limits).listen(Port::Exactly(0)).unwrap();
     let port = listening.address().port();
     std::thread::spawn(move || listening.run());

@@ -1,4 +1,4 @@
-//! A trace as one file.
+//! A trace as one HTML file.
 
 use polyhead_attention::Filter;
 use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
@@ -13,7 +13,7 @@ fn content(page: &str) -> Value {
 }
 
 #[test]
-fn a_page_is_whole_and_asks_for_nothing() {
+fn a_page_is_self_contained() {
     let options = TraceOptions { vectors: Kept::Yes, ..TraceOptions::default() };
     let trace = Trace::new(&engine(), "The teacher </script><script>alert(1)</script>.", &options).unwrap();
     let page = page(&trace, &Filter::default(), "opus");
@@ -34,7 +34,7 @@ fn a_page_is_whole_and_asks_for_nothing() {
 }
 
 #[test]
-fn only_what_is_wanted_is_in_the_page() {
+fn the_page_has_only_the_selected_weights() {
     let trace = Trace::new(&engine(), "The teacher reads.", &TraceOptions::default()).unwrap();
     let filter = Filter { layers: Some(vec![1]), heads: Some(vec![0]), ..Filter::default() };
     let found = content(&page(&trace, &filter, "opus"));

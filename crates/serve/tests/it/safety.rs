@@ -1,17 +1,17 @@
-//! Who may ask, and how much.
+//! Access to the explorer, and its limits.
 
 use polyhead_serve::assets::ALL;
 use polyhead_serve::explorer::Port;
-use polyhead_serve::wire::Limits;
+use polyhead_serve::wire::ExplorerLimits;
 use polyhead_serve::{Error, Explorer};
 use serde_json::{Value, json};
 
-use crate::client::{ask, get, post};
+use crate::client::{get, post, send};
 use crate::{engine, explorer};
 
 #[test]
-fn the_page_and_all_its_files_are_served_with_headers_of_safety() {
-    let port = explorer(Limits::default());
+fn the_page_and_all_its_files_are_served_with_security_headers() {
+    let port = explorer(ExplorerLimits::default());
     let page = get(port, "/");
     assert!(page.status == 200 && page.body.starts_with("<!doctype html>"));
     for asset in ALL {
@@ -36,9 +36,9 @@ fn the_page_and_all_its_files_are_served_with_headers_of_safety() {
 }
 
 #[test]
-fn requests_for_or_from_elsewhere_are_refused() {
-    let port = explorer(Limits::default());
-    let status = |headers: &[&str]| ask(port, ["GET", "/api/model"], headers, "").status;
+fn foreign_hosts_and_origins_are_refused() {
+    let port = explorer(ExplorerLimits::default());
+    let status = |headers: &[&str]| send(port, ["GET", "/api/model"], headers, "").status;
     let own = [format!("Host: localhost:{port}"), format!("Origin: http://127.0.0.1:{port}")];
     assert_eq!([status(&[]), status(&[&own[0]]), status(&[&own[1]]), status(&[&own[0], &own[1]])], [200; 4]);
     let foreign = [
@@ -52,17 +52,17 @@ fn requests_for_or_from_elsewhere_are_refused() {
         "Origin: null".into(),
     ];
     for header in &foreign {
-        let answer = ask(port, ["GET", "/"], &[header], "");
+        let answer = send(port, ["GET", "/"], &[header], "");
         assert_eq!(answer.status, 403, "{header}");
         assert!(answer.headers.contains("content-security-policy") && answer.json()["error"].is_string());
     }
-    let answer = ask(port, ["POST", "/api/trace"], &["Origin: http://evil.example"], "{\"text\": \"a\"}");
+    let answer = send(port, ["POST", "/api/trace"], &["Origin: http://evil.example"], "{\"text\": \"a\"}");
     assert_eq!(answer.status, 403);
 }
 
 #[test]
-fn what_cannot_be_answered_is_refused_with_a_reason() {
-    let port = explorer(Limits::default());
+fn invalid_requests_are_refused_with_a_reason() {
+    let port = explorer(ExplorerLimits::default());
     let cases: [(&str, Value, &str); 9] = [
         ("trace", json!({ "text": "" }), "an empty text, expected a sentence"),
         ("trace", json!({ "text": "a", "colour": 1 }), "unknown field `colour`"),
@@ -97,7 +97,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         assert!(said["error"].as_str().unwrap().contains(expected), "{said}");
         assert!(said["hint"].is_string());
     }
-    assert_eq!(ask(port, ["POST", "/api/trace"], &[], "{").status, 400);
+    assert_eq!(send(port, ["POST", "/api/trace"], &[], "{").status, 400);
     let streamed = post(port, "/api/translate", &json!({ "text": " " }));
     assert!(streamed.body.contains("an empty text"), "{}", streamed.body);
 }
@@ -107,22 +107,22 @@ fn change(head: &Value) -> Value {
 }
 
 #[test]
-fn limits_hold() {
-    let limits = Limits { text: 50, tokens: 12, neurons: 4, body: 1000, whole: 5, beam_size: 3 };
+fn limits_are_enforced() {
+    let limits = ExplorerLimits { text: 50, tokens: 12, neurons: 4, body: 1000, whole: 5, beam_size: 3 };
     let port = explorer(limits);
     let refused = |path: &str, body: &Value, expected: &str| {
         let answer = post(port, path, body);
         assert_eq!(answer.status, 413, "{}", answer.body);
         assert!(answer.json()["error"].as_str().unwrap().contains(expected), "{}", answer.body);
     };
-    refused("/api/trace", &json!({ "text": "a".repeat(2000) }), "expected at most 1000 bytes");
-    refused("/api/trace", &json!({ "text": "a".repeat(51) }), "51 characters, expected at most 50");
+    refused("/api/trace", &json!({ "text": "a".repeat(2000) }), "limit 1000 bytes");
+    refused("/api/trace", &json!({ "text": "a".repeat(51) }), "too large: 51 characters (limit 50)");
     refused("/api/trace", &json!({ "text": "a", "target": "ö".repeat(51) }), "51 characters");
-    refused("/api/trace", &json!({ "text": "x y ".repeat(12) }), "tokens, expected at most 12");
-    refused("/api/trace", &json!({ "text": "a", "beam_size": 4 }), "4 hypotheses, expected at most 3");
+    refused("/api/trace", &json!({ "text": "x y ".repeat(12) }), "tokens (limit 12)");
+    refused("/api/trace", &json!({ "text": "a", "beam_size": 4 }), "too large: 4 hypotheses (limit 3)");
     let five = json!({ "source": [1, 2, 3, 4, 0], "target": [0], "kind": "cross", "layer": 0, "head": 0 });
-    refused("/api/neurons", &five, "5 tokens, expected at most 4");
-    // A longer text comes with one attention; the others are there on demand.
+    refused("/api/neurons", &five, "too large: 5 tokens (limit 4)");
+    // The trace of a longer text has one attention site; the others are fetched on demand.
     let answer = post(port, "/api/trace", &json!({ "text": "The teacher reads a book." })).json();
     let kept = answer["attention"].as_array().unwrap();
     assert_eq!((kept.len(), &kept[0]["kind"], &kept[0]["layer"]), (1, &json!("cross"), &json!(1)));
@@ -130,7 +130,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn a_taken_port_is_an_error_and_another_is_found_unless_it_was_named() {
+fn a_port_in_use_is_an_error_and_another_is_found_unless_it_was_given() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let error = Explorer::new(engine(), "opus").listen(Port::Exactly(port)).unwrap_err();

@@ -1,4 +1,4 @@
-// Lesson: greedy decoding falls for "thanks", a beam of two finds "I am a student".
+// Lesson: greedy decoding chooses "thanks", a beam of two finds "I am a student".
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
@@ -6,7 +6,7 @@ import { fixed } from "../format.js";
 
 const WORDS = ["a", "am", "I", "thanks", "student", "<eos>"];
 const END = 5;
-// Row i: the probabilities of the word after word i; <eos> also stands before the first word.
+// Row i: the probabilities of the word after word i; <eos> is also the start before the first word.
 const AFTER = [
   [0, 0, 0, 0, 0.9, 0.1],
   [0.9, 0, 0, 0.1, 0, 0],
@@ -16,7 +16,7 @@ const AFTER = [
   [0.1, 0, 0.4, 0.5, 0, 0],
 ];
 
-export const beamLesson = { id: "beam", title: "Greedy against beam", build };
+export const beamLesson = { id: "beam", title: "Greedy or beam search", build };
 
 function build() {
   const size = slider("beam_size", { min: 1, max: 3, value: 2 }, () => {
@@ -50,9 +50,9 @@ function build() {
       paragraph(
         "“je suis étudiant”, with a made-up model of six words. Greedy decoding (beam_size 1) takes the best word each time: ",
         element("em", {}, "thanks"),
-        " with 0.5, then <eos> with 0.45, together 0.225. A beam of 2 keeps ",
+        " with 0.5, then <eos> with 0.45, together 0.225. A beam of 2 also keeps ",
         element("em", {}, "I"),
-        " with 0.4 alive, which turns out better: 0.4 · 0.9 · 0.9 · 0.9 · 1 = 0.2916. With top_beams = 2 both come back.",
+        " with 0.4, which turns out better: 0.4 · 0.9 · 0.9 · 0.9 · 1 = 0.2916. With top_beams = 2 both are returned.",
       ),
       element("div", { class: "knobs" }, size.node, steps.node),
       figure,
@@ -63,9 +63,9 @@ function build() {
   };
 }
 
-/** Beam search over the table: columns of hypotheses, and those that ended. */
+/** Beam search over the table: columns of hypotheses, and the finished ones. */
 export function search(size) {
-  let live = [{ id: END, probability: 1, words: [], place: null }];
+  let live = [{ id: END, probability: 1, words: [], index: null }];
   const columns = [];
   const finished = [];
   while (live.length && columns.length < 8) {
@@ -76,15 +76,15 @@ export function search(size) {
           id,
           probability: own.probability * p,
           words: [...own.words, WORDS[id]],
-          parent: own.place,
+          parent: own.index,
           step,
         }))
         .filter((next) => next.probability > 0),
     );
     all.sort((a, b) => b.probability - a.probability);
     const column = all.slice(0, Math.max(2 * size, 2));
-    column.forEach((own, place) => {
-      own.place = place;
+    column.forEach((own, index) => {
+      own.index = index;
     });
     column
       .slice(0, size)
@@ -106,12 +106,12 @@ export function search(size) {
 
 function tree(columns) {
   const [width, height, gap] = [112, 30, 40];
-  const at = (own) => [own.step * (width + gap) + 4, own.place * (height + 10) + 4];
+  const at = (own) => [own.step * (width + gap) + 4, own.index * (height + 10) + 4];
   const edges = columns.flatMap((column) =>
     column
       .filter((own) => own.parent !== null)
       .map((own) => {
-        const [x, y] = at({ step: own.step - 1, place: own.parent });
+        const [x, y] = at({ step: own.step - 1, index: own.parent });
         const [toX, toY] = at(own);
         const half = (x + width + toX) / 2;
         return drawn("path", {

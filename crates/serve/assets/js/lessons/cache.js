@@ -1,19 +1,19 @@
-// Lesson: the K/V cache. Without it every step computes all keys and values again.
+// Lesson: the K/V cache. Without it every step recomputes all keys and values.
 
 import { drawn, element, paragraph, replace } from "../dom.js";
-import { slider, tick } from "../controls.js";
+import { slider, checkbox } from "../controls.js";
 import { bytesText, grouped } from "../format.js";
 import { square } from "../figures.js";
 
 export const cacheLesson = { id: "cache", title: "The K/V cache", build };
 
 function build() {
-  const length = slider("Tokens written, n", { min: 1, max: 24, value: 10 }, draw);
-  const cached = tick("Keep keys and values", true, draw);
+  const length = slider("Generated tokens, n", { min: 1, max: 24, value: 10 }, draw);
+  const cached = checkbox("Cache keys and values", true, draw);
   const layers = slider("Layers N", { min: 1, max: 96, value: 6 }, draw);
   const width = slider("Width d", { min: 64, max: 12288, step: 64, value: 512, show: grouped }, draw);
   const figure = element("div", { class: "panel" });
-  const told = element("p", { class: "result" });
+  const readout = element("p", { class: "result" });
   const memory = element("p");
   function draw() {
     const n = length.value;
@@ -21,7 +21,7 @@ function build() {
     for (let step = 0; step < n; step += 1) {
       for (let token = 0; token <= step; token += 1) {
         const isNew = !cached.value || token === step;
-        cells.push(square(token, step, isNew ? "may" : "kept"));
+        cells.push(square(token, step, isNew ? "allowed" : "cached"));
       }
     }
     const all = (n * (n + 1)) / 2;
@@ -34,14 +34,14 @@ function build() {
       ),
     );
     replace(
-      told,
+      readout,
       "Keys and values computed: ",
       element("strong", { class: "number", id: "cache-count" }, grouped(cached.value ? n : all)),
       cached.value ? ` instead of ${grouped(all)}.` : ` of n (n + 1) / 2; with a cache ${grouped(n)}.`,
     );
     replace(
       memory,
-      "The price is memory: 2 · N · n · d numbers, at n = 1,000 and four bytes each ",
+      "The cost is memory: 2 · N · n · d numbers, at n = 1,000 and four bytes each ",
       element("strong", { class: "number" }, bytesText(2 * layers.value * 1000 * width.value * 4)),
       " for every sentence.",
     );
@@ -52,11 +52,11 @@ function build() {
       "div",
       {},
       paragraph(
-        "Token t of a translation looks at the keys and values of all tokens before it. These never change, because nobody sees what comes later. So each step computes its own and keeps the rest: dark cells are computed, light ones kept. Rows are steps.",
+        "Token t of a translation attends to the keys and values of all tokens before it. These never change, because no token attends to later ones. So each step computes only its own and takes the rest from the cache: dark cells are computed, light ones cached. Rows are steps.",
       ),
       element("div", { class: "knobs" }, length.node, cached.node),
       figure,
-      told,
+      readout,
       element("div", { class: "knobs" }, layers.node, width.node),
       memory,
     ),

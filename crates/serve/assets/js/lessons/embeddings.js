@@ -1,4 +1,4 @@
-// Lesson: one-hot vectors against embeddings. A one-hot vector times a matrix is a row of it.
+// Lesson: one-hot vectors and embeddings. A one-hot vector times a matrix is a row of the matrix.
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice } from "../controls.js";
@@ -25,7 +25,7 @@ function build() {
     draw,
   );
   const product = element("div", { class: "panel side-by-side" });
-  const alike = element("div", { class: "panel side-by-side" });
+  const similarity = element("div", { class: "panel side-by-side" });
   function draw() {
     const id = Number(word.value);
     const oneHot = WORDS.map((_, own) => (own === id ? 1 : 0));
@@ -36,14 +36,14 @@ function build() {
       numberTable({ caption: "is a row of E", data: [E[id]] }),
     );
     replace(
-      alike,
-      numberTable({ caption: "likeness of one-hot vectors", columns: WORDS, data: [oneHot], scale: 1.2, decimals: 0 }),
+      similarity,
+      numberTable({ caption: "similarity of one-hot vectors", columns: WORDS, data: [oneHot], scale: 1.2, decimals: 0 }),
       numberTable({
-        caption: "likeness of embeddings (cosine)",
+        caption: "similarity of embeddings (cosine)",
         columns: WORDS,
         data: [E.map((other) => cosine(E[id], other))],
         scale: 1.2,
-        id: "embedding-likeness",
+        id: "embedding-similarity",
       }),
       map(id),
     );
@@ -54,12 +54,12 @@ function build() {
       "div",
       {},
       paragraph(
-        "A one-hot vector is as long as the vocabulary and says nothing but which word it is: any two are equally unlike. An embedding is short, and words that are used alike lie close together. Multiplying the one-hot vector by the matrix E picks a row, so programs look the row up instead.",
+        "A one-hot vector is as long as the vocabulary and only says which word it is: any two are equally different. An embedding is short, and words with similar uses are close together. Multiplying the one-hot vector by the matrix E selects a row, so programs look up the row instead.",
       ),
       element("div", { class: "knobs" }, word.node),
       product,
-      paragraph("To a one-hot vector, a cat is as far from a dog as from a street. To embeddings it is not:"),
-      alike,
+      paragraph("With one-hot vectors, “cat” is as far from “dog” as from “street”. With embeddings it is not:"),
+      similarity,
     ),
     draw,
   };

@@ -1,4 +1,4 @@
-// Lesson: looking up B in the string A A B A, with a query that can be turned up.
+// Lesson: looking up B in the string A A B A, with a query of adjustable strength.
 
 import { element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
@@ -16,7 +16,7 @@ function build() {
   const base = choice(
     "Base of softmax",
     [
-      ["3", "3, as on the slide"],
+      ["3", "3, as in the lecture"],
       ["e", "e"],
     ],
     "3",
@@ -25,7 +25,7 @@ function build() {
   const string = element("div", {
     class: "tokens",
     role: "group",
-    "aria-label": "The string; choose a letter to change it",
+    "aria-label": "The string; click a letter to change it",
   });
   const table = element("div");
   const weights = element("div", { class: "pairs", id: "lookup-weights" });
@@ -78,9 +78,9 @@ function build() {
     );
     replace(
       output,
-      "Attention finds ",
+      "Attention gives ",
       element("strong", { class: "number", id: "lookup-output" }, pair(mix(shares, keys))),
-      "; a plain average, which cannot look, gives ",
+      "; a plain average, without a query, gives ",
       element("strong", { class: "number" }, pair(average)),
       ".",
     );
@@ -91,9 +91,9 @@ function build() {
       "div",
       {},
       paragraph(
-        "A is [1, 0], B is [0, 1], and the query asks for B. Each letter's score is its dot product with the query; softmax makes weights of the scores; the answer is the weighted mean. Turn the query up and the look becomes sharper, until it finds B alone.",
+        "A is [1, 0], B is [0, 1], and the query asks for B. Each letter's score is its dot product with the query; softmax turns the scores into weights; the output is the weighted mean. The larger the query, the sharper the weights, until only B counts.",
       ),
-      element("p", { class: "quiet" }, "Choose a letter to change it."),
+      element("p", { class: "quiet" }, "Click a letter to change it."),
       string,
       element("div", { class: "knobs" }, strength.node, base.node),
       element("div", { class: "panel" }, table, weights, output),

@@ -1,4 +1,4 @@
-// Lesson: masks. Who may look at whom, and how many pairs are left to compute.
+// Lesson: attention masks. Which tokens may attend to which, and how many pairs are left to compute.
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
@@ -14,13 +14,13 @@ const MASKS = [
   ["global", "global + window"],
 ];
 const ABOUT = {
-  full: "Everyone sees everyone: an encoder's self-attention.",
-  causal: "Nobody sees what comes later: a decoder writes from left to right, and all its steps are trained at once.",
+  full: "Every token attends to every token: an encoder's self-attention.",
+  causal: "No token attends to later ones: a decoder generates from left to right, and all its steps are trained at once.",
   padding:
-    "Shorter sentences of a batch are filled up; nobody looks at the filling. Its own rows look at nothing and give zeros.",
-  window: "Everyone sees neighbours only: the cost grows with n, not with n².",
-  dilated: "Every second neighbour: the same cost sees twice as far.",
-  global: "The first token sees all and is seen by all; the others see their neighbours.",
+    "Shorter sentences of a batch are padded; no token attends to the padding. The rows of padding tokens attend to nothing and give zeros.",
+  window: "Every token attends to its neighbours only: the cost grows with n, not with n².",
+  dilated: "Every second neighbour: twice the range at the same cost.",
+  global: "The first token attends to all tokens and all attend to it; the others attend to their neighbours.",
 };
 
 export const masksLesson = { id: "masks", title: "Masks", build };
@@ -28,21 +28,21 @@ export const masksLesson = { id: "masks", title: "Masks", build };
 function build() {
   const kind = choice("Mask", MASKS, "causal", draw);
   const length = slider("Tokens n", { min: 4, max: 24, value: 12 }, draw);
-  const reach = slider("Reach w, or tokens of filling", { min: 1, max: 12, value: 2 }, draw);
+  const window_ = slider("Window w, or padding tokens", { min: 1, max: 12, value: 2 }, draw);
   const figure = element("div", { class: "panel" });
   const text = element("p");
   const count = element("p", { class: "result" });
   function draw() {
     const n = length.value;
-    const w = reach.value;
-    const sees = rule(kind.value, w, Math.max(n - w, 1));
+    const w = window_.value;
+    const isAllowed = rule(kind.value, w, Math.max(n - w, 1));
     let pairs = 0;
     const cells = [];
     for (let row = 0; row < n; row += 1) {
       for (let column = 0; column < n; column += 1) {
-        const may = sees(row, column);
-        pairs += may;
-        cells.push(square(column, row, may ? "may" : "may-not"));
+        const allowed = isAllowed(row, column);
+        pairs += allowed;
+        cells.push(square(column, row, allowed ? "allowed" : "masked"));
       }
     }
     replace(
@@ -66,9 +66,9 @@ function build() {
       "div",
       {},
       paragraph(
-        "A mask says who may look at whom, rows at columns. What may not be seen gets the score −∞, so softmax gives it nothing.",
+        "A mask says which tokens (columns) each token (row) may attend to. Masked pairs get the score −∞, so their weight after softmax is 0.",
       ),
-      element("div", { class: "knobs" }, kind.node, length.node, reach.node),
+      element("div", { class: "knobs" }, kind.node, length.node, window_.node),
       text,
       figure,
       count,

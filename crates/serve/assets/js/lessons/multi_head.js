@@ -1,7 +1,7 @@
-// Lesson: two heads on the string A A B A see two things at once; with a model, the heads of the sentence at hand.
+// Lesson: two heads on the string A A B A attend to two things at once; with a model, the heads of the current sentence.
 
 import { element, paragraph, replace } from "../dom.js";
-import { slider, tick } from "../controls.js";
+import { slider, checkbox } from "../controls.js";
 import { numberTable } from "../figures.js";
 import { headVariable } from "../colour.js";
 import { matmul, softmax } from "../maths.js";
@@ -9,11 +9,11 @@ import { matmul, softmax } from "../maths.js";
 const LETTERS = [..."AABA"];
 const E = LETTERS.map((letter) => (letter === "A" ? [1, 0] : [0, 1]));
 
-export const multiHeadLesson = { id: "multi-head", title: "Several heads", build };
+export const multiHeadLesson = { id: "multi-head", title: "Multi-head attention", build };
 
 function build(app) {
-  const first = tick("Head 0: letters like me", true, draw);
-  const second = tick("Head 1: the letter before me", true, draw);
+  const first = checkbox("Head 0: the same letter", true, draw);
+  const second = checkbox("Head 1: the previous letter", true, draw);
   const count = slider(
     "Heads of a layer of width 512",
     { min: 0, max: 5, value: 3, show: (x) => String(2 ** x) },
@@ -43,18 +43,18 @@ function build(app) {
       ),
       heads.length
         ? numberTable({
-            caption: "what they found, side by side",
+            caption: "their outputs, concatenated",
             rows: LETTERS,
             columns: names.flatMap((name) => [name, ""]),
             data: joined,
             decimals: 1,
           })
-        : element("p", { class: "quiet" }, "Without a head nothing is found."),
+        : element("p", { class: "quiet" }, "Without a head there is no output."),
     );
     const n = 2 ** count.value;
     replace(
       cost,
-      `A layer of width 512 with ${n} ${n === 1 ? "head" : "heads"} gives each ${512 / n} numbers. Its four matrices have 4 · 512² = 1,048,576 parameters however many heads there are: heads cost nothing, they divide.`,
+      `A layer of width 512 with ${n} ${n === 1 ? "head" : "heads"} gives each ${512 / n} dimensions. Its four matrices have 4 · 512² = 1,048,576 parameters for any number of heads: heads divide the width and add no cost.`,
     );
     replace(
       live,
@@ -78,11 +78,11 @@ function build(app) {
       "div",
       {},
       paragraph(
-        "One softmax can look for one thing. ",
+        "One softmax can attend to one thing. ",
         chip(0, "Head 0"),
         " compares letters, ",
         chip(1, "head 1"),
-        " compares positions; their findings are put side by side, and a last matrix W",
+        " compares positions; their outputs are concatenated, and a last matrix W",
         element("sub", {}, "O"),
         " mixes them.",
       ),

@@ -1,4 +1,4 @@
-// Lesson: sinusoidal positions: a picture, one row as numbers, and how alike two positions are.
+// Lesson: sinusoidal positions: a picture, one row as numbers, and the similarity of two positions.
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
@@ -8,7 +8,7 @@ import { dot, sinusoid } from "../maths.js";
 
 const [LENGTH, SIZE] = [60, 64];
 
-export const positionsLesson = { id: "positions", title: "Where a word stands", build };
+export const positionsLesson = { id: "positions", title: "Positions", build };
 
 function build() {
   const layout = choice(
@@ -21,13 +21,13 @@ function build() {
     "interleaved",
     draw,
   );
-  const place = slider("Position i", { min: 0, max: LENGTH - 1, value: 7 }, draw);
+  const position = slider("Position i", { min: 0, max: LENGTH - 1, value: 7 }, draw);
   const canvas = element("canvas", {
     class: "positions",
     width: SIZE,
     height: LENGTH,
     role: "img",
-    "aria-label": "Positions down, numbers of the vector across",
+    "aria-label": "Positions down, dimensions across",
   });
   const mark = element("span", { class: "position-mark", "aria-hidden": "true" });
   const row = element("p", { class: "number" });
@@ -43,17 +43,17 @@ function build() {
         context.fillRect(j, i, 1, 1);
       }),
     );
-    mark.style.top = `${(100 * (place.value + 0.5)) / LENGTH}%`;
-    const own = rows[place.value];
-    row.textContent = `position ${place.value}: [${own
+    mark.style.top = `${(100 * (position.value + 0.5)) / LENGTH}%`;
+    const own = rows[position.value];
+    row.textContent = `position ${position.value}: [${own
       .slice(0, 6)
       .map((x) => fixed(x, 3))
       .join(", ")}, …]`;
     replace(
       curve,
-      likeness(
+      similarity(
         rows.map((other) => dot(own, other) / (SIZE / 2)),
-        place.value,
+        position.value,
       ),
     );
   }
@@ -64,16 +64,16 @@ function build() {
       "div",
       {},
       paragraph(
-        "Attention sees a set, not a sequence: order has to be added. Position i gets the vector of sin(i / 10000",
+        "Attention treats its input as a set, not a sequence: the order has to be added. Position i gets the vector of sin(i / 10000",
         exponent,
         ") and cos(i / 10000",
         exponent.cloneNode(true),
-        "), fast waves first, slow ones last. Lectures and programs order them differently; models must be read as they were trained.",
+        "), from high to low frequencies. Lectures and programs order them differently; a model needs the order it was trained with.",
       ),
-      element("div", { class: "knobs" }, layout.node, place.node),
+      element("div", { class: "knobs" }, layout.node, position.node),
       element("div", { class: "panel" }, element("div", { class: "marked" }, canvas, mark), row),
       paragraph(
-        "How alike this position is to every other (dot product, 1 for itself): neighbours are alike, and how alike depends on the distance alone.",
+        "Similarity of this position to every other (dot product, 1 for itself): neighbours are similar, and the similarity depends on the distance alone.",
       ),
       element("div", { class: "panel" }, curve),
     ),
@@ -81,16 +81,16 @@ function build() {
   };
 }
 
-function likeness(numbers, own) {
+function similarity(numbers, own) {
   const [width, height] = [600, 120];
-  const x = (place) => (place / (numbers.length - 1)) * width;
+  const x = (index) => (index / (numbers.length - 1)) * width;
   const y = (number) => height - 8 - Math.max(number, -0.1) * (height - 24) * 0.95;
   const path = numbers
-    .map((number, place) => `${place ? "L" : "M"}${x(place).toFixed(1)} ${y(number).toFixed(1)}`)
+    .map((number, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(number).toFixed(1)}`)
     .join("");
   return drawn(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img", "aria-label": "Likeness of positions" },
+    { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img", "aria-label": "Similarity of positions" },
     drawn("line", { x1: x(own), x2: x(own), y1: 0, y2: height, class: "mark" }),
     drawn("path", { d: path, class: "line" }),
   );

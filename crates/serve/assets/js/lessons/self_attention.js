@@ -19,7 +19,7 @@ export const selfAttentionLesson = { id: "self-attention", title: "Self-attentio
 
 function build() {
   const step = choice("Step", STEPS, "0", draw);
-  const factor = slider("Keys are E times", { min: 0, max: 10, step: 0.5, value: 10 }, draw);
+  const factor = slider("Scale of the keys", { min: 0, max: 10, step: 0.5, value: 10 }, draw);
   const text = element("p");
   const figure = element("div", { class: "panel side-by-side" });
   function draw() {
@@ -35,12 +35,12 @@ function build() {
         [named("Q", E, null, null, 0), named("K", K, null, null, 1), named("V", E, null, null, 0)],
       ],
       () => [
-        `Every letter asks every letter: S = ${factor.value}·E·Eᵀ. Alike letters match.`,
+        `Every letter is compared with every letter: S = ${factor.value}·E·Eᵀ. Equal letters match.`,
         [named("S", S, LETTERS, Math.max(factor.value, 1) * 1.2, 1)],
       ],
-      () => ["Softmax makes weights of each row: an A looks at the As, a B at itself.", [named("A", A, LETTERS, 1, 3)]],
+      () => ["Softmax turns each row into weights: an A attends to the As, a B to itself.", [named("A", A, LETTERS, 1, 3)]],
       () => [
-        "Each letter becomes the mean of what it looks at. All letters do so at once: nothing waits for what comes before.",
+        "Each letter becomes the weighted mean of what it attends to. All letters are computed at once, without waiting for earlier ones.",
         [named("A·V", matmul(A, E), null, null, 3)],
       ],
     ]

@@ -1,4 +1,4 @@
-// Lesson: the six-word vocabulary. One distribution a position, cross-entropy, label smoothing, and training by hand.
+// Lesson: a six-word vocabulary. One distribution for each position, cross-entropy, label smoothing, and training by hand.
 
 import { element, paragraph, replace } from "../dom.js";
 import { slider } from "../controls.js";
@@ -10,7 +10,7 @@ const WORDS = ["a", "am", "I", "thanks", "student", "<eos>"];
 const RIGHT = [2, 1, 0, 4, 5];
 const TAUGHT = [0.93, 0.8, 0.99, 0.94, 0.98];
 
-export const smoothingLesson = { id: "smoothing", title: "Six words and a loss", build };
+export const smoothingLesson = { id: "smoothing", title: "Loss and label smoothing", build };
 
 function build() {
   let logits = untrained();
@@ -22,32 +22,32 @@ function build() {
   );
   const targets = element("div");
   const outputs = element("div");
-  const told = element("p", { class: "result", "aria-live": "polite" });
+  const readout = element("p", { class: "result", "aria-live": "polite" });
   const train = (count) => () => {
-    for (let step = 0; step < count; step += 1) logits = logits.map((row, place) => learned(row, target(place)));
+    for (let step = 0; step < count; step += 1) logits = logits.map((row, index) => learned(row, target(index)));
     steps += count;
     draw();
   };
   const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
-  const target = (place) =>
-    WORDS.map((_, id) => (id === RIGHT[place] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
-  const rows = RIGHT.map((_, place) => String(place + 1));
+  const target = (index) =>
+    WORDS.map((_, id) => (id === RIGHT[index] ? 1 - smoothing.value : 0) + smoothing.value / WORDS.length);
+  const rows = RIGHT.map((_, index) => String(index + 1));
   function draw() {
     const chances = logits.map((row) => softmax(row));
     replace(
       targets,
       numberTable({
-        caption: "what is aimed at, position by position",
+        caption: "target distribution at each position",
         rows,
         columns: WORDS,
-        data: RIGHT.map((_, place) => target(place)),
+        data: RIGHT.map((_, index) => target(index)),
         scale: 1.1,
       }),
     );
     replace(
       outputs,
       numberTable({
-        caption: "what the model says",
+        caption: "output of the model",
         rows,
         columns: WORDS,
         data: chances,
@@ -56,15 +56,15 @@ function build() {
       }),
     );
     const loss =
-      sum(chances.map((row, place) => -sum(target(place).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
+      sum(chances.map((row, index) => -sum(target(index).map((t, id) => t * Math.log(row[id]))))) / RIGHT.length;
     const floor =
-      sum(RIGHT.map((_, place) => -sum(target(place).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
+      sum(RIGHT.map((_, index) => -sum(target(index).map((t) => (t > 0 ? t * Math.log(t) : 0))))) / RIGHT.length;
     const best = chances.map((row) => WORDS[row.indexOf(Math.max(...row))]).join(" ");
     replace(
-      told,
-      `After ${steps} steps the highest are “${best}”. Cross-entropy `,
+      readout,
+      `After ${steps} steps the most probable words are “${best}”. Cross-entropy `,
       element("strong", { class: "number" }, fixed(loss, 3)),
-      `, at best ${fixed(floor, 3)}.`,
+      ` (minimum ${fixed(floor, 3)}).`,
     );
   }
   draw();
@@ -73,7 +73,7 @@ function build() {
       "div",
       {},
       paragraph(
-        "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Smoothing takes ε from the right word and spreads it over all, so that the model is never asked to be quite certain.",
+        "“je suis étudiant” → “I am a student <eos>”: the model gives one distribution over six words for each position, and the loss is the cross-entropy with the right word. Label smoothing takes ε from the right word and spreads it over all words, so that the model is not trained towards full certainty.",
       ),
       element(
         "div",
@@ -88,7 +88,7 @@ function build() {
             steps = 0;
             draw();
           }),
-          button("Start again", () => {
+          button("Reset", () => {
             logits = untrained();
             steps = 0;
             draw();
@@ -96,28 +96,28 @@ function build() {
         ),
       ),
       element("div", { class: "panel side-by-side" }, targets, outputs),
-      told,
+      readout,
       paragraph(
-        "The lecture's trained model says 0.93, 0.8, 0.99, 0.94 and 0.98 for the right words. With ε = 0.1 the best that can be said is 0.917: try how far training goes with and without.",
+        "The lecture's trained model gives 0.93, 0.8, 0.99, 0.94 and 0.98 to the right words. With ε = 0.1 the optimum is 0.917: try how far training goes with and without smoothing.",
       ),
     ),
     draw,
   };
 }
 
-/** One step of gradient descent: the gradient of the loss to the logits is softmax − target. */
+/** One step of gradient descent: the gradient of the loss with respect to the logits is softmax − target. */
 function learned(row, target) {
   const chances = softmax(row);
   return row.map((logit, id) => logit - 1.0 * (chances[id] - target[id]));
 }
 
-/** Some beginning that knows nothing, the same each time. */
+/** Fixed initial logits, untrained. */
 function untrained() {
-  return RIGHT.map((_, place) => WORDS.map((_word, id) => Math.sin(3 * place + 5 * id) * 0.6));
+  return RIGHT.map((_, index) => WORDS.map((_word, id) => Math.sin(3 * index + 5 * id) * 0.6));
 }
 
 function taught() {
-  return RIGHT.map((right, place) =>
-    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[place] : (1 - TAUGHT[place]) / (WORDS.length - 1))),
+  return RIGHT.map((right, index) =>
+    WORDS.map((_, id) => Math.log(id === right ? TAUGHT[index] : (1 - TAUGHT[index]) / (WORDS.length - 1))),
   );
 }

@@ -1,7 +1,8 @@
-// Beam: the tree of hypotheses. Each column is a step, best on top; what was dropped is faint, the way of the translation strong.
+// Beam: the tree of hypotheses. Each column is a step, best on top; dropped hypotheses are faint, the path of the translation is
+// strong.
 
 import { drawn, element, replace } from "../dom.js";
-import { tick } from "../controls.js";
+import { checkbox } from "../controls.js";
 import { fixed, percent } from "../format.js";
 import { fitted } from "../lines.js";
 import { pieceLabels, visible } from "../tokens.js";
@@ -12,13 +13,13 @@ export const beamView = {
   id: "beam",
   title: "Beam",
   about:
-    "At each step every hypothesis tries its next tokens; the best go on. Numbers are sums of log-probabilities; complete ones are compared by their sum over a length penalty.",
+    "At each step every hypothesis is extended by its most probable tokens, and the best are kept. Numbers are sums of log-probabilities; finished hypotheses are compared by their sum over a length penalty.",
   build,
 };
 
 function build(app) {
-  const pruned = tick("Show what was dropped", true, () => update(app.trace));
-  const told = element("div", { class: "told", "aria-live": "polite" });
+  const pruned = checkbox("Show dropped hypotheses", true, () => update(app.trace));
+  const readout = element("div", { class: "readout", "aria-live": "polite" });
   const box = element("div", { class: "tree", tabindex: "0", role: "group", "aria-label": "Tree of hypotheses" });
   const legend = element(
     "p",
@@ -27,58 +28,58 @@ function build(app) {
       element(
         "span",
         { class: name },
-        { best: "the translation", kept: "went on", finished: "complete", pruned: "dropped" }[name],
+        { best: "the translation", kept: "kept", finished: "finished", pruned: "dropped" }[name],
       ),
     ),
   );
-  const node = element("div", {}, element("div", { class: "controls" }, pruned.node, legend), told, box);
+  const node = element("div", {}, element("div", { class: "controls" }, pruned.node, legend), readout, box);
 
   function update(trace) {
     if (!trace) return;
     if (!trace.json.beam) {
       const text = trace.json.given
-        ? "The translation was given: nothing was searched."
-        : "Greedy decoding follows one hypothesis: there is no tree. Take a beam size of 2 or more.";
+        ? "The translation was given, so there was no search."
+        : "Greedy decoding follows one hypothesis, so there is no tree. Choose a beam size of 2 or more.";
       replace(box, element("div", { class: "empty" }, element("p", {}, text)));
-      told.textContent = "";
+      readout.textContent = "";
       return;
     }
     const labels = pieceLabels(trace.json.beam.nodes.map((own) => own.piece));
-    const nodes = trace.json.beam.nodes.map((own, place) => ({ ...own, label: labels[place] }));
+    const nodes = trace.json.beam.nodes.map((own, index) => ({ ...own, label: labels[index] }));
     const shown = nodes
-      .map((own, place) => ({ ...own, place }))
+      .map((own, index) => ({ ...own, index }))
       .filter((own) => pruned.value || own.fate !== "pruned" || own.best);
     const rank = new Map();
     const counts = [];
     for (const own of shown) {
-      rank.set(own.place, counts[own.step] ?? 0);
+      rank.set(own.index, counts[own.step] ?? 0);
       counts[own.step] = (counts[own.step] ?? 0) + 1;
     }
-    const at = (own) => [own.step * (WIDTH + GAP) + 8, rank.get(own.place) * ROW + 8];
+    const at = (own) => [own.step * (WIDTH + GAP) + 8, rank.get(own.index) * ROW + 8];
     const lines = shown
       .filter((own) => own.parent !== null)
-      .map((own) => edge(at(nodes[own.parent] && { ...nodes[own.parent], place: own.parent }), at(own), own));
-    const boxes = shown.map((own) => hypothesis(own, at(own), () => tell(nodes, own)));
+      .map((own) => edge(at(nodes[own.parent] && { ...nodes[own.parent], index: own.parent }), at(own), own));
+    const boxes = shown.map((own) => hypothesis(own, at(own), () => describe(nodes, own)));
     const size = [counts.length * (WIDTH + GAP), Math.max(...counts) * ROW + 16];
     replace(box, drawn("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` }, lines, boxes));
-    tell(nodes, shown.findLast((own) => own.best) ?? shown[0]);
+    describe(nodes, shown.findLast((own) => own.best) ?? shown[0]);
   }
 
-  function tell(nodes, own) {
-    const way = [];
-    for (let node_ = own; node_; node_ = node_.parent === null ? null : nodes[node_.parent]) way.unshift(node_);
-    const fate = { kept: "went on", finished: "is complete", pruned: "was dropped" }[own.fate];
+  function describe(nodes, own) {
+    const path = [];
+    for (let node_ = own; node_; node_ = node_.parent === null ? null : nodes[node_.parent]) path.unshift(node_);
+    const fate = { kept: "was kept", finished: "is finished", pruned: "was dropped" }[own.fate];
     replace(
-      told,
+      readout,
       element(
         "span",
-        { class: "way" },
-        way.map((step) => element("span", { class: "token" }, element("bdi", {}, visible(step.label)))),
+        { class: "path" },
+        path.map((step) => element("span", { class: "token" }, element("bdi", {}, visible(step.label)))),
       ),
       element(
         "span",
         { class: "quiet" },
-        ` ${fate} with a sum of ${fixed(own.sum, 3)}; its last token had ${percent(Math.exp(own.log_probability))}.`,
+        ` ${fate}: sum ${fixed(own.sum, 3)}, last token ${percent(Math.exp(own.log_probability))}.`,
       ),
     );
   }
@@ -94,7 +95,7 @@ function edge([x, y], [toX, toY], own) {
   });
 }
 
-function hypothesis(own, [x, y], onLook) {
+function hypothesis(own, [x, y], onFocus) {
   const label = visible(own.label);
   const short = fitted(label, WIDTH - 64, `14px ${getComputedStyle(document.body).fontFamily}`);
   return drawn(
@@ -105,8 +106,8 @@ function hypothesis(own, [x, y], onLook) {
       tabindex: "0",
       role: "img",
       "aria-label": `step ${own.step}: ${label}, ${fixed(own.sum, 2)}, ${own.fate}`,
-      onfocus: onLook,
-      onpointerenter: onLook,
+      onfocus: onFocus,
+      onpointerenter: onFocus,
     },
     drawn("rect", { width: WIDTH, height: HEIGHT, rx: 7 }),
     drawn("text", { x: 9, y: 22, class: "piece" }, short),

@@ -1,6 +1,7 @@
-// Heads: every line is a weight from a token that looks to a token that is looked at, one colour a head. Heads can be
-// chosen one by one, or mixed into their mean.
+// Heads: every line is a weight from a query token to a key token, one colour for each head. Heads can be shown one by one, or
+// as their mean.
 
+import { errorText } from "../api.js";
 import { element, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { headVariable } from "../colour.js";
@@ -11,24 +12,24 @@ import { picker } from "../picker.js";
 import { tokenNode, visible } from "../tokens.js";
 
 const PAGE = 200;
-const MOST_LINES = 60000;
-const FAINTEST = 0.02;
+const MAX_LINES = 60000;
+const MIN_WEIGHT = 0.02;
 
 export const headsView = {
   id: "heads",
   title: "Heads",
   about:
-    "Left looks at right. Point at a token to follow it alone; the small boxes beside each token on the right are the heads that look at it.",
+    "Tokens on the left attend to tokens on the right. Point at a token to see its lines alone; the small boxes on the right show the weight of each head.",
   build,
 };
 
 function build(app) {
   const pick = picker(app, {}, () => update(app.trace));
   const mode = choice(
-    "Draw",
+    "Show",
     [
       ["each", "each head"],
-      ["mean", "their mean"],
+      ["mean", "mean"],
     ],
     "each",
     draw,
@@ -56,17 +57,17 @@ function build(app) {
   let heads = null;
   let rows = [];
   let keys = [];
-  let place = null;
+  let index = null;
 
   async function update(trace) {
     if (!trace) return;
     pick.refresh(trace);
-    const { kind, layer } = app.look;
+    const { kind, layer } = app.selection;
     const found = await trace.attention(kind, layer).catch((error) => {
-      note.textContent = `${error.message}. ${error.hint ?? ""}`;
+      note.textContent = errorText(error);
       replace(box);
     });
-    if (!found || app.trace !== trace || app.look.kind !== kind || app.look.layer !== layer) return;
+    if (!found || app.trace !== trace || app.selection.kind !== kind || app.selection.layer !== layer) return;
     heads = found;
     if (!on || on.length !== found.heads.length) on = found.heads.map(() => true);
     drawPalette();
@@ -86,7 +87,7 @@ function build(app) {
           class: "swatch",
           "aria-pressed": String(on[own]),
           "aria-label": `Head ${head}`,
-          title: "Double click: this head alone",
+          title: "Double-click: this head only",
           style: { "--own": headVariable(head) },
           onclick: () => {
             on[own] = !on[own];
@@ -123,15 +124,15 @@ function build(app) {
     palette.children[focused]?.focus();
   }
 
-  /** Both columns, of one page of tokens. */
+  /** Both columns, with one page of tokens. */
   function fill() {
-    const { trace, look } = app;
+    const { trace, selection } = app;
     const part = (tokens) => tokens.slice(page.value, page.value + PAGE);
-    place = null;
-    rows = part(trace.queries(look.kind)).map((token, own) =>
+    index = null;
+    rows = part(trace.queries(selection.kind)).map((token, own) =>
       tokenNode(token, { onpointerenter: () => point(own), onfocus: () => point(own) }),
     );
-    keys = part(trace.keys(look.kind)).map((token) =>
+    keys = part(trace.keys(selection.kind)).map((token) =>
       element(
         "div",
         { class: "key" },
@@ -139,7 +140,7 @@ function build(app) {
         element("span", { class: "cells", "aria-hidden": "true" }),
       ),
     );
-    const left = element("div", { class: "column left", role: "group", "aria-label": "Tokens that look" }, rows);
+    const left = element("div", { class: "column left", role: "group", "aria-label": "Query tokens" }, rows);
     rove(rows, rows[0]);
     arrowKeys(left, () => rows);
     left.addEventListener("pointerleave", () => point(null));
@@ -148,7 +149,7 @@ function build(app) {
   }
 
   function point(own) {
-    place = own;
+    index = own;
     draw();
   }
 
@@ -159,8 +160,8 @@ function build(app) {
       mode.value === "mean" && chosen.length
         ? [{ matrix: heads.mean(chosen), colour: "var(--accent)" }]
         : chosen.map((head) => ({ matrix: heads.matrix(head), colour: headVariable(head), dash: head >= 8 }));
-    const isMuch = rows.length * keys.length * shown.length > MOST_LINES;
-    const from = place ?? (isMuch ? 0 : null);
+    const isMuch = rows.length * keys.length * shown.length > MAX_LINES;
+    const from = index ?? (isMuch ? 0 : null);
     const frame = box.getBoundingClientRect();
     const context = sized(canvas, frame.width, frame.height);
     const edge = (token, side) => {
@@ -175,7 +176,7 @@ function build(app) {
         const weights = matrix.row(row + page.value);
         for (let key = 0; key < keys.length; key += 1) {
           const weight = weights[key + page.value];
-          if (weight > FAINTEST)
+          if (weight > MIN_WEIGHT)
             lines.push({
               from: starts[row],
               to: ends[key],
@@ -191,9 +192,9 @@ function build(app) {
       lines.sort((a, b) => a.weight - b.weight),
       "x",
     );
-    rows.forEach((token, own) => token.classList.toggle("looking", own === from));
+    rows.forEach((token, own) => token.classList.toggle("active", own === from));
     cells(shown, from);
-    tell(shown, from, isMuch);
+    describe(shown, from, isMuch);
   }
 
   function cells(shown, from) {
@@ -214,25 +215,25 @@ function build(app) {
     });
   }
 
-  function tell(shown, from, isMuch) {
+  function describe(shown, from, isMuch) {
     if (from === null || !shown.length) {
       note.textContent = shown.length
-        ? `All ${shown.length === 1 ? "weights" : `weights of ${shown.length} heads`} above ${FAINTEST}.`
-        : "Choose a head.";
+        ? `All ${shown.length === 1 ? "weights" : `weights of ${shown.length} heads`} above ${MIN_WEIGHT}.`
+        : "Select a head.";
       return;
     }
-    const { trace, look } = app;
+    const { trace, selection } = app;
     const sum = new Float32Array(keys.length).map(
       (_, key) =>
         shown.reduce((all, { matrix }) => all + matrix.at(from + page.value, key + page.value), 0) / shown.length,
     );
     const best = [...sum.keys()].sort((a, b) => sum[b] - sum[a]).slice(0, 4);
-    const parts = best.map((key) => `${visible(trace.keys(look.kind)[key + page.value].label)} ${fixed(sum[key])}`);
-    const rest = isMuch ? " Long text: lines of one token at a time." : "";
+    const parts = best.map((key) => `${visible(trace.keys(selection.kind)[key + page.value].label)} ${fixed(sum[key])}`);
+    const rest = isMuch ? " Long text: lines are shown for one token at a time." : "";
     replace(
       note,
-      element("bdi", {}, visible(trace.queries(look.kind)[from + page.value].label)),
-      ` looks at ${parts.join(", ")}${shown.length > 1 ? " (mean of the chosen heads)" : ""}.${rest}`,
+      element("bdi", {}, visible(trace.queries(selection.kind)[from + page.value].label)),
+      ` attends to ${parts.join(", ")}${shown.length > 1 ? " (mean of the selected heads)" : ""}.${rest}`,
     );
   }
   whenResized(box, draw);

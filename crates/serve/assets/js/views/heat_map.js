@@ -1,5 +1,6 @@
 // Heat-map: the weights of one head, or the mean of all, between tokens or words.
 
+import { errorText } from "../api.js";
 import { element, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
 import { fixed } from "../format.js";
@@ -10,7 +11,7 @@ import { visible } from "../tokens.js";
 export const heatMapView = {
   id: "heat-map",
   title: "Heat-map",
-  about: "Rows look at columns. Arrow keys walk the cells, + and − zoom, and so does the wheel with Ctrl.",
+  about: "Rows attend to columns. Arrow keys move between cells; + and −, or Ctrl and the mouse wheel, zoom.",
   build,
 };
 
@@ -21,10 +22,10 @@ function build(app) {
   const unit = choice("Show", UNITS, "tokens", () => load());
   const range = { min: SIZES.smallest, max: SIZES.largest, value: 26, show: (size) => `${size} px` };
   const zoom = slider("Zoom", range, (size) => map.zoom(size));
-  const told = element("p", { class: "told", "aria-live": "polite" });
-  const map = new WeightMap({ onCell: tell, onZoom: (size) => zoom.set(size) });
+  const readout = element("p", { class: "readout", "aria-live": "polite" });
+  const map = new WeightMap({ onCell: describe, onZoom: (size) => zoom.set(size) });
   const controls = element("div", { class: "controls" }, unit.node, zoom.node);
-  const node = element("div", {}, pick.node, controls, told, map.node);
+  const node = element("div", {}, pick.node, controls, readout, map.node);
   let last = null;
 
   function update(trace) {
@@ -34,12 +35,12 @@ function build(app) {
   }
 
   async function load() {
-    const { trace, look } = app;
-    const { kind, layer, head } = look;
-    if (!trace.has(kind, layer)) told.textContent = "Fetching weights …";
+    const { trace, selection } = app;
+    const { kind, layer, head } = selection;
+    if (!trace.has(kind, layer)) readout.textContent = "Fetching weights …";
     try {
       const found = await trace.attention(kind, layer);
-      if (app.trace !== trace || look.kind !== kind || look.layer !== layer || look.head !== head) return;
+      if (app.trace !== trace || selection.kind !== kind || selection.layer !== layer || selection.head !== head) return;
       const pieces = head === "mean" ? found.mean() : found.matrix(head);
       const byWords = unit.value === "words" && trace.json.source.words.length && trace.json.target.words.length;
       const [rows, columns] = byWords
@@ -49,19 +50,19 @@ function build(app) {
       map.show(byWords ? trace.byWords(kind, pieces) : pieces, labels(rows), labels(columns), last !== trace);
       last = trace;
     } catch (error) {
-      told.textContent = `${error.message}. ${error.hint ?? ""}`;
+      readout.textContent = errorText(error);
     }
   }
 
-  function tell({ matrix, cell: [row, column], rows, columns, most }) {
+  function describe({ matrix, cell: [row, column], rows, columns, most }) {
     const weight = element("strong", { class: "number" }, fixed(matrix.at(row, column), 4));
-    const scale = element("span", { class: "quiet" }, `  darkest ${fixed(most, 2)}`);
+    const scale = element("span", { class: "quiet" }, ` (darkest: ${fixed(most, 2)})`);
     replace(
-      told,
+      readout,
       element("bdi", {}, rows[row]),
-      " looks at ",
+      " attends to ",
       element("bdi", {}, columns[column]),
-      " with ",
+      " with weight ",
       weight,
       scale,
     );

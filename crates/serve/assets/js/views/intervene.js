@@ -1,7 +1,7 @@
-// Intervene: switch heads and layers off, or scale a head, and see what becomes of the translation.
+// Intervene: switch heads and layers off, or scale a head, and see how the translation changes.
 
 import { element, replace } from "../dom.js";
-import { postTrace } from "../api.js";
+import { errorText, postTrace } from "../api.js";
 import { slider } from "../controls.js";
 import { shade } from "../colour.js";
 import { fixed, percent } from "../format.js";
@@ -11,7 +11,7 @@ export const interveneView = {
   id: "intervene",
   title: "Intervene",
   about:
-    "Choose a head to switch it off or scale what it finds; a layer's name passes the whole layer over. Left as it is, right as it would be.",
+    "Click a head to switch it off, or scale its output; click a layer's name to skip it. Left: original; right: with changes.",
   needsModel: true,
   build,
 };
@@ -31,7 +31,7 @@ function build(app) {
       }
     },
   );
-  const scaled = element("span", { class: "quiet" }, "Choose a head, then set its factor.");
+  const scaled = element("span", { class: "quiet" }, "Select a head, then set its factor.");
   const reset = element(
     "button",
     {
@@ -55,7 +55,7 @@ function build(app) {
   );
   let chosen = null;
   let waiting = 0;
-  let asked = null;
+  let pending = null;
   let last = null;
 
   function update(trace) {
@@ -99,7 +99,7 @@ function build(app) {
     if (focused) grids.querySelector(`[data-name="${focused}"]`)?.focus();
     scaled.textContent = chosen
       ? `of ${chosen.replace(/ (\d+) /, " layer $1 head ")}`
-      : "Choose a head, then set its factor.";
+      : "Select a head, then set its factor.";
     reset.disabled = factors.size + skipped.size === 0;
   }
 
@@ -172,41 +172,41 @@ function build(app) {
   async function run() {
     const { trace } = app;
     const { text, from, to, beam_size: beamSize, prefix } = app.request;
-    asked?.abort();
-    asked = new AbortController();
+    pending?.abort();
+    pending = new AbortController();
     const intervention = request();
     const base = { text, from, to, prefix, beam_size: beamSize, without_weights: true, intervention };
     try {
       const isPlain = intervention.heads.length + intervention.layers.length === 0;
-      const [found, kept] = isPlain
+      const [found, rescored] = isPlain
         ? [trace.json, trace.json]
         : await Promise.all([
-            postTrace(base, asked.signal),
-            postTrace({ ...base, beam_size: 1, prefix: trace.target.map((token) => token.id) }, asked.signal),
+            postTrace(base, pending.signal),
+            postTrace({ ...base, beam_size: 1, prefix: trace.target.map((token) => token.id) }, pending.signal),
           ]);
       if (app.trace !== trace) return;
-      last = { trace, found, kept, isPlain };
+      last = { trace, found, rescored };
       drawSides();
     } catch (error) {
       if (error.name !== "AbortError")
-        replace(sides, element("p", { class: "status bad" }, `${error.message}. ${error.hint ?? ""}`));
+        replace(sides, element("p", { class: "status bad" }, errorText(error)));
     }
   }
 
   function drawSides() {
-    const { trace, found, kept, isPlain } = last;
+    const { trace, found, rescored } = last;
     const before = trace.json;
     const old = new Set(before.target.tokens.map((token) => token.label));
     replace(
       sides,
-      side("As it is", before, () => false, [
+      side("Original", before, () => false, [
         ["score", before.score],
         ["log-probability", before.log_probability],
       ]),
-      side(isPlain ? "As it would be" : "Changed", found, (token) => !old.has(token.label), [
+      side("With changes", found, (token) => !old.has(token.label), [
         ["score", found.score, before.score],
         ["log-probability", found.log_probability, before.log_probability],
-        ["log-probability of the left one", kept.log_probability, before.log_probability],
+        ["log-probability of the original", rescored.log_probability, before.log_probability],
       ]),
     );
   }
@@ -214,8 +214,8 @@ function build(app) {
 }
 
 function side(title, json, isNew, facts) {
-  const tokens = json.target.tokens.map((token, place) => {
-    const probability = Math.exp(json.steps[place].log_probability);
+  const tokens = json.target.tokens.map((token, index) => {
+    const probability = Math.exp(json.steps[index].log_probability);
     const own = tokenNode(token, { as: "span", class: isNew(token) ? "new" : "" });
     own.title = percent(probability);
     own.append(

@@ -1,4 +1,4 @@
-// Lessons: the worked examples of the lectures, each a short page with numbers that move.
+// Lessons: the worked examples of the lectures, each a short interactive page.
 
 import { element, replace } from "../dom.js";
 import { scaledLesson } from "../lessons/scaled.js";
@@ -30,17 +30,17 @@ const LESSONS = [
 export const lessonsView = {
   id: "lessons",
   title: "Lessons",
-  about: "Attention from the ground up, in eleven short pages. Every number is computed as you move.",
+  about: "Attention from the ground up, in eleven short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
   build,
 };
 
 function build(app) {
-  const links = LESSONS.map((lesson, place) =>
+  const links = LESSONS.map((lesson, index) =>
     element(
       "a",
       { href: `#lessons/${lesson.id}` },
-      element("span", { class: "number" }, String(place + 1)),
+      element("span", { class: "number" }, String(index + 1)),
       lesson.title,
     ),
   );
@@ -50,21 +50,21 @@ function build(app) {
   let current = null;
 
   function update(_trace, [id] = []) {
-    const place = id
+    const index = id
       ? Math.max(
           LESSONS.findIndex((lesson) => lesson.id === id),
           0,
         )
       : Math.max(LESSONS.indexOf(current), 0);
-    const lesson = LESSONS[place];
+    const lesson = LESSONS[index];
     links.forEach((link, own) =>
-      own === place ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"),
+      own === index ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"),
     );
     if (!built.has(lesson)) built.set(lesson, lesson.build(app));
     const { node: body, draw } = built.get(lesson);
     if (current !== lesson) {
       current = lesson;
-      const [before, after] = [LESSONS[place - 1], LESSONS[place + 1]];
+      const [before, after] = [LESSONS[index - 1], LESSONS[index + 1]];
       replace(
         page,
         element("h3", {}, lesson.title),
@@ -76,7 +76,7 @@ function build(app) {
           after ? element("a", { href: `#lessons/${after.id}` }, `${after.title} →`) : element("span", {}),
         ),
       );
-      links[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+      links[index].scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     draw?.();
   }

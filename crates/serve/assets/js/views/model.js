@@ -1,4 +1,4 @@
-// Model: all layers and heads at once, each a small heat-map. Choosing one opens it.
+// Model: all layers and heads at once, each a small heat-map. Clicking one enlarges it.
 
 import { element, replace } from "../dom.js";
 import { isDark, ramp } from "../colour.js";
@@ -10,7 +10,7 @@ export const modelView = {
   id: "model",
   title: "Model",
   about:
-    "Every head of every layer; rows look at columns. The number is its entropy in bits: 0 looks at one token, more looks widely. Choose one to enlarge it.",
+    "Every head of every layer; rows attend to columns. The number is the entropy in bits (0: all on one token; higher: spread out). Click a head to enlarge it.",
   build,
 };
 
@@ -24,7 +24,7 @@ function build(app) {
     done = { trace, key };
     const longest = Math.max(trace.source.length, trace.target.length);
     if (longest > app.model.limits.neurons) {
-      const text = `The text has ${longest} tokens; all heads at once are shown up to ${app.model.limits.neurons}. Heat-map shows them one by one.`;
+      const text = `The text has ${longest} tokens; all heads at once are shown up to ${app.model.limits.neurons} tokens. Heat-map shows them one by one.`;
       replace(node, element("div", { class: "empty" }, element("p", {}, text)));
       return;
     }
@@ -47,7 +47,7 @@ function build(app) {
       );
     });
     const { queries, keys, causal } = trace.sites.get(kind);
-    const about = `${queries} looks at ${causal ? `the ${keys} so far` : keys}`;
+    const about = `${queries} attends to ${causal ? `the ${keys} so far` : keys}`;
     return element(
       "section",
       { class: "panel" },
@@ -78,7 +78,7 @@ function build(app) {
     const canvas = element("canvas", { width: SIDE * 2, height: SIDE * 2, "aria-hidden": "true" });
     const number = element("span", { class: "number" }, " ");
     const open = () => {
-      Object.assign(app.look, { kind, layer, head });
+      Object.assign(app.selection, { kind, layer, head });
       location.hash = "heat-map";
     };
     const button = element(
@@ -106,7 +106,7 @@ function build(app) {
 function paint(canvas, matrix) {
   const image = new ImageData(matrix.columns, matrix.rows);
   const [most, dark] = [matrix.largest(), isDark()];
-  matrix.data.forEach((weight, place) => image.data.set([...ramp(weight / most, dark), 255], place * 4));
+  matrix.data.forEach((weight, index) => image.data.set([...ramp(weight / most, dark), 255], index * 4));
   const whole = element("canvas", { width: matrix.columns, height: matrix.rows });
   whole.getContext("2d").putImageData(image, 0, 0);
   const context = canvas.getContext("2d");

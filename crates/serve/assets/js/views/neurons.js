@@ -1,8 +1,8 @@
-// Neurons: how one weight comes about. Query times key, number by number; their sum, over √d; softmax over all keys.
+// Neurons: how one weight is computed. Query times key, element by element; their sum, over √d; softmax over all keys.
 
 import { drawn, element, replace } from "../dom.js";
 import { readArray } from "../arrays.js";
-import { postNeurons } from "../api.js";
+import { errorText, postNeurons } from "../api.js";
 import { list } from "../controls.js";
 import { signed } from "../colour.js";
 import { bar, strip } from "../figures.js";
@@ -15,13 +15,13 @@ export const neuronsView = {
   id: "neurons",
   title: "Neurons",
   about:
-    "A token's query meets every key: the products of their numbers are summed, divided by √d, and softmax makes weights of them. Blue is above zero, orange below.",
+    "A token's query is compared with every key: the products of their elements are summed and divided by √d, and softmax turns the scores into weights. Blue is positive, orange negative.",
   build,
 };
 
 function build(app) {
   const pick = picker(app, { withHead: true }, () => load());
-  const query = list("Token that looks", [], "0", () => {
+  const query = list("Query token", [], "0", () => {
     key = null;
     draw();
   });
@@ -30,7 +30,7 @@ function build(app) {
   const node = element("div", {}, pick.node, element("div", { class: "controls" }, query.node), detail, all);
   let shown = null;
   let key = null;
-  let asked = null;
+  let pending = null;
 
   function update(trace) {
     if (!trace) return;
@@ -39,41 +39,41 @@ function build(app) {
   }
 
   async function load() {
-    const { trace, look } = app;
-    const { kind, layer, head } = look;
+    const { trace, selection } = app;
+    const { kind, layer, head } = selection;
     const longest = Math.max(trace.queries(kind).length, trace.keys(kind).length);
     const limit = app.model.limits.neurons;
-    asked?.abort();
+    pending?.abort();
     if (longest > limit)
-      return say(`The text has ${longest} tokens; neurons are shown up to ${limit} on each side. Take a part of it.`);
-    asked = new AbortController();
+      return say(`The text has ${longest} tokens; neurons are shown up to ${limit} on each side. Use a shorter text.`);
+    pending = new AbortController();
     try {
       const [vectors, heads] = await Promise.all([
-        fetched(trace, kind, layer, head, asked.signal),
+        fetched(trace, kind, layer, head, pending.signal),
         trace.attention(kind, layer),
       ]);
       if (app.trace !== trace) return undefined;
       if (!vectors)
         return say(
-          "Queries and keys are not in this file: it would have grown too large. polyhead explore shows them.",
+          "Queries and keys are not in this file, which would be too large. polyhead explore shows them.",
         );
       shown = { trace, kind, ...vectors, weights: heads.matrix(head) };
       const tokens = trace.queries(kind);
-      const place = Math.min(Number(query.value), tokens.length - 1);
+      const index = Math.min(Number(query.value), tokens.length - 1);
       query.options(
         tokens.map((token, own) => [String(own), `${own}: ${visible(token.label)}`]),
-        String(Math.max(place, 0)),
+        String(Math.max(index, 0)),
       );
       draw();
     } catch (error) {
-      if (error.name !== "AbortError") say(`${error.message}. ${error.hint ?? ""}`);
+      if (error.name !== "AbortError") say(errorText(error));
     }
     return undefined;
   }
 
   async function fetched(trace, kind, layer, head, signal) {
     const ids = (tokens) => tokens.map((token) => token.id);
-    const kept = app.isLive
+    const vectors = app.isLive
       ? await postNeurons(
           {
             source: ids(trace.source),
@@ -86,18 +86,18 @@ function build(app) {
           signal,
         )
       : trace.json.vectors.find((own) => own.kind === kind && own.layer === layer);
-    if (!kept?.heads.includes(head)) return null;
-    const place = kept.heads.indexOf(head);
+    if (!vectors?.heads.includes(head)) return null;
+    const index = vectors.heads.indexOf(head);
     const rows = (packed) => {
       const {
         shape: [, length, width],
         data,
       } = readArray(packed);
       return Array.from({ length }, (_, row) =>
-        data.subarray((place * length + row) * width, (place * length + row + 1) * width),
+        data.subarray((index * length + row) * width, (index * length + row + 1) * width),
       );
     };
-    return { queries: rows(kept.query), keys: rows(kept.key) };
+    return { queries: rows(vectors.query), keys: rows(vectors.key) };
   }
 
   function say(text) {
@@ -111,14 +111,14 @@ function build(app) {
     const { trace, kind, queries, keys, weights } = shown;
     const row = Number(query.value);
     const q = queries[row];
-    const isSeen = keys.map((_, own) => !trace.sites.get(kind).causal || own <= row);
+    const isVisible = keys.map((_, own) => !trace.sites.get(kind).causal || own <= row);
     const sums = keys.map((k) => dot(q, k));
-    const scores = sums.map((sum, own) => (isSeen[own] ? sum / Math.sqrt(q.length) : -Infinity));
+    const scores = sums.map((sum, own) => (isVisible[own] ? sum / Math.sqrt(q.length) : -Infinity));
     const shares = softmax(scores);
     key ??= shares.indexOf(Math.max(...shares));
     pair(q, key, { sum: sums[key], score: scores[key], share: shares[key] });
     const largest = Math.max(...keys.flatMap((k) => [...k].map(Math.abs)), ...q.map(Math.abs));
-    const products = keys.map((k) => Array.from(q, (number, place) => number * k[place]));
+    const products = keys.map((k) => Array.from(q, (number, index) => number * k[index]));
     const most = Math.max(...products.flat().map(Math.abs));
     const width = q.length > 64 ? 2 : 3;
     const rows = keys.map((k, own) =>
@@ -145,7 +145,7 @@ function build(app) {
         element("td", {}, strip(Array.from(k), largest, { width })),
         element("td", {}, strip(products[own], most, { width })),
         element("td", { class: "number" }, fixed(sums[own], 2)),
-        element("td", { class: "number" }, isSeen[own] ? fixed(scores[own], 2) : "masked"),
+        element("td", { class: "number" }, isVisible[own] ? fixed(scores[own], 2) : "masked"),
         element("td", { class: "share" }, bar(shares[own], { text: fixed(shares[own], 3) })),
       ),
     );
@@ -165,11 +165,11 @@ function build(app) {
         ),
         element("tbody", {}, rows),
       ),
-      isApart(shares, weights.row(row)) &&
+      differ(shares, weights.row(row)) &&
         element(
           "p",
           { class: "quiet" },
-          "The model's own weights are others: positions or rounding add to its scores.",
+          "The model's own weights differ: positions or rounding add to its scores.",
         ),
     );
   }
@@ -177,12 +177,12 @@ function build(app) {
   function pair(q, own, { sum, score, share }) {
     const { trace, kind, keys } = shown;
     const k = keys[own];
-    const product = Array.from(q, (number, place) => number * k[place]);
+    const product = Array.from(q, (number, index) => number * k[index]);
     const names = [visible(trace.queries(kind)[Number(query.value)].label), visible(trace.keys(kind)[own].label)];
     const largest = Math.max(...[...q, ...k].map(Math.abs));
     replace(
       detail,
-      element("h3", {}, element("bdi", {}, names[0]), " looks at ", element("bdi", {}, names[1])),
+      element("h3", {}, element("bdi", {}, names[0]), " attends to ", element("bdi", {}, names[1])),
       chart("q", Array.from(q), largest),
       chart("k", Array.from(k), largest),
       chart("q × k", product, Math.max(...product.map(Math.abs))),
@@ -207,22 +207,22 @@ function strong(text, id) {
   return element("strong", { class: "number", id }, text);
 }
 
-/** A vector as bars up and down, each with its number as a title. */
+/** A vector as bars, each with its number as a title. */
 function chart(name, vector, largest) {
   const [width, height] = [vector.length * 10, 44];
-  const bars = vector.map((number, place) => {
+  const bars = vector.map((number, index) => {
     const size = largest > 0 ? (Math.abs(number) / largest) * (height / 2 - 1) : 0;
     const y = number >= 0 ? height / 2 - size : height / 2;
     return drawn(
       "rect",
       {
-        x: place * 10 + 1,
+        x: index * 10 + 1,
         y,
         width: 8,
         height: Math.max(size, 0.5),
         fill: signed(Math.sign(number) * Math.max(Math.abs(number), largest * 0.45), largest),
       },
-      drawn("title", {}, `${place}: ${fixed(number, 3)}`),
+      drawn("title", {}, `${index}: ${fixed(number, 3)}`),
     );
   });
   return element(
@@ -243,6 +243,6 @@ function chart(name, vector, largest) {
   );
 }
 
-function isApart(shares, weights) {
-  return shares.some((share, place) => Math.abs(share - weights[place]) > 0.01);
+function differ(shares, weights) {
+  return shares.some((share, index) => Math.abs(share - weights[index]) > 0.01);
 }

@@ -1,5 +1,6 @@
-// Translate: the translation as it grows, where each of its tokens looks, how sure it was, and what else it could have been.
+// Translate: the growing translation, the attention of each token, its probability, and its alternatives.
 
+import { errorText } from "../api.js";
 import { element, replace } from "../dom.js";
 import { list } from "../controls.js";
 import { shade } from "../colour.js";
@@ -11,26 +12,26 @@ import { pieceLabels, tokenRow, visible } from "../tokens.js";
 export const translateView = {
   id: "translate",
   title: "Translate",
-  about: "Point at a token of the translation to see where it looks; choose it to see what else could stand there.",
+  about: "Point at a token of the translation to see what it attends to; click a token to see alternatives.",
   build,
 };
 
 function build(app) {
-  const from = list("Lines show", [["mean", "mean of the heads"]], "mean", () => load());
+  const from = list("Attention from", [["mean", "mean of the heads"]], "mean", () => load());
   const canvas = element("canvas", { class: "between", "aria-hidden": "true" });
   const stage = element("div", { class: "stage" });
-  const told = element("p", { class: "told quiet", "aria-live": "polite" });
+  const readout = element("p", { class: "readout quiet", "aria-live": "polite" });
   const choices = element("div", { class: "choices" });
   const node = element(
     "div",
     { class: "translate" },
     element("div", { class: "controls" }, from.node),
     stage,
-    told,
+    readout,
     choices,
   );
   let shown = null;
-  let place = 0;
+  let index = 0;
 
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
@@ -38,11 +39,11 @@ function build(app) {
     if (error) update(app.trace);
   });
 
-  /** The translation while it is being written. */
+  /** Shows the growing translation. */
   function grow(growth, request) {
     shown = null;
     replace(choices);
-    told.textContent = "";
+    readout.textContent = "";
     const text = growth.text || " ";
     replace(
       stage,
@@ -56,16 +57,16 @@ function build(app) {
     const site = trace.json.alignment_site;
     const layers = site ? trace.layers(site.kind) : 0;
     const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of heads`]);
-    if (trace.json.rollout) options.push(["rollout", "all layers together (rollout)"]);
+    if (trace.json.rollout) options.push(["rollout", "all layers (rollout)"]);
     from.options(options, options.some(([own]) => own === from.value) ? from.value : String(site?.layer ?? ""));
     const source = tokenRow("Source tokens", trace.source, () => ({ as: "span" }));
-    const target = tokenRow("Tokens of the translation", trace.target, (token, own) => ({
+    const target = tokenRow("Target tokens", trace.target, (token, own) => ({
       "aria-label": `${visible(token.label)}, ${percent(Math.exp(trace.json.steps[own].log_probability))}`,
-      onpointerenter: () => look(own),
-      onfocus: () => look(own),
+      onpointerenter: () => highlight(own),
+      onfocus: () => highlight(own),
       onclick: () => choose(own),
     }));
-    trace.json.steps.forEach((step, own) => sure(target.nodes[own], step));
+    trace.json.steps.forEach((step, own) => showProbability(target.nodes[own], step));
     replace(
       stage,
       side("Source", source.box),
@@ -73,7 +74,7 @@ function build(app) {
       side("Translation", [target.box, element("p", { class: "plain whole", dir: "auto" }, trace.json.target.text)]),
     );
     shown = { trace, source, target, weights: null };
-    place = Math.min(place, trace.target.length - 1);
+    index = Math.min(index, trace.target.length - 1);
     replace(choices);
     load();
   }
@@ -82,11 +83,11 @@ function build(app) {
     const own = shown;
     if (!own) return;
     const weights = await weightsOf(own.trace).catch((error) => {
-      told.textContent = `${error.message}. ${error.hint ?? ""}`;
+      readout.textContent = errorText(error);
     });
     if (!weights || shown !== own) return;
     own.weights = weights;
-    look(place);
+    highlight(index);
   }
 
   async function weightsOf(trace) {
@@ -96,12 +97,12 @@ function build(app) {
     return (await trace.attention(kind, Number(from.value))).mean();
   }
 
-  function look(own) {
+  function highlight(own) {
     if (!shown?.weights) return;
-    place = own;
+    index = own;
     const row = shown.weights.row(own);
     const most = Math.max(...row, 1e-9);
-    shown.target.nodes.forEach((token, other) => token.classList.toggle("looking", other === own));
+    shown.target.nodes.forEach((token, other) => token.classList.toggle("active", other === own));
     shown.source.nodes.forEach((token, key) => {
       const { background, ink } = shade((0.85 * row[key]) / Math.max(most, 0.25));
       token.style.background = background;
@@ -110,7 +111,7 @@ function build(app) {
     draw(row, most);
     const best = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 4);
     const parts = best.map((key) => `${visible(shown.trace.source[key].label)} ${fixed(row[key])}`);
-    replace(told, element("bdi", {}, visible(shown.trace.target[own].label)), ` looks at ${parts.join(", ")}`);
+    replace(readout, element("bdi", {}, visible(shown.trace.target[own].label)), ` attends to ${parts.join(", ")}`);
   }
 
   function draw(row, most) {
@@ -120,7 +121,7 @@ function build(app) {
       const own = token.getBoundingClientRect();
       return [own.left + own.width / 2 - box.left, (side_ === "below" ? own.bottom : own.top) - box.top];
     };
-    const from_ = middle(shown.target.nodes[place], "above");
+    const from_ = middle(shown.target.nodes[index], "above");
     const all = shown.source.nodes.map((token, key) => ({
       from: from_,
       to: middle(token, "below"),
@@ -134,10 +135,10 @@ function build(app) {
     );
   }
   whenResized(stage, () => {
-    if (shown?.weights) look(place);
+    if (shown?.weights) highlight(index);
   });
 
-  /** What else could stand at a place. */
+  /** Shows the alternatives of a token. */
   function choose(own) {
     const { trace } = shown;
     const step = trace.json.steps[own];
@@ -159,18 +160,18 @@ function build(app) {
         { class: isOwn ? "own" : "" },
         button,
         bar(probability),
-        isOwn && element("span", { class: "quiet" }, "written"),
+        isOwn && element("span", { class: "quiet" }, "chosen"),
       );
     });
     const hint = app.isLive
-      ? "Choose another, and the rest is decoded again from there."
-      : "In polyhead explore, choosing another decodes the rest again.";
+      ? "Click an alternative to decode the rest from there."
+      : "In polyhead explore, clicking an alternative decodes the rest from there.";
     replace(
       choices,
       element(
         "div",
         { class: "panel" },
-        element("h3", {}, "Position ", String(own + 1), ": what could stand here"),
+        element("h3", {}, "Position ", String(own + 1), ": alternatives"),
         element("ol", { class: "alternatives" }, rows),
         element("p", { class: "quiet" }, hint),
       ),
@@ -184,8 +185,8 @@ function side(title, content) {
   return element("div", { class: "side" }, element("h3", {}, title), element("div", {}, content));
 }
 
-/** A line under a token, as long as it was sure. */
-function sure(token, step) {
+/** Draws a line under a token, as long as its probability. */
+function showProbability(token, step) {
   const probability = Math.exp(step.log_probability);
   token.append(
     element("span", { class: "sure", style: { width: `${Math.round(probability * 100)}%` }, "aria-hidden": "true" }),

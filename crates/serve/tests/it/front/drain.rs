@@ -1,4 +1,4 @@
-//! The end of a server.
+//! Shutdown of a server.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ fn slow() -> Router {
 }
 
 #[test]
-fn what_was_begun_is_answered_and_what_is_idle_ends_at_once() {
+fn running_requests_are_answered_and_idle_connections_end_at_once() {
     let server = Server::start(slow(), quick());
     let mut running: Vec<_> = (0..20).map(|_| server.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
     let mut idle = server.connect();
-    let mut kept = server.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-    until(&mut kept, "hello");
+    let mut reused = server.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    until(&mut reused, "hello");
     server.wait_for_open(22);
     let address = server.address;
     let begin = Instant::now();
     let stopped = std::thread::spawn(move || server.stop());
-    assert_eq!((rest(&mut idle), rest(&mut kept)), (String::new(), String::new()));
+    assert_eq!((rest(&mut idle), rest(&mut reused)), (String::new(), String::new()));
     assert!(begin.elapsed() < Duration::from_millis(400), "{:?}", begin.elapsed());
-    assert!(std::net::TcpStream::connect(address).is_err(), "somebody still accepts");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the port still accepts");
     for stream in &mut running {
         let answer = rest(stream);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("at last"), "{answer}");
@@ -47,7 +47,7 @@ fn what_was_begun_is_answered_and_what_is_idle_ends_at_once() {
 }
 
 #[test]
-fn what_takes_too_long_is_cut() {
+fn requests_that_take_too_long_are_cut() {
     let server = Server::start(slow(), ConnectionOptions { drain: Duration::from_millis(300), ..quick() });
     let mut never = server.send("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
     let _idle = server.connect();
@@ -61,19 +61,19 @@ fn what_takes_too_long_is_cut() {
 }
 
 #[test]
-fn clients_that_ask_and_ask_lose_no_answer_when_the_server_ends() {
+fn busy_clients_lose_no_answer_at_shutdown() {
     let server = Server::start(plain(), quick());
     let address = server.address;
-    let [asked, answered] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let [sent, answered] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let is_over = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..8)
         .map(|_| {
-            let (asked, answered, is_over) = (asked.clone(), answered.clone(), is_over.clone());
+            let (sent, answered, is_over) = (sent.clone(), answered.clone(), is_over.clone());
             std::thread::spawn(move || {
                 let Ok(mut stream) = std::net::TcpStream::connect(address) else { return };
                 while !is_over.load(Ordering::SeqCst) {
                     stream.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-                    asked.fetch_add(1, Ordering::SeqCst);
+                    sent.fetch_add(1, Ordering::SeqCst);
                     let answer = until(&mut stream, "hello");
                     answered.fetch_add(1, Ordering::SeqCst);
                     if answer.contains("connection: close") {
@@ -89,6 +89,6 @@ fn clients_that_ask_and_ask_lose_no_answer_when_the_server_ends() {
     for client in clients {
         client.join().unwrap();
     }
-    assert_eq!((asked.load(Ordering::SeqCst), drained.cut), (answered.load(Ordering::SeqCst), 0));
-    assert!(asked.load(Ordering::SeqCst) > 50);
+    assert_eq!((sent.load(Ordering::SeqCst), drained.cut), (answered.load(Ordering::SeqCst), 0));
+    assert!(sent.load(Ordering::SeqCst) > 50);
 }

@@ -1,4 +1,4 @@
-//! Bodies of every kind over a socket.
+//! Bodies of every media type over a socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
-use polyhead_serve::front::body::{BodyLimits, Room};
+use polyhead_serve::front::body::{BodyLimits, MemoryBudget};
 use polyhead_serve::front::form;
 
 use super::{Server, plain, quick, rest};
@@ -14,7 +14,7 @@ use super::{Server, plain, quick, rest};
 async fn fields(request: Request) -> Response {
     match form::read(request, &BodyLimits::default()).await {
         Ok((_, fields)) => fields.json().to_string().into_response(),
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
@@ -22,16 +22,16 @@ fn server() -> Server {
     Server::start(plain().route("/fields", any(fields)), quick())
 }
 
-fn ask(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> String {
+fn round_trip(server: &Server, line: &str, media_type: Option<&str>, body: &str) -> String {
     let media_type = media_type.map_or(String::new(), |media_type| format!("Content-Type: {media_type}\r\n"));
     let length = body.len();
-    server.ask(&format!(
+    server.round_trip(&format!(
         "{line} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{media_type}Content-Length: {length}\r\n\r\n{body}"
     ))
 }
 
 #[test]
-fn all_forms_say_the_same_and_a_get_may_have_a_body() {
+fn all_media_types_give_the_same_fields_and_a_get_may_have_a_body() {
     let server = server();
     let multipart = "--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na b\r\n--b--\r\n";
     for (line, media_type, body) in [
@@ -43,7 +43,7 @@ fn all_forms_say_the_same_and_a_get_may_have_a_body() {
         ("POST /fields", Some("multipart/form-data; boundary=b"), multipart),
         ("GET /fields?q=a+b", None, ""),
     ] {
-        let answer = ask(&server, line, media_type, body);
+        let answer = round_trip(&server, line, media_type, body);
         let expected = "\r\n\r\n{\"q\":\"a b\"}";
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(expected), "{line}: {answer}");
     }
@@ -51,7 +51,7 @@ fn all_forms_say_the_same_and_a_get_may_have_a_body() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_a_reason() {
+fn invalid_bodies_are_refused_with_a_reason() {
     let server = server();
     let deep = "[".repeat(100_000);
     for (status, media_type, body) in [
@@ -63,25 +63,25 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
         (415, Some("text/xml"), "<q>a</q>"),
         (415, None, deep.as_str()),
     ] {
-        let answer = ask(&server, "POST /fields", media_type, body);
+        let answer = round_trip(&server, "POST /fields", media_type, body);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body:.40}: {answer}");
         assert!(answer.contains("{\"error\":\"") && answer.contains("\"hint\":\""), "{answer}");
     }
     let large = "a".repeat((1 << 20) + 1);
-    assert!(ask(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
+    assert!(round_trip(&server, "POST /fields", None, &large).starts_with("HTTP/1.1 413"));
     server.is_well();
 }
 
 #[test]
-fn clients_that_send_much_at_once_cannot_fill_the_memory() {
-    let limits = BodyLimits { body: 1000, room: Arc::new(Room::new(1500)) };
-    let room = limits.room.clone();
+fn large_bodies_at_once_stay_within_the_memory_budget() {
+    let limits = BodyLimits { body: 1000, budget: Arc::new(MemoryBudget::new(1500)) };
+    let budget = limits.budget.clone();
     let kept = axum::routing::post(async move |request: Request| match form::read(request, &limits).await {
         Ok((_, fields)) => {
             tokio::time::sleep(Duration::from_millis(200)).await;
             fields.names().count().to_string().into_response()
         }
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     });
     let server = Server::start(plain().route("/kept", kept), quick());
     let body = format!("q={}", "a".repeat(898));
@@ -95,5 +95,5 @@ fn clients_that_send_much_at_once_cannot_fill_the_memory() {
     assert_eq!((count("HTTP/1.1 200"), count("HTTP/1.1 503")), (1, 3), "{answers:?}");
     assert!(answers.iter().any(|answer| answer.contains("retry-after: 1")), "{answers:?}");
     server.is_well();
-    assert_eq!(room.left(), 1500);
+    assert_eq!(budget.available(), 1500);
 }

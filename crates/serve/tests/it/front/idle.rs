@@ -1,4 +1,4 @@
-//! Connections on which nothing happens, and those on which much does.
+//! Idle connections, and connections with many requests.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use polyhead_serve::front::listen::ConnectionOptions;
 const HELLO: &str = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
-fn many_idle_connections_disturb_nobody() {
+fn many_idle_connections_disturb_no_other() {
     let server = Server::start(plain(), quick());
     let mut idle: Vec<_> = (0..200).map(|_| server.connect()).collect();
-    // Half of them have asked something before.
+    // Half of them have sent a request before.
     for stream in idle.iter_mut().step_by(2) {
         stream.write_all(HELLO.as_bytes()).unwrap();
         until(stream, "hello");
     }
     server.wait_for_open(200);
     let begin = Instant::now();
-    let answer = server.ask("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let answer = server.round_trip("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(answer.ends_with("hello") && begin.elapsed() < Duration::from_secs(1), "{answer}");
-    // Idle for longer than a head may take, they are still there.
+    // They stay open for longer than a head may take.
     std::thread::sleep(Duration::from_millis(400));
     for stream in &mut idle {
         stream.write_all(HELLO.as_bytes()).unwrap();
@@ -32,7 +32,7 @@ fn many_idle_connections_disturb_nobody() {
 }
 
 #[test]
-fn an_idle_connection_ends_after_its_time_before_and_after_a_request() {
+fn an_idle_connection_times_out_before_and_after_a_request() {
     let server = Server::start(plain(), ConnectionOptions { idle: Duration::from_millis(300), ..quick() });
     let begin = Instant::now();
     let mut never = server.connect();
@@ -50,7 +50,7 @@ fn requests_on_one_connection_are_answered_in_order() {
     let post = |body: &str| {
         format!("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     };
-    // Many at once, cut at places that are no borders.
+    // Many at once, in packets that do not match their borders.
     let all: String = (0..50).map(|index| post(&"a".repeat(index))).collect();
     let mut stream = server.connect();
     for part in all.as_bytes().chunks(97) {
@@ -66,7 +66,7 @@ fn requests_on_one_connection_are_answered_in_order() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_ends_the_connection_and_other_methods_do_not() {
+fn an_unread_body_ends_the_connection_and_other_methods_do_not() {
     let server = Server::start(plain(), quick());
     let begin = Instant::now();
     let mut stream = server.send("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -77,10 +77,12 @@ fn a_body_that_nobody_reads_ends_the_connection_and_other_methods_do_not() {
     let answer = rest(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("connection: close"), "{answer}");
     drop(stream);
-    // What looks like a request within the rest of a body is none.
+    // A request within the rest of a body is not answered.
     let inner = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
-    let answer = server
-        .ask(&format!("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{inner}", inner.len()));
+    let answer = server.round_trip(&format!(
+        "POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{inner}",
+        inner.len()
+    ));
     assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("hello"), "{answer}");
     assert!(begin.elapsed() < Duration::from_secs(2));
     server.is_well();

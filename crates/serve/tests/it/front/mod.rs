@@ -1,12 +1,12 @@
-//! The front with real sockets: what bad clients do, and that nothing is left of them.
+//! The HTTP front end with real sockets: slow, broken and idle clients, and that none leaves anything behind.
 
-mod door;
+mod accept;
+mod broken_clients;
 mod drain;
 mod forms;
 mod idle;
 mod pages;
-mod slow;
-mod torn;
+mod slow_clients;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,10 +21,10 @@ use polyhead_serve::front::body::{self, BodyLimits};
 use polyhead_serve::front::listen::{ConnectionOptions, Connections, Drained, bind, serve};
 use tokio::sync::oneshot;
 
-/// Bytes that a body may have.
+/// Maximum bytes of a body.
 const LIMIT: usize = 1000;
 
-/// A server in a thread of its own.
+/// A server on a thread of its own.
 pub(crate) struct Server {
     address: SocketAddr,
     connections: Arc<Connections>,
@@ -32,7 +32,7 @@ pub(crate) struct Server {
     thread: std::thread::JoinHandle<Drained>,
 }
 
-/// Times short enough for tests.
+/// Timeouts short enough for tests.
 pub(crate) fn quick() -> ConnectionOptions {
     let milliseconds = Duration::from_millis;
     ConnectionOptions {
@@ -46,7 +46,7 @@ pub(crate) fn quick() -> ConnectionOptions {
     }
 }
 
-/// `/hello` answers at once, `/length` with the length of what was sent.
+/// `/hello` answers at once, `/length` with the length of the body.
 pub(crate) fn plain() -> Router {
     Router::new().route("/hello", get(async || "hello")).route("/length", post(length))
 }
@@ -56,7 +56,7 @@ async fn length(request: Request) -> Response {
     let limits = BodyLimits { body: LIMIT, ..BodyLimits::default() };
     match body::read(&parts.headers, sent, &limits).await {
         Ok((bytes, _)) => bytes.len().to_string().into_response(),
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
@@ -93,11 +93,11 @@ impl Server {
     }
 
     /// Sends and reads to the end of the connection.
-    pub(crate) fn ask(&self, text: &str) -> String {
+    pub(crate) fn round_trip(&self, text: &str) -> String {
         rest(&mut self.send(text))
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until `expected` connections are open.
     pub(crate) fn wait_for_open(&self, expected: usize) {
         let begin = Instant::now();
         while self.connections.open() != expected {
@@ -107,10 +107,10 @@ impl Server {
         }
     }
 
-    /// Nothing is left of whoever was here, and the server answers as ever.
+    /// Checks that no connection is left open and the server still answers.
     pub(crate) fn is_well(&self) {
         self.wait_for_open(0);
-        let answer = self.ask("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let answer = self.round_trip("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
         self.wait_for_open(0);
     }
@@ -121,14 +121,14 @@ impl Server {
     }
 }
 
-/// All that comes until the other side ends, or breaks off.
+/// All bytes until the server closes or resets the connection.
 pub(crate) fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8(bytes).unwrap()
 }
 
-/// One answer on a connection that stays open; its body is known by what it ends in.
+/// One answer on a connection that stays open, up to `end`.
 pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut byte = [0; 1];

@@ -1,4 +1,4 @@
-//! All of the front together: who is let in, what is counted and that it ends.
+//! The middleware together: origin checks, metrics and disconnects.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use polyhead_serve::front::log::{RequestMetrics, watch};
+use polyhead_serve::front::log::{RequestMetrics, log_requests};
 use polyhead_serve::front::metrics::{MEDIA_TYPE, Metrics};
-use polyhead_serve::front::origin::{Cors, Origins, guard};
+use polyhead_serve::front::origin::{Cors, Origins, check_origin};
 
 use super::{Server, plain, quick, until};
 
-/// A server whose names are those of port 5000, with metrics.
+/// A server with metrics that accepts the host names of port 5000 and `a`.
 fn server(cors: Cors) -> (Server, Arc<RequestMetrics>) {
     let metrics = Arc::new(Metrics::new());
     let requests = Arc::new(RequestMetrics::new(&metrics));
@@ -20,17 +20,17 @@ fn server(cors: Cors) -> (Server, Arc<RequestMetrics>) {
     let routes = plain()
         .route("/metrics", get(async move || ([("content-type", MEDIA_TYPE)], metrics.text())))
         .route("/never", get(async || std::future::pending::<()>().await))
-        .layer(from_fn_with_state(Arc::new(origins), guard))
-        .layer(from_fn_with_state(requests.clone(), watch));
+        .layer(from_fn_with_state(Arc::new(origins), check_origin))
+        .layer(from_fn_with_state(requests.clone(), log_requests));
     (Server::start(routes, quick()), requests)
 }
 
-fn ask(server: &Server, line: &str, headers: &str) -> String {
-    server.ask(&format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+fn round_trip(server: &Server, line: &str, headers: &str) -> String {
+    server.round_trip(&format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
 }
 
 #[test]
-fn foreign_names_and_pages_are_refused() {
+fn foreign_hosts_and_origins_are_refused() {
     let (server, _) = server(Cors::None);
     for headers in [
         "",
@@ -40,22 +40,22 @@ fn foreign_names_and_pages_are_refused() {
         "Host: localhost:5000\r\nOrigin: https://page.example\r\n",
         "Host: localhost:5000\r\nOrigin: null\r\n",
     ] {
-        let answer = ask(&server, "GET /hello", headers);
+        let answer = round_trip(&server, "GET /hello", headers);
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("\"hint\""), "{headers}: {answer}");
     }
     let own = "Host: localhost:5000\r\nOrigin: http://localhost:5000\r\n";
-    assert!(ask(&server, "GET /hello", own).starts_with("HTTP/1.1 200"));
+    assert!(round_trip(&server, "GET /hello", own).starts_with("HTTP/1.1 200"));
     let before = "Host: a\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n";
-    assert!(ask(&server, "OPTIONS /length", before).starts_with("HTTP/1.1 403"));
+    assert!(round_trip(&server, "OPTIONS /length", before).starts_with("HTTP/1.1 403"));
     server.is_well();
 }
 
 #[test]
-fn pages_that_are_let_in_see_the_headers_they_need() {
+fn allowed_origins_get_the_cors_headers() {
     let (server, _) = server("https://page.example".parse().unwrap());
     let before = "Host: a\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n\
         Access-Control-Request-Headers: content-type,x-own\r\n";
-    let answer = ask(&server, "OPTIONS /length", before);
+    let answer = round_trip(&server, "OPTIONS /length", before);
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     for header in [
         "access-control-allow-origin: https://page.example\r\n",
@@ -65,15 +65,15 @@ fn pages_that_are_let_in_see_the_headers_they_need() {
     ] {
         assert!(answer.contains(header), "{header}: {answer}");
     }
-    let answer = ask(&server, "GET /hello", "Host: a\r\nOrigin: https://page.example\r\n");
+    let answer = round_trip(&server, "GET /hello", "Host: a\r\nOrigin: https://page.example\r\n");
     assert!(answer.contains("access-control-allow-origin: https://page.example\r\n"), "{answer}");
-    let answer = ask(&server, "GET /hello", "Host: a\r\nOrigin: https://other.example\r\n");
+    let answer = round_trip(&server, "GET /hello", "Host: a\r\nOrigin: https://other.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("allow-origin"), "{answer}");
     server.is_well();
 }
 
 #[test]
-fn requests_are_counted_until_they_end_also_those_whose_client_goes() {
+fn requests_are_counted_also_after_a_disconnect() {
     let (server, requests) = server(Cors::None);
     let never = server.send("GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
     while requests.in_flight() == 0 {
@@ -82,7 +82,7 @@ fn requests_are_counted_until_they_end_also_those_whose_client_goes() {
     drop(never);
     server.is_well();
     assert_eq!(requests.in_flight(), 0);
-    let answer = ask(&server, "GET /metrics", "Host: a\r\n");
+    let answer = round_trip(&server, "GET /metrics", "Host: a\r\n");
     assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{answer}");
     for line in [
         "polyhead_request_seconds_count{route=\"/never\",status=\"gone\"} 1\n",
@@ -95,7 +95,7 @@ fn requests_are_counted_until_they_end_also_those_whose_client_goes() {
 }
 
 #[test]
-fn a_client_that_asks_before_it_sends_is_told_to_or_refused() {
+fn expect_100_continue_is_answered_or_refused() {
     let (server, _) = server(Cors::None);
     let head = |length: usize| {
         format!(

@@ -1,4 +1,4 @@
-// Every view at desk and phone width, light and dark: nothing hangs over the edge, nothing complains; pictures are kept.
+// Every view at desktop and phone width, light and dark: nothing overflows, no errors; screenshots are saved.
 
 import { test } from "node:test";
 import assert from "node:assert/strict";
@@ -33,7 +33,7 @@ for (const [width, colorScheme] of [
       await view(page, id);
       if (id === "heads") await page.locator(".column.left .token").nth(2).focus();
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(over <= 0, `${id} hangs ${over} pixels over the edge`);
+      assert.ok(over <= 0, `${id} overflows by ${over} pixels`);
       await shoot(page, `${id.replace("/", "-")}-${width}-${colorScheme}`);
     }
     assert.deepEqual(page.faults, []);

@@ -1,4 +1,4 @@
-//! The models of a server: loaded when somebody asks for one, and put away for another when memory is short.
+//! The model registry: models are loaded on demand, and unloaded when another needs the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,104 +12,106 @@ use serde::Serialize;
 use crate::front::process::resident_bytes;
 use crate::{Error, Result};
 
-/// A model that can be served.
+/// A model folder to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFolder {
-    /// What clients call it.
+    /// Name by which clients choose it.
     pub name: String,
-    /// Where it lies.
+    /// Path of the folder.
     pub folder: PathBuf,
 }
 
-/// A loaded model; what is under way keeps it while another takes its place.
+/// A loaded model; running requests keep it alive while a reload replaces it.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedModel {
     /// The model.
     pub engine: Engine,
-    /// What clients call it.
+    /// Name by which clients choose it.
     pub name: String,
-    /// Differs between all that were ever loaded.
+    /// Serial number, unique among all models ever loaded.
     pub serial: u64,
 }
 
-/// All models, in the order in which they were named.
+/// All models, in the order of the options.
 #[derive(Debug)]
-pub(crate) struct Shelf {
-    places: Vec<Place>,
+pub(crate) struct ModelRegistry {
+    slots: Vec<ModelSlot>,
     options: LoadOptions,
-    /// Most bytes of the program; none, so as many as it takes.
+    /// Memory limit of the process in bytes.
     max_memory: Option<u64>,
-    /// One model is loaded at a time.
+    /// Held while a model is loaded: one at a time.
     loading: Mutex<()>,
     serial: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ModelSlot {
     model: ModelFolder,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     languages: Arc<Languages>,
-    loaded: Option<Arc<Loaded>>,
-    /// When it was last asked for, by the shelf's count.
+    loaded: Option<Arc<LoadedModel>>,
+    /// Time of the last use, by the registry's counter.
     used: u64,
 }
 
-/// A language with those that it can be translated into.
+/// A source language and its target languages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LanguageAnswer {
     /// Its two-letter code.
     pub code: String,
     /// Its English name.
     pub name: String,
-    /// The codes of the languages that it can be translated into.
+    /// Codes of its target languages.
     pub targets: Vec<String>,
 }
 
-/// A model as clients see it.
+/// A model in the answer to `/v1/models`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelEntry {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it is in memory.
+    /// True if it is in memory.
     pub is_loaded: bool,
-    /// From which language into which it translates, in one step or two.
+    /// Pairs of source and target language, direct or through a third.
     pub directions: Vec<[String; 2]>,
 }
 
-impl Shelf {
-    /// Looks at all models and loads the first.
+impl ModelRegistry {
+    /// Reads the languages of all models and loads the first model.
     ///
     /// # Errors
-    /// If a folder holds no model, two have one name, or the memory cannot be enough.
+    /// If a folder holds no model, two models share a name, or one exceeds the memory limit.
     pub(crate) fn open(
         models: &[ModelFolder],
         options: LoadOptions,
         max_memory: Option<u64>,
     ) -> Result<Self> {
-        let mut places: Vec<Place> = Vec::new();
+        let mut slots: Vec<ModelSlot> = Vec::new();
         for model in models {
-            if places.iter().any(|place| place.model.name == model.name) {
+            if slots.iter().any(|slot| slot.model.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
                 return Err(Error::Request { message, hint: "name one NAME=DIR".into() });
             }
-            let state = State { languages: Arc::new(Languages::of(&model.folder)?), loaded: None, used: 0 };
-            places.push(Place { model: model.clone(), state: Mutex::new(state) });
+            let state =
+                SlotState { languages: Arc::new(Languages::of(&model.folder)?), loaded: None, used: 0 };
+            slots.push(ModelSlot { model: model.clone(), state: Mutex::new(state) });
         }
-        let shelf = Self { places, options, max_memory, loading: Mutex::new(()), serial: AtomicU64::new(0) };
-        for place in &shelf.places {
-            shelf.check_memory(&place.model.folder)?;
+        let registry =
+            Self { slots, options, max_memory, loading: Mutex::new(()), serial: AtomicU64::new(0) };
+        for slot in &registry.slots {
+            registry.check_memory(&slot.model.folder)?;
         }
-        if !shelf.places.is_empty() {
-            shelf.loaded(0)?;
+        if !registry.slots.is_empty() {
+            registry.loaded(0)?;
         }
-        Ok(shelf)
+        Ok(registry)
     }
 
-    /// An error where a model alone is more than the program may have.
+    /// Fails if this model alone would exceed the memory limit.
     fn check_memory(&self, folder: &Path) -> Result<()> {
         let (Some(limit), Some(now)) = (self.max_memory, resident_bytes()) else { return Ok(()) };
         let need = now + forecast(folder) + WORK;
@@ -118,16 +120,17 @@ impl Shelf {
         }
         let [need, limit] = [need, limit].map(|bytes| bytes.div_ceil(1 << 20));
         let message = format!(
-            "{}: needs about {need} MiB with the program around it, expected at most {limit} MiB",
+            "{}: needs about {need} MiB including the program itself, expected at most {limit} MiB",
             folder.display()
         );
         Err(Error::Request { message, hint: "raise --max-memory, or quantize the model".into() })
     }
 
-    /// The model for a direction, or the one that is named. What is not said is guessed from `sample` where models differ.
+    /// Index of the model with this name, or of the first for this direction; a missing `from` is detected from `sample` where
+    /// there are several models.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no model fits.
     pub(crate) fn choose(
         &self,
         model: Option<&str>,
@@ -135,21 +138,21 @@ impl Shelf {
         to: Option<&str>,
         sample: &str,
     ) -> Result<usize> {
-        if let Some(wanted) = model {
-            let found = self.places.iter().position(|place| place.model.name == wanted);
+        if let Some(name) = model {
+            let found = self.slots.iter().position(|slot| slot.model.name == name);
             return found.ok_or_else(|| {
-                let known: Vec<&str> = self.places.iter().map(|place| place.model.name.as_str()).collect();
-                let message = format!("no model {wanted:?}, expected one of {}", known.join(", "));
+                let known: Vec<&str> = self.slots.iter().map(|slot| slot.model.name.as_str()).collect();
+                let message = format!("no model {name:?}, expected one of {}", known.join(", "));
                 Error::Request { message, hint: "leave it out, or see /v1/models".into() }
             });
         }
-        if self.places.len() == 1 {
+        if self.slots.len() == 1 {
             return Ok(0);
         }
-        let guess = || Identifier::four().identify(sample).map(|guess| guess.code);
-        let (from, to) = (from.map(short).or_else(guess), to.map(short));
+        let detect = || Identifier::four().identify(sample).map(|guess| guess.code);
+        let (from, to) = (from.map(short).or_else(detect), to.map(short));
         let fits = |from: Option<&str>| {
-            self.places.iter().position(|place| covers(&place.languages(), from, to.as_deref()))
+            self.slots.iter().position(|slot| covers(&slot.languages(), from, to.as_deref()))
         };
         fits(from.as_deref()).or_else(|| fits(None)).ok_or_else(|| {
             let name = |code: Option<String>| code.map_or_else(|| "any language".into(), |code| name(&code));
@@ -158,52 +161,54 @@ impl Shelf {
         })
     }
 
-    /// A model, loaded where it is not yet; others that nobody uses are put away if memory is short.
+    /// A model, loaded if necessary; unused models are unloaded if memory is short.
     ///
     /// # Errors
     /// If it cannot be loaded.
-    pub(crate) fn loaded(&self, index: usize) -> Result<Arc<Loaded>> {
-        let place = &self.places[index];
-        if let Some(found) = place.take(self.count()) {
+    pub(crate) fn loaded(&self, index: usize) -> Result<Arc<LoadedModel>> {
+        let slot = &self.slots[index];
+        if let Some(found) = slot.take(self.count()) {
             return Ok(found);
         }
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = place.take(self.count()) {
+        if let Some(found) = slot.take(self.count()) {
             return Ok(found);
         }
-        self.make_room(&place.model.folder)?;
-        let loaded = Arc::new(self.load(&place.model)?);
-        let mut state = place.lock();
+        self.make_room(&slot.model.folder)?;
+        let loaded = Arc::new(self.load(&slot.model)?);
+        let mut state = slot.lock();
         state.loaded = Some(loaded.clone());
         state.used = self.count();
         Ok(loaded)
     }
 
-    fn load(&self, model: &ModelFolder) -> Result<Loaded> {
+    fn load(&self, model: &ModelFolder) -> Result<LoadedModel> {
         let engine = Engine::load(&model.folder, &self.options)?;
-        Ok(Loaded { engine, name: model.name.clone(), serial: self.count() })
+        Ok(LoadedModel { engine, name: model.name.clone(), serial: self.count() })
     }
 
-    /// Puts away what was not asked for the longest, until another model fits.
+    /// Unloads the least recently used models until another fits.
     fn make_room(&self, folder: &Path) -> Result<()> {
         let Some(limit) = self.max_memory else { return Ok(()) };
         while resident_bytes().is_some_and(|now| now + forecast(folder) + WORK > limit) {
-            if !self.put_one_away() {
-                let found =
-                    format!("no memory for another model beside those in use, of {} MiB", limit >> 20);
+            if !self.unload_one() {
+                let found = format!(
+                    "not enough memory for another model beside those in use (limit {} MiB)",
+                    limit >> 20
+                );
                 return Err(Error::Busy { found, retry_after: 1 });
             }
         }
         Ok(())
     }
 
-    /// Puts the model away that was not asked for the longest and that nobody uses; false where there is none.
-    pub(crate) fn put_one_away(&self) -> bool {
-        let idle = self.places.iter().filter_map(|place| {
-            let state = place.lock();
-            // Whoever holds it now would keep it in memory all the same.
+    /// Unloads the least recently used model that no request holds; false if there is none.
+    pub(crate) fn unload_one(&self) -> bool {
+        let idle = self.slots.iter().filter_map(|slot| {
+            let state = slot.lock();
+            // A model that a request holds would stay in memory anyway.
             let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
-            is_idle.then_some((state.used, place))
+            is_idle.then_some((state.used, slot))
         });
         let Some((_, oldest)) = idle.min_by_key(|(used, _)| *used) else { return false };
         oldest.lock().loaded = None;
@@ -211,37 +216,38 @@ impl Shelf {
         true
     }
 
-    /// Reads all folders again, the loaded ones whole; what is under way ends with what it began with. How many were loaded.
+    /// Reads all folders again and reloads the loaded models; running requests finish with the old ones. Returns the number
+    /// of loaded models.
     ///
     /// # Errors
-    /// If one cannot be read; all stay as they were then.
+    /// If one cannot be read; then none is replaced.
     pub(crate) fn reload(&self) -> Result<usize> {
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Vec::new();
-        for place in &self.places {
-            let languages = Arc::new(Languages::of(&place.model.folder)?);
-            // Both are in memory for a while.
-            let is_loaded = place.lock().loaded.is_some();
+        for slot in &self.slots {
+            let languages = Arc::new(Languages::of(&slot.model.folder)?);
+            // Old and new model are in memory at the same time for a while.
+            let is_loaded = slot.lock().loaded.is_some();
             let loaded = if is_loaded {
-                self.make_room(&place.model.folder)?;
-                Some(Arc::new(self.load(&place.model)?))
+                self.make_room(&slot.model.folder)?;
+                Some(Arc::new(self.load(&slot.model)?))
             } else {
                 None
             };
             next.push((languages, loaded));
         }
         let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
-        for (place, (languages, loaded)) in self.places.iter().zip(next) {
-            let mut state = place.lock();
+        for (slot, (languages, loaded)) in self.slots.iter().zip(next) {
+            let mut state = slot.lock();
             (state.languages, state.loaded) = (languages, loaded);
         }
         Ok(count)
     }
 
-    /// All languages, with what they can be translated into.
+    /// All source languages, with their target languages.
     pub(crate) fn languages(&self) -> Vec<LanguageAnswer> {
         let mut found: Vec<LanguageAnswer> = Vec::new();
-        for (from, to) in self.places.iter().flat_map(|place| place.languages().ways()) {
+        for (from, to) in self.slots.iter().flat_map(|slot| slot.languages().ways()) {
             let (Some(from), Some(to)) = (from, to) else { continue };
             let index = found.iter().position(|own| own.code == from).unwrap_or_else(|| {
                 found.push(LanguageAnswer { name: name(&from), code: from, targets: Vec::new() });
@@ -256,26 +262,26 @@ impl Shelf {
 
     /// All models.
     pub(crate) fn models(&self) -> Vec<ModelEntry> {
-        let entry = |place: &Place| {
-            let ways = place.languages().ways();
-            let said = |code: Option<String>| code.unwrap_or_else(|| "und".into());
+        let entry = |slot: &ModelSlot| {
+            let ways = slot.languages().ways();
+            let known = |code: Option<String>| code.unwrap_or_else(|| "und".into());
             ModelEntry {
-                name: place.model.name.clone(),
-                is_loaded: place.lock().loaded.is_some(),
-                directions: ways.into_iter().map(|(from, to)| [said(from), said(to)]).collect(),
+                name: slot.model.name.clone(),
+                is_loaded: slot.lock().loaded.is_some(),
+                directions: ways.into_iter().map(|(from, to)| [known(from), known(to)]).collect(),
             }
         };
-        self.places.iter().map(entry).collect()
+        self.slots.iter().map(entry).collect()
     }
 
-    /// The next number.
+    /// The next value of the counter.
     fn count(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ModelSlot {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -283,19 +289,18 @@ impl Place {
         self.lock().languages.clone()
     }
 
-    /// The model if it is loaded, asked for at `now`.
-    fn take(&self, now: u64) -> Option<Arc<Loaded>> {
+    /// The model if it is loaded; marks it as used at `now`.
+    fn take(&self, now: u64) -> Option<Arc<LoadedModel>> {
         let mut state = self.lock();
         state.used = now;
         state.loaded.clone()
     }
 }
 
-/// Bytes that work on texts takes besides the models.
+/// Working memory in bytes, beside the models.
 const WORK: u64 = 64 << 20;
 
-/// Bytes that a model is going to take: those of its weights, a quarter more for their order in memory and the tokeniser's
-/// tables.
+/// Estimated bytes of a loaded model: its weights, a quarter more for their packed layout, and the tokeniser's tables.
 fn forecast(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let weights = files.filter(|file| {
@@ -309,10 +314,10 @@ fn forecast(folder: &Path) -> u64 {
 /// Bytes of a tokeniser's tables.
 const TABLES: u64 = 16 << 20;
 
-/// Whether a model has a way from a language into another; what is not said is any.
+/// True if a model translates from a language into another; `None` matches any.
 fn covers(languages: &Languages, from: Option<&str>, to: Option<&str>) -> bool {
-    let is_any_or = |own: &Option<String>, wanted: Option<&str>| {
-        own.as_deref().is_none_or(|own| wanted.is_none_or(|wanted| own == wanted))
+    let is_any_or = |own: &Option<String>, asked: Option<&str>| {
+        own.as_deref().is_none_or(|own| asked.is_none_or(|asked| own == asked))
     };
     languages.ways().iter().any(|(own_from, own_to)| is_any_or(own_from, from) && is_any_or(own_to, to))
 }

@@ -1,4 +1,4 @@
-//! The limit of connections, and who is at the other end.
+//! The limit of connections, and the peer address.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use polyhead_serve::front::listen::{ConnectionOptions, Peer};
 use super::{Server, plain, quick, until};
 
 #[test]
-fn past_the_limit_clients_wait_until_others_go() {
+fn past_the_limit_clients_wait_until_others_leave() {
     let server = Server::start(plain(), ConnectionOptions { most: Some(3), ..quick() });
     let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut first: Vec<_> = (0..3).map(|_| server.send(hello)).collect();
@@ -19,7 +19,7 @@ fn past_the_limit_clients_wait_until_others_go() {
     }
     let mut next = server.send(hello);
     next.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    assert!(next.read(&mut [0; 1]).is_err(), "a fourth was let in");
+    assert!(next.read(&mut [0; 1]).is_err(), "a fourth was accepted");
     assert_eq!(server.connections.open(), 3);
     first.pop();
     next.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

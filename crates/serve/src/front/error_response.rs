@@ -1,4 +1,4 @@
-//! An answer that says no: a status, what was found and expected, and what to do about it.
+//! An error as an HTTP response: a status, what was found and expected, and a hint.
 //!
 //! The body is `{"error": "…", "hint": "…"}`; clients of LibreTranslate show `error`.
 
@@ -6,39 +6,39 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// Why a request is not answered.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct Refusal {
-    /// The status of the answer.
+pub struct ErrorResponse {
+    /// HTTP status.
     pub status: StatusCode,
-    /// What was found, what was expected.
+    /// The problem: found and expected.
     pub error: String,
-    /// What to do about it.
+    /// A remedy.
     pub hint: String,
-    /// Seconds after which to try again, where that helps.
+    /// Seconds for `Retry-After`, if trying again helps.
     pub retry_after: Option<u64>,
 }
 
-impl Refusal {
-    /// With a status, what was found and what to do about it.
+impl ErrorResponse {
+    /// A response with a status, an error and a hint.
     pub fn new(status: StatusCode, error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { status, error: error.into(), hint: hint.into(), retry_after: None }
     }
 
-    /// A request that cannot be read: 400.
-    pub fn bad(error: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// An invalid request: 400.
+    pub fn bad_request(error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, hint)
     }
 
-    /// The same, to be tried again after some seconds.
+    /// The same with `Retry-After`.
     #[must_use]
     pub fn after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.error, "hint": self.hint }).to_string();
         let mut response = (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
@@ -54,13 +54,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_json_and_says_when_to_come_back() {
-        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "60 requests", "wait").after(7);
-        assert_eq!(refusal.to_string(), "60 requests");
-        let response = refusal.into_response();
+    fn an_error_is_json_and_has_retry_after() {
+        let error = ErrorResponse::new(StatusCode::TOO_MANY_REQUESTS, "60 requests", "wait").after(7);
+        assert_eq!(error.to_string(), "60 requests");
+        let response = error.into_response();
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "7");
         assert_eq!(response.headers()["content-type"], "application/json");
-        assert!(!Refusal::bad("a", "b").into_response().headers().contains_key("retry-after"));
+        assert!(!ErrorResponse::bad_request("a", "b").into_response().headers().contains_key("retry-after"));
     }
 }

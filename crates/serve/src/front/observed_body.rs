@@ -1,4 +1,4 @@
-//! A body that somebody looks at while it goes by.
+//! A body that reports its frames to an observer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,26 +6,26 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Whoever looks; it is dropped with the body.
-pub(super) trait Look {
-    /// So many bytes have gone by; whether they were the last.
-    fn passed(&mut self, bytes: u64, is_last: bool);
+/// Observer of a body; dropped with it.
+pub(super) trait BodyObserver {
+    /// Called for each frame with its number of bytes; `is_last` at the end of the body.
+    fn on_frame(&mut self, bytes: u64, is_last: bool);
 }
 
-/// The body, unchanged, and who looks at it.
+/// A body, unchanged, with its observer.
 #[derive(Debug)]
-pub(super) struct Seen<L> {
+pub(super) struct ObservedBody<O> {
     body: Body,
-    look: L,
+    observer: O,
 }
 
-impl<L: Look> Seen<L> {
-    pub(super) fn new(body: Body, look: L) -> Self {
-        Self { body, look }
+impl<O: BodyObserver> ObservedBody<O> {
+    pub(super) fn new(body: Body, observer: O) -> Self {
+        Self { body, observer }
     }
 }
 
-impl<L: Look + Unpin> HttpBody for Seen<L> {
+impl<O: BodyObserver + Unpin> HttpBody for ObservedBody<O> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -39,7 +39,7 @@ impl<L: Look + Unpin> HttpBody for Seen<L> {
             Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, |data| data.len() as u64),
             _ => 0,
         };
-        self.look.passed(bytes, is_last);
+        self.observer.on_frame(bytes, is_last);
         frame
     }
 

@@ -1,4 +1,4 @@
-//! Clients that take their time.
+//! Slow clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use axum::routing::get;
 
 use super::{Server, plain, quick, rest, until};
 
-/// Sends a byte of `text` every 20 ms until the server ends the connection, and says after how long that was.
+/// Sends a byte of `text` every 20 ms until the server ends the connection; returns the elapsed time.
 fn trickle(stream: &mut TcpStream, text: &str) -> Duration {
     let begin = Instant::now();
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -21,19 +21,19 @@ fn trickle(stream: &mut TcpStream, text: &str) -> Duration {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-            _ => assert!(begin.elapsed() < Duration::from_secs(5), "nobody ended it"),
+            _ => assert!(begin.elapsed() < Duration::from_secs(5), "the server did not end it"),
         }
     }
     begin.elapsed()
 }
 
 #[test]
-fn a_head_that_trickles_is_ended() {
+fn a_slow_head_times_out() {
     let server = Server::start(plain(), quick());
     let took = trickle(&mut server.connect(), "GET /hello HTTP/1.1\r\nX-A: bbbbbbbbbbbbbbbbbbbbbbbbbb");
     assert!(took > Duration::from_millis(280) && took < Duration::from_secs(2), "{took:?}");
     server.is_well();
-    // The same after an answer: the clock of the second head begins with its first byte.
+    // The same after an answer: the timer of the second head begins with its first byte.
     let mut stream = server.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
     until(&mut stream, "hello");
     std::thread::sleep(Duration::from_millis(400));
@@ -43,7 +43,7 @@ fn a_head_that_trickles_is_ended() {
 }
 
 #[test]
-fn half_a_head_that_came_with_the_request_before_it_is_ended() {
+fn half_a_head_after_a_request_times_out() {
     let server = Server::start(plain(), quick());
     let mut stream = server.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hel");
     until(&mut stream, "hello");
@@ -56,11 +56,11 @@ fn half_a_head_that_came_with_the_request_before_it_is_ended() {
 }
 
 #[test]
-fn a_body_that_pauses_or_trickles_is_408() {
+fn a_slow_body_is_408() {
     let server = Server::start(plain(), quick());
     let head = "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n";
     let begin = Instant::now();
-    let answer = server.ask(&format!("{head}abc"));
+    let answer = server.round_trip(&format!("{head}abc"));
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("more than 300 ms"), "{answer}");
     assert!(begin.elapsed() < Duration::from_secs(2));
     server.is_well();
@@ -76,12 +76,12 @@ fn a_body_that_pauses_or_trickles_is_408() {
 }
 
 #[test]
-fn an_answer_that_is_not_read_is_cut() {
+fn an_unread_answer_times_out() {
     let routes = plain().merge(Router::new().route("/large", get(async || "a".repeat(50_000_000))));
     let server = Server::start(routes, quick());
     let mut stream = server.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     server.wait_for_open(1);
-    // More than the sockets' buffers hold cannot have come.
+    // No more than the sockets' buffers can have been sent.
     server.wait_for_open(0);
     assert!(rest(&mut stream).len() < 50_000_000);
     server.is_well();

@@ -1,4 +1,4 @@
-//! Clients that send too much, break off, or go away.
+//! Clients that send too much, send invalid requests, or disconnect.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -15,12 +15,14 @@ use super::{LIMIT, Server, plain, quick, rest};
 fn too_large_a_body_is_413_announced_or_in_chunks() {
     let server = Server::start(plain(), quick());
     // Nothing but the head is sent: the answer does not wait for the body.
-    let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
+    let answer = server.round_trip("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("a body of 1001 bytes"), "{answer}");
-    // Whoever sends all of it nevertheless sees the answer too.
+    // A client that sends all of it sees the answer, too.
     let large = "a".repeat(20_000_000);
-    let answer = server
-        .ask(&format!("POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{large}", large.len()));
+    let answer = server.round_trip(&format!(
+        "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{large}",
+        large.len()
+    ));
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     let mut stream = server.send("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..20_000 {
@@ -30,7 +32,7 @@ fn too_large_a_body_is_413_announced_or_in_chunks() {
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("a larger body"), "{answer}");
     drop(stream);
     let exact = "a".repeat(LIMIT);
-    let answer = server.ask(&format!(
+    let answer = server.round_trip(&format!(
         "POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {LIMIT}\r\n\r\n{exact}"
     ));
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n1000"), "{answer}");
@@ -38,25 +40,26 @@ fn too_large_a_body_is_413_announced_or_in_chunks() {
 }
 
 #[test]
-fn what_is_no_http_is_refused() {
+fn invalid_http_is_refused() {
     let server = Server::start(plain(), quick());
     for text in ["nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "\u{16}\u{3}\u{1}\r\n"]
     {
-        let answer = server.ask(text);
+        let answer = server.round_trip(text);
         assert!(answer.starts_with("HTTP/1.1 400"), "{text:?}: {answer}");
     }
-    let answer = server.ask("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("breaks off"), "{answer}");
-    let answer = server.ask(&format!("GET /hello HTTP/1.1\r\nX-A: {}\r\n\r\n", "a".repeat(100_000)));
+    let answer =
+        server.round_trip("POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("incomplete body"), "{answer}");
+    let answer = server.round_trip(&format!("GET /hello HTTP/1.1\r\nX-A: {}\r\n\r\n", "a".repeat(100_000)));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     let many: String = (0..200).map(|index| format!("X-{index}: a\r\n")).collect();
-    let answer = server.ask(&format!("GET /hello HTTP/1.1\r\n{many}\r\n"));
+    let answer = server.round_trip(&format!("GET /hello HTTP/1.1\r\n{many}\r\n"));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     server.is_well();
 }
 
 #[test]
-fn a_client_that_goes_while_it_sends_leaves_nothing() {
+fn a_client_that_disconnects_while_sending_leaves_nothing() {
     let server = Server::start(plain(), quick());
     let whole = "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\nabcdefghij";
     for end in 0..whole.len() {
@@ -95,7 +98,7 @@ fn requests_with_wrong_bytes_leave_nothing() {
         .collect();
     for mut stream in streams {
         stream.shutdown(std::net::Shutdown::Write).unwrap_or_default();
-        // Whatever the answer is, it ends.
+        // The connection ends whatever the answer is.
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
         assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 "), "{}", String::from_utf8_lossy(&bytes));
@@ -103,7 +106,7 @@ fn requests_with_wrong_bytes_leave_nothing() {
     server.is_well();
 }
 
-/// Counts how many are there.
+/// Counts live instances.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -120,7 +123,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_client_that_goes_frees_its_work_before_and_during_the_answer() {
+fn a_client_that_disconnects_frees_its_work_before_and_during_the_answer() {
     let count = Arc::new(AtomicUsize::new(0));
     let [work, stream] = [count.clone(), count.clone()];
     let routes = plain()
@@ -148,7 +151,7 @@ fn a_client_that_goes_frees_its_work_before_and_during_the_answer() {
     }
 }
 
-struct Endless(#[expect(dead_code, reason = "it is there to be dropped")] Running);
+struct Endless(#[expect(dead_code, reason = "held to be dropped")] Running);
 
 impl futures_core::Stream for Endless {
     type Item = Result<&'static str, std::convert::Infallible>;
@@ -162,13 +165,13 @@ impl futures_core::Stream for Endless {
 }
 
 #[test]
-fn a_handler_that_breaks_down_is_500_and_the_connection_goes_on() {
+fn a_panicking_handler_is_500_and_the_connection_continues() {
     async fn broken() -> &'static str {
         panic!("broken")
     }
     let routes = plain().merge(Router::new().route("/broken", get(broken)));
     let server = Server::start(routes, quick());
-    let answer = server.ask(
+    let answer = server.round_trip(
         "GET /broken HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
     assert!(answer.starts_with("HTTP/1.1 500") && answer.contains("the server failed"), "{answer}");

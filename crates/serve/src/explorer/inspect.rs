@@ -1,4 +1,4 @@
-//! What the model is asked.
+//! Queries of the model: description, traces, attention and neurons.
 
 use polyhead_attention::{Filter, SiteGroup};
 use polyhead_inspect::export::{SiteJson, json};
@@ -7,15 +7,15 @@ use polyhead_translate::TranslateOptions;
 use serde_json::json as object;
 
 use super::Explorer;
-use crate::packed::{self, Numbers};
+use crate::packed::{self, PackedDtype};
 use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer, TraceRequest};
 use crate::{Error, Result};
 
-/// Weights that are sent as f32; more go as halves.
-const MOST_WHOLE: usize = 2_000_000;
+/// Maximum weights that are sent as f32; more are sent as f16.
+const MAX_F32: usize = 2_000_000;
 
 impl Explorer {
-    /// What model this is.
+    /// The description of the model.
     pub(super) fn model(&self) -> ModelAnswer {
         let model = self.engine().model();
         let sites = model.sites();
@@ -40,7 +40,7 @@ impl Explorer {
         }
     }
 
-    /// Languages that the model was trained to read, in the order in which it names them.
+    /// Source languages of the model, in the order of its directions.
     fn sources(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for (from, _) in self.engine().languages().directions() {
@@ -51,9 +51,9 @@ impl Explorer {
         found
     }
 
-    /// A line of the translation so far.
+    /// A JSON line with the best hypothesis so far.
     pub(super) fn growth(&self, ids: &[u32]) -> String {
-        // What cannot be read yet may be whole with the next token.
+        // Ids that cannot be decoded yet may be complete with the next token.
         let text = self.engine().decode(ids).unwrap_or_default();
         format!("{}\n", object!({ "text": text, "tokens": ids.len() }))
     }
@@ -70,7 +70,7 @@ impl Explorer {
         at_most(request.prefix.len(), self.limits.tokens, "tokens")?;
         let model = self.engine().model();
         for id in &request.prefix {
-            wire::check("token", *id as usize, model.vocab_sizes()[1])?;
+            wire::check_index("token", *id as usize, model.vocab_sizes()[1])?;
         }
         let source =
             self.engine().encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
@@ -101,21 +101,21 @@ impl Explorer {
         Ok(json(&trace, &Filter::default()))
     }
 
-    /// The JSON of one attention.
+    /// The JSON of one attention site.
     pub(super) fn attention(&self, request: &AttentionRequest) -> Result<String> {
-        let seen = self.observed(request, self.limits.tokens, Kept::No)?;
-        let Some(found) = seen.attentions.first() else { return Err(passed_over()) };
+        let observed = self.observed(request, self.limits.tokens, Kept::No)?;
+        let Some(found) = observed.attentions.first() else { return Err(skipped()) };
         let weights: Vec<_> = found.weights.iter().collect();
         let size: usize = weights.iter().map(|own| own.numbers().len()).sum();
-        let numbers = if size > MOST_WHOLE { Numbers::Halves } else { Numbers::Whole };
-        Ok(packed::attention(found.site, &found.heads, &weights, numbers).to_string())
+        let dtype = if size > MAX_F32 { PackedDtype::F16 } else { PackedDtype::F32 };
+        Ok(packed::attention(found.site, &found.heads, &weights, dtype).to_string())
     }
 
     /// The JSON of one head's queries and keys.
     pub(super) fn neurons(&self, request: &AttentionRequest) -> Result<String> {
-        let seen = self.observed(request, self.limits.neurons, Kept::Yes)?;
-        let Some(found) = seen.vectors.first() else { return Err(passed_over()) };
-        Ok(packed::vectors(found, Numbers::Whole).to_string())
+        let observed = self.observed(request, self.limits.neurons, Kept::Yes)?;
+        let Some(found) = observed.vectors.first() else { return Err(skipped()) };
+        Ok(packed::vectors(found, PackedDtype::F32).to_string())
     }
 
     fn observed(&self, request: &AttentionRequest, limit: usize, vectors: Kept) -> Result<Observed> {
@@ -124,16 +124,16 @@ impl Explorer {
         let sites = model.sites();
         let (site, group) = wire::site(kind, *layer, &sites)?;
         if let Some(head) = head {
-            wire::check("head", *head, group.heads.n_heads)?;
+            wire::check_index("head", *head, group.heads.n_heads)?;
         }
         for (ids, vocab_size) in [source, target].into_iter().zip(model.vocab_sizes()) {
             at_most(ids.len(), limit, "tokens")?;
             if ids.is_empty() {
-                let message = "no tokens, expected those of a sentence and its translation".into();
-                return Err(Error::Request { message, hint: "POST /api/trace gives them".into() });
+                let message = "no tokens, expected ids of a sentence and its translation".into();
+                return Err(Error::Request { message, hint: "POST /api/trace returns them".into() });
             }
             for id in ids {
-                wire::check("token", *id as usize, vocab_size)?;
+                wire::check_index("token", *id as usize, vocab_size)?;
             }
         }
         let heads = head.map(|head| vec![head]);
@@ -154,7 +154,7 @@ fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
     Err(Error::TooLarge { found: format!("{found} {what}"), limit: limit.to_string() })
 }
 
-fn passed_over() -> Error {
-    let message = "no attention, expected one of a layer that is not passed over".into();
-    Error::Request { message, hint: "switch the layer on again".into() }
+fn skipped() -> Error {
+    let message = "this layer is skipped, so it has no attention".into();
+    Error::Request { message, hint: "enable the layer again".into() }
 }

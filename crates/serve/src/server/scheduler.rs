@@ -1,0 +1,389 @@
+//! The scheduler: splits texts into sentences, answers from the cache or queues them for batched translation, and joins the
+//! translated sentences into texts.
+//!
+//! Every translation equals that of `polyhead translate`: the translation of a sentence depends on nothing else in its batch.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use polyhead_translate::{LoadOptions, Outline, Passage, TranslateOptions, Translation};
+use tokio::sync::mpsc::{self, UnboundedSender};
+
+use super::cache::Cache;
+use super::model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder, ModelRegistry};
+use super::queue::{Queue, QueueFull, QueueOptions};
+use super::request::TranslationRequest;
+pub use super::worker_pool::RequestOptions;
+use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, WorkerPool};
+use crate::blocking::blocking;
+use crate::front::process::resident_bytes;
+pub use crate::front::rate::Client;
+use crate::{Error, Result};
+
+/// Options of a [`Scheduler`].
+#[derive(Debug, Clone)]
+pub struct SchedulerOptions {
+    /// The models; the first is loaded at the start, the others on demand; default: none.
+    pub models: Vec<ModelFolder>,
+    /// Options for loading models; default: as their files are.
+    pub load: LoadOptions,
+    /// Worker threads; default: 1.
+    pub threads: usize,
+    /// Sentences that may wait in the queue; default: 4096.
+    pub waiting: usize,
+    /// Tokens of a batch; default: 256.
+    pub batch_tokens: usize,
+    /// Time that a sentence waits for others to share its batch while a thread is free; default: 0.2 ms.
+    pub window: Duration,
+    /// Bytes of the translation cache; default: 64 MiB.
+    pub cache_bytes: usize,
+    /// Memory limit of the process in bytes; default: none.
+    pub max_memory: Option<u64>,
+}
+
+impl Default for SchedulerOptions {
+    fn default() -> Self {
+        let QueueOptions { waiting, batch_tokens, window, workers } = QueueOptions::default();
+        Self {
+            models: Vec::new(),
+            load: LoadOptions::default(),
+            threads: workers,
+            waiting,
+            batch_tokens,
+            window,
+            cache_bytes: 64 << 20,
+            max_memory: None,
+        }
+    }
+}
+
+/// The translations of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranslationResult {
+    /// Name of the model that translated.
+    pub model: String,
+    /// One translation for each text.
+    pub translations: Vec<Translation>,
+}
+
+/// A sentence that is translated, like all sentences before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedSentence {
+    /// Index of its text.
+    pub text: usize,
+    /// Its index within the text.
+    pub sentence: usize,
+    /// The source sentence.
+    pub source: String,
+    /// Its translation.
+    pub translation: String,
+}
+
+/// Model registry, queue, cache and worker threads of a server.
+#[derive(Debug)]
+pub struct Scheduler {
+    registry: Arc<ModelRegistry>,
+    pool: Arc<WorkerPool>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+    max_memory: Option<u64>,
+    threads: usize,
+}
+
+impl Scheduler {
+    /// Loads the first model and starts the workers.
+    ///
+    /// # Errors
+    /// If a folder holds no model, a model exceeds the memory limit, or a thread cannot be started.
+    pub fn open(options: SchedulerOptions) -> Result<Self> {
+        let SchedulerOptions { waiting, batch_tokens, window, threads, max_memory, .. } = options;
+        let threads = threads.max(1);
+        let registry = Arc::new(ModelRegistry::open(&options.models, options.load, max_memory)?);
+        let queue = Queue::new(QueueOptions { waiting, batch_tokens, window, workers: threads });
+        let cache = Mutex::new(Cache::new(options.cache_bytes));
+        let (counters, busy) = Default::default();
+        let pool = Arc::new(WorkerPool { queue, cache, counters, busy });
+        let mut workers = Vec::new();
+        for number in 0..threads {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            let threads = threads.map_err(|error| Error::Server(std::io::Error::other(error)))?;
+            let own = pool.clone();
+            let thread = std::thread::Builder::new().name(format!("translate-{number}"));
+            workers.push(thread.spawn(move || own.work(&threads)).map_err(Error::Server)?);
+        }
+        Ok(Self { registry, pool, workers: Mutex::new(workers), max_memory, threads })
+    }
+
+    /// Translates texts.
+    ///
+    /// # Errors
+    /// If the request is invalid, the queue is full, or the deadline has passed.
+    pub async fn translate(&self, request: TranslationRequest<String>) -> Result<TranslationResult> {
+        self.translate_watched(request, |_| {}).await
+    }
+
+    /// Translates texts, and calls `on_sentence` for every sentence as soon as it and all before it are translated.
+    ///
+    /// # Errors
+    /// Those of [`Scheduler::translate`].
+    pub async fn translate_watched(
+        &self,
+        request: TranslationRequest<String>,
+        on_sentence: impl FnMut(FinishedSentence) + Send,
+    ) -> Result<TranslationResult> {
+        let deadline = tokio::time::Instant::from_std(request.deadline);
+        let late = || self.busy("the deadline passed before the translation was finished".into());
+        // A timer is only polled when the future first waits.
+        if request.deadline <= Instant::now() {
+            return Err(late());
+        }
+        let answer = tokio::time::timeout_at(deadline, self.answer(request, on_sentence)).await;
+        answer.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn answer(
+        &self,
+        request: TranslationRequest<String>,
+        mut on_sentence: impl FnMut(FinishedSentence) + Send,
+    ) -> Result<TranslationResult> {
+        self.check_memory()?;
+        let TranslationRequest { client, options, .. } = request.clone();
+        let registry = self.registry.clone();
+        let (loaded, outlines) = blocking(move || split(&registry, &request)).await?;
+        let mut pending = PendingSentences::new(&outlines);
+        let (reply, mut replies) = mpsc::unbounded_channel();
+        // A long text is queued in slices, so that other clients find room beside it.
+        let slice = (self.pool.queue.capacity() / 4).max(1);
+        for start in (0..pending.passages.len()).step_by(slice) {
+            let end = pending.passages.len().min(start + slice);
+            let mut sentences = self.uncached(options, &loaded, &pending.passages, start..end, &reply);
+            while let Err(full) = self.pool.queue.push(&client, &mut sentences) {
+                // A request that has begun waits for room until its deadline.
+                if start == 0 {
+                    return Err(self.refused(&full));
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            while pending.done < end {
+                // This function holds a sender, so the channel stays open.
+                let Some((index, found)) = replies.recv().await else { break };
+                pending.finish(index, found?, &mut on_sentence);
+            }
+        }
+        let found: Vec<Arc<Translation>> = pending.found.into_iter().flatten().collect();
+        let mut rest = found.as_slice();
+        let translations = outlines.iter().map(|outline| {
+            let (own, others) = rest.split_at(outline.n_passages());
+            rest = others;
+            outline.join(own)
+        });
+        Ok(TranslationResult { model: loaded.name.clone(), translations: translations.collect() })
+    }
+
+    /// The passages that are not in the cache; those that are get their reply at once.
+    fn uncached(
+        &self,
+        options: RequestOptions,
+        loaded: &Arc<LoadedModel>,
+        passages: &[Passage],
+        range: Range<usize>,
+        reply: &UnboundedSender<SentenceResult>,
+    ) -> Vec<QueuedSentence> {
+        let mut sentences = Vec::new();
+        for index in range {
+            let key = CacheKey { serial: loaded.serial, options, passage: passages[index].clone() };
+            if let Some(found) = self.cache().get(&key) {
+                self.pool.counters.cache_hits.fetch_add(1, Ordering::Relaxed);
+                // The caller holds the receiver.
+                let _ = reply.send((index, Ok(found)));
+            } else {
+                sentences.push(QueuedSentence { key, loaded: loaded.clone(), index, reply: reply.clone() });
+            }
+        }
+        sentences
+    }
+
+    fn refused(&self, full: &QueueFull) -> Error {
+        match full {
+            QueueFull::Total(waiting) => self.busy(format!("{waiting} sentences are waiting")),
+            QueueFull::Client(own) => Error::TooManyRequests {
+                found: format!("{own} sentences of this client are waiting"),
+                retry_after: self.wait(),
+            },
+        }
+    }
+
+    /// Estimated seconds until the queue is empty, 1 to 60.
+    fn wait(&self) -> u64 {
+        let (_, tokens) = self.pool.queue.waiting();
+        ((tokens as f64 / self.tokens_per_second().max(1.0)).ceil() as u64).clamp(1, 60)
+    }
+
+    /// An error that says when to try again.
+    fn busy(&self, found: String) -> Error {
+        Error::Busy { found, retry_after: self.wait() }
+    }
+
+    /// Tokens a second, as the queue estimates them, of all threads together.
+    fn tokens_per_second(&self) -> f64 {
+        let Counters { tokens, microseconds, .. } = &self.pool.counters;
+        let seconds = microseconds.load(Ordering::Relaxed) as f64 / 1e6 / self.threads as f64;
+        if seconds > 0.0 { tokens.load(Ordering::Relaxed) as f64 / seconds } else { 1000.0 }
+    }
+
+    /// Frees memory where the process exceeds its limit, and fails if that is not enough.
+    fn check_memory(&self) -> Result<()> {
+        let Some(limit) = self.max_memory else { return Ok(()) };
+        let is_over = || resident_bytes().is_some_and(|bytes| bytes > limit);
+        if is_over() {
+            self.cache().clear();
+            polyhead_tensor::pool::clear();
+            while is_over() && self.registry.unload_one() {}
+            if is_over() {
+                return Err(self.busy(format!("memory is at its limit of {} MiB", limit >> 20)));
+            }
+        }
+        Ok(())
+    }
+
+    /// All source languages, with their target languages.
+    pub fn languages(&self) -> Vec<LanguageAnswer> {
+        self.registry.languages()
+    }
+
+    /// All models.
+    pub fn models(&self) -> Vec<ModelEntry> {
+        self.registry.models()
+    }
+
+    /// A model by its name, default: the first; loads it if necessary, which may take a while.
+    ///
+    /// # Errors
+    /// If there is none of this name, or it cannot be loaded.
+    pub fn loaded(&self, model: Option<&str>) -> Result<Arc<LoadedModel>> {
+        let index = if model.is_some() { self.registry.choose(model, None, None, "")? } else { 0 };
+        self.registry.loaded(index)
+    }
+
+    /// Reloads all models without dropping a request; returns the number of loaded ones.
+    ///
+    /// # Errors
+    /// If one cannot be read; then none is replaced.
+    pub fn reload(&self) -> Result<usize> {
+        let count = self.registry.reload()?;
+        // Entries of the old models would never be found again.
+        self.cache().clear();
+        Ok(count)
+    }
+
+    /// Queue length, busy workers and totals, for metrics.
+    pub fn gauges(&self) -> SchedulerGauges {
+        let Counters { batches, sentences, source_tokens, target_tokens, cache_hits, .. } =
+            &self.pool.counters;
+        let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        SchedulerGauges {
+            waiting: self.pool.queue.waiting().0,
+            busy: self.pool.busy.load(Ordering::Relaxed),
+            batches: load(batches),
+            sentences: load(sentences),
+            source_tokens: load(source_tokens),
+            target_tokens: load(target_tokens),
+            cache_hits: load(cache_hits),
+            cache_bytes: self.cache().bytes(),
+        }
+    }
+
+    /// Refuses new sentences and waits until all queued ones are translated.
+    pub fn close(&self) {
+        self.pool.queue.close();
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
+            // A worker that panicked has ended, too.
+            let _ = worker.join();
+        }
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache<CacheKey, Translation>> {
+        self.pool.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Queue length, busy workers and totals of a [`Scheduler`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerGauges {
+    /// Sentences in the queue.
+    pub waiting: usize,
+    /// Worker threads that are translating.
+    pub busy: usize,
+    /// Batches translated.
+    pub batches: u64,
+    /// Sentences translated, cache hits excluded.
+    pub sentences: u64,
+    /// Source tokens read.
+    pub source_tokens: u64,
+    /// Target tokens written.
+    pub target_tokens: u64,
+    /// Sentences answered from the cache.
+    pub cache_hits: u64,
+    /// Bytes in the cache.
+    pub cache_bytes: usize,
+}
+
+/// Chooses the model of a request and splits its texts into sentences.
+fn split(
+    registry: &ModelRegistry,
+    request: &TranslationRequest<String>,
+) -> Result<(Arc<LoadedModel>, Vec<Outline>)> {
+    let TranslationRequest { inputs, from, to, model, options, .. } = request;
+    let sample = inputs.first().map_or("", String::as_str);
+    let index = registry.choose(model.as_deref(), from.as_deref(), to.as_deref(), sample)?;
+    let loaded = registry.loaded(index)?;
+    let texts: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let options = TranslateOptions { from: from.clone(), to: to.clone(), ..options.translate_options() };
+    let outlines = loaded.engine.outlines(&texts, &options)?;
+    Ok((loaded, outlines))
+}
+
+/// The sentences of a request, some of them translated.
+struct PendingSentences {
+    passages: Vec<Passage>,
+    /// Index of the text, and index within it, of each sentence.
+    positions: Vec<(usize, usize)>,
+    found: Vec<Option<Arc<Translation>>>,
+    /// Length of the translated prefix.
+    done: usize,
+}
+
+impl PendingSentences {
+    fn new(outlines: &[Outline]) -> Self {
+        let passages: Vec<Passage> = outlines.iter().flat_map(Outline::passages).collect();
+        let positions = outlines.iter().enumerate();
+        let positions = positions
+            .flat_map(|(text, own)| (0..own.n_passages()).map(move |sentence| (text, sentence)))
+            .collect();
+        Self { positions, found: vec![None; passages.len()], done: 0, passages }
+    }
+
+    fn finish(
+        &mut self,
+        index: usize,
+        found: Arc<Translation>,
+        on_sentence: &mut impl FnMut(FinishedSentence),
+    ) {
+        self.found[index] = Some(found);
+        while let Some(Some(found)) = self.found.get(self.done) {
+            let (text, sentence) = self.positions[self.done];
+            let source = self.passages[self.done].text.clone();
+            on_sentence(FinishedSentence { text, sentence, source, translation: found.text().to_owned() });
+            self.done += 1;
+        }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.pool.queue.close();
+    }
+}
