@@ -282,12 +282,11 @@ mod tests {
     #[test]
     fn names_and_copies_override_attention() {
         let mut aligner = WordAligner::new("In Boston we saw it", "Boston'da onu gördük");
-        let (source_spans, target_spans, target_lengths) = (vec![0..2], vec![0..9], vec![9]);
         aligner.add_attention(&TokenAttention {
-            source_spans,
-            target_spans,
-            target_lengths,
-            weights: vec![1.0],
+            source_spans: vec![0..2, 2..9],
+            target_spans: vec![0..7, 7..9],
+            target_lengths: vec![7, 2],
+            weights: vec![0.9, 0.1, 0.9, 0.1],
         });
         aligner.add_copy(&(17..19), &(10..13));
         assert_eq!(aligner.alignment(), [(1, 0), (4, 1)]);

@@ -65,7 +65,7 @@ impl Default for Sampling {
     }
 }
 
-/// The options of a translation. `None` stands for the generation settings of the model folder.
+/// The options of a translation. `None` means the generation settings of the model folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranslateOptions {
     /// Processing besides decoding; default: guarded.

@@ -1,7 +1,8 @@
 //! The whole path of a text: detect → route → split → preserve → encode → search → repair → restore → join.
 //!
-//! A text is split once, each sentence takes the hops of its route by itself ([`Engine::translate_sentences`]), and the
-//! translations are joined again. [`Pipeline::run`] is one hop of many sentences at once.
+//! A text is split, each sentence takes the hops of its route by itself ([`Engine::translate_sentences`]), and the
+//! translations are joined again. [`Pipeline::run`] is one hop of many sentences at once; it splits and joins too, with the
+//! same functions, since the translation of a first hop may have several sentences.
 
 use rayon::prelude::*;
 
@@ -129,7 +130,7 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) options: &'a TranslateOptions,
     pub(crate) search: Search,
     /// False as soon as nobody waits for the result.
-    pub(crate) go_on: &'a (dyn Fn() -> bool + Sync),
+    pub(crate) is_wanted: &'a (dyn Fn() -> bool + Sync),
     /// Ids of the prefix of the options.
     pub(crate) prefix: Vec<u32>,
     /// Most tokens of a sentence; longer ones are split.
@@ -146,11 +147,11 @@ impl<'a> Pipeline<'a> {
         Self::while_wanted(engine, options, &|| true)
     }
 
-    /// Like [`Pipeline::new`]; work ends with [`Error::Unwanted`] as soon as `go_on` returns false.
+    /// Like [`Pipeline::new`]; work ends with [`Error::Unwanted`] as soon as `is_wanted` returns false.
     pub(crate) fn while_wanted(
         engine: &'a Engine,
         options: &'a TranslateOptions,
-        go_on: &'a (dyn Fn() -> bool + Sync),
+        is_wanted: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
         let search = Search::new(engine.generation(), options, engine.model.max_len())?;
         let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
@@ -161,6 +162,6 @@ impl<'a> Pipeline<'a> {
         }
         // Translations may be twice as long as their sources.
         let max_tokens = MAX_TOKENS.min(engine.model.max_len() / 2).max(MIN_TOKENS);
-        Ok(Self { engine, options, search, go_on, prefix, max_tokens })
+        Ok(Self { engine, options, search, is_wanted, prefix, max_tokens })
     }
 }

@@ -145,7 +145,7 @@ impl Pipeline<'_> {
         unchanged.sort_by_key(|range| range.start);
         let (mut ranges, mut is_text, mut at) = (Vec::new(), Vec::new(), 0);
         let end = text.len();
-        let gaps_and_spans = unchanged.into_iter().chain([end..end]).flat_map(|span| {
+        let gaps_and_spans = unchanged.into_iter().chain(std::iter::once(end..end)).flat_map(|span| {
             let gap = at..span.start;
             at = span.end;
             [(gap, true), (span, false)]
@@ -161,9 +161,10 @@ impl Pipeline<'_> {
         let mut prefix = segment.prefix();
         let mut segments = Vec::with_capacity(ranges.len());
         for (sentence, is_text) in segment.sentence.parts(&ranges).into_iter().zip(is_text) {
-            segments.push(match is_text {
-                true => self.segment(sentence, &[], context, &mut prefix)?,
-                false => Segment::copied(sentence),
+            segments.push(if is_text {
+                self.segment(sentence, &[], context, &mut prefix)?
+            } else {
+                Segment::copied(sentence)
             });
         }
         Ok(segments)

@@ -59,7 +59,7 @@ impl Pipeline<'_> {
         };
         let mut written = self.engine.decode(&hypothesis.ids)?;
         if segment.masked.is_none() && self.alphabet().n_placeholders() > 0 {
-            // They stand for nothing here.
+            // No preserved span belongs to them.
             written.retain(|character| !PLACEHOLDERS.contains(&character));
         }
         let restored = segment.masked.as_ref();

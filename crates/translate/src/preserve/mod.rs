@@ -107,7 +107,7 @@ fn run(text: &str, matches: impl Fn(char) -> bool) -> usize {
     text.find(|character| !matches(character)).unwrap_or(text.len())
 }
 
-/// True for characters that stand above or below a letter, or join letters.
+/// True for combining marks and joiners.
 fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}'
         | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{93c}' | '\u{94d}' | '\u{9cd}' | '\u{e31}' | '\u{e34}'..='\u{e3a}'

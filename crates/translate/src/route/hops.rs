@@ -21,7 +21,7 @@ impl Engine {
         self.translate_sentences_while(sentences, options, &|| true)
     }
 
-    /// Like [`Engine::translate_sentences`], as long as `go_on` returns true.
+    /// Like [`Engine::translate_sentences`], as long as `is_wanted` returns true.
     ///
     /// # Errors
     /// The same, and [`Error::Unwanted`](crate::Error::Unwanted).
@@ -29,15 +29,15 @@ impl Engine {
         &self,
         sentences: &[RoutedSentence],
         options: &TranslateOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
+        is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Translation>> {
-        let first_hops = self.first_hops(sentences, options, go_on)?;
+        let first_hops = self.first_hops(sentences, options, is_wanted)?;
         let inputs = sentences.iter().zip(&first_hops).filter_map(|(sentence, first)| {
             let text = first.as_ref().map_or(sentence.text.as_str(), Translation::text);
             Some(HopInput { text, hop: sentence.hops.last()?, is_first: sentence.is_first })
         });
         let inputs: Vec<HopInput<'_>> = inputs.collect();
-        let last_hops = Pipeline::while_wanted(self, options, go_on)?.run(&inputs)?;
+        let last_hops = Pipeline::while_wanted(self, options, is_wanted)?.run(&inputs)?;
         Ok(last_hops
             .into_iter()
             .zip(&first_hops)
@@ -50,7 +50,7 @@ impl Engine {
         &self,
         sentences: &[RoutedSentence],
         options: &TranslateOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
+        is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Option<Translation>>> {
         let has_two = |sentence: &RoutedSentence| sentence.hops.len() > 1;
         let inputs = sentences.iter().filter(|sentence| has_two(sentence));
@@ -58,7 +58,7 @@ impl Engine {
             inputs.map(|sentence| HopInput { text: &sentence.text, hop: &sentence.hops[0], is_first: true });
         let inputs: Vec<HopInput<'_>> = inputs.collect();
         let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
-        let mut translated = Pipeline::while_wanted(self, &options, go_on)?.run(&inputs)?.into_iter();
+        let mut translated = Pipeline::while_wanted(self, &options, is_wanted)?.run(&inputs)?.into_iter();
         Ok(sentences
             .iter()
             .map(|sentence| if has_two(sentence) { translated.next() } else { None })

@@ -27,6 +27,7 @@ impl<'t> RoutePlan<'t> {
 }
 
 /// A text and the language to translate it into, where the options or a tag before it name one.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RouteRequest<'t, 'l> {
     body: &'t str,
     to: Option<&'l Language>,

@@ -21,17 +21,17 @@ const MIN_TOKENS: usize = 128;
 /// The hypotheses of each sentence of a batch.
 type Hypotheses = Vec<Vec<Hypothesis>>;
 
-/// The hypotheses of each input, in order; an error as soon as `go_on` returns false.
+/// The hypotheses of each input, in order; an error as soon as `is_wanted` returns false.
 pub(super) fn decode(
     engine: &Engine,
     search: &Search,
     inputs: &[DecoderInput],
     batch_tokens: Option<usize>,
-    go_on: &(dyn Fn() -> bool + Sync),
+    is_wanted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Hypotheses> {
     let lengths: Vec<usize> = inputs.iter().map(|input| input.source.len()).collect();
     let run = |batch: &Vec<usize>| {
-        if !go_on() {
+        if !is_wanted() {
             return Err(Error::Unwanted);
         }
         let capture = Capture::off();

@@ -226,7 +226,7 @@ impl Pipeline<'_> {
 
     /// The hypotheses of each input, best first.
     fn hypotheses(&self, inputs: &[DecoderInput], search: &Search) -> Result<Vec<Vec<Hypothesis>>> {
-        batch::decode(self.engine, search, inputs, self.options.batch_tokens, self.go_on)
+        batch::decode(self.engine, search, inputs, self.options.batch_tokens, self.is_wanted)
     }
 
     /// Decodes loops again with rules against repetition; the less severe result stays.

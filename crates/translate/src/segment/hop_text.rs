@@ -57,7 +57,7 @@ impl<'a> HopText<'a> {
 #[derive(Clone)]
 pub(crate) struct Segment<'a> {
     pub(crate) sentence: Sentence<'a>,
-    /// What the model reads in place of the sentence; none where it reads the sentence itself.
+    /// The sentence with placeholders; none where the model reads the sentence itself.
     pub(crate) masked: Option<MaskedSentence>,
     /// The decoder's input; none for a sentence that is only copied.
     pub(crate) input: Option<DecoderInput>,
@@ -65,7 +65,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) hypotheses: Vec<Hypothesis>,
     /// The outcome of decoding a loop again; none without a loop.
     pub(crate) loop_outcome: Option<LoopOutcome>,
-    /// How often it was halved because its translation found no end.
+    /// Number of halvings because the translation found no end.
     pub(crate) n_halvings: usize,
 }
 

@@ -52,7 +52,7 @@ pub struct Sentence<'a> {
     pub separator: &'a str,
 }
 
-impl<'a> Sentence<'a> {
+impl Sentence<'_> {
     /// The sentence in parts: `ranges` of its text in bytes, in order. The text between two ranges is the separator of
     /// the first; the last part has the sentence's separator.
     pub(crate) fn parts(self, ranges: &[Range<usize>]) -> Vec<Self> {

@@ -38,7 +38,7 @@ const INVISIBLE: [(&str, char); 9] = [
     ("Tab", '\t'),
     ("NewLine", '\n'),
 ];
-/// What browsers make of the numbers 128 to 159, which are letters of Windows.
+/// Characters of the numbers 128 to 159, which browsers read as Windows-1252.
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 /// Characters of the longest name.
 const MAX_NAME: usize = 32;
@@ -77,9 +77,9 @@ pub(super) fn decode(text: &str, unknown: &mut BTreeSet<String>) -> String {
         } else {
             let whole = whole_reference(rest);
             unknown.extend(whole.map(str::to_owned));
-            let kept = whole.unwrap_or("&");
-            decoded.push_str(kept);
-            kept.len()
+            let verbatim = whole.unwrap_or("&");
+            decoded.push_str(verbatim);
+            verbatim.len()
         };
         rest = &rest[length..];
     }
@@ -93,8 +93,8 @@ pub(super) fn encode(text: &str, unknown: &BTreeSet<String>, page: &mut String) 
     while let Some(at) = rest.find(['&', '<', '>', '\u{a0}']) {
         page.push_str(&rest[..at]);
         rest = &rest[at..];
-        let kept = whole_reference(rest).filter(|whole| unknown.contains(*whole));
-        let (written, length) = match (kept, rest.as_bytes()[0]) {
+        let verbatim = whole_reference(rest).filter(|whole| unknown.contains(*whole));
+        let (written, length) = match (verbatim, rest.as_bytes()[0]) {
             (Some(whole), _) => (whole, whole.len()),
             (None, b'&') => ("&amp;", 1),
             (None, b'<') => ("&lt;", 1),

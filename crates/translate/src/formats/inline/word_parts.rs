@@ -42,7 +42,7 @@ impl<'t> WordParts<'t> {
         for word in words {
             starts.push(parts.len());
             let (lead, trail) = match marks(&text[word.clone()]) {
-                // A full stop that stands alone belongs to one that does not.
+                // A word of punctuation only is closing punctuation, to be aligned with that of other words.
                 _ if text[word.clone()].chars().all(is_mark) => (word.start, word.start),
                 (lead, trail) => (word.start + lead, word.end - trail),
             };
