@@ -1,10 +1,26 @@
-//! Which source word a target word comes from: the cross-attention of one decoder layer, averaged over its heads (Garg et al.
-//! 2019; which layer, `SequenceToSequence::alignment_site` says).
+//! Word alignment from the cross-attention of one decoder layer, averaged over its heads (Garg et al. 2019; the model names
+//! the layer, `SequenceToSequence::alignment_site`).
 //!
-//! The model reads the pair once with the translation given. Weights of pieces are summed over words (runs without white
-//! space), those of a target word in proportion to the length of its pieces, so that *Boston'da* goes with *Boston* and not with
-//! *in*; and every target word goes to its strongest source word. Names and numbers that stand once in both texts go
-//! together. This is evidence of the model, not of the language: attention may look elsewhere than at the word it translates.
+//! The model reads the pair once with the translation given. Attention weights of tokens are summed over words (runs without
+//! white space), those of a target word in proportion to the length of its tokens, so that *Boston'da* is aligned with
+//! *Boston* and not with *in*:
+//!
+//! a(j) = argmax_i Σ_{t ∈ j} |t| Σ_{s ∈ i} w_ts, with |t| in bytes; of equals the first source word.
+//!
+//! Names and numbers that occur once in both texts are aligned with each other. This is evidence of the model, not of the
+//! language: attention may go elsewhere than to the word that is translated.
+//!
+//! ```
+//! use polyhead_translate::alignment::{TokenAttention, WordAligner};
+//! let mut aligner = WordAligner::new("the cat", "die Katze");
+//! aligner.add_attention(&TokenAttention {
+//!     source_spans: vec![0..3, 3..7],
+//!     target_spans: vec![0..3, 3..7, 7..9],
+//!     target_lengths: vec![3, 4, 2],
+//!     weights: vec![0.8, 0.2, 0.1, 0.9, 0.6, 0.4],
+//! });
+//! assert_eq!(aligner.alignment(), [(0, 0), (1, 1)]);
+//! ```
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,122 +30,169 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
-use crate::form::{Form, Restored};
+use crate::mask::{MaskedSentence, RestoredSentence};
 use crate::words::{word_at, words};
 use crate::{Engine, Result};
 
-/// Where a part stands in its text and in the translation, in bytes.
+/// The attention of target tokens to source tokens.
+#[derive(Debug, Clone, Default)]
+pub struct TokenAttention {
+    /// Bytes of the source text of each source token; empty for a tag or an end token.
+    pub source_spans: Vec<Range<usize>>,
+    /// Bytes of the target text of each target token.
+    pub target_spans: Vec<Range<usize>>,
+    /// Length of each target token in bytes, as the model wrote it: its share in its word.
+    pub target_lengths: Vec<usize>,
+    /// Attention weights, summed or averaged over heads: target tokens × source tokens, row by row.
+    pub weights: Vec<f64>,
+}
+
+/// Aligns the words of two texts.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) source: Range<usize>,
-    /// Where its translation begins.
-    pub(crate) target: usize,
-    /// What the model wrote; none where the source was copied.
-    pub(crate) written: Option<String>,
-    /// What the model read in place of the source, and what became of what it wrote; none where both are as they are.
-    pub(crate) form: Option<(Form, Restored)>,
-}
-
-impl Place {
-    /// Whether the model wrote nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.written.as_ref().is_some_and(String::is_empty)
-    }
-
-    /// Ranges of the source, in its own bytes, that stand unchanged in the translation, and where.
-    fn copies(&self) -> Vec<(Range<usize>, Range<usize>)> {
-        match (&self.form, &self.written) {
-            (Some((_, restored)), _) => restored.copies.clone(),
-            (None, Some(_)) => Vec::new(),
-            (None, None) => vec![(0..self.source.len(), 0..self.source.len())],
-        }
-    }
-}
-
-/// Pairs of a source word and a target word, by target words; `tag` stands before every source.
-pub(crate) fn of_texts(
-    engine: &Engine,
-    tag: Option<u32>,
-    source: &str,
-    target: &str,
-    places: &[Place],
-) -> Result<Vec<(usize, usize)>> {
-    let texts = Texts { source_words: words(source), target_words: words(target) };
-    // For each target word the source words that it looks at, and how much.
-    let mut strengths = vec![BTreeMap::new(); texts.target_words.len()];
-    for place in places {
-        if let Some(written) = &place.written {
-            let read = place.form.as_ref().map_or(&source[place.source.clone()], |(form, _)| &form.text);
-            let weights = Pair { engine, tag, source: read, target: written }.weights()?;
-            texts.add_weights(place, &weights, &mut strengths);
-        }
-        // What is copied stands for itself, word by word.
-        for (copied, there) in place.copies() {
-            let from = overlapping(&texts.source_words, place.source.start, &copied);
-            for (source, target) in from.zip(overlapping(&texts.target_words, place.target, &there)) {
-                strengths[target].insert(source, f64::INFINITY);
-            }
-        }
-    }
-    for (source, target) in texts.same_names(source, target) {
-        strengths[target].insert(source, f64::INFINITY);
-    }
-    let strongest = |(target, strengths): (usize, &BTreeMap<usize, f64>)| {
-        let (source, weight) = strengths.iter().rev().max_by(|a, b| f64::total_cmp(a.1, b.1))?;
-        (*weight > 0.0).then_some((*source, target))
-    };
-    Ok(strengths.iter().enumerate().filter_map(strongest).collect())
-}
-
-/// Where the words of two texts stand.
-struct Texts {
+pub struct WordAligner<'t> {
+    source: &'t str,
+    target: &'t str,
     source_words: Vec<Range<usize>>,
     target_words: Vec<Range<usize>>,
+    /// For each target word, the weights of source words.
+    weights: Vec<BTreeMap<usize, f64>>,
 }
 
-impl Texts {
-    /// Adds the weights of a part's pieces to those of its words.
-    fn add_weights(&self, place: &Place, weights: &PieceWeights, strengths: &mut [BTreeMap<usize, f64>]) {
-        let source_words = weights.source_spans.iter().map(|piece| {
-            let piece = place.form.as_ref().map_or(piece.clone(), |(form, _)| form.origin.map(piece));
-            word_at(&self.source_words, &moved(&piece, place.source.start))
-        });
+impl<'t> WordAligner<'t> {
+    /// An aligner of a text and its translation.
+    pub fn new(source: &'t str, target: &'t str) -> Self {
+        let (source_words, target_words) = (words(source), words(target));
+        let weights = vec![BTreeMap::new(); target_words.len()];
+        Self { source, target, source_words, target_words, weights }
+    }
+
+    /// Adds the attention of tokens to that of their words.
+    pub fn add_attention(&mut self, attention: &TokenAttention) {
+        let source_words = attention.source_spans.iter().map(|token| word_at(&self.source_words, token));
         let source_words: Vec<Option<usize>> = source_words.collect();
-        for (piece, row) in weights.target_spans.iter().zip(weights.rows.chunks(weights.width.max(1))) {
-            let (form, length) = (place.form.as_ref(), piece.len() as f64);
-            let piece = form.map_or(piece.clone(), |(_, restored)| restored.place.map(piece));
-            let Some(target_word) = word_at(&self.target_words, &moved(&piece, place.target)) else {
-                continue;
-            };
+        let rows = attention.weights.chunks(source_words.len().max(1));
+        let targets = attention.target_spans.iter().zip(&attention.target_lengths);
+        for ((token, length), row) in targets.zip(rows) {
+            let Some(target_word) = word_at(&self.target_words, token) else { continue };
             for (source_word, weight) in source_words.iter().zip(row) {
                 if let Some(source_word) = source_word {
-                    *strengths[target_word].entry(*source_word).or_insert(0.0) += weight * length;
+                    *self.weights[target_word].entry(*source_word).or_insert(0.0) += weight * *length as f64;
                 }
             }
         }
     }
-}
 
-impl Texts {
-    /// Names and numbers that stand once in each text, an ending after an apostrophe aside (*Boston'da*).
-    fn same_names(&self, source: &str, target: &str) -> Vec<(usize, usize)> {
-        let sources = once(self.source_words.iter().map(|word| name(&source[word.clone()])));
-        let targets = once(self.target_words.iter().map(|word| name(&target[word.clone()])));
+    /// Aligns a range of the source with its copy in the target, word by word; both in bytes.
+    pub(crate) fn add_copy(&mut self, source: &Range<usize>, target: &Range<usize>) {
+        let source = overlapping(&self.source_words, source);
+        for (source, target) in source.zip(overlapping(&self.target_words, target)) {
+            self.weights[target].insert(source, f64::INFINITY);
+        }
+    }
+
+    /// Pairs of a source word and a target word, counted from 0, by target words; none for a word without weights.
+    pub fn alignment(mut self) -> Vec<(usize, usize)> {
+        for (source, target) in self.same_names() {
+            self.weights[target].insert(source, f64::INFINITY);
+        }
+        let strongest = |(target, weights): (usize, &BTreeMap<usize, f64>)| {
+            let (source, weight) = weights.iter().rev().max_by(|a, b| f64::total_cmp(a.1, b.1))?;
+            (*weight > 0.0).then_some((*source, target))
+        };
+        self.weights.iter().enumerate().filter_map(strongest).collect()
+    }
+
+    /// Names and numbers that occur once in each text, without an ending after an apostrophe (*Boston'da*).
+    fn same_names(&self) -> Vec<(usize, usize)> {
+        let sources = once(self.source_words.iter().map(|word| name(&self.source[word.clone()])));
+        let targets = once(self.target_words.iter().map(|word| name(&self.target[word.clone()])));
         let both = sources.iter().filter_map(|(name, source)| Some(((*source)?, (*targets.get(name)?)?)));
         both.collect()
     }
 }
 
-/// Where each name stands; none where it stands more than once.
-fn once<'a>(names: impl Iterator<Item = Option<&'a str>>) -> BTreeMap<&'a str, Option<usize>> {
-    let mut places = BTreeMap::new();
-    for (place, name) in names.enumerate().filter_map(|(place, name)| Some((place, name?))) {
-        places.entry(name).and_modify(|place| *place = None).or_insert(Some(place));
-    }
-    places
+/// The alignment of two hops: pairs of words with a common word in the middle text.
+pub(crate) fn compose(first: &[(usize, usize)], second: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let origin = |middle: usize| first.iter().find(|pair| pair.1 == middle).map(|pair| pair.0);
+    second.iter().filter_map(|&(middle, target)| Some((origin(middle)?, target))).collect()
 }
 
-/// A word without marks and ending, if it is a number or begins with a capital and is no short one, as *In* is.
+/// A segment of a text and its translation.
+#[derive(Debug, Clone)]
+pub(crate) struct AlignedPart<'a> {
+    /// Its bytes in the source.
+    pub(crate) source: Range<usize>,
+    /// The byte of the target where its translation begins.
+    pub(crate) target: usize,
+    /// The model's output; none where the source was copied.
+    pub(crate) written: Option<String>,
+    /// The mask and the restored sentence; none where the model read and wrote the texts as they are.
+    pub(crate) restored: Option<(&'a MaskedSentence, RestoredSentence)>,
+}
+
+impl AlignedPart<'_> {
+    /// True if the model wrote nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written.as_ref().is_some_and(String::is_empty)
+    }
+
+    /// Ranges of the source segment that were copied, and their ranges in its translation, both in the segment's bytes.
+    fn copies(&self) -> Vec<(Range<usize>, Range<usize>)> {
+        match (&self.restored, &self.written) {
+            (Some((_, restored)), _) => restored.copies.clone(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => vec![(0..self.source.len(), 0..self.source.len())],
+        }
+    }
+
+    /// The attention between what the model read and wrote, with spans in the bytes of the texts.
+    fn attention(&self, pair: &TokenPair<'_>) -> Result<TokenAttention> {
+        let mut attention = pair.attention()?;
+        for span in &mut attention.source_spans {
+            let own = self.restored.as_ref().map_or(span.clone(), |(masked, _)| masked.origin.map(span));
+            *span = shifted(&own, self.source.start);
+        }
+        for span in &mut attention.target_spans {
+            let own =
+                self.restored.as_ref().map_or(span.clone(), |(_, restored)| restored.position.map(span));
+            *span = shifted(&own, self.target);
+        }
+        Ok(attention)
+    }
+}
+
+/// The alignment of a text and its translation, segment by segment; `tag` precedes every segment.
+pub(crate) fn align_parts(
+    engine: &Engine,
+    tag: Option<u32>,
+    [source, target]: [&str; 2],
+    parts: &[AlignedPart<'_>],
+) -> Result<Vec<(usize, usize)>> {
+    let mut aligner = WordAligner::new(source, target);
+    for part in parts {
+        if let Some(written) = &part.written {
+            let read =
+                part.restored.as_ref().map_or(&source[part.source.clone()], |(masked, _)| &masked.text);
+            let pair = TokenPair { engine, tag, source: read, target: written };
+            aligner.add_attention(&part.attention(&pair)?);
+        }
+        for (copied, copy) in part.copies() {
+            aligner.add_copy(&shifted(&copied, part.source.start), &shifted(&copy, part.target));
+        }
+    }
+    Ok(aligner.alignment())
+}
+
+/// The index of each name; none where it occurs more than once.
+fn once<'a>(names: impl Iterator<Item = Option<&'a str>>) -> BTreeMap<&'a str, Option<usize>> {
+    let mut indices = BTreeMap::new();
+    for (index, name) in names.enumerate().filter_map(|(index, name)| Some((index, name?))) {
+        indices.entry(name).and_modify(|index| *index = None).or_insert(Some(index));
+    }
+    indices
+}
+
+/// A word without punctuation and ending, if it is a number, or capitalised and of three letters or more (not *In*).
 fn name(word: &str) -> Option<&str> {
     let word = word.trim_matches(|character: char| !character.is_alphanumeric());
     let name = word.split(['\'', '’']).next()?;
@@ -137,44 +200,38 @@ fn name(word: &str) -> Option<&str> {
     (is_capitalised || name.starts_with(|first: char| first.is_ascii_digit())).then_some(name)
 }
 
-/// The words that a range has a part of.
-fn overlapping(words: &[Range<usize>], offset: usize, range: &Range<usize>) -> Range<usize> {
-    let first = words.partition_point(|word| word.end <= offset + range.start);
-    first..words.partition_point(|word| word.start < offset + range.end).max(first)
+/// The indices of the words that overlap with a range.
+fn overlapping(words: &[Range<usize>], range: &Range<usize>) -> Range<usize> {
+    let first = words.partition_point(|word| word.end <= range.start);
+    first..words.partition_point(|word| word.start < range.end).max(first)
 }
 
-/// A piece of a part, as a piece of the text in which the part begins at `start`.
-fn moved(piece: &Range<usize>, start: usize) -> Range<usize> {
-    start + piece.start..start + piece.end
+/// A range in the bytes of a segment as one of the text in which the segment begins at `start`.
+fn shifted(range: &Range<usize>, start: usize) -> Range<usize> {
+    start + range.start..start + range.end
 }
 
-struct Pair<'a> {
+/// A source and its translation, both as the model reads and writes them.
+struct TokenPair<'a> {
     engine: &'a Engine,
     tag: Option<u32>,
     source: &'a str,
     target: &'a str,
 }
 
-/// Target pieces × source pieces, with the text that each stands for.
-struct PieceWeights {
-    source_spans: Vec<Range<usize>>,
-    target_spans: Vec<Range<usize>>,
-    width: usize,
-    rows: Vec<f64>,
-}
-
-impl Pair<'_> {
-    fn weights(&self) -> Result<PieceWeights> {
+impl TokenPair<'_> {
+    /// The attention of the alignment layer, summed over its heads, from one forward pass.
+    fn attention(&self) -> Result<TokenAttention> {
         let Engine { model, parameters, tokenizers, .. } = self.engine;
         let ids = model.special_ids();
         let source = tokenizers.encode_source(self.source, ids.end_id)?;
         let target = tokenizers.encode_target(self.target)?;
         let source_ids: Vec<u32> = self.tag.into_iter().chain(source.ids).collect();
         let tag_span = self.tag.map(|_| 0..0);
-        // The decoder reads the start token and all but the last; position i then writes piece i.
+        // The decoder reads the start token and all but the last; position i then writes token i.
         let mut target_ids = vec![self.engine.generation().start_id];
         target_ids.extend(target.ids.iter().take(target.ids.len().saturating_sub(1)));
-        // Cut anew, a translation can have more pieces than it was written with.
+        // Tokenised anew, a translation can have more tokens than it was written with.
         target_ids.truncate(model.max_len());
         let layers = |layer: usize| Some(vec![layer]);
         let filter = match model.alignment_site() {
@@ -188,18 +245,50 @@ impl Pair<'_> {
             model.forward(&pass, &padded(&source_ids)?, &padded(&target_ids)?)?;
             Ok::<_, polyhead_models::Error>(capture.take().weights)
         })?;
-        let width = source_ids.len();
-        let mut rows = vec![0.0; width * target_ids.len()];
+        let mut weights = vec![0.0; source_ids.len() * target_ids.len()];
         for captured in captured {
-            for head in captured.weights.data().chunks(rows.len()) {
-                rows.iter_mut().zip(head).for_each(|(sum, weight)| *sum += f64::from(*weight));
+            for head in captured.weights.data().chunks(weights.len()) {
+                weights.iter_mut().zip(head).for_each(|(sum, weight)| *sum += f64::from(*weight));
             }
         }
-        Ok(PieceWeights {
+        Ok(TokenAttention {
             source_spans: tag_span.into_iter().chain(source.offsets).collect(),
+            target_lengths: target.offsets.iter().map(Range::len).collect(),
             target_spans: target.offsets,
-            width,
-            rows,
+            weights,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alignments_of_two_hops_are_composed() {
+        assert_eq!(compose(&[(0, 0), (2, 1), (1, 2)], &[(1, 0), (2, 1), (5, 2)]), [(2, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn the_strongest_source_word_wins_and_of_equals_the_first() {
+        let mut aligner = WordAligner::new("a b c", "x y z");
+        let spans = vec![0..1, 2..3, 4..5];
+        let weights = vec![0.2, 0.5, 0.3, 0.0, 0.0, 0.0, 0.4, 0.1, 0.4];
+        let (source_spans, target_spans, target_lengths) = (spans.clone(), spans, vec![1; 3]);
+        aligner.add_attention(&TokenAttention { source_spans, target_spans, target_lengths, weights });
+        assert_eq!(aligner.alignment(), [(1, 0), (0, 2)]);
+    }
+
+    #[test]
+    fn names_and_copies_override_attention() {
+        let mut aligner = WordAligner::new("In Boston we saw it", "Boston'da onu gördük");
+        aligner.add_attention(&TokenAttention {
+            source_spans: vec![0..2, 2..9],
+            target_spans: vec![0..7, 7..9],
+            target_lengths: vec![7, 2],
+            weights: vec![0.9, 0.1, 0.9, 0.1],
+        });
+        aligner.add_copy(&(17..19), &(10..13));
+        assert_eq!(aligner.alignment(), [(1, 0), (4, 1)]);
     }
 }

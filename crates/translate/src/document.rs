@@ -1,91 +1,86 @@
-//! A text on its way: its sentences, what the model reads of each, and what it wrote.
+//! Translation of a document: its texts through the model, its markup around them.
 
-use polyhead_models::decode::Hypothesis;
+use std::collections::HashSet;
 
-use crate::form::Form;
-use crate::repetition::severity;
-use crate::route::Leg;
-use crate::search::Job;
-use crate::split::{Sentence, is_full_width_end};
-use crate::translation::Note;
+use crate::formats::{Format, Layout, TranslatedText};
+use crate::languages::detect::document_sample;
+use crate::options::{Evidence, Mode, TranslateOptions};
+use crate::route::Route;
+use crate::translation::{Note, Translation};
+use crate::{Engine, Result};
 
-/// A text on its way.
-pub(crate) struct Document<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) lead: &'a str,
-    pub(crate) parts: Vec<Part<'a>>,
-    pub(crate) notes: Vec<Note>,
-    /// What the model has no entry for.
-    pub(crate) unknown: Vec<String>,
-    /// The tag and the languages.
-    pub(crate) leg: &'a Leg,
+/// A translated document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentTranslation {
+    /// The document.
+    pub text: String,
+    /// Notes on what was done or went wrong, each once.
+    pub notes: Vec<Note>,
+    /// The languages, where the model states its directions and the document has letters.
+    pub route: Option<Route>,
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn new(text: &'a str, lead: &'a str, leg: &'a Leg) -> Self {
-        Self { text, lead, parts: Vec::new(), notes: Vec::new(), unknown: Vec::new(), leg }
-    }
-}
-
-/// What the model sees at once.
-#[derive(Clone)]
-pub(crate) struct Part<'a> {
-    pub(crate) sentence: Sentence<'a>,
-    /// What the model reads in place of the sentence; none where it reads the sentence.
-    pub(crate) form: Option<Form>,
-    /// What is decoded; none for what is only copied.
-    pub(crate) job: Option<Job>,
-    /// Its hypotheses, best first.
-    pub(crate) found: Vec<Hypothesis>,
-    /// What became of a loop.
-    pub(crate) repetition: Option<Repetition>,
-    /// How often it was halved because its translation found no end.
-    pub(crate) halvings: usize,
-}
-
-/// What became of a loop when it was decoded again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repetition {
-    Cured,
-    Left,
-}
-
-impl<'a> Part<'a> {
-    pub(crate) fn new(sentence: Sentence<'a>, form: Option<Form>, job: Job) -> Self {
-        Self { sentence, form, job: Some(job), found: Vec::new(), repetition: None, halvings: 0 }
-    }
-
-    /// What is not given to the model.
-    pub(crate) fn copied(sentence: Sentence<'a>) -> Self {
-        Self { sentence, form: None, job: None, found: Vec::new(), repetition: None, halvings: 0 }
-    }
-
-    /// What its translation begins with.
-    pub(crate) fn prefix(&self) -> Vec<u32> {
-        self.job.as_ref().map_or_else(Vec::new, |job| job.prefix.clone())
-    }
-
-    /// Whether it waits to be decoded.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.job.is_some() && self.found.is_empty()
-    }
-
-    /// How badly its best hypothesis loops.
-    pub(crate) fn severity(&self) -> usize {
-        match (&self.job, self.found.first()) {
-            (Some(job), Some(best)) => severity(&job.source, &best.ids),
-            _ => 0,
+impl Engine {
+    /// Translates a document. Its language, where none is given, is detected once; only texts that clearly are in another
+    /// one are translated from that. The best translation is used, and alignments are computed where tags need them.
+    ///
+    /// # Errors
+    /// If the document is not of this format, or if the options make no sense for this model.
+    pub fn translate_document(
+        &self,
+        format: Format,
+        text: &str,
+        options: &TranslateOptions,
+    ) -> Result<DocumentTranslation> {
+        let layout = Layout::read(format, text)?;
+        let texts = layout.texts();
+        let route = self.document_route(&texts, options)?;
+        let mut options = TranslateOptions { n_best: 1, ..options.clone() };
+        if let Some(route) = &route {
+            options.from = Some(route.from.clone());
+            options.to = Some(route.to.clone());
         }
+        let translations = self.translate_texts(&texts, &layout.tagged(), &options)?;
+        let translated: Vec<TranslatedText<'_>> = translations.iter().map(translated).collect();
+        let mut seen = HashSet::new();
+        let notes = translations.iter().flat_map(|translation| &translation.notes);
+        let notes = notes.filter(|note| seen.insert(note.to_string())).cloned().collect();
+        let route = route.or_else(|| translations.iter().find_map(|translation| translation.route.clone()));
+        Ok(DocumentTranslation { text: layout.write(&translated), notes, route })
     }
 
-    /// Whether the next part follows at once because the marks of the source need no space.
-    pub(crate) fn needs_space(&self) -> bool {
-        self.sentence.separator.is_empty() && ends_full_width(self.sentence.text)
+    /// The route of all texts as one, where the language has to be detected.
+    fn document_route(&self, texts: &[&str], options: &TranslateOptions) -> Result<Option<Route>> {
+        if options.from.is_some() || options.mode == Mode::Raw || self.languages().directions().is_empty() {
+            return Ok(None);
+        }
+        let sample = document_sample(texts);
+        let plans = self.route(&[&sample], options)?;
+        Ok(plans.into_iter().next().and_then(|plan| plan.route))
+    }
+
+    /// Translates texts, with alignments for those that are `tagged`.
+    fn translate_texts(
+        &self,
+        texts: &[&str],
+        tagged: &[bool],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Translation>> {
+        let mut found = [Vec::new().into_iter(), Vec::new().into_iter()];
+        for (evidence, found) in [Evidence::None, Evidence::Alignment].into_iter().zip(&mut found) {
+            let is_tagged = evidence == Evidence::Alignment;
+            let chosen = texts.iter().zip(tagged).filter(|(_, tagged)| **tagged == is_tagged);
+            let chosen: Vec<&str> = chosen.map(|(text, _)| *text).collect();
+            *found = self.translate(&chosen, &TranslateOptions { evidence, ..options.clone() })?.into_iter();
+        }
+        let [plain, aligned] = &mut found;
+        Ok(tagged.iter().filter_map(|tagged| if *tagged { aligned.next() } else { plain.next() }).collect())
     }
 }
 
-/// Whether a text ends with a mark that needs no space behind it.
-pub(crate) fn ends_full_width(text: &str) -> bool {
-    let text = text.trim_end_matches(['」', '』', '）', '”', '’']);
-    text.ends_with(|mark| is_full_width_end(mark) || matches!(mark, '，' | '、' | '；' | '：'))
+fn translated(translation: &Translation) -> TranslatedText<'_> {
+    TranslatedText {
+        text: translation.text(),
+        alignment: translation.alignment.as_deref().unwrap_or_default(),
+    }
 }

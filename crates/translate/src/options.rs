@@ -1,20 +1,20 @@
-//! What is wanted of a translation.
+//! The options of a translation.
 
-use crate::guess::extend_context;
+use crate::languages::detect::extend_context;
 
-/// What is done to a text besides decoding it.
+/// Processing of a text besides decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Sentences are translated one by one, long ones in parts, loops are decoded again, and layout is kept. A model that
-    /// says what it was trained on goes in two steps where it must; one with placeholders keeps addresses, emoji, numbers
+    /// Sentences are translated one by one, long ones in parts; loops are decoded again; white space is restored. A model
+    /// that states its directions takes two hops where it must; one with placeholders preserves addresses, emoji, numbers
     /// and what it cannot spell.
     #[default]
     Guarded,
-    /// Nothing: the model's own decoding of the text as one sentence.
+    /// None: the model's own decoding of the text as one sentence.
     Raw,
 }
 
-/// The function of the length that a sum of log-probabilities is divided by.
+/// The function of the length n that a sum of log-probabilities is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LengthFormula {
     /// n^α.
@@ -24,38 +24,38 @@ pub enum LengthFormula {
     Wu,
 }
 
-/// How the languages of texts are guessed.
+/// Detection of the languages of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Guessing {
+pub enum LanguageDetection {
     /// Each text by itself.
     #[default]
     Each,
-    /// Texts are the lines of one file: a text is of another language than those before it only if that is clear.
+    /// Texts are the lines of one file: a text is in another language than those before it only if that is clear.
     InOrder,
 }
 
-/// Whether word alignments are computed.
+/// Evidence of the model that is computed besides translations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Evidence {
-    /// They are not.
+    /// None.
     #[default]
     None,
-    /// They are, from the attention of the model.
+    /// Word alignments, from attention.
     Alignment,
 }
 
-/// Drawing tokens instead of searching for the best.
+/// Sampling of tokens instead of searching for the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// What logits are divided by; 1.
+    /// Divisor of the logits; default: 1.
     pub temperature: f32,
-    /// How many of the most probable tokens are left; 0 for all.
+    /// Number of most probable tokens to sample from; default: 0, all.
     pub top_k: usize,
-    /// The probability that the tokens left reach together; 1 for all.
+    /// Total probability of the tokens to sample from; default: 1, all.
     pub top_p: f32,
-    /// Tokens less probable than this share of the most probable are left out; 0 for none.
+    /// Least probability of a token, as a share of the most probable one's; default: 0, all.
     pub min_p: f32,
-    /// Another seed, other samples; 0.
+    /// Random seed; default: 0.
     pub seed: u64,
 }
 
@@ -65,42 +65,42 @@ impl Default for Sampling {
     }
 }
 
-/// How to translate. What is `None` is as the model's folder says.
+/// The options of a translation. `None` means the generation settings of the model folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranslateOptions {
-    /// What is done besides decoding; everything.
+    /// Processing besides decoding; default: guarded.
     pub mode: Mode,
-    /// The language of the texts; the model's only one, or guessed.
+    /// The language of the texts; default: the model's only one, or detected.
     pub from: Option<String>,
-    /// The language to translate into; the model's only one, what a tag in the text says, or English, and Turkish for what
-    /// is English.
+    /// The language to translate into; default: the model's only one, that of a tag before the text, or English, and for
+    /// English texts Turkish.
     pub to: Option<String>,
-    /// How languages are guessed where `from` says none and the model says what it was trained on; each by itself.
-    pub guessing: Guessing,
-    /// What came before the texts, for guessing in order; nothing. See [`TranslateOptions::follow`].
+    /// Detection of languages where `from` is none and the model states its directions; default: each text by itself.
+    pub detection: LanguageDetection,
+    /// Preceding text, for detection in order; default: none. See [`TranslateOptions::follow`].
     pub context: String,
-    /// Hypotheses followed; 1 is greedy.
+    /// Beam size; 1 is greedy.
     pub beam_size: Option<usize>,
     /// Most tokens of each sentence's translation, the end token included.
     pub max_length: Option<usize>,
-    /// The exponent α of the length penalty.
+    /// Exponent α of the length penalty.
     pub length_penalty: Option<f64>,
-    /// The formula of the length penalty; n^α.
+    /// Formula of the length penalty; default: n^α.
     pub length_formula: LengthFormula,
-    /// Translations to return for each text, best first; 1.
+    /// Translations of each text, best first; default: 1.
     pub n_best: usize,
-    /// Draw instead of searching; no.
+    /// Sampling instead of search; default: none.
     pub sampling: Option<Sampling>,
-    /// What the translation of each text begins with; nothing.
+    /// Beginning of the translation of each text; default: empty.
     pub prefix: String,
-    /// No sequence of this many tokens twice.
+    /// n of the n-grams that must not repeat; 0 for no such rule.
     pub no_repeat_ngram: Option<usize>,
-    /// What makes tokens that came before less likely.
+    /// Penalty of tokens that occurred before; 1 for none.
     pub repetition_penalty: Option<f32>,
-    /// What is computed besides the translation; nothing.
+    /// Evidence to compute besides the translation; default: none.
     pub evidence: Evidence,
-    /// Most source tokens decoded together, padding included; 1024, on a card 16,384. On the processor never more sentences than
-    /// have 24 hypotheses together.
+    /// Most source tokens of a batch, padding included; default: 1024, on a GPU 16,384. On the CPU a batch never has more
+    /// than 24 hypotheses.
     pub batch_tokens: Option<usize>,
 }
 
@@ -110,7 +110,7 @@ impl Default for TranslateOptions {
             mode: Mode::Guarded,
             from: None,
             to: None,
-            guessing: Guessing::Each,
+            detection: LanguageDetection::Each,
             context: String::new(),
             beam_size: None,
             max_length: None,
@@ -128,9 +128,9 @@ impl Default for TranslateOptions {
 }
 
 impl TranslateOptions {
-    /// Lets the next texts come after these, where languages are guessed in order.
+    /// Appends texts to the context of the next ones, where languages are detected in order.
     pub fn follow(&mut self, texts: &[&str]) {
-        if self.guessing == Guessing::InOrder && self.from.is_none() {
+        if self.detection == LanguageDetection::InOrder && self.from.is_none() {
             for text in texts {
                 extend_context(&mut self.context, text);
             }

@@ -1,137 +1,167 @@
-//! From texts to translations: outlines, then for the steps of all passages cut, encode, decode, mend, join.
+//! The whole path of a text: detect → route → split → preserve → encode → search → repair → restore → join.
+//!
+//! A text is split, each sentence takes the hops of its route by itself ([`Engine::translate_sentences`]), and the
+//! translations are joined again. [`Pipeline::run`] is one hop of many sentences at once; it splits and joins too, with the
+//! same functions, since the translation of a first hop may have several sentences.
 
 use rayon::prelude::*;
 
-use crate::document::{Document, Part};
+use crate::mask::Case;
 use crate::options::{Mode, TranslateOptions};
-use crate::outline::{Outline, Passage};
-use crate::request::{Errand, Request};
+use crate::prepare::SentenceContext;
+use crate::route::{Hop, RoutePlan, Router};
+use crate::search::Search;
+use crate::segment::{HopText, RoutedSentence, Segment, Sentence, Split, TextPlan};
 use crate::translation::Translation;
-use crate::{Engine, Result};
+use crate::{Engine, Error, Result};
 
 impl Engine {
-    /// Translates texts; the result has one translation for each, in order. An empty text stays empty.
+    /// Translates texts; one translation per text, in order. An empty text stays empty.
     ///
     /// # Errors
     /// If the options make no sense for this model.
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
-        let outlines = self.outlines(texts, options)?;
-        let passages: Vec<Passage> = outlines.iter().flat_map(Outline::passages).collect();
-        let mut found = self.translate_passages(&passages, options)?.into_iter();
-        let joined = outlines.iter().map(|outline| {
-            let own: Vec<Translation> = found.by_ref().take(outline.n_passages()).collect();
-            outline.join(&own)
+        let plans = self.plan_texts(texts, options)?;
+        let sentences: Vec<RoutedSentence> = plans.iter().flat_map(TextPlan::sentences).collect();
+        let mut translated = self.translate_sentences(&sentences, options)?.into_iter();
+        let joined = plans.iter().map(|plan| {
+            let own: Vec<Translation> = translated.by_ref().take(plan.n_sentences()).collect();
+            plan.join(&own)
         });
         Ok(joined.collect())
     }
 
-    /// Translates passages; the result has one translation for each, in order. The languages of `options` say nothing here:
-    /// a passage has its way.
+    /// Detect → route → split: the routes and sentences of texts, in order.
     ///
     /// # Errors
     /// If the options make no sense for this model.
-    pub fn translate_passages(
-        &self,
-        passages: &[Passage],
-        options: &TranslateOptions,
-    ) -> Result<Vec<Translation>> {
-        self.translate_passages_while(passages, options, &|| true)
+    pub fn plan_texts(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<TextPlan>> {
+        let pipeline = Pipeline::new(self, options)?;
+        let routes = self.route(texts, options)?;
+        Ok(texts.iter().zip(routes).map(|(text, route)| TextPlan::new(&pipeline, text, route)).collect())
     }
 
-    /// The same, as long as `go_on` says that somebody waits for it.
-    ///
-    /// # Errors
-    /// The same, and [`Error::Unwanted`](crate::Error::Unwanted).
-    pub fn translate_passages_while(
+    /// Detect → route: the hops of each text.
+    pub(crate) fn route<'t>(
         &self,
-        passages: &[Passage],
+        texts: &[&'t str],
         options: &TranslateOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Vec<Translation>> {
-        let first_steps = self.first_steps(passages, options, go_on)?;
-        let errands = passages.iter().zip(&first_steps).filter_map(|(passage, first)| {
-            let text = first.as_ref().map_or(passage.text.as_str(), Translation::text);
-            Some(Errand { text, leg: passage.legs.last()?, is_first: passage.is_first })
-        });
-        let errands: Vec<Errand<'_>> = errands.collect();
-        let last_steps = Request::while_wanted(self, options, go_on)?.run(&errands)?;
-        Ok(last_steps
-            .into_iter()
-            .zip(&first_steps)
-            .map(|(last, first)| joined(first.as_ref(), last))
-            .collect())
-    }
-
-    /// What comes of the first step where there are two; the prefix and the n best are the second's.
-    fn first_steps(
-        &self,
-        passages: &[Passage],
-        options: &TranslateOptions,
-        go_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Vec<Option<Translation>>> {
-        let asked = passages.iter().filter(|passage| passage.legs.len() > 1);
-        let asked =
-            asked.map(|passage| Errand { text: &passage.text, leg: &passage.legs[0], is_first: true });
-        let asked: Vec<Errand<'_>> = asked.collect();
-        let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
-        let mut found = Request::while_wanted(self, &options, go_on)?.run(&asked)?.into_iter();
-        Ok(passages.iter().map(|passage| if passage.legs.len() > 1 { found.next() } else { None }).collect())
+    ) -> Result<Vec<RoutePlan<'t>>> {
+        let router = Router::new(self.languages(), options)?;
+        let requests: Vec<_> = texts.iter().map(|text| router.request(text)).collect();
+        let detected = router.detect(&requests);
+        requests.into_iter().zip(detected).map(|(request, detected)| router.plan(request, detected)).collect()
     }
 }
 
-impl Request<'_> {
-    /// Takes texts through the model once.
-    pub(crate) fn run(&self, errands: &[Errand<'_>]) -> Result<Vec<Translation>> {
-        let mut documents =
-            errands.par_iter().map(|errand| self.document(*errand)).collect::<Result<Vec<Document<'_>>>>()?;
+impl Pipeline<'_> {
+    /// One hop of many texts: (split → preserve → encode) → search → repair → (restore → join).
+    pub(crate) fn run(&self, inputs: &[HopInput<'_>]) -> Result<Vec<Translation>> {
+        let texts = inputs.par_iter().map(|input| self.prepare(*input));
+        let mut texts = texts.collect::<Result<Vec<HopText<'_>>>>()?;
         loop {
-            let parts = documents.iter_mut().flat_map(|document| &mut document.parts);
-            let mut parts: Vec<&mut Part<'_>> = parts.filter(|part| part.is_waiting()).collect();
-            self.decode(&mut parts, &self.search)?;
-            if self.options.mode == Mode::Guarded {
-                self.decode_loops_again(&mut parts)?;
-            }
-            if self.alphabet().n_placeholders() == 0 || self.options.mode == Mode::Raw {
-                break;
-            }
-            let changed = documents
-                .par_iter_mut()
-                .map(|document| self.mend(document))
-                .collect::<Result<Vec<bool>>>()?;
-            if !changed.contains(&true) {
+            let segments = texts.iter_mut().flat_map(|text| &mut text.segments);
+            let mut waiting: Vec<&mut Segment<'_>> =
+                segments.filter(|segment| segment.is_waiting()).collect();
+            self.search(&mut waiting)?;
+            if !self.repair(&mut texts)? {
                 break;
             }
         }
-        documents.into_par_iter().map(|document| self.translation(document)).collect()
+        texts.into_par_iter().map(|text| self.restore_and_join(text)).collect()
+    }
+
+    /// Split → preserve → encode: a text as the segments that the decoder reads.
+    fn prepare<'t>(&self, input: HopInput<'t>) -> Result<HopText<'t>> {
+        if self.options.mode == Mode::Raw {
+            return self.encode_whole(input);
+        }
+        let hop = input.hop;
+        let Split { lead, sentences } = self.split(input.text);
+        let mut text = HopText::new(input.text, lead, hop);
+        let (n_sentences, mut n_cut) = (sentences.len(), 0);
+        let mut waiting: Vec<(Sentence<'t>, Case)> =
+            sentences.into_iter().rev().map(|sentence| (sentence, Case::Detect)).collect();
+        while let Some((sentence, case)) = waiting.pop() {
+            let context = SentenceContext { hop, case };
+            let preserved = self.preserve(sentence.text, context);
+            if !self.has_text(sentence.text, &preserved) {
+                text.copy(sentence, &preserved);
+                continue;
+            }
+            let masked = self.mask(sentence.text, &preserved, context);
+            let case = Case::of(masked.as_ref());
+            let parts = self.split_at_placeholders(sentence, masked.as_ref());
+            if parts.len() > 1 {
+                waiting.extend(parts.into_iter().rev().map(|part| (part, case)));
+                continue;
+            }
+            let encoding = self.encode(sentence.text, masked.as_ref())?;
+            let parts = self.split_by_length(sentence, masked.as_ref(), &encoding);
+            if parts.len() > 1 {
+                n_cut += parts.len() - 1;
+                waiting.extend(parts.into_iter().rev().map(|part| (part, case)));
+                continue;
+            }
+            self.add_unknown(sentence.text, &encoding, &mut text.unknown);
+            text.segments.push(Segment::new(sentence, masked, self.decoder_input(encoding.ids, hop)));
+        }
+        // The prefix is the beginning of the first translation only.
+        let inputs = text.segments.iter_mut().filter_map(|segment| segment.input.as_mut());
+        inputs.skip(usize::from(input.is_first)).for_each(|input| input.prefix.clear());
+        text.note_splits(n_sentences, n_cut);
+        text.note_unknown();
+        Ok(text)
     }
 }
 
-/// The steps of a passage as one.
-fn joined(first: Option<&Translation>, mut last: Translation) -> Translation {
-    let Some(first) = first else { return last };
-    let mut notes = first.notes.clone();
-    notes.extend(last.notes.into_iter().filter(|note| !first.notes.contains(note)));
-    last.notes = notes;
-    last.source_tokens += first.source_tokens;
-    last.alignment = match (&first.alignment, last.alignment) {
-        (Some(before), Some(after)) => Some(composed(before, &after)),
-        _ => None,
-    };
-    last
+/// A text before one hop.
+#[derive(Clone, Copy)]
+pub(crate) struct HopInput<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) hop: &'t Hop,
+    /// True if the prefix of the options begins its translation.
+    pub(crate) is_first: bool,
 }
 
-/// From words to words of words.
-fn composed(before: &[(usize, usize)], after: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    let origin = |middle: usize| before.iter().find(|pair| pair.1 == middle).map(|pair| pair.0);
-    after.iter().filter_map(|&(middle, target)| Some((origin(middle)?, target))).collect()
+/// The options of a request, checked against the model. The steps are its methods.
+pub(crate) struct Pipeline<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) options: &'a TranslateOptions,
+    pub(crate) search: Search,
+    /// False as soon as nobody waits for the result.
+    pub(crate) is_wanted: &'a (dyn Fn() -> bool + Sync),
+    /// Ids of the prefix of the options.
+    pub(crate) prefix: Vec<u32>,
+    /// Most tokens of a sentence; longer ones are split.
+    pub(crate) max_tokens: usize,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Sentences of more tokens are split, whatever the model can take: few training sentences are longer.
+const MAX_TOKENS: usize = 256;
+/// Sentences of at most this many tokens are never split.
+const MIN_TOKENS: usize = 8;
 
-    #[test]
-    fn alignments_lead_through_the_words_between() {
-        assert_eq!(composed(&[(0, 0), (2, 1), (1, 2)], &[(1, 0), (2, 1), (5, 2)]), [(2, 0), (1, 1)]);
+impl<'a> Pipeline<'a> {
+    pub(crate) fn new(engine: &'a Engine, options: &'a TranslateOptions) -> Result<Self> {
+        Self::while_wanted(engine, options, &|| true)
+    }
+
+    /// Like [`Pipeline::new`]; work ends with [`Error::Unwanted`] as soon as `is_wanted` returns false.
+    pub(crate) fn while_wanted(
+        engine: &'a Engine,
+        options: &'a TranslateOptions,
+        is_wanted: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
+        let search = Search::new(engine.generation(), options, engine.model.max_len())?;
+        let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
+        if prefix.len() >= search.max_length() {
+            let message =
+                format!("a prefix of {} tokens, expected less than {}", prefix.len(), search.max_length());
+            return Err(Error::request(message, "shorten it or raise the maximum length"));
+        }
+        // Translations may be twice as long as their sources.
+        let max_tokens = MAX_TOKENS.min(engine.model.max_len() / 2).max(MIN_TOKENS);
+        Ok(Self { engine, options, search, is_wanted, prefix, max_tokens })
     }
 }

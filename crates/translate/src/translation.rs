@@ -1,24 +1,26 @@
-//! What came of one text.
+//! Translations of a text, and notes on how they were made.
 
 use serde::Serialize;
 
 use crate::languages::name;
-use crate::request::MAX_NAMED;
 use crate::route::Route;
 
-/// The translations of a text. Of two steps, `n_best` and the scores are those of the second, made from the best of the
-/// first, and the alignment leads through the words between.
+/// Most unknown pieces, or preserved spans, that a note names.
+pub(crate) const MAX_NAMED: usize = 20;
+
+/// The translations of a text. Of two hops, `n_best` and the scores are those of the second, made from the best of the
+/// first, and the alignment is composed over the words between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// Best first, one at least; as many as were asked for, if the model has so many.
+    /// Best first, one at least; as many as requested, if the model finds so many.
     pub n_best: Vec<Candidate>,
-    /// Pairs of a source word and a target word of the best one, counted from 0; only if asked for.
+    /// Pairs of a source word and a target word of the best one, counted from 0; only if requested.
     pub alignment: Option<Vec<(usize, usize)>>,
-    /// What was done or went wrong.
+    /// Notes on what was done or went wrong.
     pub notes: Vec<Note>,
-    /// Tokens that the model read, end tokens included; of two steps, in both.
+    /// Tokens that the model read, end tokens included; of two hops, in both.
     pub source_tokens: usize,
-    /// From which language into which, where the model says what it was trained on and the text has letters.
+    /// The languages, where the model states its directions and the text has letters.
     pub route: Option<Route>,
 }
 
@@ -28,7 +30,7 @@ impl Translation {
         &self.n_best[0]
     }
 
-    /// Its text.
+    /// The text of the best translation.
     pub fn text(&self) -> &str {
         &self.best().text
     }
@@ -39,51 +41,53 @@ impl Translation {
 pub struct Candidate {
     /// The text.
     pub text: String,
-    /// The sum of log-probabilities over the length penalty; of several sentences, their mean.
+    /// Sum of log-probabilities over the length penalty; of several sentences, their mean.
     pub score: f64,
-    /// The sum of the log-probabilities of all tokens.
+    /// Sum of the log-probabilities of all tokens.
     pub log_probability: f64,
     /// Tokens that the model wrote, end tokens included.
     pub tokens: usize,
 }
 
-/// What was done to a text besides decoding, or went wrong.
+/// A note on processing besides decoding, or on a problem. The names of its JSON are stable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
     /// The text was translated sentence by sentence.
     Split {
-        /// How many.
+        /// Number of sentences.
         sentences: usize,
     },
     /// Sentences were too long for the model and translated in parts.
     Cut {
-        /// How many parts the text came to.
+        /// Number of parts of the text.
         parts: usize,
     },
-    /// The text was translated in two steps, for which the model was trained.
+    /// The text was translated in two hops.
     Through {
-        /// The code of the language between them.
+        /// Code of the language between them.
         language: String,
     },
-    /// The text is of the language that was asked for, and was left as it is.
+    /// The text is in the target language already and was copied.
     Same {
-        /// Its code.
+        /// Code of the language.
         language: String,
     },
-    /// The text clearly is of another language than it was said to be in.
+    /// The text clearly is in another language than the given one.
     LooksLike {
-        /// The code of the language that it looks like.
+        /// Code of the detected language.
         language: String,
-        /// Whether it was translated from that; not where it looks like the one that was asked for.
+        /// True if it was translated from that; false where there is no route from it.
         is_believed: bool,
     },
-    /// What went through unchanged: addresses, emoji, numbers, what the model cannot spell.
-    Kept {
-        /// The first of them, shortened.
-        things: Vec<String>,
+    /// Text that was preserved: addresses, emoji, numbers, what the model cannot spell.
+    #[serde(rename = "kept")]
+    Preserved {
+        /// The first spans, shortened.
+        #[serde(rename = "things")]
+        spans: Vec<String>,
     },
-    /// The model lost what must be kept, so what stands around it was translated by itself.
+    /// The model lost preserved text, so the text around it was translated by itself.
     Around {
         /// The sentence, shortened.
         sentence: String,
@@ -93,33 +97,33 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
-    /// The translation of a part found no end in halves either, so it was left as it is.
+    /// The translation of a part found no end in halves either, so it was copied.
     Copied {
         /// The part, shortened.
         sentence: String,
     },
-    /// A sentence stayed as it is, since the model has no pieces for its letters.
+    /// A sentence was copied, since the vocabulary lacks its letters.
     Unspelled {
         /// The sentence, shortened.
         sentence: String,
     },
     /// Sentences in capitals were read in small letters.
     Capitals {
-        /// How many.
+        /// Number of sentences.
         sentences: usize,
     },
-    /// A loop was found in the translation, which was decoded again with rules against repetition.
+    /// The translation of a sentence looped, and was decoded again with rules against repetition.
     Repetition {
         /// The sentence, shortened.
         sentence: String,
-        /// Whether the loop is gone.
+        /// True if the loop is gone.
         is_cured: bool,
     },
     /// A translation reached its maximum length and may lack its end.
     Limit {
         /// The sentence, shortened.
         sentence: String,
-        /// Tokens.
+        /// The limit in tokens.
         tokens: usize,
     },
     /// The translation of a sentence is empty.
@@ -127,20 +131,20 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
-    /// Parts of the source that the model has no entry for.
+    /// Pieces of the source that the vocabulary lacks.
     Unknown {
         /// The pieces.
         pieces: Vec<String>,
     },
-    /// The model wrote tokens for the unknown, which have no text.
+    /// The model wrote unknown tokens, which have no text.
     UnknownWritten {
-        /// How many.
+        /// Number of tokens.
         tokens: usize,
     },
 }
 
 impl Note {
-    /// Adds it to the notes of the whole text, once for all sentences.
+    /// Adds the note of a sentence to those of its text, merging notes of the same kind.
     pub(crate) fn add_to(&self, notes: &mut Vec<Self>) {
         for own in notes.iter_mut() {
             match (own, self) {
@@ -150,7 +154,7 @@ impl Note {
                     *own += more;
                     return;
                 }
-                (Self::Kept { things: own }, Self::Kept { things: more })
+                (Self::Preserved { spans: own }, Self::Preserved { spans: more })
                 | (Self::Unknown { pieces: own }, Self::Unknown { pieces: more }) => {
                     let is_new: Vec<&String> = more.iter().filter(|more| !own.contains(more)).collect();
                     let room = MAX_NAMED.saturating_sub(own.len());
@@ -164,13 +168,13 @@ impl Note {
         notes.push(self.clone());
     }
 
-    /// Whether something may be missing or wrong, rather than having been done as usual.
+    /// True if something may be missing or wrong in the translation.
     pub fn is_warning(&self) -> bool {
         !matches!(
             self,
             Self::Split { .. }
                 | Self::Through { .. }
-                | Self::Kept { .. }
+                | Self::Preserved { .. }
                 | Self::Around { .. }
                 | Self::Capitals { .. }
         )
@@ -182,29 +186,29 @@ impl std::fmt::Display for Note {
         match self {
             Self::Split { sentences } => write!(f, "split into {sentences} sentences"),
             Self::Cut { parts } => write!(f, "too long for the model: translated in {parts} parts"),
-            Self::Through { language } => write!(f, "through {}", name(language)),
-            Self::Same { language } => write!(f, "the text is {} already: left as it is", name(language)),
+            Self::Through { language } => write!(f, "via {}", name(language)),
+            Self::Same { language } => write!(f, "the text is {} already: copied", name(language)),
             Self::LooksLike { language, is_believed: true } => {
-                write!(f, "the text looks like {0}, and was taken for {0}", name(language))
+                write!(f, "the text looks like {0}: translated from {0}", name(language))
             }
             Self::LooksLike { language, is_believed: false } => {
                 write!(f, "the text looks like {}", name(language))
             }
-            Self::Kept { things } => write!(f, "kept: {}", things.join(" ")),
+            Self::Preserved { spans } => write!(f, "preserved: {}", spans.join(" ")),
             Self::Around { sentence } => {
-                write!(f, "{sentence:?} was translated in pieces, around what must be kept")
+                write!(f, "{sentence:?} was translated in parts around its preserved text")
             }
             Self::Halved { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: translated in halves")
             }
             Self::Copied { sentence } => {
-                write!(f, "the translation of {sentence:?} found no end: left as it is")
+                write!(f, "the translation of {sentence:?} found no end: copied")
             }
             Self::Unspelled { sentence } => {
-                write!(f, "the model does not know the letters of {sentence:?}: left as they are")
+                write!(f, "the vocabulary lacks the letters of {sentence:?}: copied")
             }
             Self::Capitals { sentences } => {
-                write!(f, "{sentences} sentences in capitals, read in small letters")
+                write!(f, "{sentences} sentences in capitals were read in small letters")
             }
             Self::Repetition { sentence, is_cured: true } => {
                 write!(f, "repetition: {sentence:?} was decoded again")
@@ -220,7 +224,7 @@ impl std::fmt::Display for Note {
             }
             Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
             Self::Unknown { pieces } => {
-                // What could move the cursor is written as an escape.
+                // Control characters could move the cursor.
                 let shown = pieces.join(" ").chars().fold(String::new(), |shown, letter| {
                     if letter.is_control() {
                         shown + &letter.escape_default().to_string()
@@ -228,10 +232,10 @@ impl std::fmt::Display for Note {
                         shown + &letter.to_string()
                     }
                 });
-                write!(f, "unknown to the model: {shown}")
+                write!(f, "not in the vocabulary: {shown}")
             }
             Self::UnknownWritten { tokens } => {
-                write!(f, "the model wrote {tokens} tokens for the unknown, which have no text")
+                write!(f, "the model wrote {tokens} unknown tokens, which have no text")
             }
         }
     }

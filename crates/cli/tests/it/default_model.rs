@@ -67,16 +67,16 @@ fn loops(text: &str) -> bool {
 fn a_newcomers_first_command_translates() {
     let (out, err) = translate(&["--to", "tr"], "The cat ate the mouse.");
     assert_eq!(out, "Kedi fareyi yedi.");
-    assert_eq!(err, "from English (guessed), into Turkish\n");
+    assert_eq!(err, "from English (detected), into Turkish\n");
 }
 
 #[test]
 fn without_a_language_texts_become_english_and_english_becomes_turkish() {
     for (text, expected) in [
-        ("The cat ate the mouse.", "from English (guessed), into Turkish\n"),
-        ("Kedi fareyi yedi.", "from Turkish (guessed), into English\n"),
-        ("Die Katze hat die Maus gefressen.", "from German (guessed), into English\n"),
-        ("Le chat a mangé la souris.", "from French (guessed), into English\n"),
+        ("The cat ate the mouse.", "from English (detected), into Turkish\n"),
+        ("Kedi fareyi yedi.", "from Turkish (detected), into English\n"),
+        ("Die Katze hat die Maus gefressen.", "from German (detected), into English\n"),
+        ("Le chat a mangé la souris.", "from French (detected), into English\n"),
     ] {
         let (out, err) = translate(&[], text);
         assert_eq!(err, expected);
@@ -90,7 +90,7 @@ fn without_a_language_texts_become_english_and_english_becomes_turkish() {
 fn what_was_not_trained_goes_through_english() {
     let text = "Die Katze trinkt Milch.";
     let (out, err) = translate(&["--from", "de", "--to", "fr"], text);
-    assert_eq!(err, "from German, into French, through English\n");
+    assert_eq!(err, "from German, into French, via English\n");
     assert_eq!(out, quiet("en", "fr", &quiet("de", "en", text)));
     let json =
         run(&["--from", "de", "--to", "fr", "--format", "jsonl", "--alignment", "--n-best", "2", text], "")
@@ -100,7 +100,7 @@ fn what_was_not_trained_goes_through_english() {
         (&json["from"], &json["to"], &json["through"], &json["guessed"]),
         (&"de".into(), &"fr".into(), &"en".into(), &false.into())
     );
-    assert_eq!(json["notes"][0]["message"], "through English");
+    assert_eq!(json["notes"][0]["message"], "via English");
     assert_eq!(json["n_best"].as_array().map(Vec::len), Some(2));
     assert!(json["alignment"].as_array().is_some_and(|pairs| pairs.len() >= 3), "{json}");
 }
@@ -109,7 +109,7 @@ fn what_was_not_trained_goes_through_english() {
 fn the_same_language_comes_back_unchanged() {
     let (out, err) = translate(&["--to", "en"], "The cat  ate the mouse.");
     assert_eq!(out, "The cat  ate the mouse.");
-    assert!(err.contains("the text is English already: left as it is"), "{err}");
+    assert!(err.contains("the text is English already: copied"), "{err}");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_language_that_is_not_known_is_refused_with_those_that_are() {
 #[test]
 fn a_tag_in_the_text_chooses_the_language() {
     let (out, err) = translate(&[], ">>deu<< The cat drinks milk.");
-    assert_eq!(err, "from English (guessed), into German\n");
+    assert_eq!(err, "from English (detected), into German\n");
     assert_eq!(out, quiet("en", "de", "The cat drinks milk."));
 }
 
@@ -132,7 +132,7 @@ fn a_tag_in_the_text_chooses_the_language() {
 fn short_lines_of_a_file_have_the_language_of_those_before_them() {
     let input = "Es war einmal ein König, der hatte drei Töchter.\nHotel\nTaxi\nJa\n";
     let run = run(&["--to", "en"], input);
-    assert_eq!(run.err, "from German (guessed), into English\n");
+    assert_eq!(run.err, "from German (detected), into English\n");
     assert_eq!(run.ok().lines().count(), 4);
 }
 
@@ -296,7 +296,7 @@ fn letters_that_the_model_cannot_spell_are_kept() {
     for (from, to) in DIRECTIONS {
         let things = ["漢字", "Привет, мир", "שלום"];
         let (found, err) = translate_all(from, to, &things.map(|thing| sentence(from, thing)));
-        assert!(!err.contains("unknown to the model"), "{err}");
+        assert!(!err.contains("not in the vocabulary"), "{err}");
         for (thing, out) in things.iter().zip(found) {
             assert_eq!(out.matches(thing).count(), 1, "{from} {to}: {out}");
         }

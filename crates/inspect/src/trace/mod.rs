@@ -33,8 +33,8 @@ pub use tree::{BeamNode, BeamTree, NodeFate};
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Filter, Intervention, Kind, Site, Sites};
 use polyhead_engine::classify::Class;
+use polyhead_translate::alignment::{TokenAttention, WordAligner};
 
-use crate::alignment::alignment;
 use crate::matrix::Matrix;
 use crate::rollout::{Rollout, rollout};
 use crate::words::{WordGrouping, word_weights};
@@ -118,15 +118,22 @@ impl Trace {
         word_weights(tokens, queries, WordGrouping { word_of, ..keys.grouping() })
     }
 
-    /// Pairs of source and target words; `None` if their attention was not captured. Tokens of a target word are weighted by
-    /// their length.
+    /// Pairs of source and target words, as `translate` aligns them; none if the attention of the alignment layer was not
+    /// captured.
     pub fn alignment(&self) -> Option<Vec<(usize, usize)>> {
         let site = self.alignment_site()?;
-        let mut tokens = self.attention(site)?.mean()?;
-        for (row, token) in self.side(site.kind.queries)?.tokens.iter().enumerate() {
-            tokens.row_mut(row).iter_mut().for_each(|weight| *weight *= token.span.len() as f32);
+        let heads = &self.attention(site)?.weights;
+        let (source, target) = (self.side(site.kind.keys)?, self.side(site.kind.queries)?);
+        let mut weights: Vec<f64> = vec![0.0; heads.first()?.numbers().len()];
+        for head in heads {
+            weights.iter_mut().zip(head.numbers()).for_each(|(sum, weight)| *sum += f64::from(*weight));
         }
-        Some(self.word_weights(site.kind, &tokens).map_or_else(Vec::new, |weights| alignment(&weights)))
+        let spans = |side: &TraceSide| -> Vec<_> { side.tokens.iter().map(|token| token.span.clone()).collect() };
+        let target_lengths = target.tokens.iter().map(|token| token.span.len()).collect();
+        let (source_spans, target_spans) = (spans(source), spans(target));
+        let mut aligner = WordAligner::new(&source.text, &target.text);
+        aligner.add_attention(&TokenAttention { source_spans, target_spans, target_lengths, weights });
+        Some(aligner.alignment())
     }
 
     /// Attention rollout; `None` if not all heads were captured, or for very long texts.

@@ -90,12 +90,12 @@ fn languages_are_detected_as_in_translation() {
     assert_eq!(french.side("source").unwrap().tokens[0].piece, ">>fra<<");
     assert_eq!(
         french.translation().unwrap().route.as_ref().unwrap().to_string(),
-        "from English (guessed), into French"
+        "from English (detected), into French"
     );
     let found: Value = serde_json::from_str(&json(&french, &Filter::default())).unwrap();
     assert_eq!((&found["route"]["from"], &found["route"]["guessed"]), (&"en".into(), &true.into()));
     let error = trace(Some("tr")).unwrap_err();
-    let expected = "two steps: the model translates English into Turkish only through French, expected one";
+    let expected = "English → Turkish goes via French, expected one hop";
     assert_eq!((error.to_string().as_str(), error.is_misuse()), (expected, true));
     // A text in the target language can be traced, as can one with a tag.
     let same = Trace::new(&engine, ">>fra<< xqzwv", &TraceOptions::default()).unwrap();

@@ -13,12 +13,12 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     body: Body,
-    guessing: Guessing,
+    detection: Detection,
 }
 
 /// How the language of a document is guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guessing {
+pub(crate) enum Detection {
     /// By the translator, of each text.
     Each,
     /// Once, of all its texts: single ones may be too short.
@@ -39,8 +39,8 @@ impl Document {
     /// If it is not of this format.
     pub(crate) fn read(format: Format, text: &str) -> Result<Self> {
         let body = Body::Layout(Layout::read(format, text).map_err(Error::Translate)?);
-        let guessing = if format == Format::Text { Guessing::Each } else { Guessing::Whole };
-        Ok(Self { body, guessing })
+        let detection = if format == Format::Text { Detection::Each } else { Detection::Whole };
+        Ok(Self { body, detection })
     }
 
     /// Parses a file. The lines of plain text are translated one by one, so that a long file is many short texts.
@@ -55,7 +55,7 @@ impl Document {
             let body = line.trim_end_matches(['\n', '\r']);
             (body.to_owned(), line[body.len()..].to_owned())
         });
-        Ok(Self { body: Body::Lines(lines.collect()), guessing: Guessing::Whole })
+        Ok(Self { body: Body::Lines(lines.collect()), detection: Detection::Whole })
     }
 
     /// The texts to translate, in order.
@@ -67,8 +67,8 @@ impl Document {
     }
 
     /// How its language is guessed.
-    pub(crate) fn guessing(&self) -> Guessing {
-        self.guessing
+    pub(crate) fn detection(&self) -> Detection {
+        self.detection
     }
 
     /// True if a text contains tags, which are placed by word alignments.

@@ -2,18 +2,16 @@
 
 use std::time::Instant;
 
+use polyhead_translate::languages::detect_document;
 use polyhead_translate::{Evidence, Translation};
 
-use super::documents::{Document, Guessing};
+use super::documents::{Detection, Document};
 use super::language_set::LanguageSet;
 use super::scheduler::{Client, FinishedSentence, RequestOptions, Scheduler};
 use crate::Result;
 
 /// Maximum bytes of text that are sent to the scheduler at once, so that a long file takes turns with other clients.
 const CHUNK_BYTES: usize = 32 << 10;
-
-/// A guess that a text is in the very language that it is to be translated into must be as sure as this, in percent.
-const ALREADY: f64 = 80.0;
 
 /// A unit of work that a client asks for: texts or documents (`T`) to translate.
 #[derive(Debug, Clone)]
@@ -99,7 +97,7 @@ impl TranslationRequest<Document> {
         let mut chunks: Vec<TextChunk> = Vec::new();
         let mut bytes = 0;
         for (owner, document) in self.inputs.iter().enumerate() {
-            let from = self.from.clone().or_else(|| self.guess(document, languages));
+            let from = self.from.clone().or_else(|| self.detect(document, languages));
             for text in document.texts() {
                 let is_room = bytes + text.len() <= CHUNK_BYTES;
                 if let Some(last) = chunks.last_mut().filter(|last| is_room && last.from == from) {
@@ -116,15 +114,12 @@ impl TranslationRequest<Document> {
         chunks
     }
 
-    /// The language of a whole document, where it is guessed so and can be.
-    fn guess(&self, document: &Document, languages: &LanguageSet) -> Option<String> {
-        if document.guessing() == Guessing::Each {
+    /// The detected language of a document that is detected as a whole.
+    fn detect(&self, document: &Document, languages: &LanguageSet) -> Option<String> {
+        if document.detection() == Detection::Each {
             return None;
         }
-        let mut guesses = languages.detect(&document.texts().join("\n")).into_iter();
-        let best = guesses.next().filter(|own| own.confidence > 0.0)?;
-        let is_doubtful = Some(&best.language) == self.to.as_ref() && best.confidence < ALREADY;
-        Some(guesses.next().filter(|_| is_doubtful).unwrap_or(best).language)
+        detect_document(&document.texts(), &languages.sources(), self.to.as_deref())
     }
 }
 

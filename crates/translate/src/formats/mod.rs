@@ -1,18 +1,18 @@
-//! Documents: what stays as it is, and the texts in it that are translated.
+//! Document formats: markup that stays, and the texts to translate in it.
 //!
 //! ```text
 //! document → Layout::read → texts → (a translator) → Layout::write → document
 //! ```
 //!
-//! A [`Layout`] knows no translator. Texts are plain: entities are decoded and tags are taken out. Tags inside a text are
-//! put back through the word alignment of its translation; every tag comes back exactly once.
+//! A [`Layout`] knows no translator. Texts are plain: entities are decoded and tags are removed. Tags inside a text are
+//! restored through the word alignment of its translation; every tag comes back exactly once.
 //!
 //! ```
-//! use polyhead_translate::formats::{Filled, Format, Layout};
+//! use polyhead_translate::formats::{Format, Layout, TranslatedText};
 //! let layout = Layout::read(Format::Html, "<p>The <b>cat</b>.</p>")?;
 //! assert_eq!(layout.texts(), ["The cat."]);
-//! let filled = Filled { text: "Die Katze.", alignment: &[(0, 0), (1, 1)] };
-//! assert_eq!(layout.write(&[filled]), "<p>Die <b>Katze</b>.</p>");
+//! let translated = TranslatedText { text: "Die Katze.", alignment: &[(0, 0), (1, 1)] };
+//! assert_eq!(layout.write(&[translated]), "<p>Die <b>Katze</b>.</p>");
 //! # Ok::<(), polyhead_translate::Error>(())
 //! ```
 
@@ -24,12 +24,12 @@ mod srt;
 use std::path::Path;
 
 use self::html::Page;
-use self::inline::Passage;
+use self::inline::TaggedText;
 use self::po::Catalogue;
 use self::srt::Subtitles;
 use crate::{Error, Result};
 
-/// How a document is written.
+/// A document format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Plain text.
@@ -39,7 +39,7 @@ pub enum Format {
     Html,
     /// Subtitles.
     Srt,
-    /// Messages of a program, as gettext has them.
+    /// Messages of a program (gettext).
     Po,
 }
 
@@ -57,19 +57,19 @@ impl Format {
         }
     }
 
-    /// The format of a name: `text`, `html`, `srt` or `po`.
+    /// The format with this name: `text`, `html`, `srt` or `po`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
-    /// The format of a file by the end of its name: `.txt`, `.html`, `.htm`, `.xhtml`, `.srt` or `.po`.
+    /// The format of a file by its extension: `.txt`, `.html`, `.htm`, `.xhtml`, `.srt` or `.po`.
     pub fn from_extension(path: impl AsRef<Path>) -> Option<Self> {
         let extension = path.as_ref().extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "txt" => Some(Self::Text),
             "html" | "htm" | "xhtml" => Some(Self::Html),
             "srt" => Some(Self::Srt),
-            // A template is a catalogue without translations.
+            // A template (.pot) is a catalogue without translations.
             "po" | "pot" => Some(Self::Po),
             _ => None,
         }
@@ -78,15 +78,15 @@ impl Format {
 
 /// The translation of one text.
 #[derive(Debug, Clone, Copy)]
-pub struct Filled<'a> {
+pub struct TranslatedText<'a> {
     /// The translation.
     pub text: &'a str,
     /// Pairs of a source word and a target word, counted from 0; words are runs without white space. Where pairs are
-    /// missing, tags go next to words that have one.
+    /// missing, tags are placed next to words that have one.
     pub alignment: &'a [(usize, usize)],
 }
 
-/// A document: what stays, and what is translated.
+/// A document: markup that stays, and texts to translate.
 #[derive(Debug, Clone)]
 pub struct Layout {
     body: Body,
@@ -101,10 +101,10 @@ enum Body {
 }
 
 impl Layout {
-    /// Reads a document. Any text is plain text, and any is HTML.
+    /// Reads a document. Any text is valid plain text and valid HTML.
     ///
     /// # Errors
-    /// If a text is no catalogue of messages, or if no subtitle is in it; the line is named.
+    /// If the text is not a catalogue of messages, or has no subtitles; the line is named.
     pub fn read(format: Format, text: &str) -> Result<Self> {
         let body = match format {
             Format::Text => Body::Text(text.to_owned()),
@@ -119,31 +119,33 @@ impl Layout {
     pub fn texts(&self) -> Vec<&str> {
         match &self.body {
             Body::Text(text) => vec![text],
-            Body::Html(page) => page.passages().map(Passage::text).collect(),
-            Body::Srt(subtitles) => subtitles.passages().map(Passage::text).collect(),
+            Body::Html(page) => page.texts().map(TaggedText::text).collect(),
+            Body::Srt(subtitles) => subtitles.texts().map(TaggedText::text).collect(),
             Body::Po(catalogue) => catalogue.texts(),
         }
     }
 
-    /// Which texts have tags inside, and so are put together through the word alignment.
+    /// True for each text with tags inside, which needs a word alignment.
     pub fn tagged(&self) -> Vec<bool> {
         match &self.body {
             Body::Text(_) => vec![false],
-            Body::Html(page) => page.passages().map(Passage::has_tags).collect(),
-            Body::Srt(subtitles) => subtitles.passages().map(Passage::has_tags).collect(),
+            Body::Html(page) => page.texts().map(TaggedText::has_tags).collect(),
+            Body::Srt(subtitles) => subtitles.texts().map(TaggedText::has_tags).collect(),
             Body::Po(catalogue) => vec![false; catalogue.texts().len()],
         }
     }
 
-    /// Whether any text has tags inside.
+    /// True if any text has tags inside.
     pub fn needs_alignment(&self) -> bool {
         self.tagged().contains(&true)
     }
 
-    /// The document with translations, one for each text. A text without one stays as it is.
-    pub fn write(&self, translated: &[Filled<'_>]) -> String {
+    /// The document with translations, one per text in order. A text without one stays as it is.
+    pub fn write(&self, translated: &[TranslatedText<'_>]) -> String {
         match &self.body {
-            Body::Text(text) => translated.first().map_or(text.as_str(), |filled| filled.text).to_owned(),
+            Body::Text(text) => {
+                translated.first().map_or(text.as_str(), |translated| translated.text).to_owned()
+            }
             Body::Html(page) => page.write(translated),
             Body::Srt(subtitles) => subtitles.write(translated),
             Body::Po(catalogue) => catalogue.write(translated),
@@ -151,7 +153,7 @@ impl Layout {
     }
 }
 
-/// What cannot be read, and where.
+/// The error of a document that cannot be read at this line.
 fn unreadable(line: usize, message: &str, hint: &str) -> Error {
     Error::request(format!("line {line}: {message}"), hint)
 }
@@ -222,17 +224,17 @@ mod tests {
             let itself = layout.write(&[]);
             prop_assert_eq!(letters(&itself), letters(&file));
             prop_assert!(itself.lines().count() <= file.lines().count());
-            let filled = vec![Filled { text: &text, alignment: &[(0, 1)] }; layout.texts().len()];
-            let written = layout.write(&filled);
-            for kept in ["00:00:01,000 --> 00:00:02,000", "<i>", "</i>", "<b>", "</b>", "{\\an8}"] {
-                prop_assert_eq!(written.matches(kept).count(), file.matches(kept).count(), "{}", kept);
+            let translated = vec![TranslatedText { text: &text, alignment: &[(0, 1)] }; layout.texts().len()];
+            let written = layout.write(&translated);
+            for preserved in ["00:00:01,000 --> 00:00:02,000", "<i>", "</i>", "<b>", "</b>", "{\\an8}"] {
+                prop_assert_eq!(written.matches(preserved).count(), file.matches(preserved).count(), "{}", preserved);
             }
         }
 
         #[test]
-        fn messages_are_filled_and_read_again(file in messages(), text in "[a-z\"\\\\]{1,9}(\n[a-z]{1,9}){0,2}") {
+        fn translated_messages_are_read_again(file in messages(), text in "[a-z\"\\\\]{1,9}(\n[a-z]{1,9}){0,2}") {
             let Ok(layout) = Layout::read(Format::Po, &file) else { return Ok(()) };
-            let written = layout.write(&vec![Filled { text: &text, alignment: &[] }; layout.texts().len()]);
+            let written = layout.write(&vec![TranslatedText { text: &text, alignment: &[] }; layout.texts().len()]);
             // Fuzzy as they are now, the same messages wait again.
             let again = Layout::read(Format::Po, &written).unwrap();
             prop_assert!(again.texts().len() >= layout.texts().len(), "{}", written);
@@ -267,7 +269,7 @@ mod tests {
         for (format, file) in of_srt.into_iter().chain(of_po) {
             let start = Instant::now();
             let layout = Layout::read(format, &file).unwrap();
-            let written = layout.write(&[Filled { text: "a b", alignment: &[] }]);
+            let written = layout.write(&[TranslatedText { text: "a b", alignment: &[] }]);
             assert!(!written.is_empty());
             assert!(start.elapsed() < Duration::from_secs(5), "{}: {:?}", &file[..60], start.elapsed());
         }
@@ -289,7 +291,7 @@ mod tests {
     fn plain_text_is_one_text() {
         let layout = Layout::read(Format::Text, "a\n\nb").unwrap();
         assert_eq!((layout.texts(), layout.needs_alignment()), (vec!["a\n\nb"], false));
-        assert_eq!(layout.write(&[Filled { text: "c", alignment: &[] }]), "c");
+        assert_eq!(layout.write(&[TranslatedText { text: "c", alignment: &[] }]), "c");
         assert_eq!(layout.write(&[]), "a\n\nb");
     }
 }

@@ -1,30 +1,29 @@
-//! PO: messages of a program, as gettext has them.
+//! PO: messages of a program (gettext).
 //!
-//! Translated are messages whose translation is empty or marked `fuzzy`; other translations stay as they are. What is
-//! filled in gets the flag `fuzzy`, for a person to look at. Of the forms of a plural the first comes from `msgid` and the
-//! others from `msgid_plural`; a language with one form gets that of the plural. The header, comments and old messages
-//! (`#~`) stay.
+//! Messages whose translation is empty or marked `fuzzy` are translated; other translations stay. New translations get
+//! the flag `fuzzy`, for a person to check. Of the plural forms the first comes from `msgid` and the others from
+//! `msgid_plural`; a language with one form gets that of the plural. The header, comments and old messages (`#~`) stay.
 
 use std::ops::Range;
 
-use super::{Filled, unreadable};
+use super::{TranslatedText, unreadable};
 use crate::Result;
 
 /// A file of messages.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue {
-    parts: Vec<Part>,
+    parts: Vec<PoPart>,
     texts: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-enum Part {
-    /// What is written as it is.
-    Own(String),
+enum PoPart {
+    /// Text that stays.
+    Verbatim(String),
     Message {
-        /// `msgstr`, or `msgstr[1]`.
+        /// The keyword: `msgstr`, or `msgstr[1]`.
         keyword: String,
-        /// Which text it is the translation of.
+        /// Index of the text that it translates.
         text: usize,
         /// White space around the text.
         around: [String; 2],
@@ -55,13 +54,15 @@ impl Catalogue {
         self.texts.iter().map(String::as_str).collect()
     }
 
-    pub(crate) fn write(&self, translated: &[Filled<'_>]) -> String {
+    pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
         let mut written = String::new();
         for part in &self.parts {
             match part {
-                Part::Own(text) => written.push_str(text),
-                Part::Message { keyword, text, around: [lead, tail], line_end } => {
-                    let text = translated.get(*text).map_or(self.texts[*text].as_str(), |filled| filled.text);
+                PoPart::Verbatim(text) => written.push_str(text),
+                PoPart::Message { keyword, text, around: [lead, tail], line_end } => {
+                    let text = translated
+                        .get(*text)
+                        .map_or(self.texts[*text].as_str(), |translated| translated.text);
                     let lines = quoted(&format!("{lead}{text}{tail}"));
                     written.push_str(&format!("{keyword} {}", lines.join(line_end)));
                 }
@@ -71,7 +72,7 @@ impl Catalogue {
     }
 }
 
-/// A string in one line, or an empty one and a line for each of its own.
+/// A quoted string: one line, or an empty string and one line for each line of `text`.
 fn quoted(text: &str) -> Vec<String> {
     let escaped = |line: &str| {
         let letters = line.chars().map(|letter| match letter {
@@ -95,29 +96,29 @@ fn quoted(text: &str) -> Vec<String> {
 
 /// A message and its translations.
 #[derive(Debug, Default)]
-struct Entry {
-    /// The bytes of its line of flags.
+struct PoEntry {
+    /// Bytes of its line of flags.
     flags: Option<Range<usize>>,
-    /// Where a line of flags would stand.
+    /// Byte where a line of flags would be inserted.
     flags_place: Option<usize>,
-    strings: Vec<Field>,
+    strings: Vec<PoField>,
     is_translated: bool,
 }
 
 /// A keyword with its string.
 #[derive(Debug)]
-struct Field {
+struct PoField {
     keyword: String,
     bytes: Range<usize>,
     text: String,
 }
 
-impl Entry {
+impl PoEntry {
     fn text(&self, keyword: &str) -> Option<&str> {
         self.strings.iter().find(|field| field.keyword == keyword).map(|field| field.text.as_str())
     }
 
-    fn translations(&self) -> impl Iterator<Item = &Field> {
+    fn translations(&self) -> impl Iterator<Item = &PoField> {
         self.strings.iter().filter(|field| field.keyword.starts_with("msgstr"))
     }
 }
@@ -126,10 +127,10 @@ impl Entry {
 struct Reader<'a> {
     source: &'a str,
     line_end: &'static str,
-    entry: Entry,
-    /// Bytes that parts stand for.
+    entry: PoEntry,
+    /// Bytes of the source that are in `parts`.
     done: usize,
-    parts: Vec<Part>,
+    parts: Vec<PoPart>,
     texts: Vec<String>,
 }
 
@@ -154,9 +155,11 @@ impl Reader<'_> {
         }
         if text.starts_with('"') {
             let Some(last) = self.entry.strings.last_mut() else {
-                return Err(wrong(number, "a string that belongs to nothing"));
+                return Err(invalid(number, "a string without a keyword"));
             };
-            last.text.push_str(&unquoted(text).ok_or_else(|| wrong(number, "a string without its end"))?);
+            last.text.push_str(
+                &unquoted(text).ok_or_else(|| invalid(number, "a string without a closing quote"))?,
+            );
             last.bytes.end = bytes.end;
             return Ok(());
         }
@@ -164,19 +167,19 @@ impl Reader<'_> {
         let is_form = keyword.strip_prefix("msgstr[").and_then(|rest| rest.strip_suffix(']'));
         let is_form = is_form.is_some_and(|number| number.parse::<u8>().is_ok());
         if !is_form && !["msgctxt", "msgid", "msgid_plural", "msgstr", "domain"].contains(&keyword) {
-            return Err(wrong(number, &format!("{:?}", shortened(keyword))));
+            return Err(invalid(number, &format!("{:?}", shortened(keyword))));
         }
-        let text = unquoted(string.trim()).ok_or_else(|| wrong(number, "no string behind the keyword"))?;
+        let text = unquoted(string.trim()).ok_or_else(|| invalid(number, "no string after the keyword"))?;
         if ["msgctxt", "msgid", "domain"].contains(&keyword) && self.entry.is_translated {
             self.end_entry();
         }
         self.entry.flags_place.get_or_insert(start);
         self.entry.is_translated |= keyword.starts_with("msgstr");
-        self.entry.strings.push(Field { keyword: keyword.to_owned(), bytes: start..bytes.end, text });
+        self.entry.strings.push(PoField { keyword: keyword.to_owned(), bytes: start..bytes.end, text });
         Ok(())
     }
 
-    /// Makes parts of the message that was read.
+    /// Appends the parts of the message that was read.
     fn end_entry(&mut self) {
         let entry = std::mem::take(&mut self.entry);
         let Some(id) = entry.text("msgid").filter(|id| !id.trim().is_empty()) else { return };
@@ -184,7 +187,7 @@ impl Reader<'_> {
         let flags = entry.flags.clone().map_or("", |flags| &self.source[flags]);
         let is_fuzzy = flags.trim_start_matches("#,").split(',').any(|flag| flag.trim() == "fuzzy");
         let n_forms = entry.translations().count();
-        let waiting: Vec<&Field> =
+        let waiting: Vec<&PoField> =
             entry.translations().filter(|field| is_fuzzy || field.text.is_empty()).collect();
         if waiting.is_empty() {
             return;
@@ -211,36 +214,36 @@ impl Reader<'_> {
             self.keep_up_to(field.bytes.start);
             self.done = field.bytes.end;
             let (keyword, line_end) = (field.keyword.clone(), self.line_end);
-            self.parts.push(Part::Message { keyword, text, around, line_end });
+            self.parts.push(PoPart::Message { keyword, text, around, line_end });
         }
     }
 
-    /// Says that a translation has to be looked at.
-    fn add_flag(&mut self, entry: &Entry) {
+    /// Adds the flag `fuzzy` to a message.
+    fn add_flag(&mut self, entry: &PoEntry) {
         if let Some(flags) = &entry.flags {
             let others = self.source[flags.clone()].trim_start().trim_start_matches("#,").trim();
             let separator = if others.is_empty() { "" } else { ", " };
             let merged = format!("#, fuzzy{separator}{others}");
             self.keep_up_to(flags.start);
             self.done = flags.end;
-            self.parts.push(Part::Own(merged));
+            self.parts.push(PoPart::Verbatim(merged));
         } else if let Some(place) = entry.flags_place {
             self.keep_up_to(place);
-            self.parts.push(Part::Own(format!("#, fuzzy{}", self.line_end)));
+            self.parts.push(PoPart::Verbatim(format!("#, fuzzy{}", self.line_end)));
         }
     }
 
+    /// Appends the source up to a byte as it is.
     fn keep_up_to(&mut self, end: usize) {
         if self.done < end {
-            self.parts.push(Part::Own(self.source[self.done..end].to_owned()));
+            self.parts.push(PoPart::Verbatim(self.source[self.done..end].to_owned()));
             self.done = end;
         }
     }
 }
 
-fn wrong(line: usize, found: &str) -> crate::Error {
-    let message =
-        format!("{found}, expected msgid, msgstr or another keyword of a catalogue with its string");
+fn invalid(line: usize, found: &str) -> crate::Error {
+    let message = format!("{found}, expected a PO keyword such as msgid or msgstr with its string");
     unreadable(line, &message, "check the file with msgfmt --check; is the format right?")
 }
 
@@ -248,7 +251,7 @@ fn shortened(word: &str) -> String {
     word.chars().take(20).collect()
 }
 
-/// What a string between quotes says; none where it has no end.
+/// The text of a quoted string; none without a closing quote.
 fn unquoted(text: &str) -> Option<String> {
     let mut unquoted = String::new();
     let mut rest = text.strip_prefix('"')?;
@@ -265,7 +268,7 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// What stands behind a backslash, and its length.
+/// The character of an escape behind a backslash, and the length of the escape.
 fn escape(text: &str) -> Option<(String, usize)> {
     let first = text.chars().next()?;
     let simple = match first {
@@ -284,7 +287,7 @@ fn escape(text: &str) -> Option<(String, usize)> {
             let number = u8::from_str_radix(&text[skip..skip + digits], radix).ok().filter(u8::is_ascii);
             return Some(match number {
                 Some(number) => (char::from(number).to_string(), skip + digits),
-                // Bytes of some other encoding stay as they are written.
+                // Bytes of another encoding stay escaped.
                 None => (format!("\\{first}"), first.len_utf8()),
             });
         }
@@ -329,11 +332,11 @@ msgstr ""
 "#;
 
     #[test]
-    fn empty_and_fuzzy_translations_are_filled() {
+    fn empty_and_fuzzy_messages_are_translated() {
         let layout = Catalogue::read(FILE).unwrap();
         assert_eq!(layout.texts(), ["%d file", "%d files", "Close \"it\"", "one\n\ttwo"]);
         let translated = ["%d Datei", "%d Dateien", "\"Es\" \\ zu", "eins\n\tzwei"];
-        let translated = translated.map(|text| Filled { text, alignment: &[] });
+        let translated = translated.map(|text| TranslatedText { text, alignment: &[] });
         let expected = FILE
             .replace("#, c-format", "#, fuzzy, c-format")
             .replace("msgstr[0] \"\"", "msgstr[0] \"%d Datei\\n\"")
@@ -349,18 +352,18 @@ msgstr ""
     }
 
     #[test]
-    fn one_form_is_that_of_the_plural() {
+    fn a_single_form_is_the_plural() {
         let file = "msgid \"a file\"\nmsgid_plural \"files\"\nmsgstr[0] \"\"";
         assert_eq!(Catalogue::read(file).unwrap().texts(), ["files"]);
     }
 
     #[test]
-    fn what_is_no_catalogue_is_refused_with_its_line() {
+    fn errors_name_the_line() {
         let cases = [
-            ("msgid \"a\"\nmsgstr \"b", "line 2: no string behind the keyword"),
-            ("\"a\"", "line 1: a string that belongs to nothing"),
-            ("msgid \"a\"\n\"b", "line 2: a string without its end"),
-            ("\n<html>", "line 2: \"<html>\", expected msgid"),
+            ("msgid \"a\"\nmsgstr \"b", "line 2: no string after the keyword"),
+            ("\"a\"", "line 1: a string without a keyword"),
+            ("msgid \"a\"\n\"b", "line 2: a string without a closing quote"),
+            ("\n<html>", "line 2: \"<html>\", expected a PO keyword"),
             ("msgstr[x] \"\"", "line 1: \"msgstr[x]\", expected"),
         ];
         for (file, message) in cases {

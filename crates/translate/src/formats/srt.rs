@@ -1,16 +1,16 @@
 //! SRT: numbered subtitles with times. Numbers, times, blank lines and line ends stay.
 //!
-//! Lines of a subtitle that go on one sentence are one text, which comes back in as many lines at most, of about the same
+//! Lines of a subtitle that continue a sentence are one text, which comes back in at most as many lines, of about the same
 //! length. A line behind the end of a sentence, and one that begins with a dash, is a text of its own. Tags such as `<i>`
-//! and `{\an8}` are put back as those of a page are; references such as `&amp;` are not read.
+//! and `{\an8}` are restored as those of a page are; references such as `&amp;` are not decoded.
 
 use std::ops::Range;
 
-use super::inline::{Builder, Chunk, Mark, Passage};
-use super::{Filled, unreadable};
+use super::inline::{Builder, Output, Tag, TaggedText};
+use super::{TranslatedText, unreadable};
 use crate::Result;
 
-/// Elements of subtitles; other things in angle brackets are text.
+/// Elements of subtitles; anything else in angle brackets is text.
 const ELEMENTS: [&str; 8] = ["b", "c", "font", "i", "s", "u", "v", "ruby"];
 /// Bytes of the longest tag.
 const LONGEST_TAG: usize = 200;
@@ -20,22 +20,22 @@ const DASHES: [char; 4] = ['-', '‐', '–', '—'];
 #[derive(Debug, Clone)]
 pub(crate) struct Subtitles {
     source: String,
-    pieces: Vec<Piece>,
+    parts: Vec<SubtitlePart>,
 }
 
 #[derive(Debug, Clone)]
-enum Piece {
+enum SubtitlePart {
     /// Bytes that stay.
-    Kept(Range<usize>),
+    Verbatim(Range<usize>),
     Lines(Box<Lines>),
 }
 
 /// A text of one or more lines.
 #[derive(Debug, Clone)]
 struct Lines {
-    passage: Passage,
+    text: TaggedText,
     n_lines: usize,
-    /// Letters of the longest line.
+    /// Visible characters of the longest line.
     width: usize,
     line_end: &'static str,
 }
@@ -45,18 +45,21 @@ impl Subtitles {
         let lines = lines(source);
         let is_timing: Vec<bool> = lines.iter().map(|line| is_timing(&source[line.text.clone()])).collect();
         let is_blank =
-            |line: &Line| source[line.text.clone()].trim_matches(['\u{feff}', ' ', '\t']).is_empty();
+            |line: &SubtitleLine| source[line.text.clone()].trim_matches(['\u{feff}', ' ', '\t']).is_empty();
         let Some(first) = is_timing.iter().position(|is_timing| *is_timing) else {
             return match lines.iter().position(|line| !is_blank(line)) {
-                None => Ok(Self { source: source.to_owned(), pieces: vec![Piece::Kept(0..source.len())] }),
+                None => Ok(Self {
+                    source: source.to_owned(),
+                    parts: vec![SubtitlePart::Verbatim(0..source.len())],
+                }),
                 Some(line) => Err(unreadable(
                     line + 1,
-                    "no times, expected some such as 00:00:01,000 --> 00:00:02,500",
-                    "subtitles have a number, a line of times and their text; is the format right?",
+                    "no times, expected a line such as 00:00:01,000 --> 00:00:02,500",
+                    "a subtitle has a number, a line of times and its text; is the format right?",
                 )),
             };
         };
-        let mut reader = Reader { source, lines: &lines, pieces: Vec::new(), group: 0..0 };
+        let mut reader = Reader { source, lines: &lines, parts: Vec::new(), group: 0..0 };
         for (index, line) in lines.iter().enumerate() {
             let text = source[line.text.clone()].trim();
             let is_number = || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -73,25 +76,25 @@ impl Subtitles {
         }
         reader.end_group();
         reader.keep_up_to(source.len());
-        Ok(Self { source: source.to_owned(), pieces: reader.pieces })
+        Ok(Self { source: source.to_owned(), parts: reader.parts })
     }
 
-    pub(crate) fn passages(&self) -> impl Iterator<Item = &Passage> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Kept(_) => None,
-            Piece::Lines(lines) => Some(&lines.passage),
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &TaggedText> {
+        self.parts.iter().filter_map(|part| match part {
+            SubtitlePart::Verbatim(_) => None,
+            SubtitlePart::Lines(lines) => Some(&lines.text),
         })
     }
 
-    pub(crate) fn write(&self, translated: &[Filled<'_>]) -> String {
+    pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
         let mut written = String::with_capacity(self.source.len());
         let mut translated = translated.iter();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Kept(range) => written.push_str(&self.source[range.clone()]),
-                Piece::Lines(lines) => {
-                    let chunks = lines.passage.write(&self.source, translated.next());
-                    written.push_str(&lines.broken(&chunks));
+        for part in &self.parts {
+            match part {
+                SubtitlePart::Verbatim(range) => written.push_str(&self.source[range.clone()]),
+                SubtitlePart::Lines(lines) => {
+                    let output = lines.text.write(&self.source, translated.next());
+                    written.push_str(&lines.broken(&output));
                 }
             }
         }
@@ -100,13 +103,13 @@ impl Subtitles {
 }
 
 /// A line of a file.
-struct Line {
+struct SubtitleLine {
     /// Its bytes, without its end.
     text: Range<usize>,
     end: &'static str,
 }
 
-fn lines(source: &str) -> Vec<Line> {
+fn lines(source: &str) -> Vec<SubtitleLine> {
     let mut start = 0;
     let line = |line: &str| {
         let text = line.strip_suffix('\n').unwrap_or(line);
@@ -116,15 +119,15 @@ fn lines(source: &str) -> Vec<Line> {
         };
         let range = start..start + text.len();
         start += line.len();
-        Line { text: range, end }
+        SubtitleLine { text: range, end }
     };
     source.split_inclusive('\n').map(line).collect()
 }
 
 struct Reader<'a> {
     source: &'a str,
-    lines: &'a [Line],
-    pieces: Vec<Piece>,
+    lines: &'a [SubtitleLine],
+    parts: Vec<SubtitlePart>,
     /// The lines that are one text.
     group: Range<usize>,
 }
@@ -134,7 +137,7 @@ impl Reader<'_> {
         self.group = if self.group.is_empty() { index..index + 1 } else { self.group.start..index + 1 };
     }
 
-    /// Whether the lines read last end a sentence.
+    /// True if the last lines read end a sentence.
     fn ends_sentence(&self) -> bool {
         let Some(last) = self.group.clone().next_back() else { return false };
         let mut text = &self.source[self.lines[last].text.clone()];
@@ -150,51 +153,51 @@ impl Reader<'_> {
         let group = std::mem::take(&mut self.group);
         let (Some(first), Some(last)) = (group.clone().next(), group.clone().next_back()) else { return };
         let first_line = &self.source[self.lines[first].text.clone()];
-        // The dash and what stands around it stay.
+        // The dash and the white space around it stay.
         let spoken = first_line.trim_start().trim_start_matches(DASHES).trim_start();
         let start = self.lines[first].text.end - spoken.len();
         let bytes = start..self.lines[last].text.end;
         let mut builder = Builder::default();
         let mut at = start;
-        for (tag, mark) in tags(&self.source[bytes.clone()]) {
-            let tag = start + tag.start..start + tag.end;
-            builder.text(&self.source[at..tag.start]);
-            at = tag.end;
-            builder.mark(mark, tag);
+        for (range, tag) in tags(&self.source[bytes.clone()]) {
+            let range = start + range.start..start + range.end;
+            builder.text(&self.source[at..range.start]);
+            at = range.end;
+            builder.tag(tag, range);
         }
         builder.text(&self.source[at..bytes.end]);
-        let Some(passage) = builder.finish(self.source, bytes.clone()) else { return };
+        let Some(text) = builder.finish(self.source, bytes.clone()) else { return };
         let widths = group.clone().map(|line| width(&self.source[self.lines[line].text.clone()]));
         let width = widths.max().unwrap_or(0);
         self.keep_up_to(bytes.start);
-        let n_lines = 1 + self.source[passage.bytes()].matches('\n').count();
+        let n_lines = 1 + self.source[text.bytes()].matches('\n').count();
         let line_end = self.lines[first].end;
-        self.pieces.push(Piece::Lines(Box::new(Lines { passage, n_lines, width, line_end })));
-        self.pieces.push(Piece::Kept(bytes.end..bytes.end));
+        self.parts.push(SubtitlePart::Lines(Box::new(Lines { text, n_lines, width, line_end })));
+        self.parts.push(SubtitlePart::Verbatim(bytes.end..bytes.end));
     }
 
-    /// Everything up to a byte that was not read yet stays.
+    /// Appends the source up to a byte as it is.
     fn keep_up_to(&mut self, end: usize) {
-        match self.pieces.last_mut() {
-            Some(Piece::Kept(last)) => last.end = end,
-            _ => self.pieces.push(Piece::Kept(0..end)),
+        match self.parts.last_mut() {
+            Some(SubtitlePart::Verbatim(last)) => last.end = end,
+            _ => self.parts.push(SubtitlePart::Verbatim(0..end)),
         }
     }
 }
 
 impl Lines {
-    /// What was written, in lines.
-    fn broken(&self, chunks: &[Chunk<'_>]) -> String {
-        // Words with their tags, and how many letters can be seen.
+    /// The output broken into lines.
+    fn broken(&self, output: &[Output<'_>]) -> String {
+        // Words with their tags, and their visible characters.
         let mut words: Vec<(String, usize)> = vec![Default::default()];
-        for chunk in chunks {
-            match chunk {
-                Chunk::Mark(mark) => {
+        for part in output {
+            match part {
+                Output::Markup(markup) => {
                     if let Some((word, _)) = words.last_mut() {
-                        word.push_str(mark);
+                        word.push_str(markup);
                     }
                 }
-                Chunk::Text(text) => {
+                Output::Text(text) => {
                     for (index, part) in text.split([' ', '\n']).enumerate() {
                         if index > 0 {
                             words.push(Default::default());
@@ -208,7 +211,7 @@ impl Lines {
             }
         }
         let n_lines = n_lines(&words, self.width).min(self.n_lines);
-        // The narrowest lines that are not too many.
+        // Bisection for the narrowest lines that are not too many.
         let (mut too_narrow, mut wide) = (0, words.iter().map(|word| word.1 + 1).sum::<usize>());
         while too_narrow + 1 < wide {
             let middle = usize::midpoint(too_narrow, wide);
@@ -233,7 +236,7 @@ fn n_lines_fit(words: &[(String, usize)], width: usize, n_lines: usize) -> bool 
     self::n_lines(words, width) <= n_lines
 }
 
-/// How many lines words take that are no longer than this, but for single words.
+/// The number of lines of at most `width` characters; only a single word may be longer.
 fn n_lines(words: &[(String, usize)], width: usize) -> usize {
     let (mut lines, mut used) = (1, 0);
     for (index, word) in words.iter().enumerate() {
@@ -258,7 +261,7 @@ fn is_timing(line: &str) -> bool {
     })
 }
 
-/// Whether a line begins with a dash, perhaps behind tags.
+/// True if a line begins with a dash, perhaps behind tags.
 fn begins_speech(line: &str) -> bool {
     let mut text = line.trim_start();
     while let Some((end, _)) = tag(text) {
@@ -267,20 +270,21 @@ fn begins_speech(line: &str) -> bool {
     text.starts_with(DASHES)
 }
 
-/// Letters that can be seen.
+/// The number of visible characters.
 fn width(line: &str) -> usize {
     let hidden: usize = tags(line).iter().map(|(tag, _)| line[tag.clone()].chars().count()).sum();
     line.chars().count() - hidden
 }
 
-fn tags(text: &str) -> Vec<(Range<usize>, Mark)> {
+/// The tags of a text with their bytes.
+fn tags(text: &str) -> Vec<(Range<usize>, Tag)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(offset) = text[at..].find(['<', '{']) {
         at += offset;
         match tag(&text[at..]) {
-            Some((length, mark)) => {
-                found.push((at..at + length, mark));
+            Some((length, tag)) => {
+                found.push((at..at + length, tag));
                 at += length;
             }
             None => at += 1,
@@ -289,29 +293,29 @@ fn tags(text: &str) -> Vec<(Range<usize>, Mark)> {
     found
 }
 
-/// A tag that a text begins with, and its length.
-fn tag(text: &str) -> Option<(usize, Mark)> {
+/// The tag that a text begins with, and its length in bytes.
+fn tag(text: &str) -> Option<(usize, Tag)> {
     let end = |closing: char, opening: char| {
         let found =
             text.char_indices().skip(1).take(LONGEST_TAG).find(|(_, c)| *c == closing || *c == opening)?;
         (found.1 == closing).then_some(found.0 + 1)
     };
     if text.starts_with("{\\") {
-        return Some((end('}', '{')?, Mark::Single));
+        return Some((end('}', '{')?, Tag::Single));
     }
     let inside = &text.strip_prefix('<')?[..end('>', '<')? - 2];
     let name = inside.trim_start_matches('/');
     let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
     let name = name.to_ascii_lowercase();
-    let mark = match inside.starts_with('/') {
+    let tag = match inside.starts_with('/') {
         _ if !ELEMENTS.contains(&name.as_str()) => return None,
-        true => Mark::Close(name),
-        false => Mark::Open(name),
+        true => Tag::Close(name),
+        false => Tag::Open(name),
     };
-    Some((inside.len() + 2, mark))
+    Some((inside.len() + 2, tag))
 }
 
-/// A text without the tag that it ends with.
+/// A text without its last tag; none if it does not end with a tag.
 fn without_last_tag(text: &str) -> Option<&str> {
     let start = text.rfind(['<', '{'])?;
     let (length, _) = tag(&text[start..])?;
@@ -326,16 +330,17 @@ mod tests {
         \r\n2\r\n00:00:03,000 --> 00:00:04,000\r\n- Who is there?\r\n- Me & you.\r\n\r\n\
         3\r\n00:00:05,000 --> 00:00:06,000\r\n♪ ♪\r\nOne.\r\nTwo, {\\an8}three";
 
-    fn filled(translated: &[&str]) -> String {
+    fn written(translated: &[&str]) -> String {
         let layout = Subtitles::read(FILE).unwrap();
-        let translated: Vec<_> = translated.iter().map(|text| Filled { text, alignment: &[] }).collect();
+        let translated: Vec<_> =
+            translated.iter().map(|text| TranslatedText { text, alignment: &[] }).collect();
         layout.write(&translated)
     }
 
     #[test]
     fn sentences_and_speeches_are_texts() {
         let layout = Subtitles::read(FILE).unwrap();
-        let texts: Vec<&str> = layout.passages().map(Passage::text).collect();
+        let texts: Vec<&str> = layout.texts().map(TaggedText::text).collect();
         let expected = ["I have never seen such a cat.", "Who is there?", "Me & you.", "One.", "Two, three"];
         assert_eq!(texts, expected);
         assert_eq!(layout.write(&[]), FILE.replace("seen\r\nsuch", "\r\nseen such").replace(" \r", "\r"));
@@ -344,20 +349,20 @@ mod tests {
     #[test]
     fn lines_come_back_balanced() {
         let written =
-            filled(&["Ich habe eine solche Katze noch nie gesehen.", "Wer da?", "Ich < du.", "Eins."]);
+            written(&["Ich habe eine solche Katze noch nie gesehen.", "Wer da?", "Ich < du.", "Eins."]);
         let expected = FILE
             .replace("I have never seen\r\nsuch a cat.", "Ich habe eine solche\r\nKatze noch nie gesehen.")
             .replace("Who is there?", "Wer da?")
             .replace("Me & you.", "Ich < du.")
             .replace("One.", "Eins.");
         assert_eq!(written, expected);
-        assert!(filled(&["Nie!"]).contains("<i>Nie!</i>\r\n\r\n2"));
+        assert!(self::written(&["Nie!"]).contains("<i>Nie!</i>\r\n\r\n2"));
     }
 
     #[test]
-    fn no_subtitles_are_refused_with_their_line() {
+    fn a_file_without_subtitles_is_refused_with_its_line() {
         let error = Subtitles::read("\n\nHello\n").unwrap_err();
-        assert!(error.to_string().starts_with("line 3: no times, expected some such as"), "{error}");
+        assert!(error.to_string().starts_with("line 3: no times, expected a line such as"), "{error}");
         assert_eq!(Subtitles::read(" \n").unwrap().write(&[]), " \n");
     }
 }

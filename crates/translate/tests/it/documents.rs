@@ -1,4 +1,4 @@
-//! Documents through a model: texts as they are translated alone, tags around their words, the language guessed once.
+//! Documents through a model: texts translated as alone, tags around their words, the language detected once.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn texts_of_a_document_are_translated_as_alone() {
 }
 
 #[test]
-fn tags_stand_around_words_of_the_translation() {
+fn tags_enclose_words_of_the_translation() {
     let (engine, options) = (crate::engine(), options("tur"));
     let found = engine
         .translate_document(Format::Html, "<p>The <b>teacher</b> reads a <i>book</i> today.</p>", &options)
@@ -49,7 +49,7 @@ fn tags_stand_around_words_of_the_translation() {
 }
 
 #[test]
-fn the_language_is_guessed_once() {
+fn the_language_is_detected_once() {
     let folder = copy();
     let directions = r#"{"directions": ["eng-fra", "fra-tur"]}"#;
     fs::write(folder.path().join("tokenizer_config.json"), directions).unwrap();

@@ -1,4 +1,4 @@
-//! Folders that are not whole, and what is said about them.
+//! Incomplete folders and their error messages; folders of other programs.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) fn refused(folder: &Path) -> (String, String) {
 }
 
 #[test]
-fn a_folder_that_is_not_whole_is_refused_by_name() {
+fn an_incomplete_folder_is_refused_by_name() {
     let copy = copy();
     let path = |name: &str| copy.path().join(name);
     let (message, _) = refused(&path("nowhere"));
@@ -64,7 +64,7 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
 }
 
 #[test]
-fn settings_of_an_older_folder_stand_in_its_config() {
+fn generation_settings_of_an_older_folder_are_in_its_config() {
     let copy = copy();
     let path = copy.path().join("config.json");
     fs::remove_file(copy.path().join("generation_config.json")).unwrap();
@@ -80,7 +80,7 @@ fn settings_of_an_older_folder_stand_in_its_config() {
     assert_eq!(found.suppressed, [[210]]);
 }
 
-/// Writes a model with random weights, ids of fairseq or of our tokenisers.
+/// Writes a model with random weights and the special ids of fairseq or of our tokenisers.
 pub(crate) fn write_model(folder: &Path, source_vocab_size: usize, target_vocab_size: usize, pad_id: u32) {
     let stack = StackConfig::new(2, 2, 16);
     let config = TransformerConfig {
@@ -114,7 +114,7 @@ fn translate(folder: &Path, text: &str, to: Option<&str>) -> polyhead_translate:
 }
 
 #[test]
-fn a_folder_of_ours_has_a_tokenizer_json() {
+fn a_polyhead_folder_has_a_tokenizer_json() {
     let folder = tempfile::tempdir().unwrap();
     let lines = ["the cat ate the mouse", "the mouse ate the cat", "a cat"].map(|line| Ok(line.to_owned()));
     let special = SpecialTokens { tags: vec!["<2de>".into(), "<2tr>".into()], ..SpecialTokens::default() };
@@ -166,7 +166,7 @@ fn a_folder_of_fairseq_has_codes_and_two_dictionaries() {
 }
 
 #[test]
-fn weights_that_are_no_numbers_are_refused_by_name() {
+fn nan_weights_are_refused_by_name() {
     let copy = copy();
     let path = copy.path().join("model.safetensors");
     let mut bytes = fs::read(&path).unwrap();

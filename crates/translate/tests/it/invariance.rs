@@ -9,7 +9,7 @@ fn on_threads(threads: usize, work: impl FnOnce() -> Vec<Translation> + Send) ->
 }
 
 #[test]
-fn neither_batches_nor_threads_change_a_bit() {
+fn batches_and_threads_do_not_change_a_bit() {
     let engine = engine();
     let paragraph = SENTENCES.join(" ");
     let texts: Vec<&str> =
@@ -35,7 +35,7 @@ fn neither_batches_nor_threads_change_a_bit() {
 }
 
 #[test]
-fn bytes_as_weights_do_not_change_that() {
+fn batches_and_threads_do_not_change_a_bit_in_int8() {
     let options =
         polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8, ..Default::default() };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
@@ -54,7 +54,7 @@ fn bytes_as_weights_do_not_change_that() {
 }
 
 #[test]
-fn only_what_is_on_a_shortlist_is_written() {
+fn only_tokens_of_the_shortlist_are_written() {
     let listed = "Kardeşim pazar günü evin arkasında iyi uyudu.";
     let options = polyhead_translate::LoadOptions { shortlist: vec![listed.into()], ..Default::default() };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
@@ -62,7 +62,7 @@ fn only_what_is_on_a_shortlist_is_written() {
         text.chars().filter(|letter| letter.is_alphanumeric()).collect()
     };
     let found = engine.translate(SENTENCES, &TranslateOptions::default()).unwrap();
-    assert_eq!(found[0].text(), listed, "its translation needs no other piece");
+    assert_eq!(found[0].text(), listed, "its translation needs no other token");
     for translation in found {
         assert!(letters(translation.text()).is_subset(&letters(listed)), "{}", translation.text());
     }

@@ -4,8 +4,8 @@
 mod documents;
 mod folders;
 mod invariance;
-mod kept;
 mod outside;
+mod preserved;
 mod routes;
 mod texts;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use polyhead_translate::{Engine, LoadOptions};
 
-/// A small model like those of OPUS-MT, made by Hugging Face's code.
+/// A small model like those of OPUS-MT, written by Hugging Face's code.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus")
 }
@@ -22,7 +22,7 @@ fn engine() -> Engine {
     Engine::load(golden(), &LoadOptions::default()).unwrap()
 }
 
-/// The sentences that the model was taught, and others.
+/// Sentences that the model was trained on, and others.
 const SENTENCES: &[&str] = &[
     "The teacher reads a book today.",
     "Nobody slept well!",

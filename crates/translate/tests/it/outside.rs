@@ -1,4 +1,4 @@
-//! What Hugging Face's `MarianTokenizer` and `generate` make of the same folder.
+//! Comparison with Hugging Face's `MarianTokenizer` and `generate` on the same folder.
 
 use polyhead_text::tokenizer::Tokenizer;
 use polyhead_translate::{Mode, TranslateOptions};

@@ -1,13 +1,15 @@
-//! Directions that a model was trained on, steps through a third language, and languages that are guessed.
+//! Trained directions, routes via a third language, and language detection.
 
 use std::fs;
 
-use polyhead_translate::split::split;
-use polyhead_translate::{Engine, Evidence, Guessing, LoadOptions, Note, TranslateOptions, Translation};
+use polyhead_translate::segment::split;
+use polyhead_translate::{
+    Engine, Evidence, LanguageDetection, LoadOptions, Note, TranslateOptions, Translation,
+};
 
 use crate::folders::{copy, refused};
 
-/// The golden model, said to be trained on these directions; it has tags for French and Turkish.
+/// The golden model with these directions in its folder; it has tags for French and Turkish.
 fn engine(directions: &str) -> Engine {
     let folder = copy();
     fs::write(folder.path().join("tokenizer_config.json"), format!(r#"{{"directions": {directions}}}"#))
@@ -27,12 +29,12 @@ fn translate(engine: &Engine, text: &str, options: &TranslateOptions) -> Transla
 const TEXT: &str = "The teacher reads a book today.  Nobody slept well!\n\tThe garden is old.";
 
 #[test]
-fn a_direction_that_was_not_trained_goes_in_two_steps() {
+fn an_untrained_direction_takes_two_hops() {
     let engine = engine(r#"["eng-fra", "fra-tur"]"#);
     let both =
         TranslateOptions { n_best: 2, evidence: Evidence::Alignment, ..options(Some("en"), Some("tur")) };
     let found = translate(&engine, TEXT, &both);
-    // Sentence by sentence. Without directions nobody looks at the language, which is Turkish in truth.
+    // Sentence by sentence. Without directions the language, which is Turkish, is not detected.
     let (mut texts, mut tokens) = (vec![String::new(); 2], 0);
     for sentence in split(TEXT).sentences {
         let first = translate(&engine, sentence.text, &options(Some("eng"), Some("fr")));
@@ -47,13 +49,13 @@ fn a_direction_that_was_not_trained_goes_in_two_steps() {
     let found_texts: Vec<&str> = found.n_best.iter().map(|own| own.text.as_str()).collect();
     assert_eq!((found_texts, found.source_tokens), (texts.iter().map(String::as_str).collect(), tokens));
     assert_eq!(found.notes[0], Note::Through { language: "fr".into() });
-    assert!(!found.notes[0].is_warning() && found.notes[0].to_string() == "through French");
+    assert!(!found.notes[0].is_warning() && found.notes[0].to_string() == "via French");
     assert!(found.text().contains("\n\t"), "{:?}", found.text());
     let (words, target) = (TEXT.split_whitespace().count(), found.text().split_whitespace().count());
     let pairs = found.alignment.unwrap();
     assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair.0 < words && pair.1 < target), "{pairs:?}");
     let route = found.route.unwrap();
-    assert_eq!(route.to_string(), "from English, into Turkish, through French");
+    assert_eq!(route.to_string(), "from English, into Turkish, via French");
     assert!(route.is_notable() && !route.guessed);
 
     let direct = translate(&engine, TEXT, &options(Some("en"), Some("fr")));
@@ -62,7 +64,7 @@ fn a_direction_that_was_not_trained_goes_in_two_steps() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_refused_with_what_can() {
+fn a_missing_route_is_refused_with_the_known_ones() {
     let engine = engine(r#"["eng-fra", "fra-tur", "tur-fra"]"#);
     let error = |from, to| {
         let error = engine.translate(&["a"], &options(Some(from), Some(to))).unwrap_err();
@@ -80,12 +82,12 @@ fn what_cannot_be_reached_is_refused_with_what_can() {
         &options(Some("en"), Some("tr")),
     );
     let none = none.unwrap_err();
-    assert_eq!(none.to_string(), "no way from en to tr, not in two steps either");
+    assert_eq!(none.to_string(), "no route from en to tr, directly or via a third language");
     assert!(none.hint().ends_with("en-fr, de-tr"), "{}", none.hint());
 }
 
 #[test]
-fn the_same_language_stays_as_it_is() {
+fn a_text_in_the_target_language_is_copied() {
     let engine = engine(r#"["eng-fra", "fra-tur"]"#);
     let found = translate(&engine, "Je  suis ici. 😀", &options(Some("fr"), Some("fra")));
     assert_eq!((found.text(), found.source_tokens), ("Je  suis ici. 😀", 0));
@@ -93,29 +95,29 @@ fn the_same_language_stays_as_it_is() {
 }
 
 #[test]
-fn languages_are_guessed_and_chosen() {
+fn languages_are_detected_or_defaults() {
     let engine = engine(r#"["eng-tur", "tur-fra", "deu-fra", "fra-tur"]"#);
     let route = |text: &str, from, to| {
         translate(&engine, text, &options(from, to)).route.map(|route| route.to_string()).unwrap_or_default()
     };
     let english = "The teacher reads a book in the garden.";
     let german = "Der Lehrer liest heute ein Buch im Garten.";
-    assert_eq!(route(english, None, None), "from English (guessed), into Turkish");
-    assert_eq!(route(german, None, None), "from German (guessed), into French");
-    assert_eq!(route(german, None, Some("tr")), "from German (guessed), into Turkish, through French");
+    assert_eq!(route(english, None, None), "from English (detected), into Turkish");
+    assert_eq!(route(german, None, None), "from German (detected), into French");
+    assert_eq!(route(german, None, Some("tr")), "from German (detected), into Turkish, via French");
     assert_eq!(route(german, Some("de"), None), "from German, into French");
     assert_eq!(
         route(&format!(">>fra<< {english}"), None, None),
-        "from English (guessed), into French, through Turkish"
+        "from English (detected), into French, via Turkish"
     );
     assert_eq!(route("12 ... 34", None, None), "");
-    // What is said is doubted where the text is clear, and only there.
-    assert_eq!(route(german, Some("en"), Some("fr")), "from German (guessed), into French");
-    let doubted = translate(&engine, german, &options(Some("en"), Some("fr")));
+    // A clear text overrules the given language, others do not.
+    assert_eq!(route(german, Some("en"), Some("fr")), "from German (detected), into French");
+    let overruled = translate(&engine, german, &options(Some("en"), Some("fr")));
     assert!(
-        doubted.notes.contains(&Note::LooksLike { language: "de".into(), is_believed: true }),
+        overruled.notes.contains(&Note::LooksLike { language: "de".into(), is_believed: true }),
         "{:?}",
-        doubted.notes
+        overruled.notes
     );
     assert_eq!(
         route("Komşumuz bugün bahçede kitap okuyor.", Some("en"), Some("tr")),
@@ -125,17 +127,17 @@ fn languages_are_guessed_and_chosen() {
 }
 
 #[test]
-fn what_cannot_be_guessed_goes_where_it_is_sent() {
+fn an_undetectable_text_needs_a_target_language() {
     let engine = engine(r#"["spa-fra", "eng-fra"]"#);
     let sent = translate(&engine, "hola", &options(None, Some("fr")));
     assert!(sent.route.is_none() && sent.source_tokens > 0, "{sent:?}");
     assert_eq!(translate(&engine, "1 + 1", &options(None, None)).text(), "1 + 1");
     let error = engine.translate(&["hola"], &options(None, None)).unwrap_err();
-    assert_eq!(error.to_string(), "no language of the text, which cannot be guessed among es, en");
+    assert_eq!(error.to_string(), "the language of the text cannot be detected among es, en");
 }
 
 #[test]
-fn lines_in_order_are_guessed_alike_however_they_come() {
+fn lines_in_order_are_detected_alike_in_any_chunks() {
     let engine = engine(r#"["eng-tur", "deu-tur", "fra-tur"]"#);
     let lines = [
         "Es war einmal ein König, der hatte drei Töchter.",
@@ -147,7 +149,7 @@ fn lines_in_order_are_guessed_alike_however_they_come() {
         "Tom",
     ];
     let mut one_by_one = TranslateOptions {
-        guessing: Guessing::InOrder,
+        detection: LanguageDetection::InOrder,
         beam_size: Some(1),
         max_length: Some(4),
         ..options(None, Some("tr"))
@@ -163,7 +165,7 @@ fn lines_in_order_are_guessed_alike_however_they_come() {
 }
 
 #[test]
-fn a_folder_that_says_nonsense_is_refused() {
+fn invalid_directions_are_refused() {
     for (directions, part) in [
         (r#"["engtur"]"#, "direction \"engtur\": expected two codes, such as eng-tur"),
         (r#"["tur-eng"]"#, "direction \"tur-eng\": the vocabulary has no tag for eng"),

@@ -1,4 +1,4 @@
-//! What happens to texts of every kind: layout stays, nothing vanishes silently.
+//! Texts of every kind: white space stays, and nothing is lost without a note.
 
 use polyhead_translate::{Engine, Error, Evidence, Mode, Note, TranslateOptions, Translation};
 
@@ -9,7 +9,7 @@ fn translate(engine: &Engine, text: &str) -> Translation {
 }
 
 #[test]
-fn a_paragraph_is_its_sentences_with_the_layout_kept() {
+fn a_paragraph_is_its_sentences_with_their_white_space() {
     let engine = engine();
     let one = |text: &str| translate(&engine, text).text().to_owned();
     let [a, b, c] = ["The teacher reads a book today.", "Nobody slept well!", "Ayşe"].map(one);
@@ -19,7 +19,7 @@ fn a_paragraph_is_its_sentences_with_the_layout_kept() {
 }
 
 #[test]
-fn what_has_no_words_stays() {
+fn texts_without_words_stay() {
     let engine = engine();
     for text in ["", " ", "  \t ", "\n\n", "---", "🙂", "…", "\u{0}", " *** \n"] {
         let found = translate(&engine, text);
@@ -59,7 +59,7 @@ fn a_limit_that_was_reached_is_noted() {
 }
 
 #[test]
-fn what_the_model_does_not_know_is_noted() {
+fn unknown_pieces_are_noted() {
     let found = translate(&engine(), "The teacher reads 漢字 today.");
     let expected = Note::Unknown { pieces: vec!["漢字".into()] };
     assert!(found.notes.contains(&expected), "{:?}", found.notes);
@@ -75,7 +75,7 @@ fn what_the_model_does_not_know_is_noted() {
 #[test]
 fn loops_are_decoded_again_and_noted() {
     let engine = engine();
-    // The first makes the model say one word some fifty times.
+    // The model repeats one word some fifty times for the first.
     let texts =
         ["sings qq qq at river 1987 3", "Nobody slept well!", "one more time with feeling", "THE OLD DOCTOR"];
     let options = |mode| TranslateOptions { mode, to: Some("tur".into()), ..TranslateOptions::default() };
@@ -118,7 +118,7 @@ fn a_language_is_chosen_by_option_or_tag() {
 }
 
 #[test]
-fn a_prefix_begins_the_text_alone() {
+fn a_prefix_begins_only_the_first_sentence() {
     let engine = engine();
     let options = TranslateOptions { prefix: "Komşumuz".into(), ..TranslateOptions::default() };
     let found = engine.translate(&["Nobody slept well! Nobody slept well!"], &options).unwrap().remove(0);
@@ -140,7 +140,7 @@ fn n_best_are_ranked_and_distinct() {
         let options = TranslateOptions { n_best, ..TranslateOptions::default() };
         let one = engine.translate(&["Nobody slept well!"], &TranslateOptions::default()).unwrap();
         let many = engine.translate(&["Nobody slept well!"], &options).unwrap();
-        assert_eq!(many[0].best(), one[0].best(), "more than one never change the first");
+        assert_eq!(many[0].best(), one[0].best(), "a longer list never changes the first");
     }
     let too_many = TranslateOptions { n_best: 3, beam_size: Some(2), ..TranslateOptions::default() };
     assert!(engine.translate(&["a"], &too_many).unwrap_err().to_string().contains("3 best of 2 beams"));
@@ -168,7 +168,7 @@ proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
 
     #[test]
-    fn any_text_keeps_its_layout(text in "([a-z]{1,9}|[ .!?,\t\n…“”()0-9]|\\PC|[\u{0}-\u{1f}]|。|漢){0,60}") {
+    fn line_breaks_of_any_text_stay(text in "([a-z]{1,9}|[ .!?,\t\n…“”()0-9]|\\PC|[\u{0}-\u{1f}]|。|漢){0,60}") {
         let options = TranslateOptions {
             beam_size: Some(1),
             max_length: Some(4),
@@ -197,6 +197,6 @@ fn the_best_translations_of_a_paragraph_come_best_first() {
         let found = engine.translate(&[pair.as_str()], &options).unwrap().remove(0);
         let scores: Vec<f64> = found.n_best.iter().map(|candidate| candidate.score).collect();
         assert!(scores.windows(2).all(|pair| pair[0] >= pair[1]), "{pair}: {scores:?}");
-        assert_eq!(found.text(), translate(&engine, &pair).text(), "asking for more changes nothing");
+        assert_eq!(found.text(), translate(&engine, &pair).text(), "a longer list never changes the first");
     }
 }

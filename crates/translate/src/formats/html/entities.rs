@@ -1,4 +1,4 @@
-//! Character references: `&uuml;`, `&#252;` and `&#xfc;` become letters, and back what a page cannot have as it is.
+//! Character references: decodes `&uuml;`, `&#252;` and `&#xfc;`, encodes `&`, `<`, `>` and U+00A0.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -26,8 +26,8 @@ const OTHERS: &str = "apos ' OElig Œ oelig œ Scaron Š scaron š Yuml Ÿ fnof 
     inodot ı Scedil Ş scedil ş Ccaron Č ccaron č Zcaron Ž zcaron ž lstrok ł Lstrok Ł check ✓ star ☆ starf ★ num # \
     percnt % lpar ( rpar ) lsqb [ rsqb ] lcub { rcub } comma , period . colon : semi ; excl ! quest ? commat @ \
     dollar $ plus + equals = ast * sol / bsol \\ lowbar _ verbar | Hat ^ grave `";
-/// Names of characters that cannot be seen.
-const UNSEEN: [(&str, char); 9] = [
+/// Names of invisible characters.
+const INVISIBLE: [(&str, char); 9] = [
     ("ensp", '\u{2002}'),
     ("emsp", '\u{2003}'),
     ("thinsp", '\u{2009}'),
@@ -38,22 +38,22 @@ const UNSEEN: [(&str, char); 9] = [
     ("Tab", '\t'),
     ("NewLine", '\n'),
 ];
-/// What browsers make of the numbers 128 to 159, which are letters of Windows.
+/// Characters of the numbers 128 to 159, which browsers read as Windows-1252.
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
-/// Letters and digits of the longest name that is looked for.
-const LONGEST: usize = 32;
+/// Characters of the longest name.
+const MAX_NAME: usize = 32;
 
 #[derive(Clone, Copy)]
 struct Named {
     letter: char,
-    /// Whether it is read without a semicolon too.
+    /// True if it is read without a semicolon too.
     is_old: bool,
 }
 
 static NAMES: LazyLock<HashMap<&str, Named>> = LazyLock::new(|| {
     let latin = LATIN.split_ascii_whitespace().zip('\u{a0}'..='\u{ff}');
     let old = latin.chain(pairs(OLD)).map(|(name, letter)| (name, Named { letter, is_old: true }));
-    let others = pairs(OTHERS).chain(UNSEEN).map(|(name, letter)| (name, Named { letter, is_old: false }));
+    let others = pairs(OTHERS).chain(INVISIBLE).map(|(name, letter)| (name, Named { letter, is_old: false }));
     old.chain(others).collect()
 });
 
@@ -64,7 +64,7 @@ fn pairs(list: &'static str) -> impl Iterator<Item = (&'static str, char)> {
     pairs.into_iter()
 }
 
-/// A text with letters for references. Those that are not known stay, and are added to `unknown`.
+/// Decodes the references of a text. Unknown ones stay, and are added to `unknown`.
 pub(super) fn decode(text: &str, unknown: &mut BTreeSet<String>) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -77,9 +77,9 @@ pub(super) fn decode(text: &str, unknown: &mut BTreeSet<String>) -> String {
         } else {
             let whole = whole_reference(rest);
             unknown.extend(whole.map(str::to_owned));
-            let kept = whole.unwrap_or("&");
-            decoded.push_str(kept);
-            kept.len()
+            let verbatim = whole.unwrap_or("&");
+            decoded.push_str(verbatim);
+            verbatim.len()
         };
         rest = &rest[length..];
     }
@@ -87,14 +87,14 @@ pub(super) fn decode(text: &str, unknown: &mut BTreeSet<String>) -> String {
     decoded
 }
 
-/// Writes a text into a page; the references in `unknown` are left as they are.
+/// Encodes a text for a page; the references in `unknown` stay.
 pub(super) fn encode(text: &str, unknown: &BTreeSet<String>, page: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.find(['&', '<', '>', '\u{a0}']) {
         page.push_str(&rest[..at]);
         rest = &rest[at..];
-        let kept = whole_reference(rest).filter(|whole| unknown.contains(*whole));
-        let (written, length) = match (kept, rest.as_bytes()[0]) {
+        let verbatim = whole_reference(rest).filter(|whole| unknown.contains(*whole));
+        let (written, length) = match (verbatim, rest.as_bytes()[0]) {
             (Some(whole), _) => (whole, whole.len()),
             (None, b'&') => ("&amp;", 1),
             (None, b'<') => ("&lt;", 1),
@@ -107,7 +107,7 @@ pub(super) fn encode(text: &str, unknown: &BTreeSet<String>, page: &mut String) 
     page.push_str(rest);
 }
 
-/// What looks like a reference with its semicolon.
+/// The beginning of a text if it has the form of a reference with its semicolon.
 fn whole_reference(text: &str) -> Option<&str> {
     let name = text.strip_prefix('&')?;
     let name = name.strip_prefix('#').unwrap_or(name);
@@ -116,7 +116,7 @@ fn whole_reference(text: &str) -> Option<&str> {
     (length > 0 && text.as_bytes().get(end) == Some(&b';')).then(|| &text[..=end])
 }
 
-/// The letter of a reference, and its bytes.
+/// The character of a reference, and the length of the reference in bytes.
 fn reference(text: &str) -> Option<(char, usize)> {
     let name = &text[1..];
     if let Some(number) = name.strip_prefix('#') {
@@ -125,7 +125,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
             None => (number, 10),
         };
         let length =
-            digits.bytes().take(LONGEST).take_while(|byte| char::from(*byte).is_digit(radix)).count();
+            digits.bytes().take(MAX_NAME).take_while(|byte| char::from(*byte).is_digit(radix)).count();
         let letter = letter(u32::from_str_radix(&digits[..length], radix).ok()?)?;
         let end = text.len() - digits.len() + length;
         return Some((letter, end + usize::from(text.as_bytes().get(end) == Some(&b';'))));
@@ -140,9 +140,9 @@ fn reference(text: &str) -> Option<(char, usize)> {
     (2..=length.min(6)).rev().find_map(|length| Some((old(length)?.letter, 1 + length)))
 }
 
-/// How many bytes at the beginning are of this kind, up to the longest name.
+/// The number of bytes at the beginning that are of this kind, up to the longest name.
 fn run(text: &str, is_kind: impl Fn(&u8) -> bool) -> usize {
-    text.bytes().take(LONGEST).take_while(is_kind).count()
+    text.bytes().take(MAX_NAME).take_while(is_kind).count()
 }
 
 fn letter(number: u32) -> Option<char> {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_comes_back() {
+    fn unknown_references_come_back() {
         for page in ["&foo; &#0; &#xD800; &#99999999999999999999; x", "&amp;foo; a &amp; b &lt;i&gt; &nbsp;"]
         {
             let mut unknown = BTreeSet::new();

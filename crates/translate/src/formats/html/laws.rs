@@ -1,13 +1,13 @@
-//! Laws of pages, over random ones: no tag and no word is lost, and what was balanced is balanced again.
+//! Property tests of pages: no tag and no word is lost, and a balanced page stays balanced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::tokens::{Kind, tokens};
+use super::tokens::{TokenKind, tokens};
 use super::{entities, names};
-use crate::formats::{Filled, Format, Layout};
+use crate::formats::{Format, Layout, TranslatedText};
 
 /// Pages of words and tags, all of them closed.
 fn balanced() -> impl Strategy<Value = String> {
@@ -80,10 +80,10 @@ fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat()), any::<String>()]
 }
 
-/// How often each token that is no text occurs.
+/// The number of occurrences of each token that is not text.
 fn tags(page: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    for token in tokens(page).into_iter().filter(|token| token.kind != Kind::Text) {
+    for token in tokens(page).into_iter().filter(|token| token.kind != TokenKind::Text) {
         *counts.entry(&page[token.range]).or_default() += 1;
     }
     counts
@@ -93,8 +93,8 @@ fn is_balanced(page: &str) -> bool {
     let mut open = Vec::new();
     for token in tokens(page) {
         match token.kind {
-            Kind::Open { name, is_closed } if !is_closed && !names::is_void(&name) => open.push(name),
-            Kind::Close { name } if open.pop().as_ref() != Some(&name) => return false,
+            TokenKind::Open { name, is_closed } if !is_closed && !names::is_void(&name) => open.push(name),
+            TokenKind::Close { name } if open.pop().as_ref() != Some(&name) => return false,
             _ => {}
         }
     }
@@ -106,7 +106,7 @@ fn parts(page: &str) -> Vec<String> {
     let mut parts = Vec::new();
     for token in tokens(page) {
         let text = &page[token.range];
-        if token.kind == Kind::Text {
+        if token.kind == TokenKind::Text {
             parts.extend(
                 entities::decode(text, &mut BTreeSet::default()).split_whitespace().map(str::to_owned),
             );
@@ -117,7 +117,7 @@ fn parts(page: &str) -> Vec<String> {
     parts
 }
 
-/// What texts become: other words in another order, some aligned, some not, some the same.
+/// Translations of texts: other words in another order, some aligned, some not, some the same.
 fn translations(texts: &[&str], mut seed: u64) -> Vec<(String, Vec<(usize, usize)>)> {
     let mut next = |below: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -139,15 +139,15 @@ fn translations(texts: &[&str], mut seed: u64) -> Vec<(String, Vec<(usize, usize
     texts.iter().map(&mut translate).collect()
 }
 
-fn filled(translated: &[(String, Vec<(usize, usize)>)]) -> Vec<Filled<'_>> {
-    translated.iter().map(|(text, alignment)| Filled { text, alignment }).collect()
+fn borrowed(translated: &[(String, Vec<(usize, usize)>)]) -> Vec<TranslatedText<'_>> {
+    translated.iter().map(|(text, alignment)| TranslatedText { text, alignment }).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_text_that_stays_gives_the_page(page in prop_oneof![balanced(), hostile()]) {
+    fn unchanged_texts_give_the_page(page in prop_oneof![balanced(), hostile()]) {
         let layout = Layout::read(Format::Html, &page).unwrap();
         let written = layout.write(&[]);
         prop_assert_eq!(parts(&written), parts(&page));
@@ -164,7 +164,7 @@ proptest! {
         prop_assert!(is_balanced(&page));
         let layout = Layout::read(Format::Html, &page).unwrap();
         let translated = translations(&layout.texts(), seed);
-        let written = layout.write(&filled(&translated));
+        let written = layout.write(&borrowed(&translated));
         prop_assert_eq!(tags(&written), tags(&page));
         prop_assert!(is_balanced(&written), "{}", written);
         // Read again, the texts are the translations.
@@ -180,7 +180,7 @@ proptest! {
         let page: String = pages.iter().map(|(page, which)| format!("{page}{} ", raw[*which])).collect();
         let layout = Layout::read(Format::Html, &page).unwrap();
         let translated = translations(&layout.texts(), seed);
-        let written = layout.write(&filled(&translated));
+        let written = layout.write(&borrowed(&translated));
         prop_assert_eq!(tags(&written), tags(&page));
         for raw in raw {
             prop_assert_eq!(written.matches(raw).count(), page.matches(raw).count(), "{} {}", page, written);
@@ -191,7 +191,7 @@ proptest! {
     fn any_text_is_a_page(page in hostile(), seed: u64) {
         let layout = Layout::read(Format::Html, &page).unwrap();
         let translated = translations(&layout.texts(), seed);
-        let written = layout.write(&filled(&translated));
+        let written = layout.write(&borrowed(&translated));
         prop_assert_eq!(tags(&written), tags(&page));
         prop_assert!(!is_balanced(&page) || is_balanced(&written), "{}", written);
     }
@@ -225,14 +225,14 @@ fn time_is_linear() {
         "a. ",
         "<svg>",
     ];
-    // Each takes less than half a second; what is not linear takes minutes.
+    // Each takes less than half a second; quadratic time would take minutes.
     for part in parts {
         let many = part.repeat(1_000_000 / part.len());
         for page in [many.clone(), format!("{many}x{}", "</b>".repeat(100_000))] {
             let start = Instant::now();
             let layout = Layout::read(Format::Html, &page).unwrap();
             let translated = translations(&layout.texts(), 1);
-            let written = layout.write(&filled(&translated));
+            let written = layout.write(&borrowed(&translated));
             assert!(written.len() >= 100_000 || page.len() > written.len());
             assert!(start.elapsed() < Duration::from_secs(5), "{part}: {:?}", start.elapsed());
         }

@@ -1,10 +1,10 @@
-//! HTML: a page as texts with what stands between them.
+//! HTML: the texts of a page and the markup between them.
 //!
-//! A text ends at the tags of block elements. Tags of other elements, comments and scripts inside it are taken out and put
-//! back into its translation ([`crate::formats::inline`]); those at its beginning and end stay there, byte for byte, as do
-//! runs of white space. Not translated are scripts, styles, `pre` and `textarea`, attributes, and elements that say
-//! `translate="no"` or have the class `notranslate`. Inside a text, such an element and `code`, `kbd`, `samp` and `var` come
-//! back as they are, though their words are shown to the translator so that the sentence can be read.
+//! A text ends at the tags of block elements. Tags of other elements, comments and scripts inside it are removed and
+//! restored in its translation ([`crate::formats::inline`]); those at its beginning and end stay there, byte for byte, as
+//! does white space. Scripts, styles, `pre`, `textarea`, attributes, and elements with `translate="no"` or the class
+//! `notranslate` are not translated. Inside a text, such an element and `code`, `kbd`, `samp` and `var` come back as they
+//! are, though the translator reads their words, which the sentence may need.
 
 mod entities;
 mod names;
@@ -18,22 +18,22 @@ mod tests;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use self::tokens::{Kind, Token, tokens};
-use super::Filled;
-use super::inline::{Builder, Chunk, Mark, Passage};
+use self::tokens::{HtmlToken, TokenKind, tokens};
+use super::TranslatedText;
+use super::inline::{Builder, Output, Tag, TaggedText};
 
 /// A page.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
     source: String,
-    pieces: Vec<Piece>,
+    parts: Vec<PagePart>,
 }
 
 #[derive(Debug, Clone)]
-enum Piece {
+enum PagePart {
     /// Bytes that stay.
-    Kept(Range<usize>),
-    Passage(Box<Passage>),
+    Verbatim(Range<usize>),
+    Text(Box<TaggedText>),
 }
 
 impl Page {
@@ -41,33 +41,33 @@ impl Page {
         let tokens = tokens(source);
         let partners = partners(&tokens);
         let mut reader =
-            Reader { source, tokens: &tokens, partners: &partners, pieces: Vec::new(), open: None };
+            Reader { source, tokens: &tokens, partners: &partners, parts: Vec::new(), open: None };
         let mut next = 0;
         while next < tokens.len() {
             next = reader.token(next);
         }
-        reader.end_passage();
-        Self { source: source.to_owned(), pieces: reader.pieces }
+        reader.end_text();
+        Self { source: source.to_owned(), parts: reader.parts }
     }
 
-    pub(crate) fn passages(&self) -> impl Iterator<Item = &Passage> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Kept(_) => None,
-            Piece::Passage(passage) => Some(&**passage),
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &TaggedText> {
+        self.parts.iter().filter_map(|part| match part {
+            PagePart::Verbatim(_) => None,
+            PagePart::Text(text) => Some(&**text),
         })
     }
 
-    pub(crate) fn write(&self, translated: &[Filled<'_>]) -> String {
+    pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
         let mut page = String::with_capacity(self.source.len());
         let mut translated = translated.iter();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Kept(range) => page.push_str(&self.source[range.clone()]),
-                Piece::Passage(passage) => {
-                    for chunk in passage.write(&self.source, translated.next()) {
-                        match chunk {
-                            Chunk::Mark(mark) => page.push_str(mark),
-                            Chunk::Text(text) => entities::encode(text, passage.unknown(), &mut page),
+        for part in &self.parts {
+            match part {
+                PagePart::Verbatim(range) => page.push_str(&self.source[range.clone()]),
+                PagePart::Text(tagged) => {
+                    for output in tagged.write(&self.source, translated.next()) {
+                        match output {
+                            Output::Markup(markup) => page.push_str(markup),
+                            Output::Text(text) => entities::encode(text, tagged.unknown(), &mut page),
                         }
                     }
                 }
@@ -77,14 +77,14 @@ impl Page {
     }
 }
 
-/// The closing tag of each opening one: the next of its name that no other has.
-fn partners(tokens: &[Token]) -> Vec<Option<usize>> {
+/// The index of the closing tag of each opening one: the next of its name that belongs to no other.
+fn partners(tokens: &[HtmlToken]) -> Vec<Option<usize>> {
     let mut partners = vec![None; tokens.len()];
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, token) in tokens.iter().enumerate() {
         match &token.kind {
-            Kind::Open { name, is_closed: false } => open.entry(name).or_default().push(index),
-            Kind::Close { name } => {
+            TokenKind::Open { name, is_closed: false } => open.entry(name).or_default().push(index),
+            TokenKind::Close { name } => {
                 if let Some(opening) = open.get_mut(name.as_str()).and_then(Vec::pop) {
                     partners[opening] = Some(index);
                 }
@@ -95,7 +95,7 @@ fn partners(tokens: &[Token]) -> Vec<Option<usize>> {
     partners
 }
 
-/// Whether markup has the end that its kind has.
+/// True if markup has the end of its kind.
 fn is_whole(markup: &str) -> bool {
     let ends = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
     let end = ends.into_iter().find(|(start, _)| markup.starts_with(start)).map_or(">", |(_, end)| end);
@@ -104,29 +104,29 @@ fn is_whole(markup: &str) -> bool {
 
 struct Reader<'a> {
     source: &'a str,
-    tokens: &'a [Token],
+    tokens: &'a [HtmlToken],
     partners: &'a [Option<usize>],
-    pieces: Vec<Piece>,
-    /// The passage that is being read, and its first byte.
+    parts: Vec<PagePart>,
+    /// The text that is being read, and its first byte.
     open: Option<(Builder, usize)>,
 }
 
 impl Reader<'_> {
-    /// Reads a token, or an element that is one thing; the next token.
+    /// Reads a token, or an element that is read as a whole; returns the index of the next token.
     fn token(&mut self, index: usize) -> usize {
         let range = self.tokens[index].range.clone();
         match &self.tokens[index].kind {
-            Kind::Text => self.text(range),
-            Kind::Markup if is_whole(&self.source[range.clone()]) => self.mark(Mark::Single, range),
-            // Its end hangs on what follows: it must not move.
-            Kind::Markup => self.keep(range),
-            Kind::Raw { name } if names::is_block(name) => self.keep(range),
-            Kind::Raw { .. } => self.mark(Mark::Single, range),
-            Kind::Open { name, is_closed } => {
+            TokenKind::Text => self.text(range),
+            TokenKind::Markup if is_whole(&self.source[range.clone()]) => self.tag(Tag::Single, range),
+            // Its end depends on the text behind it: it must not move.
+            TokenKind::Markup => self.keep(range),
+            TokenKind::Raw { name } if names::is_block(name) => self.keep(range),
+            TokenKind::Raw { .. } => self.tag(Tag::Single, range),
+            TokenKind::Open { name, is_closed } => {
                 return self.open_tag(index, name, *is_closed || names::is_void(name));
             }
-            Kind::Close { name } if names::is_block(name) => self.keep(range),
-            Kind::Close { name } => self.mark(Mark::Close(name.clone()), range),
+            TokenKind::Close { name } if names::is_block(name) => self.keep(range),
+            TokenKind::Close { name } => self.tag(Tag::Close(name.clone()), range),
         }
         index + 1
     }
@@ -136,11 +136,11 @@ impl Reader<'_> {
         let partner = self.partners[index];
         let is_untranslated = || names::is_untranslated(&self.source[range.clone()]);
         if names::is_block(name) {
-            let is_kept = !is_empty && (name == "pre" || name == "listing" || is_untranslated());
+            let is_verbatim = !is_empty && (name == "pre" || name == "listing" || is_untranslated());
             return match partner {
-                Some(partner) if is_kept => self.keep_element(index, partner),
-                // Browsers take the rest for its content.
-                None if is_kept && name == "pre" => self.keep_element(index, self.tokens.len() - 1),
+                Some(partner) if is_verbatim => self.keep_element(index, partner),
+                // To browsers the rest of the page is its content.
+                None if is_verbatim && name == "pre" => self.keep_element(index, self.tokens.len() - 1),
                 _ => {
                     self.keep(range);
                     index + 1
@@ -148,23 +148,25 @@ impl Reader<'_> {
             };
         }
         match partner {
-            _ if is_empty => self.mark(Mark::Single, range),
+            _ if is_empty => self.tag(Tag::Single, range),
             Some(partner) if names::is_picture(name) => {
-                self.mark(Mark::Single, range.start..self.tokens[partner].range.end);
+                self.tag(Tag::Single, range.start..self.tokens[partner].range.end);
                 return partner + 1;
             }
             Some(partner) if names::is_literal(name) || is_untranslated() => {
                 return self.literal(index, partner);
             }
-            _ => self.mark(Mark::Open(name.to_owned()), range),
+            _ => self.tag(Tag::Open(name.to_owned()), range),
         }
         index + 1
     }
 
-    /// An element whose words stay as they are.
+    /// Reads an element whose words stay as they are; returns the index of the next token.
     fn literal(&mut self, index: usize, partner: usize) -> usize {
-        let is_block = |token: &Token| match &token.kind {
-            Kind::Open { name, .. } | Kind::Close { name } | Kind::Raw { name } => names::is_block(name),
+        let is_block = |token: &HtmlToken| match &token.kind {
+            TokenKind::Open { name, .. } | TokenKind::Close { name } | TokenKind::Raw { name } => {
+                names::is_block(name)
+            }
             _ => false,
         };
         let inside = &self.tokens[index + 1..partner];
@@ -175,7 +177,7 @@ impl Reader<'_> {
         let source = self.source;
         let builder = self.builder(range.start);
         let mut text = String::new();
-        for token in inside.iter().filter(|token| token.kind == Kind::Text) {
+        for token in inside.iter().filter(|token| token.kind == TokenKind::Text) {
             text.push_str(&entities::decode(&source[token.range.clone()], builder.unknown()));
         }
         builder.literal(&text, range);
@@ -189,8 +191,8 @@ impl Reader<'_> {
         builder.text(&text);
     }
 
-    fn mark(&mut self, mark: Mark, range: Range<usize>) {
-        self.builder(range.start).mark(mark, range);
+    fn tag(&mut self, tag: Tag, range: Range<usize>) {
+        self.builder(range.start).tag(tag, range);
     }
 
     fn builder(&mut self, start: usize) -> &mut Builder {
@@ -202,29 +204,29 @@ impl Reader<'_> {
         partner + 1
     }
 
-    /// Bytes that stay; the passage before them ends.
+    /// Appends bytes that stay; the text before them ends.
     fn keep(&mut self, range: Range<usize>) {
-        self.end_passage_at(range.start);
-        self.push_kept(range);
+        self.end_text_at(range.start);
+        self.push_verbatim(range);
     }
 
-    fn end_passage(&mut self) {
-        self.end_passage_at(self.source.len());
+    fn end_text(&mut self) {
+        self.end_text_at(self.source.len());
     }
 
-    fn end_passage_at(&mut self, end: usize) {
+    fn end_text_at(&mut self, end: usize) {
         if let Some((builder, start)) = self.open.take() {
             match builder.finish(self.source, start..end) {
-                Some(passage) => self.pieces.push(Piece::Passage(Box::new(passage))),
-                None => self.push_kept(start..end),
+                Some(text) => self.parts.push(PagePart::Text(Box::new(text))),
+                None => self.push_verbatim(start..end),
             }
         }
     }
 
-    fn push_kept(&mut self, range: Range<usize>) {
-        match self.pieces.last_mut() {
-            Some(Piece::Kept(last)) => last.end = range.end,
-            _ => self.pieces.push(Piece::Kept(range)),
+    fn push_verbatim(&mut self, range: Range<usize>) {
+        match self.parts.last_mut() {
+            Some(PagePart::Verbatim(last)) => last.end = range.end,
+            _ => self.parts.push(PagePart::Verbatim(range)),
         }
     }
 }

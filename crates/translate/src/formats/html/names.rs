@@ -1,6 +1,6 @@
-//! What elements are by their names, and what attributes say about translating them.
+//! Kinds of elements by their names, and attributes that exclude elements from translation.
 
-/// Elements that texts end at.
+/// Elements whose tags end a text.
 const BLOCKS: &[&str] = &[
     "address",
     "article",
@@ -88,37 +88,37 @@ const VOID: &[&str] = &[
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
     "wbr",
 ];
-/// Elements whose content is no markup.
+/// Elements whose content is not markup.
 const RAW: &[&str] = &["iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "xmp"];
 /// Elements inside a text whose words stay as they are.
 const LITERAL: &[&str] = &["code", "kbd", "samp", "var"];
 
-/// Whether a text ends at the tags of this element.
+/// True if the tags of the element end a text.
 pub(super) fn is_block(name: &str) -> bool {
     BLOCKS.binary_search(&name).is_ok()
 }
 
-/// Whether the element has no content.
+/// True if the element has no content.
 pub(super) fn is_void(name: &str) -> bool {
     VOID.binary_search(&name).is_ok()
 }
 
-/// Whether the content of the element is no markup.
+/// True if the content of the element is not markup.
 pub(super) fn is_raw(name: &str) -> bool {
     RAW.binary_search(&name).is_ok()
 }
 
-/// Whether the words of the element stay as they are, but belong to the text around it.
+/// True if the words of the element stay as they are, but belong to the text around it.
 pub(super) fn is_literal(name: &str) -> bool {
     LITERAL.contains(&name)
 }
 
-/// Whether the element is a picture, which has no words of the text around it.
+/// True if the element is a picture, without words of the text around it.
 pub(super) fn is_picture(name: &str) -> bool {
     matches!(name, "svg" | "math")
 }
 
-/// Whether a tag says that its element is not to be translated: `translate="no"`, or the class `notranslate`.
+/// True if a tag excludes its element from translation: `translate="no"`, or the class `notranslate`.
 pub(super) fn is_untranslated(tag: &str) -> bool {
     const WORD: &[u8] = b"translate";
     // Few tags have the word at all.
@@ -174,12 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn attributes_say_what_is_not_translated() {
-        let says = |tag: &str| is_untranslated(tag);
+    fn attributes_exclude_elements_from_translation() {
+        let excludes = |tag: &str| is_untranslated(tag);
         assert!(
-            says("<p translate=no>") && says("<p TRANSLATE = 'NO'>") && says("<p a class=\"x notranslate\">")
+            excludes("<p translate=no>")
+                && excludes("<p TRANSLATE = 'NO'>")
+                && excludes("<p a class=\"x notranslate\">")
         );
-        assert!(!says("<p translate=yes>") && !says("<p class=notranslated>") && !says("<translate>"));
-        assert!(!says("<p title='translate=no'>") && !says("<p data-translate=no>"));
+        assert!(
+            !excludes("<p translate=yes>") && !excludes("<p class=notranslated>") && !excludes("<translate>")
+        );
+        assert!(!excludes("<p title='translate=no'>") && !excludes("<p data-translate=no>"));
     }
 }

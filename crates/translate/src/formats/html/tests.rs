@@ -1,6 +1,6 @@
-//! Pages by example.
+//! Examples of pages.
 
-use crate::formats::{Filled, Format, Layout};
+use crate::formats::{Format, Layout, TranslatedText};
 
 /// The page with these translations: a text, and pairs of words such as `0-0 1-2`.
 fn written(page: &str, translated: &[(&str, &str)]) -> String {
@@ -10,9 +10,10 @@ fn written(page: &str, translated: &[(&str, &str)]) -> String {
         pairs.map(|(source, target)| (number(source), number(target))).collect()
     };
     let alignments: Vec<_> = translated.iter().map(|(_, alignment)| pairs(alignment)).collect();
-    let filled = translated.iter().zip(&alignments);
-    let filled: Vec<Filled<'_>> = filled.map(|((text, _), alignment)| Filled { text, alignment }).collect();
-    Layout::read(Format::Html, page).unwrap().write(&filled)
+    let texts = translated.iter().zip(&alignments);
+    let texts: Vec<TranslatedText<'_>> =
+        texts.map(|((text, _), alignment)| TranslatedText { text, alignment }).collect();
+    Layout::read(Format::Html, page).unwrap().write(&texts)
 }
 
 fn texts(page: &str) -> Vec<String> {
@@ -59,10 +60,10 @@ fn tags_follow_their_words() {
         // Elements change places, one in the other.
         ("<b>red</b> <i>house</i>", "maison rouge", "0-1 1-0", "<i>maison</i> <b>rouge</b>"),
         ("a <b>b <i>c</i></b>", "C B A", "0-2 1-1 2-0", "<b><i>C</i> B</b> A"),
-        // What is around everything stays there.
+        // Elements around everything stay there.
         ("<a><b>x y</b></a>", "q r s", "1-1", "<a><b>q r s</b></a>"),
         ("<i></i> Home", "Zu Hause", "0-1", "<i></i> Zu Hause"),
-        // Empty things stay next to their words.
+        // Empty elements stay next to their words.
         ("Press <img> now", "Jetzt drücken", "0-1 1-0", "Jetzt drücken <img>"),
         ("<b><img> a</b> b", "B A", "0-1 1-0", "B <b><img> A</b>"),
         ("see<sup>1</sup> it", "siehe1 es", "0-0 1-1", "siehe<sup>1</sup> es"),
@@ -111,7 +112,7 @@ fn code_comes_back_as_it_is() {
 }
 
 #[test]
-fn references_nobody_knows_come_back() {
+fn unknown_references_come_back() {
     assert_eq!(written("a &foo; &amp;bar; b", &[("A &foo; &bar; < B", "")]), "A &foo; &amp;bar; &lt; B");
 }
 

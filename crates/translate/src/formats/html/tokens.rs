@@ -1,7 +1,7 @@
 //! The tokens of a page: tags, texts, comments and raw elements. One after the other they are the page, byte for byte.
 //!
-//! What a browser would correct is left as it is. Time is linear in the length, whatever the page holds: a search that
-//! found nothing is not made again.
+//! Errors that a browser would correct are left as they are. Time is linear in the length of any page: a search that found
+//! nothing is not repeated.
 
 use std::ops::Range;
 
@@ -9,25 +9,25 @@ use super::names;
 
 /// A part of a page.
 #[derive(Debug, Clone)]
-pub(crate) struct Token {
-    pub(crate) kind: Kind,
+pub(crate) struct HtmlToken {
+    pub(crate) kind: TokenKind,
     /// Its bytes.
     pub(crate) range: Range<usize>,
 }
 
-/// What a token is; names are in small letters.
+/// The kind of a token; names are in small letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Text,
     Open {
         name: String,
-        /// Whether it ends with `/>`.
+        /// True if it ends with `/>`.
         is_closed: bool,
     },
     Close {
         name: String,
     },
-    /// An element whose content is no markup, with its tags.
+    /// An element whose content is not markup, with its tags.
     Raw {
         name: String,
     },
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 }
 
 /// The tokens of a page.
-pub(crate) fn tokens(page: &str) -> Vec<Token> {
+pub(crate) fn tokens(page: &str) -> Vec<HtmlToken> {
     let mut reader = Reader { page, at: 0, text_start: 0, found: Vec::new(), missing: Vec::new() };
     while let Some(offset) = page[reader.at..].find('<') {
         reader.at += offset;
@@ -53,64 +53,64 @@ pub(crate) fn tokens(page: &str) -> Vec<Token> {
 struct Reader<'a> {
     page: &'a str,
     at: usize,
-    /// Where the text before `at` begins.
+    /// Byte where the text before `at` begins.
     text_start: usize,
-    found: Vec<Token>,
-    /// What does not occur any more.
+    found: Vec<HtmlToken>,
+    /// Strings that do not occur in the rest of the page.
     missing: Vec<&'static str>,
 }
 
 impl Reader<'_> {
     fn end_text(&mut self) {
         if self.text_start < self.at {
-            self.found.push(Token { kind: Kind::Text, range: self.text_start..self.at });
+            self.found.push(HtmlToken { kind: TokenKind::Text, range: self.text_start..self.at });
         }
         self.text_start = self.at;
     }
 
-    fn push(&mut self, kind: Kind, end: usize) {
+    fn push(&mut self, kind: TokenKind, end: usize) {
         self.end_text();
-        let title = matches!(&kind, Kind::Open { name, is_closed: false } if name == "title");
-        self.found.push(Token { kind, range: self.at..end });
+        let title = matches!(&kind, TokenKind::Open { name, is_closed: false } if name == "title");
+        self.found.push(HtmlToken { kind, range: self.at..end });
         (self.at, self.text_start) = (end, end);
         if title {
-            // Its content is text, whatever it looks like.
+            // Its content is text, even if it looks like markup.
             self.at = self.end_of_raw("title", end).map_or(self.page.len(), |(close, _)| close);
             self.end_text();
         }
     }
 
-    /// What begins with `<` here, and its end; none where that is text.
-    fn markup(&mut self) -> Option<(Kind, usize)> {
+    /// The markup that begins with `<` here, and its end; none for text.
+    fn markup(&mut self) -> Option<(TokenKind, usize)> {
         let rest = &self.page[self.at..];
         let second = rest.as_bytes().get(1)?;
         match second {
-            b'!' if rest.starts_with("<!--") => Some((Kind::Markup, self.end_of_comment())),
+            b'!' if rest.starts_with("<!--") => Some((TokenKind::Markup, self.end_of_comment())),
             b'!' if rest.starts_with("<![CDATA[") => self.up_to("]]>").or_else(|| self.up_to(">")),
             b'?' => self.up_to("?>").or_else(|| self.up_to(">")),
             b'!' => self.up_to(">"),
             b'/' => match rest.as_bytes().get(2)? {
                 letter if letter.is_ascii_alphabetic() => {
                     let (name, end, _) = self.tag(2)?;
-                    Some((Kind::Close { name }, end))
+                    Some((TokenKind::Close { name }, end))
                 }
                 _ => self.up_to(">"),
             },
             letter if letter.is_ascii_alphabetic() => {
                 let (name, end, is_closed) = self.tag(1)?;
                 if is_closed || !names::is_raw(&name) {
-                    return Some((Kind::Open { name, is_closed }, end));
+                    return Some((TokenKind::Open { name, is_closed }, end));
                 }
                 let end = self.end_of_raw(&name, end).map_or(self.page.len(), |(_, end)| end);
-                Some((Kind::Raw { name }, end))
+                Some((TokenKind::Raw { name }, end))
             }
             _ => None,
         }
     }
 
     /// Markup that ends with `mark`.
-    fn up_to(&mut self, mark: &'static str) -> Option<(Kind, usize)> {
-        Some((Kind::Markup, self.find(mark, self.at + 2)? + mark.len()))
+    fn up_to(&mut self, mark: &'static str) -> Option<(TokenKind, usize)> {
+        Some((TokenKind::Markup, self.find(mark, self.at + 2)? + mark.len()))
     }
 
     fn end_of_comment(&mut self) -> usize {
@@ -133,9 +133,9 @@ impl Reader<'_> {
         found
     }
 
-    /// The name of a tag that begins here, `skip` bytes before its name; its end, and whether it ends with `/>`.
+    /// The name, the end and the `/>` of a tag that begins here, `skip` bytes before its name.
     fn tag(&mut self, skip: usize) -> Option<(String, usize, bool)> {
-        // A mark of comparison is no tag.
+        // A less-than sign is not a tag.
         self.find(">", self.at)?;
         let bytes = self.page.as_bytes();
         let mut at = self.at + skip;
@@ -143,27 +143,27 @@ impl Reader<'_> {
         at += bytes[at..].iter().take_while(|byte| is_name(**byte)).count();
         let name = self.page[self.at + skip..at].to_ascii_lowercase();
         let mut is_closed = false;
-        let mut value = Value::None;
+        let mut state = AttributeState::None;
         while let Some(&byte) = bytes.get(at) {
             at += 1;
-            match (value, byte) {
-                (Value::Quoted(quote), _) if byte == quote => value = Value::None,
-                (Value::Quoted(_), _) => {}
+            match (state, byte) {
+                (AttributeState::Quoted(quote), _) if byte == quote => state = AttributeState::None,
+                (AttributeState::Quoted(_), _) => {}
                 (_, b'>') => return Some((name, at, is_closed)),
-                (Value::Expected, b'"' | b'\'') => value = Value::Quoted(byte),
-                (Value::Expected, _) if byte.is_ascii_whitespace() => {}
-                (Value::Expected, _) => value = Value::Bare,
-                (Value::Bare, _) if byte.is_ascii_whitespace() => value = Value::None,
-                (Value::None, b'=') => value = Value::Expected,
+                (AttributeState::Expected, b'"' | b'\'') => state = AttributeState::Quoted(byte),
+                (AttributeState::Expected, _) if byte.is_ascii_whitespace() => {}
+                (AttributeState::Expected, _) => state = AttributeState::Bare,
+                (AttributeState::Bare, _) if byte.is_ascii_whitespace() => state = AttributeState::None,
+                (AttributeState::None, b'=') => state = AttributeState::Expected,
                 _ => {}
             }
-            is_closed = byte == b'/' && value == Value::None;
+            is_closed = byte == b'/' && state == AttributeState::None;
         }
-        // A quote is open: nobody can tell text from attributes any more.
+        // A quote is open: the rest of the page belongs to the attribute.
         Some((name, self.page.len(), false))
     }
 
-    /// Where the closing tag of a raw element begins and ends.
+    /// The first byte and the end of the closing tag of a raw element.
     fn end_of_raw(&self, name: &str, from: usize) -> Option<(usize, usize)> {
         let bytes = self.page.as_bytes();
         let mut at = from;
@@ -182,9 +182,9 @@ impl Reader<'_> {
     }
 }
 
-/// Where in an attribute the reader is.
+/// The state of the reader in an attribute.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
+enum AttributeState {
     None,
     /// Behind `=`.
     Expected,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_end_where_attributes_do() {
+    fn tags_end_behind_their_attributes() {
         assert_eq!(cut("a<b c='>' d=\">\">e</b >f"), ["a", "<b c='>' d=\">\">", "e", "</b >", "f"]);
         assert_eq!(cut("1 < 2 <3 <= x <"), ["1 < 2 <3 <= x <"]);
         assert_eq!(cut("a <b and c"), ["a <b and c"]);
@@ -213,13 +213,13 @@ mod tests {
 
     #[test]
     fn a_slash_closes_outside_of_values() {
-        let closed = |page: &str| matches!(tokens(page)[0].kind, Kind::Open { is_closed: true, .. });
+        let closed = |page: &str| matches!(tokens(page)[0].kind, TokenKind::Open { is_closed: true, .. });
         assert!(closed("<br/>") && closed("<x a='b' />") && closed("<x a/>"));
         assert!(!closed("<a href=b/>") && !closed("<a / b>") && !closed("<a href='/'>"));
     }
 
     #[test]
-    fn what_is_no_text_is_one_token() {
+    fn comments_and_raw_elements_are_one_token() {
         assert_eq!(cut("a<!-- <b> -->c"), ["a", "<!-- <b> -->", "c"]);
         assert_eq!(cut("<!-->a"), ["<!-->", "a"]);
         assert_eq!(cut("<![CDATA[<b>]]>a"), ["<![CDATA[<b>]]>", "a"]);

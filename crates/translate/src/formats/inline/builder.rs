@@ -1,67 +1,67 @@
-//! From texts and tags, as they come, to a passage: plain text, and a tree of what stands inside.
+//! Builds a tagged text from texts and tags: plain text, and a tree of the elements in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::{Node, NodeKind, Passage};
+use super::{Node, NodeKind, TaggedText};
 
-/// Elements in elements that are placed by their words; the tags of outer ones stay in order, as if they were strays.
+/// Deepest nesting of elements that are placed by their words; the tags of outer ones stay in order, as unpaired ones do.
 const MAX_NESTING: usize = 16;
 
-/// A tag, or what is as one.
+/// A tag, or markup that is treated as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum Tag {
     /// The opening tag of an element of this name.
     Open(String),
     /// A closing tag.
     Close(String),
-    /// What has no other half and no words.
+    /// Markup without a closing tag and without words.
     Single,
     /// An element that comes back as it is.
     Literal,
 }
 
-/// A mark where it stands.
+/// A tag with its position.
 #[derive(Debug)]
-struct Standing {
-    mark: Mark,
+struct PositionedTag {
+    tag: Tag,
     bytes: Range<usize>,
-    /// The end of the plain text before it.
+    /// End of the plain text before it.
     before: usize,
-    /// The beginning of the plain text behind it, or in it.
+    /// Beginning of the plain text behind it, or in it.
     after: usize,
-    /// The end of the plain text in it.
+    /// End of the plain text in it.
     until: usize,
     has_space_before: bool,
     has_space_after: bool,
 }
 
-/// A passage that is being read.
+/// A tagged text that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     text: String,
-    marks: Vec<Standing>,
-    /// Whether white space was read that is not in the text yet.
+    tags: Vec<PositionedTag>,
+    /// True if white space was read that is not in the text yet.
     has_space: bool,
-    /// How many marks know where the text behind them begins.
+    /// Number of tags whose `after` is known.
     n_settled: usize,
-    /// How many marks know whether white space stands behind them.
+    /// Number of tags whose `has_space_after` is known.
     n_spaced: usize,
     unknown: BTreeSet<String>,
 }
 
 impl Builder {
-    /// References that nobody knows.
+    /// Unknown character references.
     pub(crate) fn unknown(&mut self) -> &mut BTreeSet<String> {
         &mut self.unknown
     }
 
-    /// Reads text, with letters for references. White space becomes single spaces between words.
+    /// Reads text with decoded references. White space becomes single spaces between words.
     pub(crate) fn text(&mut self, text: &str) {
         for letter in text.chars() {
             if letter.is_whitespace() {
-                self.marks[self.n_spaced..].iter_mut().for_each(|mark| mark.has_space_after = true);
-                self.n_spaced = self.marks.len();
+                self.tags[self.n_spaced..].iter_mut().for_each(|tag| tag.has_space_after = true);
+                self.n_spaced = self.tags.len();
             }
             if letter.is_ascii_whitespace() {
                 self.has_space = true;
@@ -71,78 +71,78 @@ impl Builder {
                 self.text.push(' ');
             }
             let at = self.text.len();
-            self.marks[self.n_settled..].iter_mut().for_each(|mark| mark.after = at);
-            (self.n_settled, self.n_spaced) = (self.marks.len(), self.marks.len());
+            self.tags[self.n_settled..].iter_mut().for_each(|tag| tag.after = at);
+            (self.n_settled, self.n_spaced) = (self.tags.len(), self.tags.len());
             self.text.push(letter);
         }
     }
 
-    /// Reads a mark, which is these bytes of the document.
-    pub(crate) fn mark(&mut self, mark: Mark, bytes: Range<usize>) {
+    /// Reads a tag, which is these bytes of the document.
+    pub(crate) fn tag(&mut self, tag: Tag, bytes: Range<usize>) {
         let before = self.text.len();
         let has_space_before = self.has_space || self.text.ends_with(char::is_whitespace);
         let has_space_after = false;
         let (after, until) = (usize::MAX, before);
-        self.marks.push(Standing { mark, bytes, before, after, until, has_space_before, has_space_after });
+        self.tags.push(PositionedTag { tag, bytes, before, after, until, has_space_before, has_space_after });
     }
 
     /// Reads an element that comes back as it is, with its text.
     pub(crate) fn literal(&mut self, text: &str, bytes: Range<usize>) {
         let core = text.trim();
         if core.is_empty() {
-            return self.mark(Mark::Single, bytes);
+            return self.tag(Tag::Single, bytes);
         }
-        let index = self.marks.len();
-        self.mark(Mark::Literal, bytes);
+        let index = self.tags.len();
+        self.tag(Tag::Literal, bytes);
         let is_spaced = [text.starts_with(char::is_whitespace), text.ends_with(char::is_whitespace)];
         self.text(if is_spaced[0] { " " } else { "" });
         self.text(core);
         self.text(if is_spaced[1] { " " } else { "" });
-        self.marks[index].until = self.text.len();
+        self.tags[index].until = self.text.len();
         // White space inside is not behind it.
-        self.marks[index].has_space_after = false;
+        self.tags[index].has_space_after = false;
         self.n_spaced = index;
     }
 
-    /// The passage of these bytes of the document; none where nothing is to be translated.
-    pub(crate) fn finish(mut self, source: &str, bytes: Range<usize>) -> Option<Passage> {
+    /// The tagged text of these bytes of the document; none without anything to translate.
+    pub(crate) fn finish(mut self, source: &str, bytes: Range<usize>) -> Option<TaggedText> {
         let end = self.text.len();
-        self.marks.iter_mut().for_each(|mark| mark.after = mark.after.min(end));
+        self.tags.iter_mut().for_each(|tag| tag.after = tag.after.min(end));
         if !self.has_words() {
             return None;
         }
-        let mut partners = partners(&self.marks);
+        let mut partners = partners(&self.tags);
         let (lead, tail) = self.edges(source, bytes, &partners);
-        for index in lead.marks.clone().chain(tail.marks.clone()) {
+        for index in lead.tags.clone().chain(tail.tags.clone()) {
             if let Some(partner) = partners[index].take() {
                 partners[partner] = None;
             }
         }
-        let inside = lead.marks.end..tail.marks.start;
+        let inside = lead.tags.end..tail.tags.start;
         separate_deep(&mut partners, inside.clone());
-        let nodes = nodes(&self.marks, &partners, inside);
-        Some(Passage { lead: lead.bytes, tail: tail.bytes, text: self.text, nodes, unknown: self.unknown })
+        let nodes = nodes(&self.tags, &partners, inside);
+        Some(TaggedText { lead: lead.bytes, tail: tail.bytes, text: self.text, nodes, unknown: self.unknown })
     }
 
-    /// Whether there are letters or digits outside of literals.
+    /// True if there are letters or digits outside of literals.
     fn has_words(&self) -> bool {
         let mut at = 0;
         let mut has_words = false;
-        for literal in self.marks.iter().filter(|mark| mark.mark == Mark::Literal) {
+        for literal in self.tags.iter().filter(|tag| tag.tag == Tag::Literal) {
             has_words |= self.text[at..literal.after].contains(char::is_alphanumeric);
             at = literal.until;
         }
         has_words || self.text[at..].contains(char::is_alphanumeric)
     }
 
-    /// What stays before and behind the text: white space, and marks that are not around some words only.
+    /// Bytes and tags that stay before and behind the text: white space, and tags that do not enclose just some words.
     fn edges(&self, source: &str, bytes: Range<usize>, partners: &[Option<usize>]) -> (Edge, Edge) {
         let end = self.text.len();
-        let is_edge = |index: usize| match (&self.marks[index].mark, partners[index]) {
-            (Mark::Literal, _) => false,
+        let is_edge = |index: usize| match (&self.tags[index].tag, partners[index]) {
+            (Tag::Literal, _) => false,
             (_, None) => true,
             (_, Some(partner)) => {
-                let (open, close) = (&self.marks[index.min(partner)], &self.marks[index.max(partner)]);
+                let (open, close) = (&self.tags[index.min(partner)], &self.tags[index.max(partner)]);
                 let is_around_all = open.before == 0 && close.after == end;
                 is_around_all || open.after >= close.before
             }
@@ -153,46 +153,45 @@ impl Builder {
             |at: usize| at + source[at..bytes.end].iter().take_while(|byte| is_space(byte)).count();
         let mut lead = spaces_from(bytes.start);
         let mut first = 0;
-        while let Some(mark) = self.marks.get(first).filter(|mark| mark.bytes.start == lead && is_edge(first))
-        {
-            lead = spaces_from(mark.bytes.end);
+        while let Some(tag) = self.tags.get(first).filter(|tag| tag.bytes.start == lead && is_edge(first)) {
+            lead = spaces_from(tag.bytes.end);
             first += 1;
         }
-        let mut last = self.marks.len();
+        let mut last = self.tags.len();
         let spaces_up_to = |at: usize, last: usize| {
-            let from = self.marks[first..last].last().map_or(lead, |mark| mark.bytes.end);
+            let from = self.tags[first..last].last().map_or(lead, |tag| tag.bytes.end);
             at - source[from..at].iter().rev().take_while(|byte| is_space(byte)).count()
         };
         let mut tail = spaces_up_to(bytes.end, last);
-        while last > first && self.marks[last - 1].bytes.end == tail && is_edge(last - 1) {
+        while last > first && self.tags[last - 1].bytes.end == tail && is_edge(last - 1) {
             last -= 1;
-            tail = spaces_up_to(self.marks[last].bytes.start, last);
+            tail = spaces_up_to(self.tags[last].bytes.start, last);
         }
         (
-            Edge { bytes: bytes.start..lead, marks: 0..first },
-            Edge { bytes: tail..bytes.end, marks: last..self.marks.len() },
+            Edge { bytes: bytes.start..lead, tags: 0..first },
+            Edge { bytes: tail..bytes.end, tags: last..self.tags.len() },
         )
     }
 }
 
-/// What stays before or behind a text.
+/// Bytes and tags that stay before or behind a text.
 struct Edge {
     bytes: Range<usize>,
-    marks: Range<usize>,
+    tags: Range<usize>,
 }
 
-/// The other half of each mark, for those that are properly nested.
-fn partners(marks: &[Standing]) -> Vec<Option<usize>> {
-    let mut partners = vec![None; marks.len()];
+/// The partner of each tag, for those that are properly nested.
+fn partners(tags: &[PositionedTag]) -> Vec<Option<usize>> {
+    let mut partners = vec![None; tags.len()];
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    for (index, mark) in marks.iter().enumerate() {
-        match &mark.mark {
-            Mark::Open(name) => {
+    for (index, tag) in tags.iter().enumerate() {
+        match &tag.tag {
+            Tag::Open(name) => {
                 open.push((index, name));
                 *counts.entry(name).or_default() += 1;
             }
-            Mark::Close(name) if counts.get(name.as_str()).is_some_and(|count| *count > 0) => {
+            Tag::Close(name) if counts.get(name.as_str()).is_some_and(|count| *count > 0) => {
                 while let Some((opening, found)) = open.pop() {
                     *counts.entry(found).or_default() -= 1;
                     if found == name {
@@ -208,9 +207,9 @@ fn partners(marks: &[Standing]) -> Vec<Option<usize>> {
     partners
 }
 
-/// Parts the tags of elements that hold too many others in each other.
+/// Separates the tags of elements that are nested too deeply.
 fn separate_deep(partners: &mut [Option<usize>], inside: Range<usize>) {
-    // How deep elements are nested in each open one.
+    // Height of the elements in each open one.
     let mut heights = vec![0];
     for index in inside {
         match partners[index] {
@@ -230,38 +229,38 @@ fn separate_deep(partners: &mut [Option<usize>], inside: Range<usize>) {
     }
 }
 
-/// The tree of the marks `inside`.
-fn nodes(marks: &[Standing], partners: &[Option<usize>], inside: Range<usize>) -> Vec<Node> {
+/// The tree of the tags `inside`.
+fn nodes(tags: &[PositionedTag], partners: &[Option<usize>], inside: Range<usize>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     for index in inside {
-        let mark = &marks[index];
-        if let (Mark::Close(_), Some(_)) = (&mark.mark, partners[index]) {
+        let tag = &tags[index];
+        if let (Tag::Close(_), Some(_)) = (&tag.tag, partners[index]) {
             let Some(element) = open.pop().map(|element| &mut nodes[element]) else { continue };
-            element.close = mark.bytes.clone();
-            if element.text.start < mark.before {
-                element.text.end = mark.before;
-                element.has_space_after = mark.has_space_after;
+            element.close = tag.bytes.clone();
+            if element.text.start < tag.before {
+                element.text.end = tag.before;
+                element.has_space_after = tag.has_space_after;
             } else {
-                // Without words it stands behind the word before it, as other marks do.
+                // Without words it is placed behind the word before it, as other tags are.
                 element.text = element.text.end..element.text.end;
-                element.has_space_after |= mark.has_space_after;
+                element.has_space_after |= tag.has_space_after;
             }
             continue;
         }
-        let (kind, text) = match &mark.mark {
-            Mark::Open(_) if partners[index].is_some() => (NodeKind::Element, mark.after..mark.before),
-            Mark::Literal => (NodeKind::Literal, mark.after..mark.until),
-            Mark::Single => (NodeKind::Single, mark.before..mark.before),
-            Mark::Open(_) | Mark::Close(_) => (NodeKind::Stray, mark.before..mark.before),
+        let (kind, text) = match &tag.tag {
+            Tag::Open(_) if partners[index].is_some() => (NodeKind::Element, tag.after..tag.before),
+            Tag::Literal => (NodeKind::Literal, tag.after..tag.until),
+            Tag::Single => (NodeKind::Single, tag.before..tag.before),
+            Tag::Open(_) | Tag::Close(_) => (NodeKind::Stray, tag.before..tag.before),
         };
         nodes.push(Node {
             kind,
-            open: mark.bytes.clone(),
+            open: tag.bytes.clone(),
             close: 0..0,
             text,
-            has_space_before: mark.has_space_before,
-            has_space_after: mark.has_space_after,
+            has_space_before: tag.has_space_before,
+            has_space_after: tag.has_space_after,
             parent: open.last().copied(),
         });
         if kind == NodeKind::Element {

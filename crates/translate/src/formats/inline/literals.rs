@@ -1,24 +1,29 @@
-//! Words that must come back as they are, found again in a translation.
+//! Literals: words that must come back as they are, matched in a translation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::atoms::marks;
+use super::word_parts::marks;
 use super::{Node, NodeKind};
 use crate::words::words;
 
-/// Places that are looked at for each literal.
+/// Most words that are compared with a literal, in either direction.
 const MAX_TRIES: usize = 8;
 
 /// A literal in the text and in the translation, in bytes.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct LiteralMatch {
     pub(super) source: Range<usize>,
     pub(super) target: Range<usize>,
 }
 
-/// Finds the literals of a text in its translation, by place; each near the words that come from its own.
-pub(super) fn find(source: &str, nodes: &[Node], target: &str, origins: &[Option<usize>]) -> Vec<Found> {
+/// Finds the literals of a text in its translation, by position; each near the words that are aligned with its own.
+pub(super) fn find(
+    source: &str,
+    nodes: &[Node],
+    target: &str,
+    origins: &[Option<usize>],
+) -> Vec<LiteralMatch> {
     if !nodes.iter().any(|node| node.kind == NodeKind::Literal) {
         return Vec::new();
     }
@@ -33,7 +38,7 @@ pub(super) fn find(source: &str, nodes: &[Node], target: &str, origins: &[Option
     for (index, word) in target_words.iter().enumerate() {
         places.entry(core(&target[word.clone()]).1).or_default().insert(index);
     }
-    let mut taken: BTreeMap<usize, Found> = BTreeMap::new();
+    let mut taken: BTreeMap<usize, LiteralMatch> = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.kind == NodeKind::Literal) {
         let text = &source[node.text.clone()];
         let word = source_words.partition_point(|word| word.end <= node.text.start);
@@ -43,7 +48,7 @@ pub(super) fn find(source: &str, nodes: &[Node], target: &str, origins: &[Option
         let is_free = |range: &Range<usize>| {
             taken.range(..range.end).next_back().is_none_or(|(_, last)| last.target.end <= range.start)
         };
-        // A word that stays has it where it was, perhaps among other letters.
+        // An unchanged word has the literal at the same position, perhaps among other letters.
         let same = source_words.get(word).zip(target_words.get(expected)).and_then(|(from, to)| {
             let start = to.start + (node.text.start - from.start);
             let range = start..start + text.len();
@@ -60,13 +65,13 @@ pub(super) fn find(source: &str, nodes: &[Node], target: &str, origins: &[Option
         };
         let found = same.or_else(alone);
         if let Some(found) = found {
-            taken.insert(found.start, Found { source: node.text.clone(), target: found });
+            taken.insert(found.start, LiteralMatch { source: node.text.clone(), target: found });
         }
     }
     taken.into_values().collect()
 }
 
-/// Places near one, the nearest first as far as one looks to either side.
+/// Words near the expected one, the nearest first.
 fn nearest(places: &BTreeSet<usize>, expected: usize) -> impl Iterator<Item = usize> {
     let behind = places.range(expected..).take(MAX_TRIES);
     let before = places.range(..expected).rev().take(MAX_TRIES);
@@ -75,7 +80,7 @@ fn nearest(places: &BTreeSet<usize>, expected: usize) -> impl Iterator<Item = us
     all.into_iter()
 }
 
-/// Whether `text` stands here, and is no part of a longer word.
+/// True if `text` is at this range, and not part of a longer word.
 fn stands_alone(target: &str, range: &Range<usize>, text: &str) -> bool {
     let is_inside = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     target.get(range.clone()) == Some(text)
@@ -83,7 +88,7 @@ fn stands_alone(target: &str, range: &Range<usize>, text: &str) -> bool {
         && !is_inside(target[range.end..].chars().next())
 }
 
-/// A word without the marks around it, and how many bytes come before.
+/// A word without the punctuation around it, and the bytes before it.
 fn core(word: &str) -> (usize, &str) {
     let (lead, trail) = marks(word);
     (lead, &word[lead..word.len() - trail])

@@ -1,42 +1,42 @@
-//! A text with tags inside: plain for the translator, and put together again through the word alignment.
+//! A text with tags inside: plain for the translator, with tags restored through the word alignment.
 //!
-//! 1. [`Builder`] takes texts and tags as they come and makes a [`Passage`]: the plain text with single spaces, and a tree
+//! 1. [`Builder`] reads texts and tags in order and makes a [`TaggedText`]: the plain text with single spaces, and a tree
 //!    of [`Node`]s, each around a range of it.
-//! 2. [`atoms`] cuts words where tags stand inside them and where marks such as full stops begin, in the text and in its
-//!    translation, and says which atom comes from which.
-//! 3. [`place`] gives each node the atoms of the translation that come from its own.
-//! 4. [`emit`] writes translation and tags.
+//! 2. [`word_parts`] divides words where tags or punctuation begin inside them, in the text and in its translation, and
+//!    aligns these parts.
+//! 3. [`place`] gives each node the parts of the translation that are aligned with its own.
+//! 4. [`write`] writes translation and tags.
 //!
 //! An element comes back once, around the longest run of its words, never across another one. Where its words have no
-//! counterpart it stands next to the word before it. Tags without their other half stay in order and out of elements that
-//! they were not in, so that a page that was balanced is balanced again.
+//! counterpart it is placed next to the word before it. Unpaired tags stay in order and outside of elements that they were
+//! not in, so that a balanced page stays balanced.
 
-mod atoms;
 mod builder;
-mod emit;
 mod literals;
 mod place;
+mod word_parts;
+mod write;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub(crate) use self::builder::{Builder, Mark};
+pub(crate) use self::builder::{Builder, Tag};
 use self::place::Placed;
-use super::Filled;
+use super::TranslatedText;
 use crate::words::words;
 
 /// A text with tags inside.
 #[derive(Debug, Clone)]
-pub(crate) struct Passage {
-    /// The bytes of the document before the text: white space, and tags that stay there.
+pub(crate) struct TaggedText {
+    /// Bytes of the document before the text: white space, and tags that stay there.
     lead: Range<usize>,
-    /// Those behind it.
+    /// Bytes behind the text.
     tail: Range<usize>,
     /// The plain text.
     text: String,
-    /// What stands inside, by where it begins.
+    /// Elements and tags inside, by their beginning.
     nodes: Vec<Node>,
-    /// References that nobody knows, which are left as they are.
+    /// Unknown character references, which stay as they are.
     unknown: BTreeSet<String>,
 }
 
@@ -44,78 +44,82 @@ pub(crate) struct Passage {
 #[derive(Debug, Clone)]
 struct Node {
     kind: NodeKind,
-    /// The bytes of the document that it begins with; all of them where it has no closing tag.
+    /// Bytes of the document that it begins with; all of its bytes where it has no closing tag.
     open: Range<usize>,
-    /// The bytes of its closing tag.
+    /// Bytes of its closing tag.
     close: Range<usize>,
-    /// The plain text in it, in bytes; where it has none, the end of the word before it.
+    /// Bytes of the plain text in it; where it has none, the end of the word before it.
     text: Range<usize>,
     has_space_before: bool,
     has_space_after: bool,
-    /// The element that it stands in.
+    /// Index of the element that contains it.
     parent: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeKind {
-    /// Two tags.
+    /// An opening and a closing tag.
     Element,
     /// An empty element, a comment.
     Single,
     /// An element that comes back as it is, with its words.
     Literal,
-    /// A tag without its other half.
+    /// An unpaired tag.
     Stray,
 }
 
-/// A part of what is written.
+/// A part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Chunk<'a> {
+pub(crate) enum Output<'a> {
     /// Bytes of the document.
-    Mark(&'a str),
+    Markup(&'a str),
     /// Text of the translation.
     Text(&'a str),
 }
 
-impl Passage {
+impl TaggedText {
     /// The plain text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The bytes of the document that the text was read from, without what stays around it.
+    /// Bytes of the document that the text was read from, without the markup around it.
     pub(crate) fn bytes(&self) -> Range<usize> {
         self.lead.end..self.tail.start
     }
 
-    /// Whether tags stand inside.
+    /// True if there are tags inside.
     pub(crate) fn has_tags(&self) -> bool {
         !self.nodes.is_empty()
     }
 
-    /// References that are left as they are.
+    /// Unknown character references, which stay as they are.
     pub(crate) fn unknown(&self) -> &BTreeSet<String> {
         &self.unknown
     }
 
-    /// The translation with its tags; without one, the text.
-    pub(crate) fn write<'a>(&'a self, source: &'a str, filled: Option<&Filled<'a>>) -> Vec<Chunk<'a>> {
-        if let Some(filled) = filled {
-            return self.chunks(source, filled.text, filled.alignment);
+    /// The translation with its tags; without a translation, the text.
+    pub(crate) fn write<'a>(
+        &'a self,
+        source: &'a str,
+        translated: Option<&TranslatedText<'a>>,
+    ) -> Vec<Output<'a>> {
+        if let Some(translated) = translated {
+            return self.output(source, translated.text, translated.alignment);
         }
         let itself: Vec<_> = (0..words(&self.text).len()).map(|word| (word, word)).collect();
-        self.chunks(source, &self.text, &itself)
+        self.output(source, &self.text, &itself)
     }
 
-    fn chunks<'a>(&'a self, source: &'a str, text: &'a str, alignment: &[(usize, usize)]) -> Vec<Chunk<'a>> {
-        let mut chunks = vec![Chunk::Mark(&source[self.lead.clone()])];
+    fn output<'a>(&'a self, source: &'a str, text: &'a str, alignment: &[(usize, usize)]) -> Vec<Output<'a>> {
+        let mut output = vec![Output::Markup(&source[self.lead.clone()])];
         if self.nodes.is_empty() {
-            chunks.push(Chunk::Text(text));
+            output.push(Output::Text(text));
         } else {
             let placed = Placed::new(&self.text, &self.nodes, text, alignment);
-            emit::emit(source, text, &self.nodes, &placed, &mut chunks);
+            write::write(source, text, &self.nodes, &placed, &mut output);
         }
-        chunks.push(Chunk::Mark(&source[self.tail.clone()]));
-        chunks
+        output.push(Output::Markup(&source[self.tail.clone()]));
+        output
     }
 }

@@ -1,22 +1,22 @@
-//! Where in a translation each node goes.
+//! The position of each node in a translation.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::atoms::{Aligned, Atom, Pair, align, origins};
 use super::literals;
+use super::word_parts::{Aligned, Pair, WordPart, align, origins};
 use super::{Node, NodeKind};
 use crate::words::words;
 
-/// Atoms of others, or of none, that an element may reach across.
+/// Most parts of other elements, or of none, that an element may enclose.
 const MAX_GAP: usize = 4;
 
-/// The places of all nodes of a passage.
+/// The positions of all nodes of a text.
 #[derive(Debug)]
 pub(super) struct Placed {
-    /// The bytes of the translation that each is around; nothing, at a place, for what has no words there.
-    pub(super) spots: Vec<Range<usize>>,
-    /// The nodes in each node, by where they begin in the source; the last are those in none.
+    /// Bytes of the translation that each node encloses; empty for a node without words there.
+    pub(super) positions: Vec<Range<usize>>,
+    /// The children of each node, by their beginning in the source; last those without a parent.
     pub(super) children: Vec<Vec<usize>>,
 }
 
@@ -33,17 +33,17 @@ impl Placed {
         for (index, node) in nodes.iter().enumerate() {
             children[node.parent.unwrap_or(nodes.len())].push(index);
         }
-        let atoms = nodes.iter().map(|node| aligned.source.within(&node.text)).collect();
-        let (sources, targets) = (aligned.source.atoms.len(), aligned.target.atoms.len());
+        let parts = nodes.iter().map(|node| aligned.source.within(&node.text)).collect();
+        let (sources, targets) = (aligned.source.parts.len(), aligned.target.parts.len());
         let neighbours = Neighbours::new(&aligned);
-        let places = Places { nodes, atoms, neighbours, aligned, found: starts };
-        let mut placed = Self { spots: vec![0..0; nodes.len()], children };
+        let places = Places { nodes, parts, neighbours, aligned, found: starts };
+        let mut placed = Self { positions: vec![0..0; nodes.len()], children };
         let all = Within { source: 0..sources, target: 0..targets, bytes: 0..target.len() };
         placed.level(&places, nodes.len(), &all);
         placed
     }
 
-    /// Places the children of a node, and theirs.
+    /// Places the children of a node, and recursively theirs.
     fn level(&mut self, places: &Places<'_>, parent: usize, within: &Within) {
         let children = std::mem::take(&mut self.children[parent]);
         let intervals = places.intervals(&children, within);
@@ -56,10 +56,10 @@ impl Placed {
         spans.sort_by_key(|(span, _)| span.start);
         let mut last_stray = 0;
         for (&child, interval) in children.iter().zip(&intervals) {
-            let spot = if let Some(interval) = interval {
+            let position = if let Some(interval) = interval {
                 places.bytes(interval)
             } else {
-                let at = places.spot(child, within);
+                let at = places.position(child, within);
                 let is_stray = places.nodes[child].kind == NodeKind::Stray;
                 let at = if is_stray { at.max(last_stray) } else { at };
                 let at = outside(&spans, at, |sibling| is_stray || sibling < child);
@@ -68,20 +68,20 @@ impl Placed {
                 }
                 at..at
             };
-            self.spots[child] = spot.clone();
+            self.positions[child] = position.clone();
             let target = interval.clone().unwrap_or(0..0);
-            let inside = Within { source: places.atoms[child].clone(), target, bytes: spot };
+            let inside = Within { source: places.parts[child].clone(), target, bytes: position };
             self.level(places, child, &inside);
         }
         self.children[parent] = children;
     }
 }
 
-/// Where a node stands, and its children may.
+/// The extent of a node, which its children stay in.
 struct Within {
-    /// Its atoms in the source.
+    /// Its word parts in the source.
     source: Range<usize>,
-    /// Its atoms in the translation.
+    /// Its word parts in the translation.
     target: Range<usize>,
     /// Its bytes in the translation.
     bytes: Range<usize>,
@@ -89,41 +89,41 @@ struct Within {
 
 struct Places<'a> {
     nodes: &'a [Node],
-    /// The atoms of each node in the source.
-    atoms: Vec<Range<usize>>,
+    /// The word parts of each node in the source.
+    parts: Vec<Range<usize>>,
     neighbours: Neighbours,
     aligned: Aligned<'a>,
-    /// Where literals begin that the translation has as they are.
+    /// Beginnings of the literals that occur unchanged in the translation.
     found: HashSet<usize>,
 }
 
-/// The next source atoms that have a counterpart, and their counterparts.
+/// The nearest source parts that have a counterpart, and their counterparts.
 struct Neighbours {
-    /// The first and the last target atom of each source atom.
+    /// The first and the last target part of each source part.
     ends: Vec<Option<(usize, usize)>>,
-    /// The last aligned one up to each.
+    /// The last aligned part up to each.
     before: Vec<Option<usize>>,
-    /// The first aligned one from each on.
+    /// The first aligned part from each on.
     after: Vec<Option<usize>>,
 }
 
 impl Neighbours {
     fn new(aligned: &Aligned<'_>) -> Self {
-        let mut ends: Vec<Option<(usize, usize)>> = vec![None; aligned.source.atoms.len()];
+        let mut ends: Vec<Option<(usize, usize)>> = vec![None; aligned.source.parts.len()];
         for (target, origin) in aligned.origin.iter().enumerate() {
             if let Some(source) = origin {
                 ends[*source] = Some((ends[*source].map_or(target, |ends| ends.0), target));
             }
         }
         let mut last = None;
-        let mut nearest = |atom: usize| {
-            last = ends[atom].map(|_| atom).or(last);
+        let mut nearest = |part: usize| {
+            last = ends[part].map(|_| part).or(last);
             last
         };
         let before = (0..ends.len()).map(&mut nearest).collect();
         last = None;
-        let mut nearest = |atom: usize| {
-            last = ends[atom].map(|_| atom).or(last);
+        let mut nearest = |part: usize| {
+            last = ends[part].map(|_| part).or(last);
             last
         };
         let mut after: Vec<Option<usize>> = (0..ends.len()).rev().map(&mut nearest).collect();
@@ -133,10 +133,10 @@ impl Neighbours {
 }
 
 impl Places<'_> {
-    /// The atoms of the translation that each child is around; none for what has no words there.
+    /// The parts of the translation that each child encloses; none for a child without words there.
     fn intervals(&self, children: &[usize], within: &Within) -> Vec<Option<Range<usize>>> {
         let with_words: Vec<usize> =
-            (0..children.len()).filter(|place| !self.atoms[children[*place]].is_empty()).collect();
+            (0..children.len()).filter(|place| !self.parts[children[*place]].is_empty()).collect();
         let mut best: Vec<Option<(Range<usize>, usize)>> = vec![None; children.len()];
         let mut finish = |(place, run, count): (usize, Range<usize>, usize)| {
             if best[place].as_ref().is_none_or(|(_, most)| count > *most) {
@@ -146,9 +146,9 @@ impl Places<'_> {
         let mut current: Option<(usize, Range<usize>, usize)> = None;
         for target in within.target.clone() {
             let Some(source) = self.aligned.origin[target] else { continue };
-            let after = with_words.partition_point(|place| self.atoms[children[*place]].start <= source);
+            let after = with_words.partition_point(|place| self.parts[children[*place]].start <= source);
             let Some(place) = after.checked_sub(1).map(|index| with_words[index]) else { continue };
-            if source >= self.atoms[children[place]].end {
+            if source >= self.parts[children[place]].end {
                 continue;
             }
             let max_gap = if self.nodes[children[place]].kind == NodeKind::Literal { 0 } else { MAX_GAP };
@@ -168,24 +168,24 @@ impl Places<'_> {
             finish(run);
         }
         let interval = |(child, best): (&usize, Option<(Range<usize>, usize)>)| {
-            let atoms = &self.atoms[*child];
+            let parts = &self.parts[*child];
             let run = best.map(|(run, _)| run);
             if self.nodes[*child].kind == NodeKind::Literal {
-                // What was found is replaced, of other words no more than it has itself.
+                // A literal that was found is replaced; of other words no more than its own number.
                 let is_found = self.found.contains(&self.nodes[*child].text.start);
                 let replaced =
-                    |run: &Range<usize>| if is_found { run.len() } else { run.len().min(atoms.len()) };
+                    |run: &Range<usize>| if is_found { run.len() } else { run.len().min(parts.len()) };
                 return run.map(|run| run.end - replaced(&run)..run.end);
             }
-            let is_around_all = !atoms.is_empty() && *atoms == within.source && !within.target.is_empty();
+            let is_around_all = !parts.is_empty() && *parts == within.source && !within.target.is_empty();
             if is_around_all { Some(within.target.clone()) } else { run }
         };
         children.iter().zip(best).map(interval).collect()
     }
 
-    /// The bytes of atoms of the translation.
-    fn bytes(&self, atoms: &Range<usize>) -> Range<usize> {
-        let found: &[Atom] = &self.aligned.target.atoms[atoms.clone()];
+    /// The bytes of parts of the translation.
+    fn bytes(&self, parts: &Range<usize>) -> Range<usize> {
+        let found: &[WordPart] = &self.aligned.target.parts[parts.clone()];
         match found {
             [only] => only.range.clone(),
             [first, .., last] => first.range.start..last.range.end,
@@ -193,34 +193,34 @@ impl Places<'_> {
         }
     }
 
-    /// Where a node without words in the translation stands: next to the word that it stood next to.
-    fn spot(&self, child: usize, within: &Within) -> usize {
-        let (node, atoms) = (&self.nodes[child], &self.atoms[child]);
-        if within.target.is_empty() || atoms.start <= within.source.start {
+    /// The position of a node without words in the translation: next to the counterpart of its neighbour.
+    fn position(&self, child: usize, within: &Within) -> usize {
+        let (node, parts) = (&self.nodes[child], &self.parts[child]);
+        if within.target.is_empty() || parts.start <= within.source.start {
             return within.bytes.start;
         }
-        if atoms.end >= within.source.end {
+        if parts.end >= within.source.end {
             return within.bytes.end;
         }
         let target = &self.aligned.target;
         let before = || {
             let source =
-                self.neighbours.before[atoms.start - 1].filter(|atom| within.source.contains(atom))?;
+                self.neighbours.before[parts.start - 1].filter(|part| within.source.contains(part))?;
             let last = self.neighbours.ends[source]?.1;
             let word = if node.has_space_before {
                 target.word_around(last)
             } else {
-                target.atoms[last].range.clone()
+                target.parts[last].range.clone()
             };
             within.target.contains(&last).then_some(word.end)
         };
         let after = || {
-            let source = self.neighbours.after[atoms.end].filter(|atom| within.source.contains(atom))?;
+            let source = self.neighbours.after[parts.end].filter(|part| within.source.contains(part))?;
             let first = self.neighbours.ends[source]?.0;
             let word = if node.has_space_after {
                 target.word_around(first)
             } else {
-                target.atoms[first].range.clone()
+                target.parts[first].range.clone()
             };
             within.target.contains(&first).then_some(word.start)
         };
@@ -230,7 +230,8 @@ impl Places<'_> {
     }
 }
 
-/// A place that is not inside a span: its end where that comes first in the source, else its beginning.
+/// A position outside of all spans: the end of the span around `at` where that comes first in the source, else its
+/// beginning.
 fn outside(spans: &[(Range<usize>, usize)], at: usize, comes_first: impl Fn(usize) -> bool) -> usize {
     let next = spans.partition_point(|(span, _)| span.start < at);
     match next.checked_sub(1).map(|index| &spans[index]) {

@@ -1,0 +1,144 @@
+//! A loaded model folder: model, tokenisers, generation settings and languages.
+
+mod inspection;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use polyhead_engine::load::check_folder;
+use polyhead_engine::tokenizers::Tokenizers;
+use polyhead_models::checkpoint::read_config;
+use polyhead_models::decode::spelling::Spellings;
+use polyhead_models::{SequenceToSequence, Shortlist};
+use polyhead_tensor::{Device, Parameters, Precision};
+
+use crate::languages::Languages;
+use crate::preserve::alphabet::Alphabet;
+use crate::search::generation::Generation;
+use crate::{Error, Result};
+
+/// Options of loading a folder.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// The device to compute on; default: the CPU.
+    pub device: Device,
+    /// Precision of the weights; default: as in the files. Int8 is smaller and faster, and a little less exact.
+    pub precision: Precision,
+    /// Texts in the target language: only tokens that occur in them can be written, which makes decoding faster. Default:
+    /// none, so that all tokens can.
+    pub shortlist: Vec<String>,
+}
+
+/// A translator. It may be used by several threads at once.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) model: SequenceToSequence,
+    pub(crate) parameters: Parameters,
+    pub(crate) tokenizers: Tokenizers,
+    pub(crate) shortlist: Option<Shortlist>,
+    generation: Generation,
+    languages: Languages,
+    pub(crate) alphabet: Alphabet,
+    /// Built at the first request of several translations.
+    spellings: OnceLock<Option<Arc<Spellings>>>,
+}
+
+impl Engine {
+    /// Loads a model folder of Polyhead, of Hugging Face's Marian or OPUS-MT, or of fairseq.
+    ///
+    /// # Errors
+    /// If the folder lacks a config, weights or a tokeniser, or if they do not fit together.
+    pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
+        let folder = folder.as_ref();
+        check_folder(folder)?;
+        let (config, _) = read_config(folder)?;
+        let vocab_sizes @ [source_vocab_size, _] = config.vocab_sizes();
+        let tokenizers = Tokenizers::load(folder, vocab_sizes)?;
+        let languages = Languages::load(folder, tokenizers.source(), source_vocab_size)?;
+        let alphabet = Alphabet::of(&tokenizers, source_vocab_size)?;
+        let LoadOptions { device, precision, .. } = options.clone();
+        let found = polyhead_engine::load(folder, &polyhead_engine::LoadOptions { device, precision })?;
+        let model = found.model.into_sequence_to_sequence().map_err(|error| {
+            let hint = error.hint();
+            Error::file(folder, error.to_string(), hint)
+        })?;
+        let generation = Generation::load(folder, &model)?;
+        let parameters = found.parameters;
+        let shortlist = None;
+        let spellings = OnceLock::new();
+        let mut engine =
+            Self { model, parameters, tokenizers, shortlist, generation, languages, alphabet, spellings };
+        if !options.shortlist.is_empty() {
+            engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
+        }
+        Ok(engine)
+    }
+
+    /// The shortlist of the tokens of `texts`.
+    fn shortlist(&self, texts: &[String]) -> Result<Shortlist> {
+        let mut ids = Vec::new();
+        for text in texts {
+            ids.extend(self.tokenizers.encode_target(text)?.ids);
+        }
+        Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
+    }
+
+    /// The text that each target token writes; none where tokens do not mark the beginning of words.
+    pub(crate) fn spellings(&self) -> Option<Arc<Spellings>> {
+        let made = self.spellings.get_or_init(|| {
+            let Generation { start_id, end_id, pad_id, .. } = self.generation;
+            let is_written = |id| ![start_id, end_id, pad_id].contains(&id);
+            let piece = |id| if is_written(id) { self.target_piece(id) } else { String::new() };
+            let pieces: Vec<String> = (0..self.model.vocab_sizes()[1] as u32).map(piece).collect();
+            let begin_words = pieces.iter().any(|piece| piece.starts_with(['▁', 'Ġ']));
+            begin_words.then(|| Arc::new(Spellings::new(&pieces)))
+        });
+        made.clone()
+    }
+
+    /// The device that the model computes on.
+    pub fn device(&self) -> Device {
+        self.parameters.device()
+    }
+
+    /// Runs `work` while no other engine uses the same GPU; at once on the CPU.
+    ///
+    /// Waiting for the GPU happens on a thread of its own: a thread of a pool would take up other work meanwhile, which
+    /// could need the GPU too and wait for itself.
+    pub(crate) fn in_turn<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let device = self.device();
+        if !device.policy().takes_turns {
+            return work();
+        }
+        let done = std::thread::scope(|scope| scope.spawn(|| device.in_turn(work)).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// The number of texts at once that fills batches with sentences of similar length.
+    pub fn texts_at_once(&self) -> usize {
+        self.device().policy().texts
+    }
+
+    /// The generation settings of the folder.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    /// The languages of the model.
+    pub fn languages(&self) -> &Languages {
+        &self.languages
+    }
+
+    /// The ids that the model reads for a text, the end token last.
+    pub fn source_ids(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.tokenizers.encode_source(text, self.model.special_ids().end_id)?.ids)
+    }
+
+    /// The text of target ids, without special tokens.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        let Generation { start_id, end_id, pad_id, .. } = self.generation;
+        let ids: Vec<u32> =
+            ids.iter().copied().filter(|id| ![start_id, end_id, pad_id].contains(id)).collect();
+        Ok(self.tokenizers.target().decode(&ids)?)
+    }
+}

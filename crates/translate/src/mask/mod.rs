@@ -1,0 +1,396 @@
+//! Masking: the sentence that the model reads, and the translation restored from what it writes.
+//!
+//! ```text
+//! 😀 SEE HTTPS://X.ORG NOW  →  😀 | See ⟨0⟩ now  →  Bak ⟨0⟩ şimdi  →  😀 BAK HTTPS://X.ORG ŞİMDİ
+//! ```
+//!
+//! Preserved spans become placeholders, private-use characters that the model has learned to carry over. Symbols at
+//! either end are set aside. Capitals become small letters, and English gets the apostrophes that were left out. The
+//! origin of each character is recorded, so that alignments refer to the words of the texts.
+
+mod capitals;
+mod contractions;
+mod mapping;
+
+use std::ops::Range;
+
+use self::capitals::{capitalised, is_in_capitals, upper, usual};
+use self::contractions::contraction;
+use self::mapping::Mapping;
+use crate::preserve::{PreservedKind, PreservedSpan};
+
+/// Placeholders of the first, second, … preserved span of a sentence, as models are trained with them.
+pub const PLACEHOLDERS: [char; 4] = ['\u{e000}', '\u{e001}', '\u{e002}', '\u{e003}'];
+
+/// The languages of a sentence and of its translation, as two-letter codes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HopLanguages<'a> {
+    pub(crate) from: &'a str,
+    pub(crate) to: &'a str,
+}
+
+/// The case of the letters of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// To be detected from the sentence.
+    Detect,
+    /// Part of a sentence in capitals.
+    Capitals,
+    /// Part of a sentence that is not in capitals.
+    Mixed,
+}
+
+impl Case {
+    /// The case of the parts of a sentence.
+    pub(crate) fn of(masked: Option<&MaskedSentence>) -> Self {
+        if masked.is_some_and(MaskedSentence::is_in_capitals) { Self::Capitals } else { Self::Mixed }
+    }
+
+    /// True if a text is in capitals.
+    pub(crate) fn is_capitals(self, text: &str) -> bool {
+        match self {
+            Self::Detect => is_in_capitals(text),
+            Self::Capitals => text.contains(char::is_uppercase),
+            Self::Mixed => false,
+        }
+    }
+}
+
+/// The sentence that the model reads in place of another.
+#[derive(Debug, Clone)]
+pub(crate) struct MaskedSentence {
+    /// The text that the model reads.
+    pub(crate) text: String,
+    /// From bytes of `text` to bytes of the sentence.
+    pub(crate) origin: Mapping,
+    /// Preserved ranges of the sentence, in the order of their placeholders.
+    preserved: Vec<Range<usize>>,
+    /// The sentence without the symbols set aside at its ends.
+    middle: Range<usize>,
+    /// The target language of a sentence in capitals; none for others.
+    capitals: Option<String>,
+}
+
+/// A translation with the preserved spans in place of their placeholders.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RestoredSentence {
+    pub(crate) text: String,
+    /// From bytes of the model's output to bytes of `text`.
+    pub(crate) position: Mapping,
+    /// Ranges of the sentence that were copied, and their ranges in `text`.
+    pub(crate) copies: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl MaskedSentence {
+    /// Masks the preserved spans of a sentence; besides those at its ends there must not be more than placeholders.
+    ///
+    /// `casing` names the languages where capitals are to be read as small letters; `n_tokens` counts the tokens of a word.
+    pub(crate) fn new(
+        sentence: &str,
+        preserved: &[PreservedSpan],
+        (casing, case): (Option<&HopLanguages<'_>>, Case),
+        n_tokens: &dyn Fn(&str) -> usize,
+    ) -> Self {
+        let middle = middle(sentence, preserved);
+        let inside = |span: &&PreservedSpan| span.range.start >= middle.start && span.range.end <= middle.end;
+        let preserved: Vec<Range<usize>> =
+            preserved.iter().filter(inside).map(|span| span.range.clone()).collect();
+        let plain: String = gaps(&middle, &preserved).map(|gap| format!("{} ", &sentence[gap])).collect();
+        let is_english = casing.is_some_and(|languages| languages.from == "en");
+        let casing = casing.filter(|_| case.is_capitals(&plain));
+        let mut masked = Self {
+            text: String::new(),
+            origin: Mapping::default(),
+            preserved: Vec::new(),
+            middle: middle.clone(),
+            capitals: casing.map(|languages| languages.to.to_owned()),
+        };
+        for (index, gap) in gaps(&middle, &preserved).enumerate() {
+            match casing {
+                None if is_english => masked.push_english(sentence, gap),
+                None => masked.push(&sentence[gap.clone()], gap),
+                Some(languages) => masked.push_in_sentence_case(sentence, gap, languages.from, n_tokens),
+            }
+            if let (Some(range), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
+                masked.push(&placeholder.to_string(), range.clone());
+            }
+        }
+        masked.preserved = preserved;
+        masked
+    }
+
+    fn push(&mut self, text: &str, origin: Range<usize>) {
+        self.origin.push(self.text.len()..self.text.len() + text.len(), origin);
+        self.text.push_str(text);
+    }
+
+    /// Appends another spelling of a word that begins at `start`, letter by letter: a letter may have other bytes (*İ* and
+    /// *i*), and no range may end inside one.
+    fn push_spelled(&mut self, spelled: &str, word: &str, start: usize) {
+        let mut ends = word.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let (n_letters, mut from) = (spelled.chars().count(), 0);
+        for (index, letter) in spelled.chars().enumerate() {
+            let is_last = index + 1 == n_letters;
+            let end = if is_last { word.len() } else { ends.next().unwrap_or(word.len()) };
+            self.push(letter.encode_utf8(&mut [0; 4]), start + from..start + end);
+            from = end;
+        }
+    }
+
+    /// Appends English with the apostrophes that people leave out.
+    fn push_english(&mut self, sentence: &str, gap: Range<usize>) {
+        let (mut plain, mut at) = (gap.start, gap.start);
+        while at < gap.end {
+            let rest = &sentence[at..gap.end];
+            let is_word = rest.starts_with(char::is_alphanumeric);
+            let length = rest.find(|letter: char| letter.is_alphanumeric() != is_word).unwrap_or(rest.len());
+            let stands_alone = !sentence[..at].ends_with(['\'', '’', '-', '.']);
+            let next = rest[length..].chars().next();
+            if let Some(spelled) = contraction(&rest[..length], next).filter(|_| is_word && stands_alone) {
+                self.push(&sentence[plain..at], plain..at);
+                self.push_spelled(&spelled, &rest[..length], at);
+                plain = at + length;
+            }
+            at += length;
+        }
+        self.push(&sentence[plain..gap.end], plain..gap.end);
+    }
+
+    /// Appends a text in capitals as it is usually spelled.
+    fn push_in_sentence_case(
+        &mut self,
+        sentence: &str,
+        gap: Range<usize>,
+        language: &str,
+        n_tokens: &dyn Fn(&str) -> usize,
+    ) {
+        let mut at = gap.start;
+        while at < gap.end {
+            let rest = &sentence[at..gap.end];
+            let is_word = rest.starts_with(char::is_alphabetic);
+            let length = rest.find(|letter: char| letter.is_alphabetic() != is_word).unwrap_or(rest.len());
+            let (word, range) = (&rest[..length], at..at + length);
+            let touches = |neighbour: Option<char>| neighbour.is_some_and(char::is_numeric);
+            let is_code =
+                touches(rest[length..].chars().next()) || touches(sentence[..at].chars().next_back());
+            if !is_word || is_code {
+                self.push(word, range);
+            } else {
+                let is_first = !self.text.contains(char::is_alphanumeric);
+                let spelled = usual(word, language, n_tokens);
+                let spelled = if is_first { capitalised(&spelled, language) } else { spelled };
+                self.push_spelled(&spelled, word, at);
+            }
+            at += length;
+        }
+    }
+
+    /// True if the masked sentence is the sentence itself.
+    pub(crate) fn is_plain(&self, sentence: &str) -> bool {
+        self.preserved.is_empty() && self.capitals.is_none() && self.text == sentence
+    }
+
+    /// The number of placeholders.
+    pub(crate) fn n_placeholders(&self) -> usize {
+        self.preserved.len()
+    }
+
+    /// True for a sentence in capitals.
+    pub(crate) fn is_in_capitals(&self) -> bool {
+        self.capitals.is_some()
+    }
+
+    /// The ranges of the sentence that the placeholders stand for.
+    pub(crate) fn preserved(&self) -> &[Range<usize>] {
+        &self.preserved
+    }
+
+    /// The ranges at the ends of the sentence, which is `text`, that the model does not read.
+    pub(crate) fn set_aside(&self, text: &str) -> Vec<Range<usize>> {
+        let ends = [0..self.middle.start, self.middle.end..text.len()];
+        ends.into_iter().filter(|range| !range.is_empty()).collect()
+    }
+
+    /// The ranges of the sentence, which is `text`, that come through unchanged.
+    pub(crate) fn unchanged(&self, text: &str) -> Vec<Range<usize>> {
+        self.set_aside(text).into_iter().chain(self.preserved.iter().cloned()).collect()
+    }
+
+    /// True if `written` has each placeholder once, and no other.
+    pub(crate) fn is_carried_by(&self, written: &str) -> bool {
+        let expected = |index: usize| usize::from(index < self.preserved.len());
+        PLACEHOLDERS.iter().enumerate().all(|(index, mark)| written.matches(*mark).count() == expected(index))
+    }
+
+    /// Restores the preserved spans and capitals in the model's output; a placeholder of no span is dropped. White space
+    /// beside a preserved span returns where a letter or a digit would touch it.
+    pub(crate) fn restore(&self, sentence: &str, written: &str) -> RestoredSentence {
+        let mut restored = RestoredSentence::default();
+        restored.copy(sentence, 0..self.middle.start);
+        let mut had_space = false;
+        for (at, character) in written.char_indices() {
+            let written = at..at + character.len_utf8();
+            if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
+                let Some(span) = self.preserved.get(index) else { continue };
+                let is_touched = restored.text.ends_with(char::is_alphanumeric);
+                if is_touched && sentence[..span.start].ends_with(char::is_whitespace) {
+                    restored.text.push(' ');
+                }
+                had_space = sentence[span.end..].starts_with(char::is_whitespace);
+                restored.position.push(written, restored.text.len()..restored.text.len() + span.len());
+                restored.copy(sentence, span.clone());
+                continue;
+            }
+            if std::mem::take(&mut had_space) && character.is_alphanumeric() {
+                restored.text.push(' ');
+            }
+            let start = restored.text.len();
+            match &self.capitals {
+                Some(language) => restored.text.push_str(&upper(character, language)),
+                None => restored.text.push(character),
+            }
+            restored.position.push(written, start..restored.text.len());
+        }
+        restored.copy(sentence, self.middle.end..sentence.len());
+        restored
+    }
+}
+
+impl RestoredSentence {
+    fn copy(&mut self, sentence: &str, range: Range<usize>) {
+        if !range.is_empty() {
+            let start = self.text.len();
+            self.text.push_str(&sentence[range.clone()]);
+            self.copies.push((range, start..self.text.len()));
+        }
+    }
+}
+
+/// A sentence without the symbols at its ends and the white space beside them.
+fn middle(sentence: &str, preserved: &[PreservedSpan]) -> Range<usize> {
+    let mut middle = 0..sentence.len();
+    for span in preserved.iter().filter(|span| span.kind == PreservedKind::Symbol) {
+        if sentence[middle.start..span.range.start.max(middle.start)].trim().is_empty() {
+            let rest = &sentence[span.range.end..];
+            middle.start = sentence.len() - rest.trim_start().len();
+        }
+    }
+    let symbols = preserved.iter().rev().filter(|span| span.kind == PreservedKind::Symbol);
+    for span in symbols {
+        if span.range.start < middle.start {
+            continue;
+        }
+        if sentence[span.range.end.min(middle.end)..middle.end].trim().is_empty() {
+            middle.end = middle.start + sentence[middle.start..span.range.start].trim_end().len();
+        }
+    }
+    middle
+}
+
+/// The ranges before, between and behind the preserved spans.
+fn gaps<'a>(
+    middle: &'a Range<usize>,
+    preserved: &'a [Range<usize>],
+) -> impl Iterator<Item = Range<usize>> + 'a {
+    let starts = std::iter::once(middle.start).chain(preserved.iter().map(|range| range.end));
+    let ends = preserved.iter().map(|range| range.start).chain([middle.end]);
+    starts.zip(ends).map(|(start, end)| start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preserve::find;
+
+    fn masked(sentence: &str, casing: Option<&HopLanguages<'_>>) -> MaskedSentence {
+        let is_known = |character: char| character < '\u{180}';
+        let spans = find(sentence, &is_known);
+        MaskedSentence::new(sentence, &spans, (casing, Case::Detect), &|word| word.chars().count())
+    }
+
+    #[test]
+    fn preserved_spans_come_back() {
+        let sentence = "😀 See https://x.org and @tom 👍 now 🎉🎉";
+        let masked = masked(sentence, None);
+        assert_eq!(masked.text, "See \u{e000} and \u{e001} \u{e002} now");
+        assert!(masked.is_carried_by("\u{e001} \u{e002} \u{e000}"));
+        assert!(
+            !masked.is_carried_by("\u{e001} \u{e000}")
+                && !masked.is_carried_by("\u{e001}\u{e001}\u{e002}\u{e000}")
+        );
+        let restored = masked.restore(sentence, "Jetzt \u{e001} und \u{e000}\u{e003} \u{e002}!");
+        assert_eq!(restored.text, "😀 Jetzt @tom und https://x.org 👍! 🎉🎉");
+        for (source, target) in &restored.copies {
+            assert_eq!(sentence[source.clone()], restored.text[target.clone()]);
+        }
+        assert_eq!(restored.copies.len(), 5);
+        // The word `und` and the address, as the model wrote them.
+        assert_eq!(&restored.text[restored.position.map(&(10..13))], "und");
+        assert_eq!(&restored.text[restored.position.map(&(14..17))], "https://x.org");
+        assert_eq!(&sentence[masked.origin.map(&(0..3))], "See");
+        assert_eq!(&sentence[masked.origin.map(&(4..7))], "https://x.org");
+        assert_eq!(&sentence[masked.origin.map(&(8..11))], "and");
+    }
+
+    #[test]
+    fn capitals_are_read_in_small_letters_and_written_in_capitals() {
+        let languages = HopLanguages { from: "en", to: "tr" };
+        let sentence = "THE CAT, I SAY, IS AT HTTP://X.ORG IN B12.";
+        let english = masked(sentence, Some(&languages));
+        assert_eq!(english.text, "The cat, I say, is at \u{e000} in B12.");
+        assert_eq!(english.restore(sentence, "Kedi ısı: \u{e000}.").text, "KEDİ ISI: HTTP://X.ORG.");
+        let from_turkish = HopLanguages { from: "tr", to: "de" };
+        let masked = masked("İYİ IŞIK 😀", Some(&from_turkish));
+        assert_eq!(masked.text, "İyi ışık");
+        let restored = masked.restore("İYİ IŞIK 😀", "Große Sache");
+        assert_eq!(restored.text, "GROSSE SACHE 😀");
+        assert_eq!(&restored.text[restored.position.map(&(7..12))], "SACHE");
+        assert_eq!(&"İYİ IŞIK 😀"[masked.origin.map(&(5..12))], "IŞIK");
+    }
+
+    #[test]
+    fn a_part_is_in_capitals_where_its_sentence_is() {
+        let languages = HopLanguages { from: "en", to: "tr" };
+        let read =
+            |case| MaskedSentence::new("NOW", &[], (Some(&languages), case), &|word| word.chars().count());
+        // By itself it may be an abbreviation.
+        assert_eq!(
+            [Case::Detect, Case::Capitals, Case::Mixed].map(|case| read(case).text),
+            ["NOW", "Now", "NOW"]
+        );
+        let whole = masked("SEE @bob AND COME", Some(&languages));
+        assert_eq!([Case::of(Some(&whole)), Case::of(None)], [Case::Capitals, Case::Mixed]);
+    }
+
+    #[test]
+    fn a_plain_sentence_is_not_masked() {
+        let languages = HopLanguages { from: "en", to: "tr" };
+        for sentence in ["The cat.", "NATO", "a", "  x"] {
+            let masked = masked(sentence, Some(&languages));
+            assert!(masked.is_plain(sentence), "{sentence}");
+        }
+        assert!(!masked("a 😀", None).is_plain("a 😀"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_is_lost(sentence in "([a-zA-Z ]|😀|漢|@|http://x|ß|İ){1,30}") {
+            let masked = masked(&sentence, None);
+            let restored = masked.restore(&sentence, &masked.text);
+            if masked.n_placeholders() <= PLACEHOLDERS.len() {
+                proptest::prop_assert_eq!(&restored.text, &sentence);
+            }
+        }
+
+        #[test]
+        fn no_range_ends_inside_a_letter(sentence in "([A-Z ]|I|İ|Ş|ẞ|ŉ|😀|@x){1,30}") {
+            for from in ["tr", "de"] {
+                let masked = masked(&sentence, Some(&HopLanguages { from, to: "en" }));
+                for (at, letter) in masked.text.char_indices() {
+                    let range = masked.origin.map(&(at..at + letter.len_utf8()));
+                    proptest::prop_assert!(sentence.get(range.clone()).is_some(), "{letter} {range:?}");
+                }
+            }
+        }
+    }
+}

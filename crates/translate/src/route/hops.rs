@@ -1,0 +1,81 @@
+//! Sentences along the hops of their routes: the best translation of the first hop is the source of the second.
+
+use crate::alignment::compose;
+use crate::options::TranslateOptions;
+use crate::pipeline::{HopInput, Pipeline};
+use crate::segment::RoutedSentence;
+use crate::translation::Translation;
+use crate::{Engine, Result};
+
+impl Engine {
+    /// Translates sentences; one translation per sentence, in order. The languages of `options` do not count here: a
+    /// sentence has its hops.
+    ///
+    /// # Errors
+    /// If the options make no sense for this model.
+    pub fn translate_sentences(
+        &self,
+        sentences: &[RoutedSentence],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Translation>> {
+        self.translate_sentences_while(sentences, options, &|| true)
+    }
+
+    /// Like [`Engine::translate_sentences`], as long as `is_wanted` returns true.
+    ///
+    /// # Errors
+    /// The same, and [`Error::Unwanted`](crate::Error::Unwanted).
+    pub fn translate_sentences_while(
+        &self,
+        sentences: &[RoutedSentence],
+        options: &TranslateOptions,
+        is_wanted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Translation>> {
+        let first_hops = self.first_hops(sentences, options, is_wanted)?;
+        let inputs = sentences.iter().zip(&first_hops).filter_map(|(sentence, first)| {
+            let text = first.as_ref().map_or(sentence.text.as_str(), Translation::text);
+            Some(HopInput { text, hop: sentence.hops.last()?, is_first: sentence.is_first })
+        });
+        let inputs: Vec<HopInput<'_>> = inputs.collect();
+        let last_hops = Pipeline::while_wanted(self, options, is_wanted)?.run(&inputs)?;
+        Ok(last_hops
+            .into_iter()
+            .zip(&first_hops)
+            .map(|(last, first)| chained(first.as_ref(), last))
+            .collect())
+    }
+
+    /// The translations of the first hop where there are two; the prefix and the n best are the second's.
+    fn first_hops(
+        &self,
+        sentences: &[RoutedSentence],
+        options: &TranslateOptions,
+        is_wanted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Option<Translation>>> {
+        let has_two = |sentence: &RoutedSentence| sentence.hops.len() > 1;
+        let inputs = sentences.iter().filter(|sentence| has_two(sentence));
+        let inputs =
+            inputs.map(|sentence| HopInput { text: &sentence.text, hop: &sentence.hops[0], is_first: true });
+        let inputs: Vec<HopInput<'_>> = inputs.collect();
+        let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
+        let mut translated = Pipeline::while_wanted(self, &options, is_wanted)?.run(&inputs)?.into_iter();
+        Ok(sentences
+            .iter()
+            .map(|sentence| if has_two(sentence) { translated.next() } else { None })
+            .collect())
+    }
+}
+
+/// The translations of two hops as one.
+fn chained(first: Option<&Translation>, mut last: Translation) -> Translation {
+    let Some(first) = first else { return last };
+    let mut notes = first.notes.clone();
+    notes.extend(last.notes.into_iter().filter(|note| !first.notes.contains(note)));
+    last.notes = notes;
+    last.source_tokens += first.source_tokens;
+    last.alignment = match (&first.alignment, last.alignment) {
+        (Some(before), Some(after)) => Some(compose(before, &after)),
+        _ => None,
+    };
+    last
+}

@@ -1,0 +1,67 @@
+//! Distinct n-best lists: a model trained with several segmentations of a word can fill a beam with one text. Segments with
+//! too few texts are searched again, with hypotheses of the same text merged.
+
+use polyhead_models::decode::Hypothesis;
+
+use crate::Result;
+use crate::options::Mode;
+use crate::pipeline::Pipeline;
+use crate::search::{DecoderInput, Search};
+use crate::segment::Segment;
+
+impl Pipeline<'_> {
+    /// True if only the best of several hypotheses with the same text counts. Samples stay as drawn.
+    pub(super) fn has_distinct_texts(&self) -> bool {
+        self.options.n_best > 1 && self.options.mode == Mode::Guarded && self.options.sampling.is_none()
+    }
+
+    /// The hypotheses of a segment that carry all its placeholders, and the first of each text where they are to be distinct.
+    pub(super) fn chosen(&self, segment: &Segment<'_>, found: Vec<Hypothesis>) -> Result<Vec<Hypothesis>> {
+        let masked = segment.masked.as_ref();
+        let (mut chosen, mut texts) = (Vec::new(), Vec::new());
+        for hypothesis in found {
+            let mut text = self.engine.decode(&hypothesis.ids)?;
+            if let Some(masked) = masked {
+                if masked.n_placeholders() > 0 && !masked.is_carried_by(&text) {
+                    continue;
+                }
+                // A sentence in capitals has one text, whatever case the model wrote.
+                text = masked.restore(segment.sentence.text, &text).text;
+            }
+            let text = text.trim().to_owned();
+            if !(self.has_distinct_texts() && texts.contains(&text)) {
+                texts.push(text);
+                chosen.push(hypothesis);
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Searches for other texts where there are fewer than `n_best`. A wider list never changes the first: hypotheses that
+    /// only this search finds come after it, and those that score better are left out.
+    pub(super) fn find_others(&self, segments: &mut [&mut Segment<'_>], search: &Search) -> Result<()> {
+        let spellings = self.engine.spellings();
+        if spellings.is_none() && !search.is_widened() {
+            return Ok(());
+        }
+        let is_short = |segment: &&mut Segment<'_>| {
+            (1..self.options.n_best).contains(&segment.hypotheses.len()) && segment.input.is_some()
+        };
+        let mut short: Vec<&mut Segment<'_>> =
+            segments.iter_mut().map(|segment| &mut **segment).filter(is_short).collect();
+        if short.is_empty() {
+            return Ok(());
+        }
+        let inputs: Vec<DecoderInput> = short.iter().filter_map(|segment| segment.input.clone()).collect();
+        let others = self.hypotheses(&inputs, &search.with_distinct_texts(spellings))?;
+        for (segment, others) in short.iter_mut().zip(others) {
+            let mut all = std::mem::take(&mut segment.hypotheses);
+            let best = all[0].score;
+            all.extend(others.into_iter().filter(|other| other.score <= best));
+            let mut chosen = self.chosen(segment, all)?;
+            chosen.sort_by(|a, b| b.score.total_cmp(&a.score));
+            segment.hypotheses = chosen;
+        }
+        Ok(())
+    }
+}

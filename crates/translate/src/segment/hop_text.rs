@@ -1,0 +1,120 @@
+//! A text during a hop: its segments, what the model reads of each, and what it wrote.
+
+use polyhead_models::decode::Hypothesis;
+
+use super::Sentence;
+use crate::mask::MaskedSentence;
+use crate::preserve::{PreservedKind, PreservedSpan};
+use crate::route::Hop;
+use crate::search::DecoderInput;
+use crate::search::repetition::severity;
+use crate::translation::{Note, shortened};
+
+/// A text during a hop.
+pub(crate) struct HopText<'a> {
+    pub(crate) text: &'a str,
+    /// White space before the first segment.
+    pub(crate) lead: &'a str,
+    pub(crate) segments: Vec<Segment<'a>>,
+    pub(crate) notes: Vec<Note>,
+    /// Pieces of the text that the vocabulary lacks.
+    pub(crate) unknown: Vec<String>,
+    pub(crate) hop: &'a Hop,
+}
+
+impl<'a> HopText<'a> {
+    pub(crate) fn new(text: &'a str, lead: &'a str, hop: &'a Hop) -> Self {
+        Self { text, lead, segments: Vec::new(), notes: Vec::new(), unknown: Vec::new(), hop }
+    }
+
+    /// Appends a sentence that is copied because nothing but its preserved spans is in it.
+    pub(crate) fn copy(&mut self, sentence: Sentence<'a>, preserved: &[PreservedSpan]) {
+        if preserved.iter().any(|span| span.kind == PreservedKind::Foreign) {
+            self.notes.push(Note::Unspelled { sentence: shortened(sentence.text) });
+        }
+        self.segments.push(Segment::copied(sentence));
+    }
+
+    /// Notes how many sentences the text has, and how many more parts came of long ones.
+    pub(crate) fn note_splits(&mut self, n_sentences: usize, n_cut: usize) {
+        if n_sentences > 1 {
+            self.notes.push(Note::Split { sentences: n_sentences });
+        }
+        if n_cut > 0 {
+            self.notes.push(Note::Cut { parts: n_sentences + n_cut });
+        }
+    }
+
+    /// Notes the pieces that the vocabulary lacks.
+    pub(crate) fn note_unknown(&mut self) {
+        if !self.unknown.is_empty() {
+            self.notes.push(Note::Unknown { pieces: std::mem::take(&mut self.unknown) });
+        }
+    }
+}
+
+/// A sentence, or a part of one, that the model decodes at once.
+#[derive(Clone)]
+pub(crate) struct Segment<'a> {
+    pub(crate) sentence: Sentence<'a>,
+    /// The sentence with placeholders; none where the model reads the sentence itself.
+    pub(crate) masked: Option<MaskedSentence>,
+    /// The decoder's input; none for a sentence that is only copied.
+    pub(crate) input: Option<DecoderInput>,
+    /// Its hypotheses, best first.
+    pub(crate) hypotheses: Vec<Hypothesis>,
+    /// The outcome of decoding a loop again; none without a loop.
+    pub(crate) loop_outcome: Option<LoopOutcome>,
+    /// Number of halvings because the translation found no end.
+    pub(crate) n_halvings: usize,
+}
+
+/// The outcome of decoding a loop again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopOutcome {
+    /// The loop is gone.
+    Cured,
+    /// It still loops.
+    Left,
+}
+
+impl<'a> Segment<'a> {
+    pub(crate) fn new(sentence: Sentence<'a>, masked: Option<MaskedSentence>, input: DecoderInput) -> Self {
+        Self { masked, input: Some(input), ..Self::copied(sentence) }
+    }
+
+    /// A segment that is not given to the model.
+    pub(crate) fn copied(sentence: Sentence<'a>) -> Self {
+        Self {
+            sentence,
+            masked: None,
+            input: None,
+            hypotheses: Vec::new(),
+            loop_outcome: None,
+            n_halvings: 0,
+        }
+    }
+
+    /// The ids that its translation begins with.
+    pub(crate) fn prefix(&self) -> Vec<u32> {
+        self.input.as_ref().map_or_else(Vec::new, |input| input.prefix.clone())
+    }
+
+    /// True if it waits to be decoded.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.input.is_some() && self.hypotheses.is_empty()
+    }
+
+    /// Severity of the worst loop of its best hypothesis, in tokens; 0 without a loop.
+    pub(crate) fn severity(&self) -> usize {
+        match (&self.input, self.hypotheses.first()) {
+            (Some(input), Some(best)) => severity(&input.source, &best.ids),
+            _ => 0,
+        }
+    }
+
+    /// The number of its placeholders.
+    pub(crate) fn n_placeholders(&self) -> usize {
+        self.masked.as_ref().map_or(0, MaskedSentence::n_placeholders)
+    }
+}
