@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
-use polyhead_models::checkpoint::{Layout, load_parameters, marian_compatible, parse_config};
+use polyhead_models::checkpoint::{CheckpointLayout, load_parameters, marian_compatible, parse_config};
 use polyhead_models::decode::NextToken;
 use polyhead_models::{Decoding, Ids, Model, ModelConfig, SequenceToSequence};
 use polyhead_tensor::{Parameters, Tape, pool};
@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What is written is read.
-fn comes_back(config: &ModelConfig, layout: Layout) {
+fn comes_back(config: &ModelConfig, layout: CheckpointLayout) {
     let mut value = serde_json::to_value(config).expect("a config is always JSON");
     value["layout"] = json!(layout.name());
     let text = value.to_string();
@@ -50,11 +50,11 @@ fn comes_back(config: &ModelConfig, layout: Layout) {
     let _ = marian_compatible(config);
 }
 
-fn build(config: &ModelConfig, layout: Layout) {
+fn build(config: &ModelConfig, layout: CheckpointLayout) {
     let mut parameters = Parameters::default();
     let model = Model::new(config, &mut parameters).expect("a config that was accepted");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/models/tests/golden");
-    let folder = if layout == Layout::Torch { "torch/post" } else { "opus" };
+    let folder = if layout == CheckpointLayout::Torch { "torch/post" } else { "opus" };
     let _ = load_parameters(golden.join(folder), config, layout, &mut parameters);
     if parameters.count() <= MOST_NUMBERS {
         parameters.initialise(0);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use polyhead_models::SequenceToSequence;
-use polyhead_models::checkpoint::Layout;
+use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
 use polyhead_models::parity::{self, Tolerance};
 use polyhead_models::transformer::TransformerConfig;
@@ -53,7 +53,7 @@ fn read(bytes: &[u8]) {
     assert!(total <= bytes.len(), "{total} bytes of numbers in {}", bytes.len());
     let (model, parameters) = &*MODEL;
     let _ = parity::compare(model, parameters, &file, Tolerance::default());
-    Layout::recognise(file.names());
+    CheckpointLayout::recognise(file.names());
     let weights = Weights::whole(file);
     for name in weights.names() {
         assert!(weights.shape(name).is_some() && weights.dtype(name).is_some());

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use polyhead_random::Random;
-use polyhead_text::tokenizer::{Dropout, Encoding, HuggingFace};
+use polyhead_text::tokenizer::{BpeDropout, Encoding, HuggingFace};
 
 const TEXTS: [&str; 4] = [
     "",
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn read(bytes: &[u8]) {
     let Ok(tokenizer) = HuggingFace::from_bytes(bytes, "tokenizer.json") else { return };
-    let dropout = Dropout { probability: 0.3, random: Random::new(0) };
+    let dropout = BpeDropout { probability: 0.3, random: Random::new(0) };
     for text in TEXTS {
         let _ = tokenizer.normalize(text);
         check(&tokenizer, text, tokenizer.encode(text));

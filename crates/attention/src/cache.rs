@@ -12,7 +12,7 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    Attended, CacheShape, KeysValues, StepOptions, StepRows, StepSight, self_step,
+    AttentionOutput, CacheShape, KeysValues, StepAttentionPattern, StepOptions, StepRows, self_step,
 };
 use polyhead_tensor::{Result, Tensor};
 
@@ -24,14 +24,14 @@ pub struct KvCache {
     layers: Vec<KeysValues>,
     rows: StepRows,
     /// Keys that the newest tokens attend to; `None`: all.
-    pattern: Option<StepSight>,
+    pattern: Option<StepAttentionPattern>,
 }
 
 /// One layer of a [`KvCache`] during a step.
 #[derive(Debug)]
 pub struct CacheLayer<'a> {
     key_values: &'a mut KeysValues,
-    pattern: Option<&'a StepSight>,
+    pattern: Option<&'a StepAttentionPattern>,
     /// The rows of the step.
     pub rows: &'a StepRows,
 }
@@ -43,7 +43,7 @@ impl CacheLayer<'_> {
     ///
     /// # Errors
     /// If the shapes do not match.
-    pub fn attend(&mut self, projected: &Tensor, options: &StepOptions<'_>) -> Result<Attended> {
+    pub fn attend(&mut self, projected: &Tensor, options: &StepOptions<'_>) -> Result<AttentionOutput> {
         let options = StepOptions { seen: self.pattern, ..options.clone() };
         self_step(projected, self.key_values, self.rows, &options)
     }
@@ -89,7 +89,7 @@ impl KvCache {
         if let Some(regroup) = self.rows.begin(tokens) {
             self.layers.iter_mut().for_each(|layer| layer.regroup(&regroup));
         }
-        self.pattern = self.rows.sight(|len| mask.visible_from_last(len));
+        self.pattern = self.rows.attention_pattern(|len| mask.visible_from_last(len));
     }
 
     /// One layer, for attention in this step.

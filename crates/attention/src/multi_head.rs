@@ -24,7 +24,7 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    Attended, AttentionOptions, CacheShape, Columns, KeysValues, StepOptions, StepRows, attention,
+    AttentionOptions, AttentionOutput, CacheShape, Columns, KeysValues, StepOptions, StepRows, attention,
     attention_weights, cross_step,
 };
 use polyhead_tensor::ops::shape;
@@ -302,7 +302,7 @@ pub struct Memory<'a> {
 }
 
 /// Captures the weights if there are any, and returns the context.
-fn captured_context(pass: &Pass<'_>, attended: Attended, site: Site) -> Var {
+fn captured_context(pass: &Pass<'_>, attended: AttentionOutput, site: Site) -> Var {
     if let Some(weights) = attended.weights {
         let &[rows, n_heads, len] = weights.shape() else { unreachable!("rows × n_heads × length") };
         pass.capture.weights(site, &weights.reshaped(&[rows, n_heads, 1, len]));

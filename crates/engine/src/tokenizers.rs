@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
-use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::Vocabulary};
+use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::MarianVocabulary};
 use serde_json::{Map, Value};
 
 use crate::{Error, Result};
@@ -49,7 +49,7 @@ impl Tokenizers {
             Tokenizer::Marian { target, .. } if own.exists() => Some(Tokenizer::Marian {
                 source: target.clone(),
                 target: target.clone(),
-                vocabulary: Vocabulary::load(own)?,
+                vocabulary: MarianVocabulary::load(own)?,
             }),
             _ => None,
         };

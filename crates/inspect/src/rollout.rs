@@ -5,7 +5,7 @@
 //! from T = I and S = 0 its self-attention gives (Ã·T, Ã·S), and its cross-attention C, likewise halved, gives
 //! (½·T, ½·S + ½·C·R). Every row of (T, S) sums to 1.
 
-use polyhead_attention::{Kind, Site, Sites};
+use polyhead_attention::{AttentionKind, Site, Sites};
 
 use crate::matrix::Matrix;
 
@@ -13,12 +13,12 @@ use crate::matrix::Matrix;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollout {
     /// For each kind of attention a matrix, query positions × key positions.
-    pub parts: Vec<(Kind, Matrix)>,
+    pub parts: Vec<(AttentionKind, Matrix)>,
 }
 
 impl Rollout {
     /// The rollout of a kind of attention.
-    pub fn of(&self, kind: Kind) -> Option<&Matrix> {
+    pub fn of(&self, kind: AttentionKind) -> Option<&Matrix> {
         self.parts.iter().find(|(own, _)| *own == kind).map(|(_, matrix)| matrix)
     }
 }
@@ -33,7 +33,7 @@ pub fn rollout(sites: &Sites, mean: impl Fn(Site) -> Option<Matrix>) -> Option<R
             return None;
         }
         let others = sites.groups().iter().map(|group| group.kind);
-        let others: Vec<Kind> =
+        let others: Vec<AttentionKind> =
             others.filter(|kind| kind.stack == stack.kind.stack && *kind != stack.kind).collect();
         let mut state: Option<(Matrix, Vec<Matrix>)> = None;
         for layer in 0..stack.n_layers {
@@ -89,9 +89,9 @@ mod tests {
 
     use super::*;
 
-    const ENCODER: Kind = Kind::of_self(0, "encoder", "source");
-    const DECODER: Kind = Kind::of_self(1, "decoder", "target").past_only();
-    const CROSS: Kind = Kind::across(2, "cross", "decoder", ["target", "source"]);
+    const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "source");
+    const DECODER: AttentionKind = AttentionKind::self_attention(1, "decoder", "target").causal();
+    const CROSS: AttentionKind = AttentionKind::cross_attention(2, "cross", "decoder", ["target", "source"]);
 
     fn two(site: Site) -> Matrix {
         Matrix::new(

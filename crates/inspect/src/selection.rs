@@ -1,6 +1,6 @@
 //! Selection of attentions by kind, layer and head, checked against the model, and their heat-maps.
 
-use polyhead_attention::{Filter, Kind, Site, SiteGroup, Sites};
+use polyhead_attention::{AttentionKind, Filter, Site, SiteGroup, Sites};
 
 use crate::heat_map::HeatMap;
 use crate::matrix::Matrix;
@@ -61,7 +61,7 @@ pub enum Granularity {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// The kind of attention; default: all in exported arrays, cross-attention (if any) in pictures.
-    pub kind: Option<Kind>,
+    pub kind: Option<AttentionKind>,
     /// The layers; default: all in exported arrays, in pictures the alignment layer or else the last.
     pub layers: IndexSelection,
     /// The heads; default: all in exported arrays, their mean in pictures.
@@ -147,7 +147,7 @@ impl Selection {
     }
 
     /// The error if there is nothing to draw.
-    fn nothing(&self, trace: &Trace, kind: Kind) -> Error {
+    fn nothing(&self, trace: &Trace, kind: AttentionKind) -> Error {
         let (message, hint) = if self.unit == Granularity::Words
             && trace.sides.iter().any(|side| side.words.is_empty())
         {
@@ -164,7 +164,7 @@ impl Selection {
         Error::Request { message, hint: hint.into() }
     }
 
-    fn map(&self, trace: &Trace, kind: Kind, weights: &Matrix, title: String) -> Option<HeatMap> {
+    fn map(&self, trace: &Trace, kind: AttentionKind, weights: &Matrix, title: String) -> Option<HeatMap> {
         let range = crate::heat_map::ValueRange::Weights;
         match self.unit {
             Granularity::Tokens => {
@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn a_missing_layer_is_reported_with_the_existing_ones() {
-        let encoder = Kind::of_self(0, "encoder", "source");
-        let decoder = Kind::of_self(1, "decoder", "target");
-        let cross = Kind::across(2, "cross", "decoder", ["target", "source"]);
+        let encoder = AttentionKind::self_attention(0, "encoder", "source");
+        let decoder = AttentionKind::self_attention(1, "decoder", "target");
+        let cross = AttentionKind::cross_attention(2, "cross", "decoder", ["target", "source"]);
         let group =
             |kind, n_layers, n_heads| SiteGroup { kind, n_layers, heads: HeadShape::even(8, n_heads) };
         let sites = Sites::new(vec![group(encoder, 3, 2), group(decoder, 1, 4), group(cross, 1, 4)]);

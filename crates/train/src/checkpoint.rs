@@ -14,7 +14,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use polyhead_models::checkpoint::safetensors::{self, Array, Numbers, TensorFile, WriteOptions};
+use polyhead_models::checkpoint::safetensors::{self, Array, ArrayData, TensorFile, WriteOptions};
 use polyhead_tensor::{Parameters, Tensor};
 use polyhead_text::output::Output;
 
@@ -67,13 +67,13 @@ impl Checkpoints {
     }
 
     /// Starts a checkpoint: an empty folder under a temporary name.
-    pub(crate) fn begin(&self, step: u64) -> Result<Unfinished> {
+    pub(crate) fn begin(&self, step: u64) -> Result<PendingFiles> {
         fs::create_dir_all(&self.folder)
             .map_err(|error| Error::io(&self.folder, "create the folder", error))?;
         self.sweep();
         let temporary = self.folder.join(format!(".step-{step:08}.{}.tmp", std::process::id()));
         fs::create_dir(&temporary).map_err(|error| Error::io(&temporary, "create the folder", error))?;
-        Ok(Unfinished { temporary, path: self.path(step), parent: self.folder.clone() })
+        Ok(PendingFiles { temporary, path: self.path(step), parent: self.folder.clone() })
     }
 
     /// Removes temporary folders of a killed run.
@@ -132,13 +132,13 @@ fn remove(path: &Path, parent: &Path) -> Result<()> {
 
 /// A checkpoint under its temporary name; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct PendingFiles {
     temporary: PathBuf,
     path: PathBuf,
     parent: PathBuf,
 }
 
-impl Unfinished {
+impl PendingFiles {
     /// The temporary folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.temporary
@@ -170,7 +170,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for PendingFiles {
     fn drop(&mut self) {
         // After the rename nothing is left to remove.
         let _ = fs::remove_dir_all(&self.temporary);
@@ -243,7 +243,7 @@ fn array_of<'a>(kind: &str, name: &str, tensor: &'a Tensor) -> Array<'a> {
     Array {
         name: format!("{kind}.{name}"),
         shape: tensor.shape().to_vec(),
-        numbers: Numbers::Floats(vec![tensor.data()]),
+        data: ArrayData::Floats(vec![tensor.data()]),
     }
 }
 

@@ -259,7 +259,7 @@ mod tests {
 
     use polyhead_tensor::Init;
     use polyhead_text::corpus::Corpus;
-    use polyhead_text::tokenizer::Kind;
+    use polyhead_text::tokenizer::TokenizerKind;
 
     use super::*;
     use crate::config::{RunConfig, TokenizerConfig, VocabularySharing};
@@ -277,8 +277,12 @@ mod tests {
             let path = folder.path().join("pairs.tsv");
             std::fs::write(&path, "the Cat sees Paris\tdie Katze sieht Paris\n".repeat(3)).unwrap();
             let corpus = Corpus::Tsv { path, source_column: 0, target_column: 1 };
-            let config =
-                TokenizerConfig { kind: Kind::Word, vocab_size: 0, sides, ..TokenizerConfig::default() };
+            let config = TokenizerConfig {
+                kind: TokenizerKind::Word,
+                vocab_size: 0,
+                sides,
+                ..TokenizerConfig::default()
+            };
             let run = RunConfig { tokenizer: config, ..RunConfig::default() };
             let vocabulary = Vocabulary::train(&run, &[corpus.into()], folder.path()).unwrap();
             let mut parameters = Parameters::default();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use polyhead_text::batch::Padding;
-use polyhead_text::doctor::Report;
+use polyhead_text::batch::PaddingStats;
+use polyhead_text::doctor::CheckReport;
 
 use crate::checkpoint::DamagedCheckpoint;
 use crate::embeddings::FilledEmbeddings;
@@ -37,7 +37,7 @@ pub enum Event {
         why: Option<(String, String)>,
     },
     /// A corpus was checked.
-    Examined(Box<Report>),
+    Examined(Box<CheckReport>),
     /// A tokeniser is being trained.
     TrainingTokenizer,
     /// The corpora were read and encoded.
@@ -127,7 +127,7 @@ pub struct RunPlan {
     /// Different batch shapes, if each is recorded as a CUDA graph.
     pub sizes: Option<usize>,
     /// Padding of the first epoch.
-    pub padding: Padding,
+    pub padding: PaddingStats,
     /// Estimated memory.
     pub forecast: Forecast,
     /// Available memory in bytes, if known.

@@ -1,7 +1,7 @@
 //! Memory that a run needs, and memory available.
 //!
 //! A parameter has a value, a gradient and two Adam moments; the activations that a batch stores for the backward pass are
-//! estimated by `ModelConfig::training_numbers`. The Multi30k recipe, forecast at 658 MB, used 644 MB after 20 steps and at
+//! estimated by `ModelConfig::activation_elements`. The Multi30k recipe, forecast at 658 MB, used 644 MB after 20 steps and at
 //! most 880 MB in 41 epochs.
 
 use polyhead_models::ModelConfig;
@@ -31,7 +31,7 @@ impl Forecast {
     ) -> Self {
         Self {
             parameters: n_parameters * copies * BYTES,
-            batch: config.training_numbers(largest) * BYTES,
+            batch: config.activation_elements(largest) * BYTES,
             data,
         }
     }
@@ -80,7 +80,7 @@ pub fn available() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use polyhead_models::TextFacts;
+    use polyhead_models::DataSpec;
     use serde_json::json;
 
     use super::*;
@@ -91,8 +91,8 @@ mod tests {
     fn the_forecast_is_near_the_measurement() {
         let keys = json!({ "preset": "tiny", "n_layers": 4, "d_ff": 256 });
         let config = ModelConfig::from_recipe(keys.as_object().unwrap()).unwrap();
-        let facts = TextFacts { vocab_sizes: [9700; 2], ..TextFacts::default() };
-        let config = config.with_text(&facts).unwrap();
+        let facts = DataSpec { vocab_sizes: [9700; 2], ..DataSpec::default() };
+        let config = config.with_data(&facts).unwrap();
         let forecast = Forecast::new(&config, (2_566_656, 4), [256, 16, 16], 0);
         let measured = 659e6;
         assert!((forecast.total() as f64 / measured - 1.0).abs() < 0.15, "{forecast:?}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use polyhead_models::ModelConfig;
 use polyhead_models::checkpoint::safetensors::Dtype;
-use polyhead_models::checkpoint::{Layout, SaveOptions, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 use serde_json::{Map, Value, json};
@@ -32,7 +32,8 @@ impl ModelFolder<'_> {
         card: &str,
     ) -> Result<()> {
         // Models that Hugging Face's Marian classes can describe use their layout; the others use our own parameter names.
-        let options = SaveOptions { dtype, layout: Layout::fitting(self.config), ..SaveOptions::default() };
+        let options =
+            SaveOptions { dtype, layout: CheckpointLayout::fitting(self.config), ..SaveOptions::default() };
         save(folder, self.config, parameters, &options)?;
         self.vocabulary.save(folder)?;
         let settings = [

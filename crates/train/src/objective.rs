@@ -16,7 +16,7 @@ use std::path::Path;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::{Device, Indices, Parameters, Tape, Tensor, Var};
-use polyhead_text::batch::{BatchOptions, Padding, Rounding};
+use polyhead_text::batch::{BatchOptions, PaddingStats, Rounding};
 
 use crate::config::RunConfig;
 use crate::event::SkippedRows;
@@ -126,7 +126,7 @@ pub(crate) trait EpochBatches {
     fn batch(&self, index: usize, copies: usize, rounding: Rounding) -> Option<Self::Batch>;
 
     /// Number of text tokens, and of positions including padding and rounding.
-    fn padding(&self, rounding: Rounding) -> Padding;
+    fn padding(&self, rounding: Rounding) -> PaddingStats;
 
     /// Rows and lengths of the batch that needs the most memory.
     fn largest(&self, rounding: Rounding) -> [usize; 3];

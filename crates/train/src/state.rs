@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use polyhead_text::batch::Position;
+use polyhead_text::batch::DataPosition;
 use serde::{Deserialize, Serialize};
 
 use crate::learner::StepReport;
@@ -12,8 +12,8 @@ use crate::learner::StepReport;
 pub struct TrainerState {
     /// Steps done.
     pub step: u64,
-    /// Position of the next batch.
-    pub position: Position,
+    /// DataPosition of the next batch.
+    pub position: DataPosition,
     /// Factor of the learning rate, halved at each rollback after a divergence.
     pub rate_factor: f64,
     /// Number of rollbacks.

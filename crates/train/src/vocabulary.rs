@@ -4,7 +4,7 @@ use std::path::Path;
 
 use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
-use polyhead_text::tokenizer::{Dropout, SpecialTokens, Tokenizer, TrainOptions, train};
+use polyhead_text::tokenizer::{BpeDropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
 use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
 use crate::run_corpus::RunCorpus;
@@ -166,7 +166,7 @@ impl Vocabulary {
         &self,
         [source, target]: [&str; 2],
         tag: Option<u32>,
-        dropouts: [Dropout; 2],
+        dropouts: [BpeDropout; 2],
     ) -> Result<[Vec<u32>; 2]> {
         let source = self.source.encode_with_dropout(source, &dropouts[0])?.ids;
         Ok([tagged(tag, source), self.target().encode_with_dropout(target, &dropouts[1])?.ids])

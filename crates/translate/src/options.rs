@@ -24,7 +24,7 @@ pub enum LengthFormula {
     Wu,
 }
 
-/// Detection of the languages of texts.
+/// DetectedLanguage of the languages of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LanguageDetection {
     /// Each text by itself.
@@ -75,7 +75,7 @@ pub struct TranslateOptions {
     /// The language to translate into; default: the model's only one, that of a tag before the text, or English, and for
     /// English texts Turkish.
     pub to: Option<String>,
-    /// Detection of languages where `from` is none and the model states its directions; default: each text by itself.
+    /// DetectedLanguage of languages where `from` is none and the model states its directions; default: each text by itself.
     pub detection: LanguageDetection,
     /// Preceding text, for detection in order; default: none. See [`TranslateOptions::follow`].
     pub context: String,

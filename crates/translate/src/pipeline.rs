@@ -147,7 +147,7 @@ impl<'a> Pipeline<'a> {
         Self::while_wanted(engine, options, &|| true)
     }
 
-    /// Like [`Pipeline::new`]; work ends with [`Error::Unwanted`] as soon as `is_wanted` returns false.
+    /// Like [`Pipeline::new`]; work ends with [`Error::Cancelled`] as soon as `is_wanted` returns false.
     pub(crate) fn while_wanted(
         engine: &'a Engine,
         options: &'a TranslateOptions,

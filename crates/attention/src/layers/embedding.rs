@@ -18,7 +18,7 @@
 //! ```
 
 use polyhead_tensor::ops::attention::StepRows;
-use polyhead_tensor::ops::decoding::{StepPlaces, step_input, step_logits};
+use polyhead_tensor::ops::decoding::{StepPositions, step_input, step_logits};
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding, embedding_prepared};
 use polyhead_tensor::ops::linear::LinearOptions;
 use polyhead_tensor::{Indices, Init, ParameterId, Result, Var};
@@ -75,7 +75,13 @@ impl Embedding {
     ///
     /// # Errors
     /// If a token is outside the table, or its position outside the table of positions.
-    pub fn step(&self, pass: &Pass<'_>, rows: &StepRows, scale: f32, places: StepPlaces<'_>) -> Result<Var> {
+    pub fn step(
+        &self,
+        pass: &Pass<'_>,
+        rows: &StepRows,
+        scale: f32,
+        places: StepPositions<'_>,
+    ) -> Result<Var> {
         if let Some(table) = pass.parameters.prepared(self.weight) {
             let [_, d_model] = table.shape();
             let options = EmbeddingOptions { scale, positions: places.row(rows.len(), d_model) };

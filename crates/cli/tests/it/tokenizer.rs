@@ -99,10 +99,7 @@ fn wrong_input_is_one_line_and_a_hint() {
         (vec!["train", "--input", "bad.gz", "--out", "t.json"], "error: bad.gz: cannot read: "),
         (vec!["train", "--input", "latin1", "--out", "t.json"], "error: latin1:2: invalid UTF-8 at byte 4"),
         (vec!["train", "--input", "empty", "--out", "t.json"], "error: empty: no text found"),
-        (
-            vec!["train", "--input", "few", "--out", "t.json"],
-            "error: vocabulary size 8000, expected at most",
-        ),
+        (vec!["train", "--input", "few", "--out", "t.json"], "error: vocabulary size 8000, expected at most"),
         (vec!["train", "--input", "a.jsonl", "--out", "t.json"], "error: a.jsonl:2: no JSON object"),
         (
             vec!["train", "--input", "few", "--kind", "char", "--out", "no/t.json"],

@@ -1,7 +1,7 @@
 //! The weights of a trace as one array for each kind of attention (`encoder`, `decoder`, `cross`): layers × heads × queries ×
 //! keys, as Hugging Face's `output_attentions=True` returns them layer by layer.
 
-use polyhead_attention::{Filter, Kind};
+use polyhead_attention::{AttentionKind, Filter};
 
 use crate::matrix::Matrix;
 use crate::trace::{SelectedHeads, Trace};
@@ -29,7 +29,7 @@ impl AttentionArray<'_> {
 
 /// The arrays of the trace that pass `filter`.
 pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<AttentionArray<'a>> {
-    let of = |kind: Kind| {
+    let of = |kind: AttentionKind| {
         let mut parts = trace.selected(filter);
         parts.retain(|part| part.site.kind == kind);
         let first = parts.first()?;

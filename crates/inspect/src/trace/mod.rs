@@ -31,7 +31,7 @@ pub use translation::{TraceOptions, TranslationTrace};
 pub use tree::{BeamNode, BeamTree, NodeFate};
 
 use polyhead_attention::vectors::Vectors;
-use polyhead_attention::{Filter, Intervention, Kind, Site, Sites};
+use polyhead_attention::{AttentionKind, Filter, Intervention, Site, Sites};
 use polyhead_engine::classify::Class;
 use polyhead_translate::alignment::{TokenAttention, WordAligner};
 
@@ -110,7 +110,7 @@ impl Trace {
     }
 
     /// Converts token weights of a kind of attention to word weights, query words × key words.
-    pub fn word_weights(&self, kind: Kind, tokens: &Matrix) -> Option<Matrix> {
+    pub fn word_weights(&self, kind: AttentionKind, tokens: &Matrix) -> Option<Matrix> {
         let (queries, keys) = (self.side(kind.queries)?.grouping(), self.side(kind.keys)?);
         // A decoder position reads the token before the one that it predicts.
         let shifted = keys.read_words();
@@ -128,7 +128,8 @@ impl Trace {
         for head in heads {
             weights.iter_mut().zip(head.numbers()).for_each(|(sum, weight)| *sum += f64::from(*weight));
         }
-        let spans = |side: &TraceSide| -> Vec<_> { side.tokens.iter().map(|token| token.span.clone()).collect() };
+        let spans =
+            |side: &TraceSide| -> Vec<_> { side.tokens.iter().map(|token| token.span.clone()).collect() };
         let target_lengths = target.tokens.iter().map(|token| token.span.len()).collect();
         let (source_spans, target_spans) = (spans(source), spans(target));
         let mut aligner = WordAligner::new(&source.text, &target.text);
@@ -147,7 +148,7 @@ impl Trace {
     }
 
     /// Row labels (queries) and column labels (keys) of a kind of attention.
-    pub fn labels(&self, kind: Kind) -> [Vec<String>; 2] {
+    pub fn labels(&self, kind: AttentionKind) -> [Vec<String>; 2] {
         let rows = self.side(kind.queries).map_or_else(Vec::new, TraceSide::labels);
         let read = if kind.is_causal { TraceSide::read_labels } else { TraceSide::labels };
         [rows, self.side(kind.keys).map_or_else(Vec::new, read)]

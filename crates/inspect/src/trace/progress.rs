@@ -42,13 +42,13 @@ impl<M: NextToken> NextToken for ProgressModel<'_, M> {
         self.model.step(state, tokens)
     }
 
-    fn step_attending(
+    fn step_with_attention(
         &self,
         (state, rows): &mut Self::State,
         tokens: &[u32],
     ) -> Result<(Tensor, Option<Tensor>)> {
         self.report(rows, tokens)?;
-        self.model.step_attending(state, tokens)
+        self.model.step_with_attention(state, tokens)
     }
 
     fn reorder(&self, (state, own): &mut Self::State, rows: &[usize]) {

@@ -2,7 +2,7 @@
 //!
 //! Nodes are in order of their steps, best first within a step. A node without a parent continues the start token.
 
-use polyhead_models::decode::trace::{BeamTrace, Fate};
+use polyhead_models::decode::trace::{BeamTrace, CandidateOutcome};
 
 /// The candidates of a beam search.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub struct BeamNode {
     pub is_best: bool,
 }
 
-/// Fate of a hypothesis.
+/// CandidateOutcome of a hypothesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeFate {
     /// Continued at the next step.
@@ -62,14 +62,14 @@ impl BeamTree {
                 let parent = live.get(candidate.parent).copied();
                 let is_parent_best = parent.map_or(step == 0, |parent| nodes[parent].is_best);
                 let is_best = is_parent_best && best.get(step) == Some(&candidate.id);
-                let fate = match candidate.fate {
-                    Fate::Kept(place) => {
+                let fate = match candidate.outcome {
+                    CandidateOutcome::Live(place) => {
                         next.resize(next.len().max(place + 1), nodes.len());
                         next[place] = nodes.len();
                         NodeFate::Kept
                     }
-                    Fate::Finished => NodeFate::Finished,
-                    Fate::Pruned => NodeFate::Pruned,
+                    CandidateOutcome::Finished => NodeFate::Finished,
+                    CandidateOutcome::Pruned => NodeFate::Pruned,
                 };
                 let &polyhead_models::decode::trace::TracedCandidate { id, log_probability, sum, .. } =
                     candidate;
@@ -97,18 +97,23 @@ mod tests {
 
     #[test]
     fn nodes_know_their_parents_and_the_path_of_the_best() {
-        let candidate =
-            |parent, id, fate| TracedCandidate { parent, id, log_probability: -1.0, sum: -2.0, fate };
+        let candidate = |parent, id, fate| TracedCandidate {
+            parent,
+            id,
+            log_probability: -1.0,
+            sum: -2.0,
+            outcome: fate,
+        };
         let steps = vec![
             vec![
-                candidate(0, 5, Fate::Kept(0)),
-                candidate(0, 6, Fate::Kept(1)),
-                candidate(0, 7, Fate::Pruned),
+                candidate(0, 5, CandidateOutcome::Live(0)),
+                candidate(0, 6, CandidateOutcome::Live(1)),
+                candidate(0, 7, CandidateOutcome::Pruned),
             ],
             vec![
-                candidate(1, 8, Fate::Kept(0)),
-                candidate(0, 8, Fate::Kept(1)),
-                candidate(1, 0, Fate::Finished),
+                candidate(1, 8, CandidateOutcome::Live(0)),
+                candidate(0, 8, CandidateOutcome::Live(1)),
+                candidate(1, 0, CandidateOutcome::Finished),
             ],
         ];
         let tree = BeamTree::new(&BeamTrace { steps }, 2, &[6, 0], |id| format!("p{id}"));

@@ -120,7 +120,7 @@ impl DecoderStack {
         let DecoderState { stack, repeated, recorded_shapes } = state;
         self.check(stack.cache.len(), tokens)?;
         stack.cache.begin(tokens, self.stack.mask());
-        if std::mem::replace(recorded_shapes, stack.cache.rows().form()) != *recorded_shapes {
+        if std::mem::replace(recorded_shapes, stack.cache.rows().recording_key()) != *recorded_shapes {
             *repeated = Repeated::New;
         }
         let is_recorded =
@@ -129,7 +129,7 @@ impl DecoderStack {
         let mut y = None;
         match replay {
             Replay::Allowed if is_recorded => {
-                repeated.go(&pass.parameters.device(), work, |result| y = Some(result.clone()))?;
+                repeated.run(&pass.parameters.device(), work, |result| y = Some(result.clone()))?;
             }
             Replay::Allowed | Replay::Never => y = Some(work()?),
         }

@@ -5,7 +5,7 @@ use polyhead_attention::multi_head::PositionEncoding;
 use polyhead_attention::position::{Learned, Rotary, SinusoidLayout, Sinusoidal};
 use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::attention::StepRows;
-use polyhead_tensor::ops::decoding::StepPlaces;
+use polyhead_tensor::ops::decoding::StepPositions;
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
@@ -87,12 +87,12 @@ impl Input {
     pub(super) fn step(&self, pass: &Pass<'_>, rows: &StepRows) -> Result<Var> {
         let step = |positions| self.embedding.step(pass, rows, self.scale, positions);
         match &self.positions {
-            Positions::None => step(StepPlaces::None),
+            Positions::None => step(StepPositions::None),
             Positions::Learned(learned) => {
-                step(StepPlaces::Learned(pass.parameter(learned.weight()).value()))
+                step(StepPositions::Learned(pass.parameter(learned.weight()).value()))
             }
             Positions::Sinusoidal(sinusoidal) => {
-                step(StepPlaces::Computed(&|start, length| sinusoidal.rows(start, length, self.d_model)))
+                step(StepPositions::Computed(&|start, length| sinusoidal.rows(start, length, self.d_model)))
             }
         }
     }

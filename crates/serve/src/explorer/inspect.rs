@@ -2,7 +2,9 @@
 
 use polyhead_attention::{Filter, SiteGroup};
 use polyhead_inspect::export::{SiteJson, json};
-use polyhead_inspect::trace::{Kept, ObserveOptions, Observed, Trace, TraceOptions, Watcher, observe};
+use polyhead_inspect::trace::{
+    CaptureVectors, ObserveOptions, Observed, ProgressCallback, Trace, TraceOptions, observe,
+};
 use polyhead_translate::TranslateOptions;
 use serde_json::json as object;
 
@@ -59,7 +61,7 @@ impl Explorer {
     }
 
     /// The JSON of a trace.
-    pub(super) fn trace(&self, request: &TraceRequest, watcher: Watcher<'_>) -> Result<String> {
+    pub(super) fn trace(&self, request: &TraceRequest, watcher: ProgressCallback<'_>) -> Result<String> {
         for text in [Some(&request.text), request.target.as_ref()].into_iter().flatten() {
             let length = text.chars().count();
             at_most(length, self.limits.text, "characters")?;
@@ -97,13 +99,13 @@ impl Explorer {
             intervention: request.intervention.intervention(&model.sites())?,
             ..TraceOptions::default()
         };
-        let trace = Trace::watched(self.engine(), &request.text, &options, watcher)?;
+        let trace = Trace::with_progress(self.engine(), &request.text, &options, watcher)?;
         Ok(json(&trace, &Filter::default()))
     }
 
     /// The JSON of one attention site.
     pub(super) fn attention(&self, request: &AttentionRequest) -> Result<String> {
-        let observed = self.observed(request, self.limits.tokens, Kept::No)?;
+        let observed = self.observed(request, self.limits.tokens, CaptureVectors::No)?;
         let Some(found) = observed.attentions.first() else { return Err(skipped()) };
         let weights: Vec<_> = found.weights.iter().collect();
         let size: usize = weights.iter().map(|own| own.numbers().len()).sum();
@@ -113,12 +115,17 @@ impl Explorer {
 
     /// The JSON of one head's queries and keys.
     pub(super) fn neurons(&self, request: &AttentionRequest) -> Result<String> {
-        let observed = self.observed(request, self.limits.neurons, Kept::Yes)?;
+        let observed = self.observed(request, self.limits.neurons, CaptureVectors::Yes)?;
         let Some(found) = observed.vectors.first() else { return Err(skipped()) };
         Ok(packed::vectors(found, PackedDtype::F32).to_string())
     }
 
-    fn observed(&self, request: &AttentionRequest, limit: usize, vectors: Kept) -> Result<Observed> {
+    fn observed(
+        &self,
+        request: &AttentionRequest,
+        limit: usize,
+        vectors: CaptureVectors,
+    ) -> Result<Observed> {
         let AttentionRequest { source, target, kind, layer, head, intervention } = request;
         let model = self.engine().model();
         let sites = model.sites();

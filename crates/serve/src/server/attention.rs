@@ -8,7 +8,7 @@ use polyhead_inspect::trace::{Trace, TraceOptions};
 use polyhead_translate::Route;
 use polyhead_translate::formats::Format;
 use polyhead_translate::languages::name;
-use polyhead_translate::split::split;
+use polyhead_translate::segment::split;
 use serde_json::Value;
 
 use super::limits::RequestLimits;

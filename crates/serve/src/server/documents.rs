@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use polyhead_translate::formats::{Filled, Format, Layout};
+use polyhead_translate::formats::{Format, Layout, TranslatedText};
 use polyhead_translate::{Candidate, Note, Route, Translation};
 
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ pub(crate) struct Document {
     detection: Detection,
 }
 
-/// How the language of a document is guessed.
+/// How the language of a document is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detection {
     /// By the translator, of each text.
@@ -66,7 +66,7 @@ impl Document {
         }
     }
 
-    /// How its language is guessed.
+    /// How its language is detected.
     pub(crate) fn detection(&self) -> Detection {
         self.detection
     }
@@ -111,8 +111,8 @@ impl Document {
             })
             .collect();
         let texts = chosen.iter().zip(&alignments);
-        let filled: Vec<Filled<'_>> =
-            texts.map(|(own, alignment)| Filled { text: &own.text, alignment }).collect();
+        let filled: Vec<TranslatedText<'_>> =
+            texts.map(|(own, alignment)| TranslatedText { text: &own.text, alignment }).collect();
         let written: Vec<&&Candidate> = chosen.iter().filter(|own| own.tokens > 0).collect();
         Candidate {
             text: self.write(&filled),
@@ -122,7 +122,7 @@ impl Document {
         }
     }
 
-    fn write(&self, filled: &[Filled<'_>]) -> String {
+    fn write(&self, filled: &[TranslatedText<'_>]) -> String {
         match &self.body {
             Body::Layout(layout) => layout.write(filled),
             Body::Lines(lines) => {

@@ -247,7 +247,7 @@ impl ModelRegistry {
     /// All source languages, with their target languages.
     pub(crate) fn languages(&self) -> Vec<LanguageAnswer> {
         let mut found: Vec<LanguageAnswer> = Vec::new();
-        for (from, to) in self.slots.iter().flat_map(|slot| slot.languages().ways()) {
+        for (from, to) in self.slots.iter().flat_map(|slot| slot.languages().routes()) {
             let (Some(from), Some(to)) = (from, to) else { continue };
             let index = found.iter().position(|own| own.code == from).unwrap_or_else(|| {
                 found.push(LanguageAnswer { name: name(&from), code: from, targets: Vec::new() });
@@ -263,7 +263,7 @@ impl ModelRegistry {
     /// All models.
     pub(crate) fn models(&self) -> Vec<ModelEntry> {
         let entry = |slot: &ModelSlot| {
-            let ways = slot.languages().ways();
+            let ways = slot.languages().routes();
             let known = |code: Option<String>| code.unwrap_or_else(|| "und".into());
             ModelEntry {
                 name: slot.model.name.clone(),
@@ -319,5 +319,5 @@ fn covers(languages: &Languages, from: Option<&str>, to: Option<&str>) -> bool {
     let is_any_or = |own: &Option<String>, asked: Option<&str>| {
         own.as_deref().is_none_or(|own| asked.is_none_or(|asked| own == asked))
     };
-    languages.ways().iter().any(|(own_from, own_to)| is_any_or(own_from, from) && is_any_or(own_to, to))
+    languages.routes().iter().any(|(own_from, own_to)| is_any_or(own_from, from) && is_any_or(own_to, to))
 }

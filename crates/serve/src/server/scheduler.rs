@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use polyhead_translate::{LoadOptions, Outline, Passage, TranslateOptions, Translation};
+use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions, Translation};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
@@ -175,7 +175,7 @@ impl Scheduler {
         let found: Vec<Arc<Translation>> = pending.found.into_iter().flatten().collect();
         let mut rest = found.as_slice();
         let translations = outlines.iter().map(|outline| {
-            let (own, others) = rest.split_at(outline.n_passages());
+            let (own, others) = rest.split_at(outline.n_sentences());
             rest = others;
             outline.join(own)
         });
@@ -187,7 +187,7 @@ impl Scheduler {
         &self,
         options: RequestOptions,
         loaded: &Arc<LoadedModel>,
-        passages: &[Passage],
+        passages: &[RoutedSentence],
         range: Range<usize>,
         reply: &UnboundedSender<SentenceResult>,
     ) -> Vec<QueuedSentence> {
@@ -335,20 +335,20 @@ pub struct SchedulerGauges {
 fn split(
     registry: &ModelRegistry,
     request: &TranslationRequest<String>,
-) -> Result<(Arc<LoadedModel>, Vec<Outline>)> {
+) -> Result<(Arc<LoadedModel>, Vec<TextPlan>)> {
     let TranslationRequest { inputs, from, to, model, options, .. } = request;
     let sample = inputs.first().map_or("", String::as_str);
     let index = registry.choose(model.as_deref(), from.as_deref(), to.as_deref(), sample)?;
     let loaded = registry.loaded(index)?;
     let texts: Vec<&str> = inputs.iter().map(String::as_str).collect();
     let options = TranslateOptions { from: from.clone(), to: to.clone(), ..options.translate_options() };
-    let outlines = loaded.engine.outlines(&texts, &options)?;
+    let outlines = loaded.engine.plan_texts(&texts, &options)?;
     Ok((loaded, outlines))
 }
 
 /// The sentences of a request, some of them translated.
 struct PendingSentences {
-    passages: Vec<Passage>,
+    passages: Vec<RoutedSentence>,
     /// Index of the text, and index within it, of each sentence.
     positions: Vec<(usize, usize)>,
     found: Vec<Option<Arc<Translation>>>,
@@ -357,11 +357,11 @@ struct PendingSentences {
 }
 
 impl PendingSentences {
-    fn new(outlines: &[Outline]) -> Self {
-        let passages: Vec<Passage> = outlines.iter().flat_map(Outline::passages).collect();
+    fn new(outlines: &[TextPlan]) -> Self {
+        let passages: Vec<RoutedSentence> = outlines.iter().flat_map(TextPlan::sentences).collect();
         let positions = outlines.iter().enumerate();
         let positions = positions
-            .flat_map(|(text, own)| (0..own.n_passages()).map(move |sentence| (text, sentence)))
+            .flat_map(|(text, own)| (0..own.n_sentences()).map(move |sentence| (text, sentence)))
             .collect();
         Self { positions, found: vec![None; passages.len()], done: 0, passages }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use polyhead_translate::{Evidence, Passage, TranslateOptions, Translation};
+use polyhead_translate::{Evidence, RoutedSentence, TranslateOptions, Translation};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cache::{Cache, MemorySize};
@@ -47,7 +47,7 @@ pub(crate) struct CacheKey {
     /// Serial number of the loaded model.
     pub(crate) serial: u64,
     pub(crate) options: RequestOptions,
-    pub(crate) passage: Passage,
+    pub(crate) passage: RoutedSentence,
 }
 
 impl MemorySize for CacheKey {
@@ -171,9 +171,9 @@ impl WorkerPool {
 fn run(batch: &[QueuedSentence]) -> Result<Vec<Translation>, Error> {
     let Some(first) = batch.first() else { return Ok(Vec::new()) };
     let options = first.key.options.translate_options();
-    let passages: Vec<Passage> = batch.iter().map(|sentence| sentence.key.passage.clone()).collect();
+    let passages: Vec<RoutedSentence> = batch.iter().map(|sentence| sentence.key.passage.clone()).collect();
     let is_wanted = || !batch.iter().all(QueueItem::is_abandoned);
-    let work = || first.loaded.engine.translate_passages_while(&passages, &options, &is_wanted);
+    let work = || first.loaded.engine.translate_sentences_while(&passages, &options, &is_wanted);
     let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))?;
     Ok(found?)
 }

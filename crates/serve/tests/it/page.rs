@@ -1,7 +1,7 @@
 //! A trace as one HTML file.
 
 use polyhead_attention::Filter;
-use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
+use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_serve::page;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn content(page: &str) -> Value {
 
 #[test]
 fn a_page_is_self_contained() {
-    let options = TraceOptions { vectors: Kept::Yes, ..TraceOptions::default() };
+    let options = TraceOptions { vectors: CaptureVectors::Yes, ..TraceOptions::default() };
     let trace = Trace::new(&engine(), "The teacher </script><script>alert(1)</script>.", &options).unwrap();
     let page = page(&trace, &Filter::default(), "opus");
     assert_eq!(page.matches("<script").count(), 2, "only the page's own scripts");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::Indices;
-use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
+use polyhead_text::batch::{BatchOptions, Epoch, PaddingStats, PairLengths, Rounding};
 
 use crate::event::SkippedRows;
 use crate::objective::{self, EpochBatches};
@@ -72,7 +72,7 @@ impl LabelledTexts {
                 while let Some(pair) = pairs.next_pair()? {
                     let label = pair.target.trim();
                     let ids = vocabulary.source().encode(pair.source)?.ids;
-                    let ids = model.read(&ids);
+                    let ids = model.truncate(&ids);
                     if ids.is_empty() || label.is_empty() {
                         skipped.empty += 1;
                     } else if ids.len() > max_length {
@@ -202,15 +202,15 @@ impl EpochBatches for LabelledEpoch {
         let labels: Vec<u32> = labels.chain(std::iter::repeat(NO_LABEL)).take(n_rows).collect();
         let all = (0..copies).flat_map(|_| texts.iter().copied());
         Some(LabelledBatch {
-            texts: Ids::filled(all, self.padded_length(batch, rounding), self.rows.pad_id),
+            texts: Ids::padded_to(all, self.padded_length(batch, rounding), self.rows.pad_id),
             labels: labels.repeat(copies).into(),
             count: batch.len(),
         })
     }
 
-    fn padding(&self, rounding: Rounding) -> Padding {
+    fn padding(&self, rounding: Rounding) -> PaddingStats {
         let padded = self.sizes(rounding).map(|[rows, length, _]| (rows * length) as u64).sum();
-        Padding { tokens: self.rows.texts.iter().map(|text| text.len() as u64).sum(), padded }
+        PaddingStats { tokens: self.rows.texts.iter().map(|text| text.len() as u64).sum(), padded }
     }
 
     fn largest(&self, rounding: Rounding) -> [usize; 3] {

@@ -5,7 +5,7 @@ mod validation;
 
 use polyhead_attention::Pass;
 use polyhead_models::encoder::NO_LABEL;
-use polyhead_models::{Encoder, Model, TextFacts};
+use polyhead_models::{DataSpec, Encoder, Model};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Parameters, Tensor, Var};
@@ -37,15 +37,15 @@ impl Objective for Classification {
         refuse_pair_settings(config)?;
         let [pad_id, end_id] = vocabulary.special_ids();
         let labels = dataset::labels(&corpora.train)?;
-        let facts = TextFacts { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels };
-        let model = config.model.with_text(&facts)?;
+        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels };
+        let model = config.model.with_data(&facts)?;
         // Without weights: only its properties are needed here.
         let reader = Encoder::new(&model, &mut Parameters::default())?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
         let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
         let reads = |text: &str| -> Result<bool> {
             let ids = vocabulary.source().encode(text)?.ids;
-            Ok((1..=reader.max_len()).contains(&reader.read(&ids).len()))
+            Ok((1..=reader.max_len()).contains(&reader.truncate(&ids).len()))
         };
         let data = read(&corpora.train)?;
         let valid = (!corpora.valid.is_empty())

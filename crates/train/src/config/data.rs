@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use polyhead_text::corpus::Corpus;
-use polyhead_text::tokenizer::{Case, Form, Kind, Normalization, TrainOptions, Unknown};
+use polyhead_text::tokenizer::{
+    LetterCase, Normalization, TokenizerKind, TrainOptions, UnicodeForm, UnknownCharacters,
+};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -167,19 +169,19 @@ pub struct TokenizerConfig {
     /// A `tokenizer.json` for both languages; default: none, one is trained.
     pub file: Option<PathBuf>,
     /// Algorithm: `bpe`, `unigram`, `wordpiece`, `word` or `character`; default: `bpe`.
-    pub kind: Kind,
+    pub kind: TokenizerKind,
     /// Algorithm of the target, if `sides` is `separate`; default: that of the source.
-    pub target_kind: Option<Kind>,
+    pub target_kind: Option<TokenizerKind>,
     /// Vocabulary size, special tokens included; 0 for all words or characters; default: 8000.
     pub vocab_size: usize,
     /// One vocabulary (`shared`) or one per language (`separate`); default: `shared`.
     pub sides: VocabularySharing,
     /// Encoding of unknown characters: `token` or `bytes`; default: `token`.
-    pub unknown: Unknown,
+    pub unknown: UnknownCharacters,
     /// Unicode normalisation form: `none`, `nfc` or `nfkc`; default: `nfkc`.
-    pub normalize: Form,
+    pub normalize: UnicodeForm,
     /// Letter case: `keep` or `lower`; default: `keep`.
-    pub case: Case,
+    pub case: LetterCase,
     /// Fraction of the text's characters covered by entries of their own; default: 0.9995.
     pub character_coverage: f64,
     /// Least frequency of a merge or word; default: 2.
@@ -192,13 +194,13 @@ impl Default for TokenizerConfig {
     fn default() -> Self {
         Self {
             file: None,
-            kind: Kind::Bpe,
+            kind: TokenizerKind::Bpe,
             target_kind: None,
             vocab_size: 8000,
             sides: VocabularySharing::Shared,
-            unknown: Unknown::Token,
-            normalize: Form::Nfkc,
-            case: Case::Keep,
+            unknown: UnknownCharacters::Token,
+            normalize: UnicodeForm::Nfkc,
+            case: LetterCase::Keep,
             character_coverage: 0.9995,
             min_frequency: 2,
             dropout: 0.0,
@@ -217,8 +219,8 @@ impl TokenizerConfig {
         self.options_of(self.target_kind.unwrap_or(self.kind))
     }
 
-    fn options_of(&self, kind: Kind) -> TrainOptions {
-        let all = matches!(kind, Kind::Word | Kind::Character) && self.vocab_size == 0;
+    fn options_of(&self, kind: TokenizerKind) -> TrainOptions {
+        let all = matches!(kind, TokenizerKind::Word | TokenizerKind::Character) && self.vocab_size == 0;
         TrainOptions {
             kind,
             vocab_size: (!all).then_some(self.vocab_size),

@@ -10,8 +10,8 @@ use std::collections::hash_map::Entry;
 
 use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::indices::Bundle;
-use polyhead_tensor::journal::{Journal, Number};
-use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
+use polyhead_tensor::journal::{DeviceScalar, Journal};
+use polyhead_tensor::optim::{GpuAdam, GpuAdamOptions};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Device, Parameters, StepKey, Tape, Tensor};
 
@@ -24,11 +24,11 @@ use crate::{Error, Result};
 pub(super) struct StepQueue<O: Objective> {
     device: Device,
     parameters: Parameters,
-    adam: CardAdam,
+    adam: GpuAdam,
     options: LearnerOptions,
     key: StepKey,
     /// Weight of a batch within its step.
-    share: Number,
+    share: DeviceScalar,
     passes: HashMap<([usize; 3], GradientMode), RecordedShape<O::Batch>>,
     update: Repeated<()>,
     /// For each step the losses of its batches and the gradient norm.
@@ -58,9 +58,9 @@ struct RecordedShape<B> {
 impl<O: Objective> StepQueue<O> {
     pub(super) fn new(device: &Device, weights: &Weights, options: LearnerOptions) -> Result<Self> {
         let parameters = weights.parameters.to_device(device)?;
-        let adam = CardAdam::new(
+        let adam = GpuAdam::new(
             &parameters,
-            CardAdamOptions { adam: weights.adam.options, max_norm: options.clip_norm },
+            GpuAdamOptions { adam: weights.adam.options, max_norm: options.clip_norm },
             weights.average.as_ref(),
         )?;
         adam.restore(&weights.adam)?;
@@ -69,7 +69,7 @@ impl<O: Objective> StepQueue<O> {
             adam,
             options,
             key: StepKey::new(device),
-            share: Number::new(device, 1.0)?,
+            share: DeviceScalar::new(device, 1.0)?,
             passes: HashMap::new(),
             update: Repeated::New,
             journal: Journal::new(device, device.policy().steps_ahead * (options.accumulate + 1))?,
@@ -98,7 +98,7 @@ impl<O: Objective> StepQueue<O> {
             adam.step();
             Ok::<(), Error>(())
         };
-        update.go(device, change, |()| journal.note(adam.norm()))?;
+        update.run(device, change, |()| journal.note(adam.norm()))?;
         self.pending.push(tokens);
         self.last = plan.step;
         Ok(())
@@ -126,7 +126,7 @@ impl<O: Objective> StepQueue<O> {
             drop(tape.backward_times(&loss, share));
             Ok(value)
         };
-        work.go(device, gradients, |value| journal.note(value))
+        work.run(device, gradients, |value| journal.note(value))
     }
 
     /// Waits for the queued steps; returns their reports.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use polyhead_tensor::Device;
-use polyhead_text::batch::Position;
+use polyhead_text::batch::DataPosition;
 
 use self::epochs::Epochs;
 use self::plan::plan;
@@ -312,7 +312,7 @@ impl<'a, O: Objective> Run<'a, O> {
         state.position.batch += report.batches;
         let epochs = state.position.epoch as f64 + state.position.batch as f64 / epoch.len() as f64;
         if state.position.batch >= epoch.len() {
-            state.position = Position { epoch: state.position.epoch + 1, batch: 0 };
+            state.position = DataPosition { epoch: state.position.epoch + 1, batch: 0 };
         }
         state.window.add(report, seconds);
         self.own_steps += 1;

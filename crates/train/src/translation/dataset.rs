@@ -9,8 +9,8 @@ use std::sync::Arc;
 use polyhead_models::Ids;
 use polyhead_random::Random;
 use polyhead_tensor::Indices;
-use polyhead_text::batch::{BatchOptions, Epoch, Padding, PairLengths, Rounding};
-use polyhead_text::tokenizer::Dropout;
+use polyhead_text::batch::{BatchOptions, Epoch, PaddingStats, PairLengths, Rounding};
+use polyhead_text::tokenizer::BpeDropout;
 use rayon::prelude::*;
 
 use super::augment::augment;
@@ -180,7 +180,8 @@ impl Dataset {
                 let changed = augment(sides, changes, random(2));
                 let seen = changed.as_ref().map_or(sides, |[source, target]| [source, target]);
                 let ids = if dropout > 0.0 {
-                    let dropouts = [0, 1].map(|side| Dropout { probability: dropout, random: random(side) });
+                    let dropouts =
+                        [0, 1].map(|side| BpeDropout { probability: dropout, random: random(side) });
                     self.vocabulary.encode_with_dropout(seen, *tag, dropouts)?
                 } else {
                     self.vocabulary.encode(seen, *tag)?
@@ -292,17 +293,17 @@ impl EpochBatches for EpochData {
         let ids = |rows: &[Option<&[u32]>]| {
             let longest = rows.iter().flatten().map(|row| row.len()).max().unwrap_or(0);
             let all = (0..copies).flat_map(|_| rows.iter().copied());
-            Ids::filled(all, rounding.length(longest).max(1), self.pad_id)
+            Ids::padded_to(all, rounding.length(longest).max(1), self.pad_id)
         };
         let tokens = target.iter().flatten().map(|ids| ids.len()).sum();
         let (source, expected, target) = (ids(&source), ids(&target).ids().clone(), ids(&given));
         Some(Batch { source, target, expected, tokens })
     }
 
-    fn padding(&self, rounding: Rounding) -> Padding {
+    fn padding(&self, rounding: Rounding) -> PaddingStats {
         let padded =
             self.sizes(rounding).map(|[rows, source, target]| (rows * (source + target)) as u64).sum();
-        Padding { padded, ..self.plan.padding() }
+        PaddingStats { padded, ..self.plan.padding() }
     }
 
     fn largest(&self, rounding: Rounding) -> [usize; 3] {

@@ -9,7 +9,7 @@ mod sentences;
 mod validation;
 
 use polyhead_attention::Pass;
-use polyhead_models::{Model, SequenceToSequence, TextFacts};
+use polyhead_models::{DataSpec, Model, SequenceToSequence};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Tensor, Var};
@@ -45,8 +45,8 @@ impl Objective for Translation {
 
     fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
         let [pad_id, end_id] = vocabulary.special_ids();
-        let facts = TextFacts { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels: Vec::new() };
-        let model = config.model.with_text(&facts)?;
+        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels: Vec::new() };
+        let model = config.model.with_data(&facts)?;
         if !vocabulary.is_shared() && model.shares_vocabulary() {
             return Err(Error::config(
                 "model.tie",

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use polyhead_engine::load::check_folder;
 use polyhead_engine::tokenizers::Tokenizers;
 use polyhead_models::checkpoint::read_config;
-use polyhead_models::decode::spelling::Spellings;
+use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::{SequenceToSequence, Shortlist};
 use polyhead_tensor::{Device, Parameters, Precision};
 
@@ -40,7 +40,7 @@ pub struct Engine {
     languages: Languages,
     pub(crate) alphabet: Alphabet,
     /// Built at the first request of several translations.
-    spellings: OnceLock<Option<Arc<Spellings>>>,
+    spellings: OnceLock<Option<Arc<SurfaceForms>>>,
 }
 
 impl Engine {
@@ -84,14 +84,14 @@ impl Engine {
     }
 
     /// The text that each target token writes; none where tokens do not mark the beginning of words.
-    pub(crate) fn spellings(&self) -> Option<Arc<Spellings>> {
+    pub(crate) fn spellings(&self) -> Option<Arc<SurfaceForms>> {
         let made = self.spellings.get_or_init(|| {
             let Generation { start_id, end_id, pad_id, .. } = self.generation;
             let is_written = |id| ![start_id, end_id, pad_id].contains(&id);
             let piece = |id| if is_written(id) { self.target_piece(id) } else { String::new() };
             let pieces: Vec<String> = (0..self.model.vocab_sizes()[1] as u32).map(piece).collect();
             let begin_words = pieces.iter().any(|piece| piece.starts_with(['▁', 'Ġ']));
-            begin_words.then(|| Arc::new(Spellings::new(&pieces)))
+            begin_words.then(|| Arc::new(SurfaceForms::new(&pieces)))
         });
         made.clone()
     }

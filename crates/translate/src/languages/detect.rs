@@ -8,7 +8,7 @@
 //! writes a mixture. Of 28,000 sentences of Tatoeba and FLORES none is overruled wrongly, of 30,000 of WMT's news 9, most
 //! of them lists of names.
 
-use polyhead_text::language::{Guess, Identifier};
+use polyhead_text::language::{Detection, Identifier};
 
 use crate::options::{LanguageDetection, TranslateOptions};
 
@@ -62,7 +62,7 @@ pub(crate) fn document_sample(texts: &[&str]) -> String {
 
 /// The result of a detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Detection {
+pub(crate) enum DetectedLanguage {
     /// No letters, or no contradiction to the given language.
     None,
     /// The code of the detected language.
@@ -77,7 +77,7 @@ pub(crate) fn detect_each(
     known: &[&str],
     targets: &[Option<String>],
     options: &TranslateOptions,
-) -> Vec<Detection> {
+) -> Vec<DetectedLanguage> {
     let identifier = Identifier::four();
     let mut context = options.context.clone();
     let mut detect = |(text, target): (&&str, Option<&str>)| {
@@ -94,17 +94,17 @@ pub(crate) fn detect_each(
             }
             (own, LanguageDetection::Each) => own,
         };
-        found.map_or(Detection::None, |found| Detection::Detected(likely(found, target)))
+        found.map_or(DetectedLanguage::None, |found| DetectedLanguage::Detected(likely(found, target)))
     };
     texts.iter().zip(targets.iter().map(Option::as_deref)).map(&mut detect).collect()
 }
 
 /// Finds the texts that clearly are not in the given language `from`.
-pub(crate) fn contradictions(texts: &[&str], known: &[&str], from: &str) -> Vec<Detection> {
+pub(crate) fn contradictions(texts: &[&str], known: &[&str], from: &str) -> Vec<DetectedLanguage> {
     let check = |text: &&str| {
         let found = Identifier::four().identify_among(text, known).filter(|found| found.code != from);
         let clear = found.filter(|found| is_sure(found, OVERRULING, text, OVERRULING_LETTERS));
-        clear.map_or(Detection::None, |found| Detection::Contradicts(found.code))
+        clear.map_or(DetectedLanguage::None, |found| DetectedLanguage::Contradicts(found.code))
     };
     texts.iter().map(check).collect()
 }
@@ -122,13 +122,13 @@ pub(crate) fn extend_context(context: &mut String, text: &str) {
     }
 }
 
-fn is_sure(found: &Guess, probability: f64, text: &str, letters: usize) -> bool {
+fn is_sure(found: &Detection, probability: f64, text: &str, letters: usize) -> bool {
     found.probability >= probability
         && text.chars().filter(|letter| letter.is_alphabetic()).count() >= letters
 }
 
 /// The likeliest language, or the runner-up where it would be a doubtful `target`.
-fn likely(found: Guess, target: Option<&str>) -> String {
+fn likely(found: Detection, target: Option<&str>) -> String {
     let is_doubtful = Some(found.code.as_str()) == target && found.probability < ALREADY_TARGET;
     let next = found.others.into_iter().next();
     match next {

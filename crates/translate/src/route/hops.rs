@@ -24,7 +24,7 @@ impl Engine {
     /// Like [`Engine::translate_sentences`], as long as `is_wanted` returns true.
     ///
     /// # Errors
-    /// The same, and [`Error::Unwanted`](crate::Error::Unwanted).
+    /// The same, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn translate_sentences_while(
         &self,
         sentences: &[RoutedSentence],

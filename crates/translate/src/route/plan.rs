@@ -3,7 +3,7 @@
 use polyhead_text::language::Identifier;
 
 use super::{Hop, Route};
-use crate::languages::detect::{self, Detection};
+use crate::languages::detect::{self, DetectedLanguage};
 use crate::languages::{Language, Languages, name, short};
 use crate::options::{Mode, TranslateOptions};
 use crate::translation::Note;
@@ -83,9 +83,9 @@ impl<'a> Router<'a> {
     }
 
     /// Detects the language of each text where none is given, and checks the given one otherwise.
-    pub(crate) fn detect(&self, requests: &[RouteRequest<'_, '_>]) -> Vec<Detection> {
+    pub(crate) fn detect(&self, requests: &[RouteRequest<'_, '_>]) -> Vec<DetectedLanguage> {
         if self.is_direct() || !self.is_detectable {
-            return vec![Detection::None; requests.len()];
+            return vec![DetectedLanguage::None; requests.len()];
         }
         let sources = self.languages.sources();
         let bodies: Vec<&str> = requests.iter().map(|request| request.body).collect();
@@ -103,7 +103,7 @@ impl<'a> Router<'a> {
     pub(crate) fn plan<'t>(
         &self,
         request: RouteRequest<'t, '_>,
-        detected: Detection,
+        detected: DetectedLanguage,
     ) -> Result<RoutePlan<'t>> {
         let RouteRequest { body, to } = request;
         if self.is_direct() {
@@ -113,14 +113,14 @@ impl<'a> Router<'a> {
         let to = to.map(|to| short(&to.code));
         let mut plan = RoutePlan::new(body, Vec::new());
         let (from, is_detected) = match (self.from.as_deref(), detected) {
-            (Some(given), Detection::Contradicts(code)) => {
+            (Some(given), DetectedLanguage::Contradicts(code)) => {
                 // Whoever names both languages wants a translation.
                 let is_believed = to.as_ref().is_none_or(|to| self.languages.has_route(&code, to));
                 plan.notes.push(Note::LooksLike { language: code.clone(), is_believed });
                 if is_believed { (code, true) } else { (given.to_owned(), false) }
             }
             (Some(from), _) => (from.to_owned(), false),
-            (None, Detection::Detected(code)) => (code, true),
+            (None, DetectedLanguage::Detected(code)) => (code, true),
             (None, _) => return self.plan_undetected(plan, to),
         };
         let default = || self.languages.default_target(&from).map(str::to_owned);

@@ -32,7 +32,7 @@ pub(super) fn decode(
     let lengths: Vec<usize> = inputs.iter().map(|input| input.source.len()).collect();
     let run = |batch: &Vec<usize>| {
         if !is_wanted() {
-            return Err(Error::Unwanted);
+            return Err(Error::Cancelled);
         }
         let capture = Capture::off();
         let decoding = Decoding::new(&engine.model, &engine.parameters, &capture);

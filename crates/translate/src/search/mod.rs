@@ -12,7 +12,7 @@ use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
-use polyhead_models::decode::spelling::Spellings;
+use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 
 use self::generation::Generation;
@@ -145,9 +145,9 @@ impl Search {
     }
 
     /// The search for hypotheses of different texts, compared by `spellings`.
-    pub(crate) fn with_distinct_texts(&self, spellings: Option<Arc<Spellings>>) -> Self {
+    pub(crate) fn with_distinct_texts(&self, spellings: Option<Arc<SurfaceForms>>) -> Self {
         let mut search = self.clone();
-        search.beam.spellings = spellings;
+        search.beam.surface_forms = spellings;
         search.all_beams()
     }
 

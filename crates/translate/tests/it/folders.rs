@@ -54,7 +54,10 @@ fn an_incomplete_folder_is_refused_by_name() {
     let vocab = fs::read_to_string(path("vocab.json")).unwrap();
     fs::write(path("vocab.json"), vocab.replacen('{', "{\"one more\": 211,", 1)).unwrap();
     let (message, hint) = refused(copy.path());
-    assert!(message.contains("212 entries, 1 of them with ids outside the embedding of 211 rows"), "{message}");
+    assert!(
+        message.contains("212 entries, 1 of them with ids outside the embedding of 211 rows"),
+        "{message}"
+    );
     assert_eq!(hint, "does the tokeniser belong to another model?");
 
     for name in ["vocab.json", "source.spm", "model.safetensors", "config.json"] {
