@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use polyhead_models::checkpoint::{self, Checkpoint};
-use polyhead_tensor::{Device, Precision};
+use polyhead_tensor::{Device, Dtype};
 
 use crate::{Error, Result};
 
@@ -12,8 +12,8 @@ use crate::{Error, Result};
 pub struct LoadOptions {
     /// The device that computes; default: the CPU.
     pub device: Device,
-    /// The precision of the weights; default: that of the files. Int8 is smaller and faster, and slightly less accurate.
-    pub precision: Precision,
+    /// The dtype of the weights; default: that of the files. Int8 is smaller and faster, and slightly less accurate.
+    pub dtype: Dtype,
 }
 
 /// Loads the model of a folder in the format of Polyhead, Hugging Face's Marian (OPUS-MT), PyTorch or fairseq.
@@ -21,12 +21,12 @@ pub struct LoadOptions {
 /// # Errors
 /// If the folder lacks a config or weights, or if they do not match.
 pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Checkpoint> {
-    let LoadOptions { device, precision } = options;
+    let LoadOptions { device, dtype } = options;
     if device.policy().packs_weights {
-        return Ok(checkpoint::load(folder, Some(*precision))?);
+        return Ok(checkpoint::load(folder, Some(*dtype))?);
     }
     let mut loaded = checkpoint::load(folder, None)?;
-    if *precision == Precision::Int8 {
+    if *dtype == Dtype::Int8 {
         let message = format!("int8 on {}, expected f32, tf32 or bf16", device.name());
         return Err(Error::request(message, "only the CPU computes with int8"));
     }

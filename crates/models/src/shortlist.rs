@@ -5,7 +5,7 @@
 //! candidate words in a similar way.
 
 use polyhead_tensor::ops::linear::Activation;
-use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
+use polyhead_tensor::{Dtype, Parameters, Prepared, Tensor};
 
 use crate::decode::NextToken;
 use crate::sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence};
@@ -37,7 +37,7 @@ impl Shortlist {
         let (weight, bias) = model.output_parameters();
         let rows = match parameters.prepared(weight) {
             Some(prepared) => prepared.select(&ids),
-            None => Prepared::new(&parameters.value(weight).to_host()?, Precision::F32).select(&ids),
+            None => Prepared::new(&parameters.value(weight).to_host()?, Dtype::F32).select(&ids),
         };
         let bias = bias.map(|bias| parameters.value(bias).to_host()).transpose()?;
         let bias = bias.map(|bias| ids.iter().map(|&id| bias.data()[id as usize]).collect());

@@ -11,11 +11,12 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Number format of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Dtype {
     /// 64-bit floating point (IEEE 754 double precision).
     F64,
     /// 32-bit floating point (IEEE 754 single precision).
+    #[default]
     F32,
     /// TF32: stored as f32; products read 8 exponent and 10 fraction bits.
     Tf32,

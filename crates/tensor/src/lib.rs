@@ -35,6 +35,6 @@ pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use indices::Indices;
 pub use parameters::{Init, ParameterId, Parameters};
-pub use prepared::{Precision, Prepared};
+pub use prepared::Prepared;
 pub use tape::{Gradients, StepKey, Tape, Var};
 pub use tensor::Tensor;

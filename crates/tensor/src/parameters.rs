@@ -11,8 +11,9 @@ use polyhead_random::Random;
 
 use crate::Result;
 use crate::device::Device;
+use crate::dtype::Dtype;
 use crate::elementary::{ln, sin_cos};
-use crate::prepared::{Precision, Prepared};
+use crate::prepared::Prepared;
 use crate::tensor::Tensor;
 
 /// Index of a parameter in its list.
@@ -182,13 +183,13 @@ impl Parameters {
         self.entries[id.0].is_frozen
     }
 
-    /// Packs or quantises all weights of products for inference; they can no longer be changed or read as tensors.
+    /// Quantises (for [`Dtype::Int8`]) or packs (f32) all weights of products for inference; they can no longer be changed or read as tensors.
     ///
     /// # Panics
     /// If one has no value yet.
-    pub fn prepare(&mut self, precision: Precision) {
+    pub fn prepare(&mut self, dtype: Dtype) {
         for index in 0..self.entries.len() {
-            self.prepare_one(ParameterId(index), precision);
+            self.prepare_one(ParameterId(index), dtype);
         }
     }
 
@@ -197,9 +198,9 @@ impl Parameters {
     ///
     /// # Panics
     /// If it has no value yet.
-    pub fn prepare_one(&mut self, id: ParameterId, precision: Precision) {
+    pub fn prepare_one(&mut self, id: ParameterId, dtype: Dtype) {
         if self.entries[id.0].is_product && self.prepared(id).is_none() {
-            let prepared = Prepared::new(self.value(id), precision);
+            let prepared = Prepared::new(self.value(id), dtype);
             self.entries[id.0].value = Value::Prepared(Arc::new(prepared));
         }
     }
@@ -383,15 +384,15 @@ mod tests {
         let id = parameters.declare_product("weight", &[5, 7], Init::Normal(1.0));
         parameters.initialise(3);
         let before = parameters.value(id).clone();
-        let again = |precision| {
+        let again = |dtype| {
             let mut parameters = parameters.clone();
-            parameters.prepare(precision);
+            parameters.prepare(dtype);
             parameters.unprepare();
             assert!(!parameters.are_prepared());
             parameters.value(id).clone()
         };
-        assert_eq!(again(Precision::F32).data(), before.data());
-        let bytes = again(Precision::Int8);
+        assert_eq!(again(Dtype::F32).data(), before.data());
+        let bytes = again(Dtype::Int8);
         let largest = before.data().iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
         for (a, b) in before.data().iter().zip(bytes.data()) {
             assert!((a - b).abs() <= largest / 127.0, "{a} {b}");

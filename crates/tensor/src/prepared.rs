@@ -9,26 +9,6 @@ use crate::ops::activation::Activation;
 use crate::ops::linear::finish_rows;
 use crate::tensor::Tensor;
 
-/// Storage dtype of prepared weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// f32, as given.
-    #[default]
-    F32,
-    /// int8 with a scale for each output (inputs are quantised with a scale for each row).
-    Int8,
-}
-
-impl Precision {
-    /// The dtype of that name.
-    pub fn dtype(self) -> Dtype {
-        match self {
-            Self::F32 => Dtype::F32,
-            Self::Int8 => Dtype::Int8,
-        }
-    }
-}
-
 /// Prepared weights, d_out × d_in.
 #[derive(Debug, Clone)]
 pub enum Prepared {
@@ -39,16 +19,17 @@ pub enum Prepared {
 }
 
 impl Prepared {
-    /// Prepares `weight`, d_out × d_in.
+    /// Prepares `weight`, d_out × d_in: quantised for [`Dtype::Int8`] (a scale for each output; inputs are quantised with a
+    /// scale for each row), packed as f32 for any other dtype.
     ///
     /// # Panics
     /// If it does not have two axes.
-    pub fn new(weight: &Tensor, precision: Precision) -> Self {
+    pub fn new(weight: &Tensor, dtype: Dtype) -> Self {
         let &[d_out, d_in] = weight.shape() else { panic!("weights of shape {:?}", weight.shape()) };
         let matrix = Matrix::new(weight.data(), d_out, d_in);
-        match precision {
-            Precision::F32 => Self::Packed(Packed::new(matrix.t())),
-            Precision::Int8 => Self::Int8(Int8Weights::new(matrix)),
+        match dtype {
+            Dtype::Int8 => Self::Int8(Int8Weights::new(matrix)),
+            _ => Self::Packed(Packed::new(matrix.t())),
         }
     }
 
@@ -105,7 +86,7 @@ impl Prepared {
                 for (row, &out) in rows.data_mut().chunks_exact_mut(d_in.max(1)).zip(outs) {
                     packed.column(out as usize, row);
                 }
-                Self::new(&rows, Precision::F32)
+                Self::new(&rows, Dtype::F32)
             }
             Self::Int8(weights) => Self::Int8(weights.select(outs)),
         }

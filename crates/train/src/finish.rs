@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_tensor::Device;
 
 use crate::Result;
 use crate::average::{Averaged, average};
 use crate::checkpoint::{Checkpoints, write_sums};
-use crate::config::{FinalModel, Precision, RunConfig};
+use crate::config::{FinalModel, RunConfig};
 use crate::model_folder::ModelFolder;
 use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
@@ -45,10 +44,7 @@ pub(crate) fn finish<O: Objective>(
         several => format!("the mean of {} checkpoints, steps {}", several.len(), several.join(", ")),
     };
     let path = folder.join(MODEL);
-    let dtype = match run.checkpoint.dtype {
-        Precision::F32 => Dtype::F32,
-        Precision::Bf16 => Dtype::Bf16,
-    };
+    let dtype = run.checkpoint.dtype;
     let model_folder = ModelFolder { run, config: &config, vocabulary: &preparation.vocabulary };
     let card = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
     model_folder.write(&path, &parameters, dtype, &card(None))?;

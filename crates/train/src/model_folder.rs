@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use polyhead_models::ModelConfig;
-use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
+use polyhead_tensor::Dtype;
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 use serde_json::{Map, Value, json};

@@ -14,9 +14,9 @@ pub mod safetensors;
 
 use std::path::{Path, PathBuf};
 
-use polyhead_tensor::{Parameters, Precision};
+use polyhead_tensor::{Dtype, Parameters};
 
-use self::safetensors::{Dtype, Weights, WriteOptions};
+use self::safetensors::{Weights, WriteOptions};
 use crate::{Model, ModelConfig, Result};
 
 pub use config::marian_compatible;
@@ -33,7 +33,7 @@ pub struct Checkpoint {
     pub info: CheckpointInfo,
 }
 
-/// CheckpointLayout, dtypes and files of a checkpoint.
+/// Layout, dtypes and files of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointInfo {
     /// The naming scheme of the tensors.
@@ -73,18 +73,18 @@ impl Default for SaveOptions {
     }
 }
 
-/// Loads the model of a folder. With a precision the model is for inference: weights of products are prepared one by one as
+/// Loads the model of a folder. With a dtype the model is for inference: weights of products are prepared one by one as
 /// they are read, so that the model is never in memory twice, and weights that are int8 in the file stay int8.
 ///
 /// # Errors
 /// If the folder holds no known model, or its weights do not match the config.
-pub fn load(folder: impl AsRef<Path>, precision: Option<Precision>) -> Result<Checkpoint> {
+pub fn load(folder: impl AsRef<Path>, dtype: Option<Dtype>) -> Result<Checkpoint> {
     let folder = folder.as_ref();
     let (config, layout) = read_config(folder)?;
     let mut parameters = Parameters::default();
     let model = Model::new(&config, &mut parameters)?;
     let weights = Weights::open(folder)?;
-    names::read(&weights, &config, layout, &mut parameters, precision)?;
+    names::read(&weights, &config, layout, &mut parameters, dtype)?;
     let info = info(&weights, layout);
     Ok(Checkpoint { model, parameters, info })
 }

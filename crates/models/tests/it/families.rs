@@ -8,7 +8,7 @@ use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::{DataSpec, Decoding, Ids, Model, ModelConfig, View};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::{Parameters, Precision, Tape, Tensor, Var};
+use polyhead_tensor::{Dtype, Parameters, Tape, Tensor, Var};
 use serde_json::Value;
 
 /// Sources, targets and labels.
@@ -78,19 +78,15 @@ fn row(logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
 #[test]
 fn padding_and_neighbours_never_change_a_row() {
     for (name, model, parameters) in families() {
-        for precision in [None, Some(Precision::F32), Some(Precision::Int8)] {
+        for dtype in [None, Some(Dtype::F32), Some(Dtype::Int8)] {
             let mut parameters = parameters.clone();
-            if let Some(precision) = precision {
-                parameters.prepare(precision);
+            if let Some(dtype) = dtype {
+                parameters.prepare(dtype);
             }
             let together = logits(&model, &parameters, &[0, 1, 2]);
             for index in 0..3 {
                 let alone = logits(&model, &parameters, &[index]);
-                assert_eq!(
-                    row(&alone, 0, index),
-                    row(&together, index, index),
-                    "{name} {precision:?} {index}"
-                );
+                assert_eq!(row(&alone, 0, index), row(&together, index, index), "{name} {dtype:?} {index}");
             }
         }
     }
@@ -106,7 +102,7 @@ fn threads_and_packed_weights_change_no_bit() {
             assert_eq!(other.data(), plain.data(), "{name}, {threads} threads");
         }
         let mut packed = parameters.clone();
-        packed.prepare(Precision::F32);
+        packed.prepare(Dtype::F32);
         assert_eq!(logits(&model, &packed, &[0, 1, 2]).data(), plain.data(), "{name}");
     }
 }
@@ -190,10 +186,10 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
 #[test]
 fn save_and_load_preserve_config_names_and_bits() {
     for (name, model, parameters) in families() {
-        for precision in [None, Some(Precision::Int8)] {
+        for dtype in [None, Some(Dtype::Int8)] {
             let mut parameters = parameters.clone();
-            if let Some(precision) = precision {
-                parameters.prepare(precision);
+            if let Some(dtype) = dtype {
+                parameters.prepare(dtype);
             }
             let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             save(first.path(), model.config(), &parameters, &SaveOptions::default()).unwrap();

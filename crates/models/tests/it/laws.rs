@@ -14,7 +14,7 @@ use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::RDropOptions;
-use polyhead_tensor::{Parameters, Precision, Tape, Tensor};
+use polyhead_tensor::{Dtype, Parameters, Tape, Tensor};
 
 fn tiny() -> TransformerConfig {
     TransformerConfig {
@@ -180,10 +180,10 @@ fn packed_weights_change_no_bit_and_int8_rows_do_not_depend_on_their_batch() {
         let (model, parameters) = build(&config);
         let plain = logits(&model, &parameters, &SOURCES, &TARGETS);
         let mut packed = parameters.clone();
-        packed.prepare(Precision::F32);
+        packed.prepare(Dtype::F32);
         assert_eq!(logits(&model, &packed, &SOURCES, &TARGETS).data(), plain.data(), "{name}");
         let mut int8 = parameters.clone();
-        int8.prepare(Precision::Int8);
+        int8.prepare(Dtype::Int8);
         let targets = [TARGETS[1]; 3];
         let together = logits(&model, &int8, &SOURCES, &targets);
         let steps = stepped(&model, &int8, &SOURCES);
@@ -214,8 +214,8 @@ fn a_shortlist_preserves_the_bits_of_its_logits() {
     for (name, config) in configs() {
         let (model, parameters) = build(&config);
         let [mut packed, mut int8] = [parameters.clone(), parameters.clone()];
-        packed.prepare(Precision::F32);
-        int8.prepare(Precision::Int8);
+        packed.prepare(Dtype::F32);
+        int8.prepare(Dtype::Int8);
         for parameters in [&parameters, &packed, &int8] {
             let shortlist = Shortlist::new(&model, parameters, &[7, 3, 7]).unwrap();
             assert_eq!(shortlist.len(), 3, "{name}: two ids and the end");
@@ -238,7 +238,7 @@ fn a_shortlist_preserves_the_bits_of_its_logits() {
 fn save_and_load_preserve_int8_weights() {
     for (name, config) in configs() {
         let (model, mut parameters) = build(&config);
-        parameters.prepare(Precision::Int8);
+        parameters.prepare(Dtype::Int8);
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         save(first.path(), &config, &parameters, &SaveOptions::default()).unwrap();
         let (again, loaded) = super::outside::load(first.path());

@@ -7,6 +7,7 @@
 //! Paths in a file are relative to its folder. An unknown key is an error that names the nearest known one.
 
 mod data;
+pub mod dtype;
 mod model;
 mod read;
 mod sections;
@@ -16,8 +17,7 @@ pub use data::{
 };
 pub use read::{Override, dump, load, parse};
 pub use sections::{
-    CheckpointConfig, Divergence, Dtype, FinalModel, Metric, OptimizerConfig, Precision, TrainConfig,
-    ValidationConfig,
+    CheckpointConfig, Divergence, FinalModel, Metric, OptimizerConfig, TrainConfig, ValidationConfig,
 };
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Recipe sections about training.
 
-use polyhead_tensor::Math;
+use polyhead_tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
 /// `[optimizer]`: Adam with decoupled weight decay.
@@ -36,40 +36,6 @@ pub enum Divergence {
     Halve,
 }
 
-/// Compute dtype.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dtype {
-    /// The fastest that trains well: bf16 on a GPU, f32 on the CPU.
-    #[default]
-    Auto,
-    /// f32 throughout.
-    F32,
-    /// f32, with the factors of matrix products rounded to TF32; GPU only.
-    Tf32,
-    /// Activations and factors of matrix products in bf16, weights and sums in f32; GPU only.
-    Bf16,
-}
-
-impl Dtype {
-    /// The compute mode that a GPU is opened with.
-    pub fn math(self) -> Math {
-        match self {
-            Self::F32 => Math::F32,
-            Self::Tf32 => Math::Tf32,
-            Self::Auto | Self::Bf16 => Math::Bf16,
-        }
-    }
-
-    pub(crate) fn of(math: Math) -> Self {
-        match math {
-            Math::F32 => Self::F32,
-            Math::Tf32 => Self::Tf32,
-            Math::Bf16 => Self::Bf16,
-        }
-    }
-}
-
 /// `[train]`: batches, training loss, and limits of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -77,8 +43,11 @@ pub struct TrainConfig {
     /// Device: `cpu`, `cuda:0`, or `auto` (a GPU if one can be used); default: `auto`. The config in the run folder names the
     /// device chosen.
     pub device: String,
-    /// Compute dtype; default: `auto`. The config in the run folder names the dtype chosen.
-    pub dtype: Dtype,
+    /// Compute dtype; default: `auto` (`None`): bf16 on a GPU, f32 on the CPU. `tf32` is f32 with the factors of matrix
+    /// products rounded to TF32, `bf16` has activations and factors in bf16, weights and sums in f32; both need a GPU.
+    /// The config in the run folder names the dtype chosen.
+    #[serde(with = "super::dtype::compute")]
+    pub dtype: Option<Dtype>,
     /// Most tokens of a batch on its longer side, padding included: rows × longest; default: 4096.
     pub max_tokens: usize,
     /// Most pairs of a batch; 0 for no limit; default: 0.
@@ -109,7 +78,7 @@ impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             device: "auto".into(),
-            dtype: Dtype::Auto,
+            dtype: None,
             max_tokens: 4096,
             max_rows: 0,
             length_bucket: 1,
@@ -210,17 +179,6 @@ pub enum FinalModel {
     Last,
 }
 
-/// Dtype of the finished model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// f32, as trained.
-    #[default]
-    F32,
-    /// bf16, half the size.
-    Bf16,
-}
-
 /// `[checkpoint]`: checkpoints, and the finished model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -237,8 +195,9 @@ pub struct CheckpointConfig {
     pub r#final: FinalModel,
     /// Number of checkpoints to average; default: 5.
     pub average: usize,
-    /// Dtype of the finished model; default: `f32`.
-    pub dtype: Precision,
+    /// Dtype of the finished model: `f32`, or `bf16`, half the size; default: `f32`.
+    #[serde(with = "super::dtype::stored")]
+    pub dtype: Dtype,
     /// Beam size of the finished model; default: 5.
     pub beam_size: usize,
     /// Length penalty of the finished model: exponent of the length that scores are divided by; default: 1.
@@ -254,7 +213,7 @@ impl Default for CheckpointConfig {
             keep_best: 1,
             r#final: FinalModel::Best,
             average: 5,
-            dtype: Precision::F32,
+            dtype: Dtype::F32,
             beam_size: 5,
             length_penalty: 1.0,
         }

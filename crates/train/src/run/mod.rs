@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use polyhead_tensor::Device;
+use polyhead_tensor::{Device, Dtype};
 use polyhead_text::batch::DataPosition;
 
 use self::epochs::Epochs;
@@ -17,7 +17,8 @@ use self::plan::plan;
 use self::saving::Validate;
 use crate::checkpoint::Checkpoints;
 use crate::classification::Classification;
-use crate::config::{Dtype, RunConfig, TrainConfig};
+use crate::config::dtype::math;
+use crate::config::{RunConfig, TrainConfig};
 use crate::event::{Ending, Event, Progress};
 use crate::learner::{EpochOf, Learner, LearnerOptions, PlannedStep, StepReport};
 use crate::log::Log;
@@ -116,15 +117,15 @@ fn train_by<O: Objective>(
 fn open(config: &RunConfig, on_event: &mut dyn FnMut(&Event)) -> Result<(Device, RunConfig)> {
     let mut config = config.clone();
     let TrainConfig { device: name, dtype, .. } = &mut config.train;
-    let (device, why) = Device::choose(name, dtype.math())?;
-    if name == "cpu" && matches!(dtype, Dtype::Tf32 | Dtype::Bf16) {
+    let (device, why) = Device::choose(name, math(*dtype))?;
+    if name == "cpu" && matches!(dtype, Some(Dtype::Tf32 | Dtype::Bf16)) {
         return Err(Error::config(
             "train.dtype",
-            format!("{}, but the CPU computes in f32", dtype.math().name()),
+            format!("{}, but the CPU computes in f32", math(*dtype).name()),
             "leave it out, or train on a GPU: --device cuda",
         ));
     }
-    (*name, *dtype) = (device.name(), Dtype::of(device.math()));
+    (*name, *dtype) = (device.name(), Some(device.math().dtype()));
     on_event(&Event::Opened {
         device: device.name(),
         model: device.model().map(str::to_owned),

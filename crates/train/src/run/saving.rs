@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use polyhead_models::checkpoint::safetensors::Dtype;
+use polyhead_tensor::Dtype;
 
 use super::{Run, load_embeddings};
 use crate::config::{CheckpointConfig, Divergence, FinalModel};

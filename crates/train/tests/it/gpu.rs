@@ -49,7 +49,7 @@ fn a_gpu_learns_what_the_cpu_learns() {
         toy::run(&config, RunOptions::default(), 2).0.unwrap();
         let gpu = losses(&config);
         config.out = folder.path().join("cpu");
-        (config.train.device, config.train.dtype) = ("cpu".into(), polyhead_train::config::Dtype::F32);
+        (config.train.device, config.train.dtype) = ("cpu".into(), Some(polyhead_tensor::Dtype::F32));
         toy::run(&config, RunOptions::default(), 2).0.unwrap();
         for (gpu, cpu) in gpu.iter().zip(losses(&config)) {
             assert!((gpu / cpu - 1.0).abs() < tolerance, "{dtype}: {gpu} and {cpu}");
@@ -77,7 +77,7 @@ fn every_family_learns_on_a_gpu() {
         (config.train.r_drop, config.train.max_steps) = (0.0, 30);
         let runs = [("cuda", "a"), ("cuda", "b"), ("cpu", "c")].map(|(device, out)| {
             config.out = folder.path().join(out);
-            (config.train.device, config.train.dtype) = (device.into(), polyhead_train::config::Dtype::F32);
+            (config.train.device, config.train.dtype) = (device.into(), Some(polyhead_tensor::Dtype::F32));
             toy::run(&config, RunOptions::default(), 2).0.unwrap();
             (losses(&config), toy::weights(&config.out))
         });
@@ -155,7 +155,7 @@ fn a_run_names_its_device_and_resumes_elsewhere() {
     assert!(["cpu", "cuda:0"].contains(&stored.train.device.as_str()), "{}", stored.train.device);
     let mut elsewhere = stored.clone();
     elsewhere.train.device = "cpu".into();
-    elsewhere.train.dtype = polyhead_train::config::Dtype::Auto;
+    elsewhere.train.dtype = None;
     elsewhere.train.max_steps = 3;
     let options = RunOptions { start: Start::Resume, ..RunOptions::default() };
     assert_eq!(toy::run(&elsewhere, options, 1).0.unwrap().step, 3);

@@ -10,7 +10,7 @@ use polyhead_engine::tokenizers::Tokenizers;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::{SequenceToSequence, Shortlist};
-use polyhead_tensor::{Device, Parameters, Precision};
+use polyhead_tensor::{Device, Dtype, Parameters};
 
 use crate::languages::Languages;
 use crate::preserve::alphabet::Alphabet;
@@ -22,8 +22,8 @@ use crate::{Error, Result};
 pub struct LoadOptions {
     /// The device to compute on; default: the CPU.
     pub device: Device,
-    /// Precision of the weights; default: as in the files. Int8 is smaller and faster, and a little less exact.
-    pub precision: Precision,
+    /// Dtype of the weights; default: as in the files. Int8 is smaller and faster, and a little less exact.
+    pub dtype: Dtype,
     /// Texts in the target language: only tokens that occur in them can be written, which makes decoding faster. Default:
     /// none, so that all tokens can.
     pub shortlist: Vec<String>,
@@ -56,8 +56,8 @@ impl Engine {
         let tokenizers = Tokenizers::load(folder, vocab_sizes)?;
         let languages = Languages::load(folder, tokenizers.source(), source_vocab_size)?;
         let alphabet = Alphabet::of(&tokenizers, source_vocab_size)?;
-        let LoadOptions { device, precision, .. } = options.clone();
-        let found = polyhead_engine::load(folder, &polyhead_engine::LoadOptions { device, precision })?;
+        let LoadOptions { device, dtype, .. } = options.clone();
+        let found = polyhead_engine::load(folder, &polyhead_engine::LoadOptions { device, dtype })?;
         let model = found.model.into_sequence_to_sequence().map_err(|error| {
             let hint = error.hint();
             Error::file(folder, error.to_string(), hint)

@@ -37,7 +37,7 @@ fn batches_and_threads_do_not_change_a_bit() {
 #[test]
 fn batches_and_threads_do_not_change_a_bit_in_int8() {
     let options =
-        polyhead_translate::LoadOptions { precision: polyhead_tensor::Precision::Int8, ..Default::default() };
+        polyhead_translate::LoadOptions { dtype: polyhead_tensor::Dtype::Int8, ..Default::default() };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
     let translate = |texts: &[&str], batch_tokens| {
         engine

@@ -4,10 +4,11 @@
 
 use std::path::Path;
 
+use polyhead_tensor::Dtype;
 use serde_json::{Map, Value, json};
 
 use super::keys::Keys;
-use crate::checkpoint::safetensors::{Dtype, Weights};
+use crate::checkpoint::safetensors::{Weights, torch_name};
 use crate::transformer::TransformerConfig;
 use crate::transformer::config::{
     AttentionPattern, CrossProjection, Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
@@ -174,7 +175,7 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
         "decoder_start_token_id": config.start_id,
         "decoder_vocab_size": config.target_vocab_size,
         "dropout": shortest(config.dropout.residual),
-        "dtype": dtype.torch_name(),
+        "dtype": torch_name(dtype),
         "encoder_attention_heads": config.encoder.n_heads,
         "encoder_ffn_dim": config.encoder.d_ff,
         "encoder_layerdrop": 0.0,

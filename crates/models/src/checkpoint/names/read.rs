@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use polyhead_tensor::gemm::int8::Int8Weights;
-use polyhead_tensor::{Parameters, Precision, Prepared, Tensor};
+use polyhead_tensor::{Dtype, Parameters, Prepared, Tensor};
 
 use super::CheckpointLayout;
 use super::links::{Link, Links};
-use crate::checkpoint::safetensors::{Dtype, Weights};
+use crate::checkpoint::safetensors::Weights;
 use crate::{Error, ModelConfig, Result};
 
 /// The suffix of the name of an int8 tensor's scales.
@@ -15,26 +15,26 @@ pub(super) const SCALE: &str = "_scale";
 /// Most problems that a message lists; the rest are counted.
 const MAX_LISTED: usize = 10;
 
-/// Loads every declared parameter; the tensors of the file and the parameters must match exactly. With a precision, each is
+/// Loads every declared parameter; the tensors of the file and the parameters must match exactly. With a dtype, each is
 /// prepared before the next is read.
 pub(crate) fn read(
     weights: &Weights,
     config: &ModelConfig,
     layout: CheckpointLayout,
     parameters: &mut Parameters,
-    precision: Option<Precision>,
+    dtype: Option<Dtype>,
 ) -> Result<()> {
     let links = matched(weights, config, layout, parameters)?;
     for blocks in links.groups.chunk_by(|a, b| a[0].parameter == b[0].parameter) {
         let link = &blocks[0][0];
-        if weights.dtype(&link.theirs) == Some(Dtype::I8) && layout == CheckpointLayout::Polyhead {
+        if weights.dtype(&link.theirs) == Some(Dtype::Int8) && layout == CheckpointLayout::Polyhead {
             parameters.set_prepared(link.parameter, Prepared::Int8(int8(weights, link)?));
         } else {
             let value = value(weights, parameters, blocks)?;
             parameters.set(link.parameter, value);
         }
-        if let Some(precision) = precision {
-            parameters.prepare_one(link.parameter, precision);
+        if let Some(dtype) = dtype {
+            parameters.prepare_one(link.parameter, dtype);
             blocks.iter().flatten().for_each(|link| weights.forget(&link.theirs));
         }
     }
@@ -83,8 +83,9 @@ fn problems(weights: &Weights, links: &Links) -> Vec<String> {
             problems.push(format!("tensor {} is missing, expected {shape:?}", names.join(" or ")));
         }
     }
-    let scales =
-        |name: &str| name.strip_suffix(SCALE).is_some_and(|weight| weights.dtype(weight) == Some(Dtype::I8));
+    let scales = |name: &str| {
+        name.strip_suffix(SCALE).is_some_and(|weight| weights.dtype(weight) == Some(Dtype::Int8))
+    };
     let unknown =
         weights.names().filter(|name| !known.contains(name) && !links.ignores(name) && !scales(name));
     problems.extend(unknown.map(|name| format!("tensor {name} is not part of the model")));

@@ -14,10 +14,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
-use polyhead_tensor::Tensor;
 use polyhead_tensor::bf16::Bf16Tensor;
+use polyhead_tensor::{Dtype, Tensor};
 
-use super::dtype::Dtype;
 use super::half;
 use super::header::{self, Entry};
 use crate::{Error, Result};
@@ -109,7 +108,7 @@ impl TensorFile {
             Dtype::Bf16 => {
                 Ok(Bf16Tensor::new(&entry.shape, chunks(bytes).map(u16::from_le_bytes).collect()).to_f32())
             }
-            other => Err(self.wrong_type(name, other, "F32, F16 or BF16")),
+            other => Err(self.wrong_type(name, other, "f32, f16 or bf16")),
         }
     }
 
@@ -117,10 +116,10 @@ impl TensorFile {
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
         let entry = self.entry(name)?;
         match entry.dtype {
-            Dtype::I8 => {
+            Dtype::Int8 => {
                 Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect())
             }
-            other => Err(self.wrong_type(name, other, "I8")),
+            other => Err(self.wrong_type(name, other, "int8")),
         }
     }
 
@@ -131,7 +130,7 @@ impl TensorFile {
         let integers: Vec<i64> = match entry.dtype {
             Dtype::I64 => chunks(bytes).map(i64::from_le_bytes).collect(),
             Dtype::I32 => chunks(bytes).map(|four| i64::from(i32::from_le_bytes(four))).collect(),
-            other => return Err(self.wrong_type(name, other, "I64 or I32")),
+            other => return Err(self.wrong_type(name, other, "i64 or i32")),
         };
         let ids = integers.into_iter().map(|integer| {
             u32::try_from(integer).map_err(|_| {

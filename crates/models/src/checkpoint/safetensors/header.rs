@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use polyhead_tensor::Dtype;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use super::dtype::Dtype;
+use super::dtype;
 use crate::{Error, Result};
 
 /// Size in bytes of the length field before the header.
@@ -75,8 +76,12 @@ fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a [u8]> {
 
 /// One tensor, with its offsets checked; `start` and `available` are the offset and the size of the data section.
 fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::result::Result<Entry, String> {
-    let dtype = Dtype::from_name(&raw.dtype).ok_or_else(|| {
-        format!("dtype {}, expected one of {}", raw.dtype, Dtype::names().collect::<Vec<_>>().join(", "))
+    let dtype = dtype::from_header_name(&raw.dtype).ok_or_else(|| {
+        format!(
+            "dtype {}, expected one of {}",
+            raw.dtype,
+            dtype::HEADER_NAMES.map(|(name, _)| name).join(", ")
+        )
     })?;
     let [begin, end] = raw.data_offsets;
     if begin > end {
@@ -85,10 +90,10 @@ fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::res
     if end > available as u64 {
         return Err(format!("ends at byte {end} of the data, but there are only {available}"));
     }
-    let size = raw.shape.iter().try_fold(dtype.size() as u64, |size, &axis| size.checked_mul(axis));
+    let size = raw.shape.iter().try_fold(dtype.size_in_bytes() as u64, |size, &axis| size.checked_mul(axis));
     let size = size.ok_or_else(|| format!("shape {:?} has more elements than a u64 can count", raw.shape))?;
     if size != end - begin {
-        return Err(format!("{} bytes, expected {size} for shape {:?} of {dtype}", end - begin, raw.shape));
+        return Err(format!("{} bytes, expected {size} for shape {:?} of {}", end - begin, raw.shape, dtype));
     }
     let shape = raw.shape.iter().map(|&axis| usize::try_from(axis)).collect::<std::result::Result<_, _>>();
     let shape = shape.map_err(|_| format!("shape {:?} is too large for this machine", raw.shape))?;

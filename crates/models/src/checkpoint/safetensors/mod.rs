@@ -14,7 +14,8 @@ mod header;
 mod shards;
 mod write;
 
-pub use dtype::Dtype;
+pub use dtype::header_name;
+pub(crate) use dtype::torch_name;
 pub use file::TensorFile;
 pub use shards::Weights;
 pub use write::{Array, ArrayData, PendingFiles, WriteOptions, write};

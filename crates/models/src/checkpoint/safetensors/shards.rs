@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polyhead_tensor::Tensor;
+use polyhead_tensor::{Dtype, Tensor};
 use serde::Deserialize;
 
-use super::dtype::Dtype;
 use super::file::TensorFile;
 use crate::{Error, Result};
 

@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polyhead_tensor::Tensor;
 use polyhead_tensor::bf16::Bf16Tensor;
+use polyhead_tensor::{Dtype, Tensor};
 use polyhead_text::output::Output;
 use serde::Serialize;
 
-use super::dtype::Dtype;
-use super::half;
 use super::header::LENGTH_BYTES;
 use super::shards::{INDEX, WHOLE, superseded};
+use super::{dtype, half};
 use crate::{Error, Result};
 
 /// Elements converted at a time.
@@ -43,7 +42,7 @@ pub enum ArrayData<'a> {
 impl Array<'_> {
     /// The stored dtype, if floating-point tensors are stored as `floats`.
     fn dtype(&self, floats: Dtype) -> Dtype {
-        if matches!(self.data, ArrayData::Int8(_)) { Dtype::I8 } else { floats }
+        if matches!(self.data, ArrayData::Int8(_)) { Dtype::Int8 } else { floats }
     }
 
     fn bytes(&self, floats: Dtype) -> u64 {
@@ -51,7 +50,7 @@ impl Array<'_> {
             ArrayData::Floats(slices) => slices.iter().map(|slice| slice.len()).sum(),
             ArrayData::Int8(values) => values.len(),
         };
-        (count * self.dtype(floats).size()) as u64
+        (count * self.dtype(floats).size_in_bytes()) as u64
     }
 }
 
@@ -201,8 +200,11 @@ fn header(arrays: &[Array<'_>], dtype: Dtype) -> Vec<u8> {
     for array in arrays {
         let begin = end;
         end += array.bytes(dtype);
-        let entry =
-            Entry { dtype: array.dtype(dtype).name(), shape: &array.shape, data_offsets: [begin, end] };
+        let entry = Entry {
+            dtype: dtype::header_name(array.dtype(dtype)),
+            shape: &array.shape,
+            data_offsets: [begin, end],
+        };
         text.push(b',');
         serde_json::to_writer(&mut text, &array.name).expect("a string always serialises");
         text.push(b':');
@@ -228,7 +230,7 @@ fn encode(values: &[f32], dtype: Dtype) -> std::result::Result<Vec<u8>, (String,
             Ok(rounded.bits().iter().flat_map(|half| half.to_le_bytes()).collect())
         }
         other => Err((
-            format!("cannot be written as {other}, expected F32, F16 or BF16"),
+            format!("cannot be written as {other}, expected f32, f16 or bf16"),
             "choose one of these dtypes",
         )),
     }
@@ -244,7 +246,7 @@ fn check_range(
     match overflow {
         Some(index) => {
             let message = format!("holds {:e}, which overflows {dtype}", values[index]);
-            Err((message, "store the model as BF16 or F32"))
+            Err((message, "store the model as bf16 or f32"))
         }
         None => Ok(()),
     }

@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use polyhead_models::checkpoint::safetensors::{Dtype, TensorFile, Weights};
+use polyhead_models::checkpoint::safetensors::{TensorFile, Weights};
 use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, load_parameters, save};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie};
+use polyhead_tensor::Dtype;
 use polyhead_tensor::Parameters;
 use polyhead_tensor::ops::linear::Activation;
 
@@ -190,5 +191,5 @@ fn ids_of_reference_files_are_read() {
     assert_eq!(file.ids("source_lengths").unwrap().len(), 3);
     assert!(file.ids("source_ids").unwrap().iter().all(|&id| id < 31));
     let error = file.tensor("source_ids").unwrap_err().to_string();
-    assert!(error.ends_with("tensor source_ids has dtype I64, expected F32, F16 or BF16"), "{error}");
+    assert!(error.ends_with("tensor source_ids has dtype i64, expected f32, f16 or bf16"), "{error}");
 }

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use polyhead_models::Error;
-use polyhead_models::checkpoint::safetensors::{
-    Array, ArrayData, Dtype, TensorFile, Weights, WriteOptions, write,
-};
+use polyhead_models::checkpoint::safetensors::{Array, ArrayData, TensorFile, Weights, WriteOptions, write};
+use polyhead_tensor::Dtype;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -60,7 +59,7 @@ fn problems_of_a_file_are_named() {
         ),
         (file(&one("[1]", [4, 0]), 4), "tensor a: begins at byte 4 but ends at byte 0"),
         (file(&one("[2]", [0, 8]), 4), "tensor a: ends at byte 8 of the data, but there are only 4"),
-        (file(&one("[2]", [0, 4]), 4), "tensor a: 4 bytes, expected 8 for shape [2] of F32"),
+        (file(&one("[2]", [0, 4]), 4), "tensor a: 4 bytes, expected 8 for shape [2] of f32"),
         (file(&one("[1]", [0, u64::MAX]), 4), "tensor a: ends at byte 18446744073709551615 of the data"),
         (
             file(&one("[4294967296,4294967296]", [0, 4]), 4),
@@ -213,9 +212,9 @@ fn values_that_overflow_a_dtype_are_rejected() {
         let options = WriteOptions { dtype, ..WriteOptions::default() };
         write(folder.path(), vec![array], options).unwrap_err().to_string()
     };
-    assert!(problem(&7e4, Dtype::F16).ends_with("tensor a: holds 7e4, which overflows F16"));
-    assert!(problem(&f32::MAX, Dtype::Bf16).contains("which overflows BF16"));
-    assert!(problem(&1.0, Dtype::I64).ends_with("cannot be written as I64, expected F32, F16 or BF16"));
+    assert!(problem(&7e4, Dtype::F16).ends_with("tensor a: holds 7e4, which overflows f16"));
+    assert!(problem(&f32::MAX, Dtype::Bf16).contains("which overflows bf16"));
+    assert!(problem(&1.0, Dtype::I64).ends_with("cannot be written as i64, expected f32, f16 or bf16"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

@@ -11,7 +11,7 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::score::score;
 use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
-use polyhead_tensor::Precision;
+use polyhead_tensor::Dtype;
 use polyhead_tensor::Tape;
 
 use super::{LoadedModel, bits, sentences, slices};
@@ -60,17 +60,17 @@ fn batch_size_and_threads_change_no_bit() {
     let sources = sentences(64, 2);
     let plain = loaded.options(20);
     let cases = [(plain.clone(), 1), (plain.clone(), 4), (rules_on(&plain), 4)];
-    let precisions = [None, Some(Precision::F32), Some(Precision::Int8)];
-    for ((decode, beam_size), precision) in
-        cases.iter().flat_map(|case| precisions.map(|precision| (case.clone(), precision)))
+    let dtypes = [None, Some(Dtype::F32), Some(Dtype::Int8)];
+    for ((decode, beam_size), dtype) in
+        cases.iter().flat_map(|case| dtypes.map(|dtype| (case.clone(), dtype)))
     {
         let options = BeamOptions { decode, beam_size, top_beams: beam_size, ..BeamOptions::default() };
         let run = |batch: usize, threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let mut loaded = LoadedModel::new("marian/relu");
-                if let Some(precision) = precision {
-                    loaded.parameters.prepare(precision);
+                if let Some(dtype) = dtype {
+                    loaded.parameters.prepare(dtype);
                 }
                 let found = slices(&sources)
                     .chunks(batch)
@@ -82,11 +82,7 @@ fn batch_size_and_threads_change_no_bit() {
         let alone = run(1, 1);
         for batch in [2, 7, 64] {
             for threads in [1, 2] {
-                assert_eq!(
-                    run(batch, threads),
-                    alone,
-                    "{precision:?}, batches of {batch}, {threads} threads"
-                );
+                assert_eq!(run(batch, threads), alone, "{dtype:?}, batches of {batch}, {threads} threads");
             }
         }
     }
