@@ -33,8 +33,8 @@ pub use watch::Watcher;
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Filter, Intervention, Kind, Site, Sites};
 use polyhead_engine::classify::Class;
-use polyhead_translate::alignment::{TokenAttention, WordAligner};
 
+use crate::alignment::alignment;
 use crate::matrix::Matrix;
 use crate::rollout::{Rollout, rollout};
 use crate::words::{Grouping, word_weights};
@@ -118,22 +118,14 @@ impl Trace {
         word_weights(pieces, queries, Grouping { word_of, ..keys.grouping() })
     }
 
-    /// Pairs of source and target words, as `translate` aligns them; none if the attention of the alignment layer was not
-    /// captured.
+    /// Pairs of source and target words; none if their attention was not kept. Long pieces of a target word count for more.
     pub fn alignment(&self) -> Option<Vec<(usize, usize)>> {
         let site = self.alignment_site()?;
-        let heads = &self.attention(site)?.weights;
-        let (source, target) = (self.side(site.kind.keys)?, self.side(site.kind.queries)?);
-        let mut weights: Vec<f64> = vec![0.0; heads.first()?.numbers().len()];
-        for head in heads {
-            weights.iter_mut().zip(head.numbers()).for_each(|(sum, weight)| *sum += f64::from(*weight));
+        let mut pieces = self.attention(site)?.mean()?;
+        for (row, token) in self.side(site.kind.queries)?.tokens.iter().enumerate() {
+            pieces.row_mut(row).iter_mut().for_each(|weight| *weight *= token.span.len() as f32);
         }
-        let spans = |side: &Side| -> Vec<_> { side.tokens.iter().map(|token| token.span.clone()).collect() };
-        let target_lengths = target.tokens.iter().map(|token| token.span.len()).collect();
-        let (source_spans, target_spans) = (spans(source), spans(target));
-        let mut aligner = WordAligner::new(&source.text, &target.text);
-        aligner.add_attention(&TokenAttention { source_spans, target_spans, target_lengths, weights });
-        Some(aligner.alignment())
+        Some(self.word_weights(site.kind, &pieces).map_or_else(Vec::new, |weights| alignment(&weights)))
     }
 
     /// What tokens are made of after all layers; none if not all attention was kept, or of very long texts.

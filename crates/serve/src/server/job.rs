@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use polyhead_translate::languages::detect_document;
 use polyhead_translate::{Evidence, Translation};
 
 use super::desk::{Ask, Client, Desk, Finished, Wanted};
@@ -12,6 +11,9 @@ use crate::Result;
 
 /// Bytes of text that are asked for at once. A long file takes its turn like everybody else.
 const PORTION: usize = 32 << 10;
+
+/// A guess that a text is in the very language that it is to be translated into must be as sure as this, in percent.
+const ALREADY: f64 = 80.0;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -111,7 +113,10 @@ impl Job {
         if document.guessing() == Guessing::Each {
             return None;
         }
-        detect_document(&document.texts(), &spoken.sources(), self.to.as_deref())
+        let mut guesses = spoken.guesses(&document.texts().join("\n")).into_iter();
+        let best = guesses.next().filter(|own| own.confidence > 0.0)?;
+        let is_doubtful = Some(&best.language) == self.to.as_ref() && best.confidence < ALREADY;
+        Some(guesses.next().filter(|_| is_doubtful).unwrap_or(best).language)
     }
 }
 
