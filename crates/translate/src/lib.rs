@@ -5,7 +5,7 @@
 //! 1. **detect** the language, where none is given ([`languages`]);
 //! 2. **route**: one hop, or two via a third language, as the model was trained (`route/`, [`Route`]);
 //! 3. **split** into sentences, each translated by itself ([`segment`], [`TextPlan`], [`RoutedSentence`]);
-//! 4. **preserve** addresses, emoji, code and what the model cannot spell: placeholders take their place (`preserve/`, `mask/`);
+//! 4. **preserve** addresses, emoji, code and what the model cannot spell, as placeholders (`preserve/`, `mask/`);
 //! 5. **encode** to ids, long sentences in parts (`prepare.rs`);
 //! 6. **search** for hypotheses in batches, loops again with rules against repetition (`search/`);
 //! 7. **repair** what was lost: numbers, placeholders, translations without an end (`repair.rs`);

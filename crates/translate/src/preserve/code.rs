@@ -88,7 +88,8 @@ fn braces_len(line: &str) -> usize {
     end + open.len() + close.len()
 }
 
-/// The length of a path (`/etc/hosts`, `~/notes.txt`, `C:\Users\x`): a name behind the first slash, and another slash or a full stop inside.
+/// The length of a path (`/etc/hosts`, `~/notes.txt`, `C:\Users\x`): a name behind the first slash, and another slash or
+/// a full stop inside.
 fn path_len(line: &str) -> usize {
     let end = line.find(char::is_whitespace).unwrap_or(line.len());
     let word = line[..end].trim_end_matches(|mark: char| ".,;:!?)]}\"'”’»".contains(mark));

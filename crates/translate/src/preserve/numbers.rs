@@ -26,7 +26,8 @@ fn is_alone(text: &str, number: &Range<usize>) -> bool {
         && !text[number.end..].starts_with(char::is_alphabetic)
 }
 
-/// Finds numbers, digits with single marks between them: `3.14`, `1,234.50`, `2026-11-15`, `14:30`, and thousands between spaces: `1 234`.
+/// Finds numbers: digits with single marks between them (`3.14`, `1,234.50`, `2026-11-15`, `14:30`), and thousands between
+/// spaces (`1 234`).
 pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
