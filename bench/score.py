@@ -2,8 +2,8 @@
 
     python bench/score.py POLYHEAD N HYPOTHESIS REFERENCE        (pip install sacrebleu)
 
-Prints one JSON line per metric with both times and the largest difference of the scores. Text output is asked of
-polyhead, since its JSON always holds a bootstrap interval, which sacreBLEU computes only on request.
+Prints one JSON line per metric with both times and the largest difference of the scores. Polyhead is timed with text
+output, since its JSON always has a bootstrap interval, which sacreBLEU computes only on request.
 """
 import json
 import os
@@ -23,16 +23,16 @@ def timed(command):
 def main(polyhead, repeats, hypothesis, reference):
     theirs_tool = os.path.join(os.path.dirname(sys.executable), "sacrebleu")
     for ours_names, theirs_names in METRICS.items():
-        base = [polyhead, "score", "--hypothesis", hypothesis, "--reference", reference, "--metrics", ours_names]
+        base = [polyhead, "score", "--hypothesis", hypothesis, "--reference", reference, "--metric", ours_names]
         theirs = [theirs_tool, reference, "-i", hypothesis, "-m", *theirs_names.split(), "-w", "12"]
         seconds = {"polyhead": [], "sacrebleu": []}
         for _ in range(repeats):
-            seconds["polyhead"].append(timed(base + ["--format", "text"])[0])
+            seconds["polyhead"].append(timed(base)[0])
             taken, output = timed(theirs)
             seconds["sacrebleu"].append(taken)
         their_scores = json.loads(output)
         their_scores = their_scores if isinstance(their_scores, list) else [their_scores]
-        our_scores = json.loads(timed(base)[1])["metrics"]
+        our_scores = json.loads(timed(base + ["--format", "json"])[1])["metrics"]
         difference = max(abs(a["score"] - b["score"]) for a, b in zip(our_scores, their_scores))
         best = {tool: min(times) for tool, times in seconds.items()}
         print(json.dumps({

@@ -30,7 +30,7 @@ def main(polyhead, rounds, ct2, torch=None):
     models = {}
     for dtype in ("int8", "f32"):
         models[dtype] = f"{folder}/{dtype}"
-        run([polyhead, "bench", "translate", "--save", models[dtype], "--dtype", dtype, "--repeats", "1"], folder)
+        run([polyhead, "bench", "translate", "--out", models[dtype], "--dtype", dtype, "--repeats", "1"], folder)
     speed, memory = {}, {}
 
     def note(tool, cell, value, peak):
@@ -45,7 +45,8 @@ def main(polyhead, rounds, ct2, torch=None):
                     note("ctranslate2", (cores, dtype, int(batch), int(beam)), float(best), peak)
                 for batch, beam in SETTINGS:
                     command = [polyhead, "bench", "translate", "--model", models[dtype], "--dtype", dtype, "--batch",
-                               str(batch), "--beam", str(beam), "--threads", str(cores), "--repeats", "5"]
+                               str(batch), "--beam", str(beam), "--threads", str(cores), "--repeats", "5",
+                               "--format", "jsonl"]
                     output, peak = run(command, folder)
                     note("polyhead", (cores, dtype, batch, beam), json.loads(output)["tokens_per_s_best"], peak)
             if torch:

@@ -10,7 +10,7 @@ text() { if [ -e "$1.gz" ]; then zcat "$1.gz"; else cat "$1"; fi; }
 # score NAME FROM TO: translates NAME.FROM and compares with NAME.TO.
 score() {
     "$polyhead" translate --model "$model" --from "$2" --to "$3" --beam 5 < "$out/$1.$2" > "$out/$1.$2-$3" 2> "$out/$1.$2-$3.notes"
-    "$polyhead" score --reference "$out/$1.$3" --metrics bleu,chrf --format text < "$out/$1.$2-$3" > "$out/$1.$2-$3.score" 2>&1
+    "$polyhead" score --reference "$out/$1.$3" --metric bleu,chrf < "$out/$1.$2-$3" > "$out/$1.$2-$3.score" 2>&1
     awk -v name="$1" -v way="$2-$3" '/^BLEU /{bleu = $2} /^chrF2 /{chrf = $2} END {printf "%-22s %s  %6.2f  %6.2f\n", name, way, bleu, chrf}' \
         "$out/$1.$2-$3.score"
 }

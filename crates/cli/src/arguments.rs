@@ -213,6 +213,9 @@ mod tests {
                     |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
                 assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "{path}: {pair:?}");
             }
+            // Examples are not wrapped on a terminal of 80 columns.
+            let long = lines.iter().find(|line| line.starts_with(' ') && line.chars().count() > 80);
+            assert!(long.is_none(), "{path}: {long:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 pub(crate) use polyhead_text::figures::grouped;
 
-/// How much goes to standard error besides errors.
+/// The amount of output on standard error besides errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Verbosity {
     /// Nothing.

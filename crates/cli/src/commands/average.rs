@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead average runs/en-de --last 5 --out en-de-averaged
   polyhead average runs/en-de --best 3 --metric BLEU --out en-de-best
-  polyhead average checkpoints/step-00004000 checkpoints/step-00005000 --out mean
+  polyhead average a/step-00004000 a/step-00005000 --out mean
 
 With one run folder, the checkpoints that are still in it are averaged (see checkpoint.keep_last and keep_best in the recipe). Sums are computed in f64.";
 

@@ -9,7 +9,7 @@ use crate::report::print_text;
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead completions bash > ~/.local/share/bash-completion/completions/polyhead
+  polyhead completions bash >> ~/.bash_completion
   polyhead completions zsh > ~/.zfunc/_polyhead
   polyhead completions fish > ~/.config/fish/completions/polyhead.fish";
 

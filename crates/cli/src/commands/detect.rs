@@ -24,8 +24,8 @@ Examples:
   polyhead detect 'The cat ate the mouse.' 'je suis etudiant'
   polyhead detect < mixed.txt | cut -f1 | sort | uniq -c
   polyhead detect --among en,de --format jsonl 'Hand'
-  polyhead detect --train en=en.txt --train es=es.txt.gz --train it=en-it.tsv.gz:2 \\
-      --out three.ngrams
+  polyhead detect --train en=en.txt --train es=es.txt.gz \\
+      --train it=en-it.tsv.gz:2 --out three.ngrams
   polyhead detect --model three.ngrams 'el gato'
 
 Each text gives one line: language code, probability and text, separated by tabs; --format jsonl has the probabilities of all languages. Case, missing accents, digits and web and mail addresses are ignored. A text without letters is `und`, undetermined. A text in a language that the identifier was not trained on is assigned to one that it was.

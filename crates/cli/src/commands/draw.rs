@@ -28,20 +28,20 @@ Examples:
 const POSITIONS_EXAMPLES: &str = "\
 Examples:
   polyhead draw positions
-  polyhead draw positions --length 100 --d-model 128 --layout concatenated --out marian.png
+  polyhead draw positions --length 100 --layout concatenated --out marian.png
 
 Sinusoidal position encodings (Vaswani et al. 2017): one row per position, one column per dimension.";
 
 const SCHEDULE_EXAMPLES: &str = "\
 Examples:
   polyhead draw schedule
-  polyhead draw schedule --curve noam,inverse-sqrt,cosine --warmup 4000 --steps 40000 \\
-      --out schedule.png";
+  polyhead draw schedule --curve noam,inverse-sqrt,cosine --warmup 4000 \\
+      --steps 40000 --out schedule.png";
 
 const MASK_EXAMPLES: &str = "\
 Examples:
   polyhead draw mask --kind causal --length 12 --out causal.svg
-  polyhead draw mask --kind window --distance 2 --causal --length 12 --out window.svg
+  polyhead draw mask --kind window --distance 2 --causal --out window.svg
   polyhead draw mask --kind padding --lengths 5,8,3 --out padding.svg
 
 One row per query, one column per key; a filled cell means that the query may attend to the key.";

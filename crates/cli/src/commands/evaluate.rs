@@ -25,9 +25,9 @@ use crate::report::{Misuse, note, print_json, print_text, progress, thread_pool}
 const EXAMPLES: &str = "\
 Examples:
   polyhead evaluate --from en --to tr --source test.en --reference test.tr
-  polyhead evaluate -m opus-mt-en-tr --source test.en --reference test.tr --device cuda
-  polyhead evaluate -m opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 \\
-      --out test.out.tr --format json
+  polyhead evaluate -m en-tr --source test.en --reference test.tr --device cuda
+  polyhead evaluate -m en-tr --tsv test.tsv.gz --beam 1 --dtype int8 \\
+      --out translated.tr --format json
   polyhead evaluate -m runs/cmudict/model --tsv cmudict-test.tsv --any-reference
 
 The scores are BLEU, chrF, TER and SER (sequence error rate: the share of lines that equal no reference), as computed by polyhead score. The time is that of translating, without loading the model.";

@@ -9,13 +9,13 @@ use crate::conversion::ConversionOptions;
 const EXAMPLES: &str = "\
 Examples:
   polyhead export models/en-de --out for-python --layout marian
-  polyhead export models/en-de --out small --layout marian --dtype bf16 --max-shard-size 2GB
+  polyhead export models/en-de --out small --layout marian --dtype bf16
 
 Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "polyhead export [OPTIONS] --out <DIR> --layout <LAYOUT> <FROM>")]
 pub(crate) struct Export {
     #[command(flatten)]
     conversion: ConversionOptions,

@@ -16,7 +16,7 @@ Reads model folders of Hugging Face's Marian, of fairseq (converted to safetenso
 
 /// Options of `polyhead import`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "polyhead import [OPTIONS] --out <DIR> <FROM>")]
 pub(crate) struct Import {
     #[command(flatten)]
     conversion: ConversionOptions,

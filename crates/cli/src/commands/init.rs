@@ -22,7 +22,7 @@ Examples:
   polyhead init --source train.en --target train.de --out en-de.toml
   polyhead init --source train.en --target train.de --valid-source valid.en \\
       --valid-target valid.de --out en-de.toml
-  polyhead init --tsv train.eng-tur.tsv.gz --hold-out 1000 --out en-tr.toml --run runs/en-tr
+  polyhead init --tsv train.eng-tur.tsv.gz --hold-out 1000 --out en-tr.toml
   polyhead init --jsonl pairs.jsonl --fields question,answer --from en --to en
 
 The recipe gives a reason for each setting. Without a validation set, some pairs are held out: training and validation pairs are written to files beside the recipe, and the corpus is not changed.";

@@ -30,9 +30,9 @@ Examples:
   polyhead inspect --to tr --layers 0,2 --heads all 'The cat ate the mouse.'
   polyhead inspect --to de --kind encoder --words --out it.svg \\
       'The animal slept because it was tired.'
-  polyhead inspect -m opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json \\
+  polyhead inspect -m en-tr --target 'Kedi fareyi yedi.' --out trace.json \\
       'The cat ate the mouse.'
-  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
+  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
   polyhead inspect -m runs/ab/attention/model AABA
 
 The text is passed to the model as one sentence, with the tag of the target language. The attention weights are those of one forward pass over the text and its translation. By default the terminal shows the cross-attention that alignments are read from (the second-last layer, or the last of two; mean over heads), the probability of each token with its alternatives, and the entropy of every head in bits.

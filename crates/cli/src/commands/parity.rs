@@ -15,19 +15,19 @@ use crate::report::{Failure, Misuse, note, print_json, print_text};
 const EXAMPLES: &str = "\
 Examples:
   polyhead parity -m opus-mt-en-de --reference reference.safetensors
-  polyhead parity -m opus-mt-en-de --reference reference.safetensors --absolute 1e-3 \\
-      --format json
+  polyhead parity -m opus-mt-en-de --reference reference.safetensors \\
+      --absolute 1e-3 --format json
 
 A reference file of a Marian model is recorded with Hugging Face's code:
-  python crates/models/tests/golden/record.py opus-mt-en-de reference.safetensors
+  python crates/models/tests/golden/record.py opus-mt-en-de out.safetensors
 
 It has source_ids and target_ids (sentences × length; the target as decoder input), source_lengths and target_lengths, and any of these arrays:
-  encoder.embedding                          input of the first layer, with positions
+  encoder.embedding                          embedded input, with positions
   encoder.layers.{i}.self_attention          before the residual connection
   encoder.layers.{i}.self_attention.weights  sentences × heads × queries × keys
   encoder.layers.{i}.feed_forward            before the residual connection
   encoder.layers.{i}, encoder                output of the layer, of the stack
-  decoder.…                                  the same, and …cross_attention(.weights)
+  decoder.…                                  the same, and cross_attention
   logits                                     with the bias
 
 An array agrees if its largest difference is within --absolute, or within --relative times its largest value. Padding is ignored. Exit code 1 if an array diverges.";

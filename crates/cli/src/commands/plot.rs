@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead plot runs/en-de
   polyhead plot runs/small runs/base --out compare.png
-  polyhead plot runs/en-de --metric loss,gradient_norm,BLEU --across epoch --out curves.svg
+  polyhead plot runs/en-de --metric loss,gradient_norm,BLEU --across epoch
 
 Reads metrics.jsonl in each run folder; the run may still be training. By default it plots the loss, all validation scores (or the perplexity if there are none) and the learning rate. Light lines are training, strong lines with dots validation; the best point is circled. Several runs share each chart, one colour per run. Loss, perplexity and gradient norm have logarithmic axes.";
 

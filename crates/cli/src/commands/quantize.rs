@@ -18,8 +18,8 @@ use crate::report::{Failure, bytes, print_text};
 const EXAMPLES: &str = "\
 Examples:
   polyhead quantize models/en-de --out models/en-de-int8 --sample valid.en
-  polyhead quantize runs/four-languages/model --out four-int8 --sample valid.en --to tr
-  polyhead parity -m models/en-de-int8 --reference reference.safetensors --absolute 1
+  polyhead quantize runs/four/model --out four-int8 --sample valid.en --to tr
+  polyhead parity -m en-de-int8 --reference reference.safetensors --absolute 1
 
 Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error: of each matrix, the root mean square error relative to its root mean square, largest first.";
 
@@ -28,7 +28,7 @@ const LISTED: usize = 5;
 
 /// Options of `polyhead quantize`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "polyhead quantize [OPTIONS] --out <DIR> <FROM>")]
 pub(crate) struct Quantize {
     #[command(flatten)]
     folders: FolderOptions,

@@ -21,9 +21,9 @@ use metrics::{MetricName, MetricOptions};
 const EXAMPLES: &str = "\
 Examples:
   polyhead score --reference test.de < translated.de
-  polyhead score --reference test.de --hypothesis new.de --baseline old.de --metric bleu,ter
-  polyhead score --reference a.de.gz --reference b.de.gz --hypothesis new.de --confidence
-  polyhead score --reference test.de --metric bleu --tokenize intl --format json < out.de
+  polyhead score -r test.de --hypothesis new.de --baseline old.de
+  polyhead score -r a.de.gz -r b.de.gz --hypothesis new.de --confidence
+  polyhead score -r test.de --metric bleu,ter --format json < translated.de
 
 BLEU, chrF and TER equal sacreBLEU's, including the signature except for its version. All scores are percentages.";
 

@@ -25,8 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead serve
   curl -d q='The cat' -d source=en -d target=tr http://127.0.0.1:5000/translate
-  polyhead serve -m opus-mt-en-tr -m news=runs/news/model --listen 0.0.0.0:5000 \\
-      --keys keys.txt --require-key
+  polyhead serve -m opus-mt-en-tr -m news=runs/news/model \\
+      --listen 0.0.0.0:5000 --keys keys.txt --require-key
   polyhead serve --max-memory 512M --per-minute 60 --cors https://shop.example
 
 The API is compatible with LibreTranslate. /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.

@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead init --source train.en --target train.de --out en-de.toml
   polyhead train en-de.toml
-  polyhead train en-de.toml --set train.max_epochs=30 --set model.preset=tiny --out runs/tiny
+  polyhead train en-de.toml --set model.preset=tiny --out runs/tiny
   polyhead train runs/en-de --resume
   polyhead train en-de.toml --device cuda --dtype bf16
   polyhead train en-de.toml --dump-config

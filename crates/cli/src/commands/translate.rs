@@ -29,7 +29,7 @@ Examples:
   polyhead translate --to de --file page.html > page.de.html
   polyhead translate --to tr --format srt < film.srt > film.tr.srt
   polyhead translate -m opus-mt-en-mul --to tur 'Good morning. How are you?'
-  polyhead translate -m opus-mt-en-tr --device cuda --dtype bf16 < book.en > book.tr
+  polyhead translate --to tr --device cuda --dtype bf16 < book.en > book.tr
 
 Models: the bundled model translates between English, German, French and Turkish; routes between the last three go via English. It is searched for in the folder POLYHEAD_MODEL, next to the program (models/default, ../share/polyhead/models/default) and in the source tree.
 

@@ -20,7 +20,7 @@ use polyhead_train::memory::peak;
 const EXAMPLES: &str = "\
 Examples:
   polyhead bench attention --length 4096 --pattern window
-  for n in 256 1024 4096; do polyhead bench attention --length $n --pattern global; done
+  for n in 256 1024; do polyhead bench attention --length $n; done
 
 Batch 1, 8 heads, d_head 64. One measurement per call, so that the peak memory is its own.";
 

@@ -17,8 +17,8 @@ use crate::report::Misuse;
 const EXAMPLES: &str = "\
 Examples:
   polyhead data check --source train.en --target train.de
-  polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz --report dropped.jsonl
-  polyhead data stats --source train.en --target train.de --tokenizer tokenizer.json";
+  polyhead data clean --tsv train.tsv --out clean.tsv --report dropped.jsonl
+  polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json";
 
 /// Subcommands of `polyhead data`.
 #[derive(Debug, Subcommand)]

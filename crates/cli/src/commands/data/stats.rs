@@ -17,7 +17,7 @@ use crate::report::{Failure, Misuse, grouped, print_json, print_text, progress};
 const EXAMPLES: &str = "\
 Examples:
   polyhead data stats --source train.en --target train.de
-  polyhead data stats --tsv train.tsv.gz --tokenizer tokenizer.json --format json";
+  polyhead data stats --tsv train.tsv --tokenizer tokenizer.json --format json";
 
 /// Options of `polyhead data stats`.
 #[derive(Debug, Args)]

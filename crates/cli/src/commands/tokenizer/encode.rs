@@ -18,10 +18,10 @@ use crate::report::{Misuse, progress_beside_results};
 
 const ENCODE_EXAMPLES: &str = "\
 Examples:
-  echo 'The cat ate the mouse.' | polyhead tokenizer encode --tokenizer tokenizer.json
-  polyhead tokenizer encode --tokenizer source.spm --format ids train.en > train.ids
-  polyhead tokenizer encode --tokenizer tokenizer.json --dropout 0.1 --format jsonl train.en
-  polyhead tokenizer encode --codes bpe.codes --dictionary dict.en.txt tokenised.en";
+  echo 'The cat ate the mouse.' | polyhead tokenizer encode -t tokenizer.json
+  polyhead tokenizer encode -t source.spm --format ids train.en > train.ids
+  polyhead tokenizer encode -t t.json --dropout 0.1 --format jsonl train.en
+  polyhead tokenizer encode --codes bpe.codes --dictionary dict.en.txt test.en";
 
 /// Options of `polyhead tokenizer encode`.
 #[derive(Debug, Args)]
@@ -114,8 +114,8 @@ fn json(encoding: &Encoding) -> serde_json::Value {
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
-  echo '17 42 2' | polyhead tokenizer decode --tokenizer tokenizer.json
-  polyhead tokenizer decode --tokenizer source.spm train.ids > train.en";
+  echo '17 42 2' | polyhead tokenizer decode -t tokenizer.json
+  polyhead tokenizer decode -t source.spm train.ids > train.en";
 
 /// Options of `polyhead tokenizer decode`.
 #[derive(Debug, Args)]

@@ -14,10 +14,10 @@ use crate::report::Misuse;
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead tokenizer train --input train.en --input train.de --out tokenizer.json
-  polyhead tokenizer encode --tokenizer tokenizer.json --format ids train.en > train.ids
-  polyhead tokenizer decode --tokenizer tokenizer.json train.ids
-  polyhead tokenizer info --tokenizer tokenizer.json";
+  polyhead tokenizer train -i train.en -i train.de --out tokenizer.json
+  polyhead tokenizer encode -t tokenizer.json --format ids train.en
+  polyhead tokenizer decode -t tokenizer.json train.ids
+  polyhead tokenizer info -t tokenizer.json";
 
 /// Subcommands of `polyhead tokenizer`.
 #[derive(Debug, Subcommand)]

@@ -20,7 +20,8 @@ Examples:
       --out tokenizer.json
   polyhead tokenizer train --input train.tsv.gz --kind unigram --unknown bytes \\
       --tag '<2de>' --tag '<2fr>' --out t.json
-  polyhead tokenizer train --source train.en --target train.de --separate --out tokenizers/
+  polyhead tokenizer train --source train.en --target train.de --separate \\
+      --out tokenizers/
 
 Every column of a .tsv file and every string field of a .jsonl file is a text; .gz is decompressed. Python's `tokenizers` loads the result and gives the same ids (with encode_special_tokens = True, as here: a special token inside a text is encoded as text).";
 
