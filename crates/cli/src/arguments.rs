@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Inspect(Box<commands::inspect::Inspect>),
     /// Explore a model's attention in the browser
     Explore(commands::explore::Explore),
-    /// Draw position encodings, learning-rate schedules and attention masks
+    /// Draw position encodings, learning-rate schedules and masks
     #[command(subcommand)]
     Draw(commands::draw::Draw),
     /// Describe a model: architecture, parameters, memory, tokeniser
@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Add, list and remove the API keys of a server
     #[command(subcommand)]
     Keys(commands::keys::Keys),
-    /// Convert a Marian, fairseq or PyTorch model to Polyhead's own layout
+    /// Convert a Marian, fairseq or PyTorch model to Polyhead's layout
     Import(commands::import::Import),
     /// Convert a model to the layout of Marian, fairseq or PyTorch
     Export(commands::export::Export),
@@ -98,7 +98,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 impl Arguments {
     /// Parses the arguments of the process.
     pub(crate) fn parse_process() -> Result<Self, clap::Error> {
-        let matches = command().try_get_matches()?;
+        let matches = old_options::answered(command()).try_get_matches()?;
         check_standard_input(&matches)?;
         Self::from_arg_matches(&matches)
     }
@@ -117,9 +117,9 @@ impl Arguments {
     }
 }
 
-/// The whole command line, with grouped help and with answers to options of earlier versions.
+/// The whole command line, with grouped help.
 pub(crate) fn command() -> clap::Command {
-    let command = old_options::answered(Arguments::command());
+    let command = Arguments::command();
     let heading = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
     let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
+        old_options::answered(command()).debug_assert();
     }
 
     #[test]

@@ -22,7 +22,7 @@ const MODEL_FILES: &[&str] =
 #[derive(Debug, Args)]
 pub(crate) struct ConversionOptions {
     #[command(flatten)]
-    folders: FolderOptions,
+    folders: Folders,
     /// Dtype of the stored weights, rounded to nearest [default: unchanged; f32 if mixed]
     #[arg(long, value_enum)]
     dtype: Option<StoredDtype>,
@@ -31,27 +31,16 @@ pub(crate) struct ConversionOptions {
     max_shard_size: u64,
 }
 
-/// Options of a command that reads one model folder and writes another.
+/// A model folder to read and one to write.
 #[derive(Debug, Args)]
-pub(crate) struct FolderOptions {
+pub(crate) struct Folders {
     /// Model folder to read
     #[arg(value_name = "FROM")]
-    from: PathBuf,
-    /// The folder to write as earlier versions took it, which is answered with `--out`.
-    #[arg(value_name = "TO", hide = true)]
-    to: Option<PathBuf>,
-    /// Model folder to write
-    #[arg(short, long, value_name = "DIR", required_unless_present = "to")]
-    out: Option<PathBuf>,
-    #[arg(long, help = OVERWRITE_MODEL)]
-    overwrite: bool,
-}
-
-/// A model folder to read and one to write.
-#[derive(Debug)]
-pub(crate) struct Folders {
     pub(crate) from: PathBuf,
+    /// Model folder to write
+    #[arg(short, long = "out", value_name = "DIR")]
     pub(crate) to: PathBuf,
+    #[arg(long, help = OVERWRITE_MODEL)]
     pub(crate) overwrite: bool,
 }
 
@@ -69,27 +58,10 @@ struct SidecarFile {
     content: Vec<u8>,
 }
 
-impl FolderOptions {
-    /// The two folders; `command` is the name of the command in the hint.
-    pub(crate) fn folders(self, command: &str) -> Result<Folders> {
-        let Self { from, to, out, overwrite } = self;
-        match (out, to) {
-            (Some(to), None) => Ok(Folders { from, to, overwrite }),
-            (out, to) => {
-                let to = out.or(to).unwrap_or_default();
-                bail!(Misuse {
-                    message: "a second folder, expected --out: the folder to write is now --out".into(),
-                    hint: format!("polyhead {command} {} --out {}", from.display(), to.display()),
-                })
-            }
-        }
-    }
-}
-
 impl ConversionOptions {
     /// Reads the model, writes it in the layout that `choose` returns, and prints a note.
-    pub(crate) fn convert(self, command: &str, choose: impl FnOnce(&ModelConfig) -> Layout) -> Result<()> {
-        let folders = self.folders.folders(command)?;
+    pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> Layout) -> Result<()> {
+        let folders = &self.folders;
         folders.check()?;
         let model = load_model(&folders.from)?;
         let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), StoredDtype::dtype);

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use polyhead_models::Model;
-use polyhead_models::checkpoint::{Checkpoint, load, read_config};
+use polyhead_models::checkpoint::safetensors::Dtype;
+use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config};
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
@@ -61,21 +62,25 @@ pub(crate) fn load_model(folder: &Path) -> Result<Checkpoint> {
 pub(crate) fn report_loaded(folder: &Path, device: &Device, dtype: &str, start: Instant) {
     let seconds = start.elapsed().as_secs_f64();
     detail(|| {
-        let (layout, count) = read_config(folder).map_or_else(
-            |_| (String::new(), String::new()),
-            |(config, layout)| {
-                let mut parameters = Parameters::default();
-                let count = Model::new(&config, &mut parameters).map_or(0, |_| parameters.count());
-                (format!("{layout} layout, "), format!("{} parameters, ", grouped(count as u64)))
-            },
-        );
+        let (model, is_int8) = described(folder).unwrap_or_default();
         format!(
-            "loaded {}: {layout}{count}{dtype} on {}, {} threads, in {seconds:.2} s",
+            "loaded {}: {model}{} on {}, {} threads, in {seconds:.2} s",
             folder.display(),
+            if is_int8 { "int8" } else { dtype },
             device.name(),
             rayon::current_num_threads()
         )
     });
+}
+
+/// Layout and number of parameters of a model as text, and whether its weights are int8.
+fn described(folder: &Path) -> Result<(String, bool)> {
+    let (config, layout) = read_config(folder)?;
+    let mut parameters = Parameters::default();
+    Model::new(&config, &mut parameters)?;
+    let stored = check_weights(folder, &config, layout, &parameters)?;
+    let text = format!("{layout} layout, {} parameters, ", grouped(parameters.count() as u64));
+    Ok((text, stored.dtypes.contains(&Dtype::I8)))
 }
 
 /// An error unless `folder` is a folder.

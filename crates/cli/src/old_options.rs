@@ -1,4 +1,4 @@
-//! Options of earlier versions: hidden from the help, and answered with the name that they have now.
+//! Options and arguments of earlier versions: hidden from the help, and answered with the name that they have now.
 
 use std::ffi::OsStr;
 
@@ -33,10 +33,17 @@ const OLD: &[OldOption] = &[
     old(&["bench", "translate"], "save", "--out"),
 ];
 
-/// `command` with an answer to every option of an earlier version.
+/// Commands `FROM --out TO` that were `FROM TO`.
+const OLD_FOLDERS: &[&str] = &["import", "export", "quantize"];
+
+/// `command` with an answer to every option and argument of an earlier version.
 pub(crate) fn answered(mut command: Command) -> Command {
     for old in OLD {
         command = old.added(command, old.command);
+    }
+    for &name in OLD_FOLDERS {
+        let arg = Arg::new("old-folder").value_name("TO").index(2).hide(true);
+        command = command.mut_subcommand(name, |own| own.arg(arg.value_parser(FolderAnswer(name))));
     }
     command
 }
@@ -66,9 +73,22 @@ impl TypedValueParser for Answer {
     }
 }
 
+/// A parser that accepts no second folder and names `--out`.
+#[derive(Debug, Clone, Copy)]
+struct FolderAnswer(&'static str);
+
+impl TypedValueParser for FolderAnswer {
+    type Value = String;
+
+    fn parse_ref(&self, _: &Command, _: Option<&Arg>, folder: &OsStr) -> Result<String, Error> {
+        let hint = format!("polyhead {} FROM --out {}", self.0, folder.display());
+        Err(answer("a second folder: the folder to write is now --out", &hint))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::OLD;
+    use super::{OLD, answered};
     use crate::arguments::command;
 
     #[test]
@@ -76,7 +96,7 @@ mod tests {
         for old in OLD {
             let option = format!("--{}", old.long);
             let arguments = ["polyhead"].iter().chain(old.command).copied().chain([option.as_str()]);
-            let error = command().try_get_matches_from(arguments).unwrap_err().to_string();
+            let error = answered(command()).try_get_matches_from(arguments).unwrap_err().to_string();
             assert!(error.starts_with(&format!("error: {option} is now {}", old.new)), "{error}");
         }
     }

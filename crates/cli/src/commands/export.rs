@@ -15,7 +15,7 @@ Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "polyhead export [OPTIONS] --out <DIR> --layout <LAYOUT> <FROM>")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Export {
     #[command(flatten)]
     conversion: ConversionOptions,
@@ -44,6 +44,6 @@ impl Export {
             ExportLayout::Torch => Layout::Torch,
             ExportLayout::Polyhead => Layout::Polyhead,
         };
-        self.conversion.convert("export", |_| layout)
+        self.conversion.convert(|_| layout)
     }
 }

@@ -16,7 +16,7 @@ Reads model folders of Hugging Face's Marian, of fairseq (converted to safetenso
 
 /// Options of `polyhead import`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "polyhead import [OPTIONS] --out <DIR> <FROM>")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Import {
     #[command(flatten)]
     conversion: ConversionOptions,
@@ -24,7 +24,7 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn run(self) -> Result<()> {
-        self.conversion.convert("import", |config| match marian_compatible(config) {
+        self.conversion.convert(|config| match marian_compatible(config) {
             Ok(()) => Layout::Marian,
             Err(reasons) => {
                 note(&format!(

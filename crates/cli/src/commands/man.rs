@@ -30,7 +30,7 @@ impl Man {
         // Names such as polyhead-data-check are set when the command is built.
         command.build();
         let Some(folder) = self.out else {
-            return print_text(&String::from_utf8(page(&command)?)?);
+            return print_text(&page(&command)?);
         };
         std::fs::create_dir_all(&folder)
             .map_err(|error| polyhead_text::Error::io(&folder, "create the folder", error))?;
@@ -38,7 +38,7 @@ impl Man {
         let mut count = 0;
         while let Some(command) = commands.pop() {
             let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-            Output::save(folder.join(format!("{name}.1")), &page(command)?)?;
+            Output::save(folder.join(format!("{name}.1")), page(command)?.as_bytes())?;
             commands.extend(command.get_subcommands().filter(|below| !below.is_hide_set()));
             count += 1;
         }
@@ -48,8 +48,10 @@ impl Man {
 }
 
 /// The manual page of one command in roff.
-fn page(command: &Command) -> Result<Vec<u8>> {
+fn page(command: &Command) -> Result<String> {
     let mut page = Vec::new();
     Page::new(command.clone()).render(&mut page)?;
-    Ok(page)
+    // The text after the options begins with the examples of a command.
+    let page = String::from_utf8(page)?.replace("\n.SH EXTRA\nExamples:\n", "\n.SH EXAMPLES\n");
+    Ok(page.replace("\n.SH EXTRA\n", "\n.SH NOTES\n"))
 }

@@ -10,7 +10,7 @@ use polyhead_text::lines::Lines;
 use polyhead_translate::languages::Languages;
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
-use crate::conversion::{FolderOptions, Folders};
+use crate::conversion::Folders;
 use crate::model_folder::load_model;
 use crate::option_help::TO;
 use crate::report::{Failure, bytes, print_text};
@@ -28,10 +28,10 @@ const LISTED: usize = 5;
 
 /// Options of `polyhead quantize`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "polyhead quantize [OPTIONS] --out <DIR> <FROM>")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Quantize {
     #[command(flatten)]
-    folders: FolderOptions,
+    folders: Folders,
     /// Source text to translate with both models, to compare outputs and scores
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Quantize {
 
 impl Quantize {
     pub(crate) fn run(self) -> Result<()> {
-        let folders = self.folders.folders("quantize")?;
+        let folders = self.folders;
         folders.check()?;
         if let Some(language) = &self.language {
             Languages::of(&folders.from)?.target(language)?;

@@ -185,18 +185,18 @@ fn old_names_answer_with_the_new_ones() {
         ),
         (
             &["import", "a", "b"],
-            "a second folder, expected --out: the folder to write is now --out",
-            "polyhead import a --out b",
+            "a second folder: the folder to write is now --out",
+            "polyhead import FROM --out b",
         ),
         (
             &["export", "a", "b", "--layout", "marian"],
-            "a second folder, expected --out: the folder to write is now --out",
-            "polyhead export a --out b",
+            "a second folder: the folder to write is now --out",
+            "polyhead export FROM --out b",
         ),
         (
             &["quantize", "a", "b"],
-            "a second folder, expected --out: the folder to write is now --out",
-            "polyhead quantize a --out b",
+            "a second folder: the folder to write is now --out",
+            "polyhead quantize FROM --out b",
         ),
         (
             &["tokenizer", "encode", "-t", "r", "--format", "pieces"],
@@ -305,10 +305,10 @@ fn a_dash_is_standard_input_once() {
     run(&["quantize", &opus, "--out", "int8", "--sample", "-"], lines).ok();
     run(&["tokenizer", "train", "--kind", "char", "--input", "-", "--out", "t.json"], lines).ok();
     assert_eq!(run(&["tokenizer", "encode", "-t", "t.json", "-"], "we\n").ok(), "w e\n");
-    let recipe = "[data]\ntrain = { source = \"b.en\", target = \"b.tr\" }\n";
+    let recipe = "[data]\ntrain = { source = \"b.en\", target = \"b.tr\" }\n[train]\nmax_steps = 1\n";
     let dumped = run(&["train", "-", "--dump-config"], recipe).ok();
     assert!(dumped.contains("source = \"b.en\""), "{dumped}");
-    let err = run(&["train", "-"], "no recipe").failed(1);
+    let err = run(&["train", "-"], "no recipe").failed(2);
     assert!(err.starts_with("error: standard input"), "{err}");
     for twice in [
         &["score", "-r", "-"][..],
@@ -347,7 +347,10 @@ fn completions_and_manual_pages_are_printed() {
         assert!(pages.iter().any(|page| page == name), "{pages:?}");
     }
     let page = std::fs::read_to_string(folder.path().join("man1/polyhead-data-check.1")).unwrap();
-    assert!(page.contains("max\\-ratio") && !page.contains("\\-\\-json"), "{page}");
+    assert!(
+        page.contains("\n.SH EXAMPLES\n") && page.contains("max\\-ratio") && !page.contains("\\-\\-json\\fR"),
+        "{page}"
+    );
 }
 
 #[test]
