@@ -19,7 +19,7 @@ Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts
 pub(crate) struct Export {
     #[command(flatten)]
     conversion: ConversionOptions,
-    /// Layout: names of the weights and format of the config
+    /// Program whose weight names and config format to write
     #[arg(long, value_enum)]
     layout: ExportLayout,
 }

@@ -37,17 +37,17 @@ pub(crate) struct Stats {
 
 /// Statistics of a corpus.
 #[derive(Serialize)]
-struct CorpusStatistics {
+struct StatsReport {
     pairs: u64,
-    source: SideStatistics,
-    target: SideStatistics,
+    source: SideStats,
+    target: SideStats,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<TokenStatistics>,
+    tokens: Option<TokenStats>,
 }
 
 /// Statistics of the source or target lines.
 #[derive(Serialize)]
-struct SideStatistics {
+struct SideStats {
     #[serde(flatten)]
     totals: SideTotals,
     /// Percentiles 50, 90, 95, 99 and 100 of the characters per line.
@@ -58,7 +58,7 @@ const PERCENTS: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 100.0];
 
 /// Token counts, end tokens included, and a forecast of batches.
 #[derive(Serialize)]
-struct TokenStatistics {
+struct TokenStats {
     source: u64,
     target: u64,
     unknown: u64,
@@ -95,11 +95,11 @@ impl Stats {
             None => None,
         };
         bar.finish_and_clear();
-        let side = |totals: SideTotals| SideStatistics {
+        let side = |totals: SideTotals| SideStats {
             percentiles: PERCENTS.map(|percent| totals.percentile(percent)),
             totals,
         };
-        let statistics = CorpusStatistics {
+        let statistics = StatsReport {
             pairs: report.lines,
             source: side(report.source),
             target: side(report.target),
@@ -113,7 +113,7 @@ impl Stats {
         corpus: &Corpus,
         tokenizer: &Tokenizer,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<TokenStatistics> {
+    ) -> Result<TokenStats> {
         let unknown_id = tokenizer.unknown_id();
         let mut unknown = 0;
         let mut lengths = Vec::new();
@@ -133,7 +133,7 @@ impl Stats {
         let longest = lengths.iter().map(|row| row.source.max(row.target)).max().unwrap_or(0);
         let max_tokens = self.max_tokens.max(longest as usize);
         let epoch = Epoch::plan(&lengths, BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
-        Ok(TokenStatistics {
+        Ok(TokenStats {
             source: lengths.iter().map(|row| u64::from(row.source)).sum(),
             target: lengths.iter().map(|row| u64::from(row.target)).sum(),
             unknown,
@@ -145,7 +145,7 @@ impl Stats {
     }
 }
 
-fn table(statistics: &CorpusStatistics) -> String {
+fn table(statistics: &StatsReport) -> String {
     let (source, target) = (&statistics.source, &statistics.target);
     let mut out =
         format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(statistics.pairs), "", "source", "target");

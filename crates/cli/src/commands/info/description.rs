@@ -20,7 +20,7 @@ use crate::model_folder::{check_folder, generation, object};
 pub(super) struct ModelDescription {
     /// The model folder; none for a preset.
     pub(super) folder: Option<PathBuf>,
-    /// Layout of the weights; none for a preset.
+    /// The checkpoint layout; none for a preset.
     pub(super) layout: Option<Layout>,
     pub(super) architecture: ModelConfig,
     pub(super) parameters: ParameterCounts,

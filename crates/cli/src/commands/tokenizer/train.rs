@@ -69,8 +69,8 @@ pub(crate) struct TokenizerTraining {
     #[arg(long)]
     lowercase: bool,
     /// Word boundaries, for --kind word
-    #[arg(long, value_enum, default_value_t = WordSplit::Whitespace)]
-    split: WordSplit,
+    #[arg(long, value_enum, default_value_t = WordBoundary::Whitespace)]
+    split: WordBoundary,
     /// Share of the text's characters that the vocabulary covers
     #[arg(long, value_name = "X", default_value_t = TrainOptions::default().character_coverage)]
     character_coverage: f64,
@@ -119,7 +119,7 @@ enum NormalForm {
 
 /// `--split`: the word boundaries.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum WordSplit {
+enum WordBoundary {
     /// At white space, for tokenised text
     Whitespace,
     /// At white space and around punctuation
@@ -199,8 +199,8 @@ impl TokenizerTraining {
             },
             normalization: Normalization { form, case },
             word_split: match self.split {
-                WordSplit::Whitespace => Split::Whitespace,
-                WordSplit::Punctuation => Split::Punctuation,
+                WordBoundary::Whitespace => Split::Whitespace,
+                WordBoundary::Punctuation => Split::Punctuation,
             },
             character_coverage: self.character_coverage,
             min_frequency: self.min_frequency,
