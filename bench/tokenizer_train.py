@@ -21,8 +21,8 @@ SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 
 
 def ours(polyhead, kind, files, out, threads):
-    command = [polyhead, "tokenizer", "train", "--kind", kind, "--vocab-size", str(SIZE), "--out", out]
-    command += ["--overwrite", "--character-coverage", "1", "--threads", str(threads)]
+    command = [polyhead, "tokenizer", "train", "--kind", kind, "--vocab-size", str(SIZE), "--out", out, "--overwrite"]
+    command += ["--character-coverage", "1", "--threads", str(threads)]
     for file in files:
         command += ["--input", file]
     start = time.time()

@@ -22,7 +22,8 @@ def run(command):
 
 def main(polyhead, repeats, peer):
     tools = {f"polyhead, {t} threads": [polyhead, "bench", "train", "--workload", "small", "--threads", str(t),
-                                          "--format", "jsonl"] for t in (1, 2)}
+                                      "--format", "jsonl"]
+             for t in (1, 2)}
     tools |= {f"torch, {t} threads": [sys.executable, peer, "cpu", "T", "--threads", str(t)] for t in (1, 2)}
     best = {name: [] for name in tools}
     memory = dict.fromkeys(tools, 0)

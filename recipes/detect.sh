@@ -11,4 +11,4 @@ pairs=data/tatoeba/train.eng
 exec "${POLYHEAD:-polyhead}" detect \
     --train en=$pairs-deu.tsv.gz:1 --train en=$pairs-fra.tsv.gz:1 --train en=$pairs-tur.tsv.gz:1 \
     --train de=$pairs-deu.tsv.gz:2 --train fr=$pairs-fra.tsv.gz:2 --train tr=$pairs-tur.tsv.gz:2 \
-    --overwrite --out "${1:-crates/text/assets/four.ngrams}"
+    --out "${1:-crates/text/assets/four.ngrams}" --overwrite

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Scores of a translator (models/default, or $1) on the tests in data/ (or $2), all six directions, beam 5: a table.
-# Needs polyhead on the PATH, or in $POLYHEAD. Translations are left in runs/default/tests/NAME, NAME being $3 or "default".
+# Needs polyhead on the PATH, or in $POLYHEAD. Translations are saved in runs/default/tests/NAME, NAME being $3 or "default".
 set -euo pipefail
 model=${1:-models/default} data=${2:-data} polyhead=${POLYHEAD:-polyhead}
 out=runs/default/tests/${3:-default}
@@ -10,7 +10,7 @@ text() { if [ -e "$1.gz" ]; then zcat "$1.gz"; else cat "$1"; fi; }
 # score NAME FROM TO: translates NAME.FROM and compares with NAME.TO.
 score() {
     "$polyhead" translate --model "$model" --from "$2" --to "$3" --beam 5 < "$out/$1.$2" > "$out/$1.$2-$3" 2> "$out/$1.$2-$3.notes"
-    "$polyhead" score --reference "$out/$1.$3" --metric bleu,chrf < "$out/$1.$2-$3" > "$out/$1.$2-$3.score" 2>&1
+    "$polyhead" score --reference "$out/$1.$3" --metric bleu,chrf --format text < "$out/$1.$2-$3" > "$out/$1.$2-$3.score" 2>&1
     awk -v name="$1" -v way="$2-$3" '/^BLEU /{bleu = $2} /^chrF2 /{chrf = $2} END {printf "%-22s %s  %6.2f  %6.2f\n", name, way, bleu, chrf}' \
         "$out/$1.$2-$3.score"
 }

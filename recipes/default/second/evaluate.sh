@@ -14,7 +14,7 @@ score() {
     local base=$out/$1.$2-$3
     "$polyhead" translate --model "$model" --from "$2" --to "$3" --beam 5 --threads "$threads" --device "${DEVICE:-cpu}" \
         < "$out/$1.$2" > "$base" 2> "$base.notes"
-    "$polyhead" score --reference "$out/$1.$3" --metric bleu,chrf < "$base" > "$base.score" 2>&1
+    "$polyhead" score --reference "$out/$1.$3" --metric bleu,chrf --format text < "$base" > "$base.score" 2>&1
     awk -v name="$1" -v way="$2-$3" '/^BLEU /{bleu = $2} /^chrF2 /{chrf = $2} END {printf "%-16s %s  %6.2f  %6.2f\n", name, way, bleu, chrf}' \
         "$base.score" | tee -a "$out/table.txt"
 }
