@@ -1,6 +1,6 @@
 //! The options of commands that translate: model, languages, search, sampling and compute.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -122,6 +122,11 @@ impl DecodeOptions {
             note(&format!("note: the model translates into {}; choose one with --to", known.join(", ")));
         }
         Ok(engine)
+    }
+
+    /// True for `--shortlist -`.
+    pub(crate) fn reads_standard_input(&self) -> bool {
+        self.shortlist.as_deref() == Some(Path::new("-"))
     }
 
     /// The options as the translator takes them.

@@ -97,6 +97,10 @@ impl Translate {
             ..self.decode.options()?
         };
         let document_format = self.document_format()?;
+        if self.texts.is_empty() && self.file.is_none() && self.decode.reads_standard_input() {
+            let message = "standard input is read twice (texts and --shortlist), expected once".into();
+            return Err(Misuse { message, hint: "name a file for --shortlist".into() }.into());
+        }
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
         let format = self.format.unwrap_or(TranslationFormat::Text);

@@ -314,10 +314,11 @@ fn a_dash_is_standard_input_once() {
         &["score", "-r", "-"][..],
         &["evaluate", "-m", &opus, "--source", "-", "--reference", "-"],
         &["data", "stats", "--source", "-", "--target", "-"],
+        &["translate", "-m", &opus, "--shortlist", "-"],
     ] {
         let err = run(twice, "a\n").failed(2);
         assert!(
-            err.starts_with("error: standard input is read twice (--") && err.contains("\nhint: "),
+            err.starts_with("error: standard input is read twice (") && err.contains("\nhint: "),
             "{err}"
         );
     }
