@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Time and memory of full, windowed, dilated and global + window attention at lengths 256 … 16,384.
+# Time and memory of full, window, dilated and global attention at lengths 256 … 16,384, as JSON lines.
 #   bench/attention.sh POLYHEAD [THREADS]
 set -eu
 for pattern in full window dilated global; do

@@ -2,8 +2,8 @@
 
     python bench/score.py POLYHEAD N HYPOTHESIS REFERENCE        (pip install sacrebleu)
 
-Prints one JSON line per metric with both times and the largest difference of the scores. Text output is asked of
-polyhead, since its JSON always holds a bootstrap interval, which sacreBLEU computes only on request.
+Prints one JSON line per metric with both times and the largest difference of the scores. Polyhead is timed with text
+output, since its JSON always has a bootstrap interval, which sacreBLEU computes only on request.
 """
 import json
 import os
@@ -27,7 +27,7 @@ def main(polyhead, repeats, hypothesis, reference):
         theirs = [theirs_tool, reference, "-i", hypothesis, "-m", *theirs_names.split(), "-w", "12"]
         seconds = {"polyhead": [], "sacrebleu": []}
         for _ in range(repeats):
-            seconds["polyhead"].append(timed(base + ["--format", "text"])[0])
+            seconds["polyhead"].append(timed(base)[0])
             taken, output = timed(theirs)
             seconds["sacrebleu"].append(taken)
         their_scores = json.loads(output)

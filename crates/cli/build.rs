@@ -1,8 +1,8 @@
-//! Looks whether the model that the feature `embed-model` puts into the program is there, and names it by its bytes.
+//! Checks that the files of the feature `embed-model` exist, and sets a hash of them for `default_model.rs`.
 
 use std::path::Path;
 
-/// What is embedded; `default_model.rs` has the same list.
+/// Embedded files; `default_model.rs` has the same list.
 const FILES: [&str; 5] =
     ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
 

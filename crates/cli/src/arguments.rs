@@ -1,70 +1,266 @@
-//! The command line as typed: one variant per command, each command's own options beside its code.
+//! The command line: global options, one variant per command, and the grouped help. Each command's own options are
+//! beside its code.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsStr;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands;
+use crate::old_options;
+use crate::report::{Misuse, Verbosity};
 
-/// Trains, runs, serves and opens up attention models.
+/// Trains, runs, serves and inspects attention models
 #[derive(Debug, Parser)]
-#[command(name = "polyhead", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "polyhead", version, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
+    /// Print no progress and no notes; errors stay
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    quiet: bool,
+    /// Also print what was loaded and how long it took
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    verbose: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Look after a parallel corpus: find faults, clean, measure
-    #[command(subcommand)]
-    Data(commands::data::Data),
-    /// Train tokenisers and use them: text to ids and back
-    #[command(subcommand)]
-    Tokenizer(commands::tokenizer::Tokenizer),
-    /// Look a corpus through and write a recipe for it
-    Init(Box<commands::init::Init>),
-    /// Train a model by a recipe, or go on with a run
-    Train(Box<commands::train::Train>),
-    /// Make one model of the mean of several checkpoints
-    Average(commands::average::Average),
-    /// Make the first steps of a run again and compare them to the bit
-    VerifyRun(commands::verify_run::VerifyRun),
-    /// Translate texts or lines with a model
+    /// Translate text, lines or documents
     Translate(commands::translate::Translate),
-    /// Tell what texts or lines are, with a model that was trained on labelled text
+    /// Classify text with a trained classifier
     Classify(commands::classify::Classify),
-    /// Tell which language texts or lines are in
+    /// Detect the language of text, or train a language identifier
     Detect(commands::detect::Detect),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
-    /// Tell what a model is: sizes, parameters, memory, tokeniser
-    Info(commands::info::Info),
-    /// See how a model translates or classifies a text: attention, probabilities, search
-    Inspect(Box<commands::inspect::Inspect>),
-    /// Open a page in the browser: attention as it happens, heads to switch off, lessons
-    Explore(commands::explore::Explore),
-    /// Look after the API keys of a server: add, list, remove
-    #[command(subcommand)]
-    Keys(commands::keys::Keys),
-    /// Serve translations over HTTP, to clients of LibreTranslate too
-    Serve(Box<commands::serve::Serve>),
-    /// Compare a model with what another program computed, layer by layer
-    Parity(commands::parity::Parity),
-    /// Bring a model of another program into our own form
-    Import(commands::import::Import),
-    /// Write a model in the form of another program
-    Export(commands::export::Export),
-    /// Make a model's matrices bytes: a quarter of the size, and faster
-    Quantize(commands::quantize::Quantize),
-    /// Draw losses, scores and learning rates of training runs
-    Plot(commands::plot::Plot),
-    /// Draw positions, learning-rate schedules and masks
-    #[command(subcommand)]
-    Draw(commands::draw::Draw),
-    /// List where models can run: the processor and graphics cards
-    Devices(commands::devices::Devices),
-    /// Measure speed, one JSON line for each measurement
-    #[command(subcommand)]
-    Bench(commands::bench::Bench),
     /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
     Score(commands::score::Score),
+    /// Write a training recipe for a corpus
+    Init(Box<commands::init::Init>),
+    /// Train a model from a recipe, or resume a run
+    Train(Box<commands::train::Train>),
+    /// Average the weights of several checkpoints
+    Average(commands::average::Average),
+    /// Repeat the first steps of a run and compare them bit for bit
+    VerifyRun(commands::verify_run::VerifyRun),
+    /// Plot losses, scores and learning rates of training runs
+    Plot(commands::plot::Plot),
+    /// Check, clean and measure a parallel corpus
+    #[command(subcommand)]
+    Data(commands::data::Data),
+    /// Train tokenisers, and encode and decode text with them
+    #[command(subcommand)]
+    Tokenizer(commands::tokenizer::Tokenizer),
+    /// Show attention, probabilities and search for one text
+    Inspect(Box<commands::inspect::Inspect>),
+    /// Explore a model's attention in the browser
+    Explore(commands::explore::Explore),
+    /// Draw position encodings, learning-rate schedules and masks
+    #[command(subcommand)]
+    Draw(commands::draw::Draw),
+    /// Describe a model: architecture, parameters, memory, tokeniser
+    Info(commands::info::Info),
+    /// Compare a model with another implementation, layer by layer
+    Parity(commands::parity::Parity),
+    /// Serve translations over HTTP, compatible with LibreTranslate
+    Serve(Box<commands::serve::Serve>),
+    /// Add, list and remove the API keys of a server
+    #[command(subcommand)]
+    Keys(commands::keys::Keys),
+    /// Convert a Marian, fairseq or PyTorch model to Polyhead's layout
+    Import(commands::import::Import),
+    /// Convert a model to the layout of Marian, fairseq or PyTorch
+    Export(commands::export::Export),
+    /// Quantise a model's weights to int8
+    Quantize(commands::quantize::Quantize),
+    /// List the CPU and the GPUs that models can run on
+    Devices(commands::devices::Devices),
+    /// Measure speed: matrix products, operations, training, decoding
+    #[command(subcommand)]
+    Bench(commands::bench::Bench),
+    /// Print a completion script for a shell
+    Completions(commands::completions::Completions),
+    /// Print the manual page, or write one per command
+    Man(commands::man::Man),
+}
+
+/// Commands by group, in the order in which `polyhead --help` lists them.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Use a model", &["translate", "classify", "detect", "evaluate", "score"]),
+    ("Train", &["init", "train", "average", "verify-run", "plot"]),
+    ("Data", &["data", "tokenizer"]),
+    ("Inspect", &["inspect", "explore", "draw", "info", "parity"]),
+    ("Serve", &["serve", "keys"]),
+    ("Convert", &["import", "export", "quantize"]),
+    ("Machine", &["devices", "bench", "completions", "man"]),
+];
+
+impl Arguments {
+    /// Parses the arguments of the process.
+    pub(crate) fn parse_process() -> Result<Self, clap::Error> {
+        let matches = old_options::answered(command()).try_get_matches()?;
+        check_standard_input(&matches)?;
+        Self::from_arg_matches(&matches)
+    }
+
+    /// The verbosity that `--quiet` and `--verbose` ask for.
+    pub(crate) fn verbosity(&self) -> Result<Verbosity, Misuse> {
+        match (self.quiet, self.verbose) {
+            (true, true) => Err(Misuse {
+                message: "--quiet and --verbose, expected one of them".into(),
+                hint: "leave out one".into(),
+            }),
+            (true, false) => Ok(Verbosity::Quiet),
+            (false, true) => Ok(Verbosity::Verbose),
+            (false, false) => Ok(Verbosity::Normal),
+        }
+    }
+}
+
+/// The whole command line, with grouped help.
+pub(crate) fn command() -> clap::Command {
+    let command = Arguments::command();
+    let heading = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let width = command.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or(0);
+    let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+    for (group, names) in GROUPS {
+        template += &format!("\n{heading}{group}:{heading:#}\n");
+        for one in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let (name, about) =
+                (one.get_name(), one.get_about().map(ToString::to_string).unwrap_or_default());
+            template += &format!("  {literal}{name:width$}{literal:#}  {about}\n");
+        }
+    }
+    template += &format!("\n{heading}Options:{heading:#}\n{{options}}{{after-help}}");
+    command
+        .help_template(template)
+        .after_help("polyhead COMMAND --help shows the options and examples of a command.")
+}
+
+/// Refuses a command line that reads standard input twice: `-` for two files.
+fn check_standard_input(matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+    let (mut own, mut matches) = (command(), matches);
+    while let Some((name, below)) = matches.subcommand() {
+        let Some(found) = own.find_subcommand(name).cloned() else { return Ok(()) };
+        (own, matches) = (found, below);
+    }
+    let mut named = Vec::new();
+    for arg in own.get_arguments().filter(|arg| is_text_input(arg)) {
+        let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+        let is_input = |value: &&OsStr| *value == "-" || value.to_string_lossy().ends_with("=-");
+        let name = arg.get_long().map_or_else(|| "FILE".to_owned(), |long| format!("--{long}"));
+        named.extend(values.filter(is_input).map(|_| name.clone()));
+    }
+    if named.len() < 2 {
+        return Ok(());
+    }
+    let message = format!("standard input is read twice ({}), expected one `-`", named.join(" and "));
+    Err(crate::choices::answer(&message, "name a file for the others"))
+}
+
+/// True for an option or argument that names a file to read as text.
+fn is_text_input(arg: &clap::Arg) -> bool {
+    let is_file = |name: &clap::builder::Str| name.as_str().contains("FILE") || name.as_str() == "RECIPE|RUN";
+    let is_output = |name: &str| name.starts_with("out") || name == "report";
+    arg.get_value_names().unwrap_or_default().iter().any(is_file) && !arg.get_long().is_some_and(is_output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All commands below `command`, itself included, with their paths.
+    fn all(command: &clap::Command, path: &str) -> Vec<(String, clap::Command)> {
+        let own = format!("{path} {}", command.get_name());
+        let below = command.get_subcommands().flat_map(|one| all(one, &own));
+        std::iter::once((own.clone(), command.clone())).chain(below).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        old_options::answered(command()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let command = command();
+        let mut known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn every_command_has_examples_and_every_option_a_help_text() {
+        for (path, command) in all(&command(), "") {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(path == " polyhead" || examples.starts_with("Examples:\n"), "{path} has no examples");
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(arg.get_help().is_some(), "{path}: {} has no help", arg.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn paragraphs_of_help_have_no_line_breaks_of_their_own() {
+        for (path, command) in all(&command(), "") {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                let is_prose =
+                    |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+                assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "{path}: {pair:?}");
+            }
+            // Examples are not wrapped on a terminal of 80 columns.
+            let long = lines.iter().find(|line| line.starts_with(' ') && line.chars().count() > 80);
+            assert!(long.is_none(), "{path}: {long:?}");
+        }
+    }
+
+    #[test]
+    fn shared_options_have_one_help_text() {
+        let shared = ["device", "dtype", "threads", "seed", "batch-tokens", "from", "to", "quiet", "verbose"];
+        let mut texts: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
+        for (path, command) in all(&command(), "") {
+            // The dtype of stored weights is another one than that of computing.
+            let is_stored = path.ends_with(" import") || path.ends_with(" export");
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                let name = arg.get_long().unwrap_or_default();
+                if !shared.contains(&name) || (name == "dtype" && is_stored) {
+                    continue;
+                }
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let help = help.split(" [default").next().unwrap_or_default().to_owned();
+                let first = texts.entry(name.to_owned()).or_insert_with(|| help.clone());
+                assert_eq!(*first, help, "{path} --{name}");
+            }
+        }
+        assert_eq!(texts.len(), shared.len(), "{texts:?}");
+    }
+
+    #[test]
+    fn only_one_file_can_be_standard_input() {
+        let check = |arguments: &[&str]| {
+            let matches = command().try_get_matches_from([&["polyhead"], arguments].concat()).unwrap();
+            check_standard_input(&matches)
+        };
+        for twice in [
+            &["score", "--reference", "-"][..],
+            &["data", "check", "--source", "-", "--target", "-"],
+            &["evaluate", "--source", "-", "--reference", "-"],
+            &["translate", "--file", "-", "--shortlist", "-"],
+            &["detect", "--out", "x", "--train", "en=-", "--train", "de=-"],
+        ] {
+            assert!(check(twice).is_err(), "{twice:?}");
+        }
+        for once in [
+            &["score", "--reference", "-", "--hypothesis", "a"][..],
+            &["data", "clean", "--tsv", "-", "--report", "-", "--out", "-"],
+            &["translate", "--", "-", "-"],
+        ] {
+            assert!(check(once).is_ok(), "{once:?}");
+        }
+    }
 }

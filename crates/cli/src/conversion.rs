@@ -1,4 +1,4 @@
-//! A model from one folder to another, in another layout or type of numbers; what `import` and `export` share.
+//! Conversion of a model folder to another layout or dtype; shared by `import`, `export`, `quantize` and `average`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,68 +10,70 @@ use polyhead_models::checkpoint::{Layout, SaveOptions, Saved, save};
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
-use crate::model_folder::{GENERATION, check_folder, companions, file_name, generation, load_model};
+use crate::model_folder::{GENERATION, check_folder, file_name, generation, load_model, sidecar_files};
+use crate::option_help::OVERWRITE_MODEL;
 use crate::report::{Failure, Misuse, bytes, note};
 
-/// Files that make a folder the folder of a model.
-const MODEL: &[&str] =
+/// Files of which one makes a folder a model folder.
+const MODEL_FILES: &[&str] =
     &["config.json", "args.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
 
-/// From where to where, and how.
+/// Options of `import` and `export`.
 #[derive(Debug, Args)]
 pub(crate) struct ConversionOptions {
     #[command(flatten)]
     folders: Folders,
-    /// How numbers are stored, rounded to the nearest [default: as they are, f32 if mixed]
+    /// Dtype of the stored weights, rounded to nearest [default: unchanged; f32 if mixed]
     #[arg(long, value_enum)]
-    dtype: Option<DtypeName>,
-    /// Weights beyond this size go to several files: bytes, or a number with kB, MB or GB
+    dtype: Option<StoredDtype>,
+    /// Maximum size of a weight file: bytes, or a number with kB, MB or GB
     #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = size)]
     max_shard_size: u64,
 }
 
-/// From where to where.
+/// A model folder to read and one to write.
 #[derive(Debug, Args)]
 pub(crate) struct Folders {
-    /// Folder of the model
+    /// Model folder to read
     #[arg(value_name = "FROM")]
     pub(crate) from: PathBuf,
-    /// Folder to write, made if need be
-    #[arg(value_name = "TO")]
+    /// Model folder to write
+    #[arg(short, long = "out", value_name = "DIR")]
     pub(crate) to: PathBuf,
-    /// Replace the model, tokeniser and README that are in TO
-    #[arg(long)]
+    #[arg(long, help = OVERWRITE_MODEL)]
     pub(crate) overwrite: bool,
 }
 
+/// The dtype of stored weights.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum DtypeName {
+enum StoredDtype {
     F32,
     F16,
     Bf16,
 }
 
-/// A file that goes beside config and weights.
-struct Companion {
+/// A file that is copied along with config and weights.
+struct SidecarFile {
     name: String,
     content: Vec<u8>,
 }
 
 impl ConversionOptions {
-    /// Reads, writes in the layout that `choose` finds right, and says what was done.
+    /// Reads the model, writes it in the layout that `choose` returns, and prints a note.
     pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> Layout) -> Result<()> {
-        self.folders.check()?;
-        let model = load_model(&self.folders.from)?;
-        let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), DtypeName::dtype);
+        let folders = &self.folders;
+        folders.check()?;
+        let model = load_model(&folders.from)?;
+        let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), StoredDtype::dtype);
         let config = model.model.config();
         let layout = choose(&config);
         let options = SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size };
-        self.folders.write(&config, &model.parameters, &options)
+        folders.write(&config, &model.parameters, &options)
     }
 }
 
 impl Folders {
-    /// Writes the model with the files that go along, and says so.
+    /// Writes the model with its sidecar files, and prints a note.
     pub(crate) fn write(
         &self,
         config: &ModelConfig,
@@ -79,17 +81,17 @@ impl Folders {
         options: &SaveOptions,
     ) -> Result<()> {
         let Self { from, to, .. } = self;
-        let companions = read_companions(from)?;
-        let made = !to.exists();
-        let saved = write(to, &companions, || {
+        let sidecars = read_sidecars(from)?;
+        let is_new = !to.exists();
+        let saved = write(to, &sidecars, || {
             save(to, config, parameters, options).map_err(|error| unsaved(to, error))
         });
-        if saved.is_err() && made {
-            // Only a folder that is still empty goes; what is in it is not ours.
+        if saved.is_err() && is_new {
+            // Removes the folder only if it is empty.
             let _ = std::fs::remove_dir(to);
         }
         let saved = saved?;
-        remove_stale(to, &companions, &saved)?;
+        remove_stale(to, &sidecars, &saved)?;
         let mut out = format!(
             "wrote {} ({} layout, {}, {} files, {})",
             to.display(),
@@ -98,15 +100,15 @@ impl Folders {
             saved.files.len(),
             bytes(saved.bytes)
         );
-        if !companions.is_empty() {
-            let names: Vec<&str> = companions.iter().map(|companion| companion.name.as_str()).collect();
+        if !sidecars.is_empty() {
+            let names: Vec<&str> = sidecars.iter().map(|file| file.name.as_str()).collect();
             out += &format!("\nwith {}", names.join(", "));
         }
         note(&out);
         Ok(())
     }
 
-    /// An error if FROM is no folder, or TO is FROM, a file, or holds what would be replaced without leave.
+    /// An error if `from` is not a folder, or if `to` is `from`, a file, or would be replaced without `--overwrite`.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { from, to, .. } = self;
         check_folder(from)?;
@@ -114,8 +116,8 @@ impl Folders {
             && a == b
         {
             bail!(Misuse {
-                message: format!("{} is both FROM and TO, expected two folders", from.display()),
-                hint: "write to a new folder and replace the old one afterwards".into(),
+                message: format!("{} is both FROM and --out, expected two folders", from.display()),
+                hint: "write to a new folder, and replace the old one afterwards".into(),
             });
         }
         if to.exists() && !to.is_dir() {
@@ -124,24 +126,24 @@ impl Folders {
                 hint: "name a new folder".into(),
             });
         }
-        let mut there: Vec<String> = MODEL.iter().map(|&name| name.to_owned()).collect();
+        let mut there: Vec<String> = MODEL_FILES.iter().map(|&name| name.to_owned()).collect();
         there.retain(|name| to.join(name).exists());
         if to.exists() {
-            there.extend(companions(to)?.iter().map(|path| file_name(path)));
+            there.extend(sidecar_files(to)?.iter().map(|path| file_name(path)));
         }
         there.sort();
         there.dedup();
         if !there.is_empty() && !self.overwrite {
             bail!(Failure {
                 message: format!("{}: already holds {}", to.display(), there.join(", ")),
-                hint: "name a new folder, or replace these with --overwrite".into(),
+                hint: "name a new folder, or add --overwrite to replace them".into(),
             });
         }
         Ok(())
     }
 }
 
-impl DtypeName {
+impl StoredDtype {
     fn dtype(self) -> Dtype {
         match self {
             Self::F32 => Dtype::F32,
@@ -151,19 +153,19 @@ impl DtypeName {
     }
 }
 
-/// A model that does not fit a layout is no fault of its config.
+/// Names the folder to write, not the config, where a model does not fit a layout.
 fn unsaved(to: &Path, error: polyhead_models::Error) -> anyhow::Error {
     match error {
         polyhead_models::Error::Config { message } => Failure {
             message: format!("{}: {message}", to.display()),
-            hint: "choose another --layout: polyhead holds every model".into(),
+            hint: "choose another --layout; the polyhead layout takes every model".into(),
         }
         .into(),
         other => other.into(),
     }
 }
 
-/// The type that keeps all numbers as they are.
+/// The dtype that stores all weights without rounding.
 fn stored(dtypes: &[Dtype]) -> Dtype {
     match dtypes {
         [Dtype::F16] => Dtype::F16,
@@ -172,29 +174,29 @@ fn stored(dtypes: &[Dtype]) -> Dtype {
     }
 }
 
-/// The files that go along; settings of generation that are in the config get a file of their own.
-fn read_companions(from: &Path) -> Result<Vec<Companion>> {
+/// The sidecar files of a folder; generation settings inside the config get a file of their own.
+fn read_sidecars(from: &Path) -> Result<Vec<SidecarFile>> {
     let mut found = Vec::new();
-    for path in companions(from)? {
+    for path in sidecar_files(from)? {
         let content = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
-        found.push(Companion { name: file_name(&path), content });
+        found.push(SidecarFile { name: file_name(&path), content });
     }
-    if !found.iter().any(|companion| companion.name == GENERATION)
+    if !found.iter().any(|file| file.name == GENERATION)
         && let Some(settings) = generation(from)?
     {
         let content = serde_json::to_string_pretty(&settings)? + "\n";
-        found.push(Companion { name: GENERATION.into(), content: content.into_bytes() });
+        found.push(SidecarFile { name: GENERATION.into(), content: content.into_bytes() });
     }
     Ok(found)
 }
 
-/// Writes the companions and runs `save`; they get their names after the model, and none if it fails.
-fn write<T>(to: &Path, companions: &[Companion], save: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Writes the sidecar files and runs `save`; they appear after the model, and not at all if it fails.
+fn write<T>(to: &Path, sidecars: &[SidecarFile], save: impl FnOnce() -> Result<T>) -> Result<T> {
     std::fs::create_dir_all(to).map_err(|error| polyhead_text::Error::io(to, "create", error))?;
     let mut outputs = Vec::new();
-    for companion in companions {
-        let mut output = Output::create(to.join(&companion.name))?;
-        output.write(&companion.content)?;
+    for file in sidecars {
+        let mut output = Output::create(to.join(&file.name))?;
+        output.write(&file.content)?;
         outputs.push(output);
     }
     let saved = save()?;
@@ -204,19 +206,19 @@ fn write<T>(to: &Path, companions: &[Companion], save: impl FnOnce() -> Result<T
     Ok(saved)
 }
 
-/// Removes files of an older model, which would be taken for those of the new one.
-fn remove_stale(to: &Path, written: &[Companion], saved: &Saved) -> Result<()> {
-    for path in companions(to)? {
+/// Removes sidecar files of an older model, which would be read as those of the new one.
+fn remove_stale(to: &Path, written: &[SidecarFile], saved: &Saved) -> Result<()> {
+    for path in sidecar_files(to)? {
         let name = file_name(&path);
-        let kept = name == "README.md" || saved.files.iter().any(|file| file.ends_with(&name));
-        if !kept && !written.iter().any(|companion| companion.name == name) {
+        let is_current = name == "README.md" || saved.files.iter().any(|file| file.ends_with(&name));
+        if !is_current && !written.iter().any(|file| file.name == name) {
             std::fs::remove_file(&path).map_err(|error| polyhead_text::Error::io(&path, "remove", error))?;
         }
     }
     Ok(())
 }
 
-/// `2GB` in bytes.
+/// Parses a size such as `2GB` into bytes.
 fn size(text: &str) -> Result<u64, String> {
     let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000), ("KB", 1000), ("B", 1), ("", 1)];
     let parsed = units

@@ -1,4 +1,4 @@
-//! The options that name a parallel corpus, shared by every command that reads one.
+//! The options that name a parallel corpus.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,22 @@ use polyhead_text::corpus::Corpus;
 
 use crate::report::Misuse;
 
-/// Where the corpus lies: two line files, one TSV or one JSONL file, each plain or gzip.
+/// The files of a corpus: two line files, one TSV or one JSONL file, each plain or gzip; `-` is standard input.
 #[derive(Debug, Args)]
 pub(crate) struct CorpusOptions {
-    /// Source sentences, one a line (with --target)
+    /// Source sentences, one per line (with --target)
     #[arg(long, value_name = "FILE", requires = "target")]
     source: Option<PathBuf>,
-    /// Target sentences, one a line (with --source)
+    /// Target sentences, one per line (with --source)
     #[arg(long, value_name = "FILE", requires = "source")]
     target: Option<PathBuf>,
     /// Pairs in a tab-separated file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "target"])]
     tsv: Option<PathBuf>,
-    /// Pairs in a file with one JSON object a line
+    /// Pairs in a file with one JSON object per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "target", "tsv"])]
     jsonl: Option<PathBuf>,
-    /// Columns of source and target in TSV files, from 1
+    /// Columns of source and target in TSV files, counted from 1
     #[arg(long, value_name = "S,T", default_value = "1,2", value_parser = parse_columns)]
     columns: [usize; 2],
     /// Fields of source and target in JSONL files
@@ -32,17 +32,10 @@ pub(crate) struct CorpusOptions {
 }
 
 impl CorpusOptions {
-    /// The corpus that was meant.
+    /// The corpus, or misuse if none is named.
     pub(crate) fn corpus(&self) -> Result<Corpus> {
         let Self { source, target, tsv, jsonl, .. } = self;
         if let (Some(source), Some(target)) = (source, target) {
-            if source == target && source.as_os_str() == "-" {
-                return Err(Misuse {
-                    message: "standard input is asked for twice, expected at most one `-`".into(),
-                    hint: "pairs on one stream: --tsv -".into(),
-                }
-                .into());
-            }
             return Ok(Corpus::LineFiles { source: source.clone(), target: target.clone() });
         }
         if let Some(path) = tsv {
@@ -52,8 +45,8 @@ impl CorpusOptions {
             return Ok(self.jsonl(path.clone()));
         }
         Err(Misuse {
-            message: "no corpus given, expected --source and --target, --tsv or --jsonl".into(),
-            hint: "for instance: --source train.en --target train.de".into(),
+            message: "no corpus, expected --source and --target, --tsv or --jsonl".into(),
+            hint: "for example: --source train.en --target train.de".into(),
         }
         .into())
     }
@@ -74,13 +67,13 @@ impl CorpusOptions {
 fn two(text: &str) -> Result<[&str; 2], String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     <[&str; 2]>::try_from(parts)
-        .map_err(|parts| format!("{} values, expected two with a comma between", parts.len()))
+        .map_err(|parts| format!("{} values, expected two, separated by a comma", parts.len()))
 }
 
 fn parse_columns(text: &str) -> Result<[usize; 2], String> {
     let mut columns = [0; 2];
     for (column, part) in columns.iter_mut().zip(two(text)?) {
-        let number: usize = part.parse().map_err(|_| format!("{part:?} is no number"))?;
+        let number: usize = part.parse().map_err(|_| format!("{part:?}, expected a number"))?;
         *column = number.checked_sub(1).ok_or("columns are counted from 1")?;
     }
     Ok(columns)

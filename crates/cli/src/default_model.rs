@@ -1,4 +1,4 @@
-//! The model that comes with the program: where `--model` is missing, its folder is looked for in some places, in order.
+//! The bundled model, used where no model is named; its folder is searched for in several places, in order.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,20 @@ use anyhow::Result;
 
 use crate::report::Failure;
 
-/// Names the folder of the default model.
+/// The environment variable with the default model folder.
 const VARIABLE: &str = "POLYHEAD_MODEL";
-/// The folder below that of the program or of its source.
+/// Path below the program's folder or the source tree.
 const FOLDER: &str = "models/default";
-/// The folder beside that of the program, where programs are installed.
+/// Path below the installation prefix.
 const SHARED: &str = "share/polyhead/models/default";
 
-/// The folder that was named, else that of the default model.
+/// `named`, or the default model folder.
 pub(crate) fn or(named: Option<&Path>) -> Result<PathBuf> {
     named.map_or_else(folder, |named| Ok(named.to_owned()))
 }
 
-/// The folder of the default model: what `POLYHEAD_MODEL` names, the embedded one, next to the program, or in the source
-/// tree that the program lies in or was built from.
+/// The default model folder: that of `POLYHEAD_MODEL`, the embedded model, one next to the program, or one in the source
+/// tree that contains the program or that it was built from.
 pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(named) = set(VARIABLE) {
         return Ok(named);
@@ -31,23 +31,20 @@ pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(found) = places.iter().find(|place| place.join("config.json").is_file()) {
         return Ok(found.clone());
     }
-    let looked: Vec<String> = places.iter().map(|place| format!("\n  {}", place.display())).collect();
+    let searched: Vec<String> = places.iter().map(|place| format!("\n  {}", place.display())).collect();
     Err(Failure {
-        message: format!(
-            "no model, expected --model DIR or the default one, which is in none of{}",
-            looked.concat()
-        ),
+        message: format!("no model given, and no default model found in{}", searched.concat()),
         hint: format!(
-            "copy models/default of the source tree to one of them, or name a folder with --model or in {VARIABLE}"
+            "copy models/default of the source tree to one of these, or name a model folder with --model or {VARIABLE}"
         ),
     }
     .into())
 }
 
-/// Where the folder may lie, the likelier first.
+/// Folders to search, in order.
 fn places(program: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
-    // A link to the program leads to where it lies.
+    // A link to the program is followed to the program's own folder.
     let program = program.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     let mut folders = program.iter().flat_map(|path| path.ancestors().skip(1));
     if let Some(own) = folders.next() {
@@ -70,13 +67,13 @@ fn set(name: &str) -> Option<PathBuf> {
 
 #[cfg(not(feature = "embed-model"))]
 mod embedded {
-    //! No model is in the program.
+    //! Without the feature, the program contains no model.
 
     use std::path::PathBuf;
 
     use anyhow::Result;
 
-    #[allow(clippy::unnecessary_wraps)] // as where there is one
+    #[allow(clippy::unnecessary_wraps)] // same signature as with the feature
     pub(super) fn folder() -> Result<Option<PathBuf>> {
         Ok(None)
     }
@@ -84,7 +81,7 @@ mod embedded {
 
 #[cfg(feature = "embed-model")]
 mod embedded {
-    //! The model in the program, laid out as a folder in the user's cache: models are read from files, in place.
+    //! The model inside the program, unpacked into the user's cache folder: models are memory-mapped files.
 
     use std::path::{Path, PathBuf};
 
@@ -120,13 +117,13 @@ mod embedded {
             }
         }
         Err(Failure {
-            message: format!("the model in the program cannot be written to a cache folder:{failed}"),
-            hint: "let POLYHEAD_CACHE name a folder that can be written, or POLYHEAD_MODEL the folder of a model".into(),
+            message: format!("the embedded model cannot be unpacked into a cache folder:{failed}"),
+            hint: "set POLYHEAD_CACHE to a writable folder, or POLYHEAD_MODEL to a model folder".into(),
         }
         .into())
     }
 
-    /// Writes the files unless they are there, byte by byte; the folder appears whole or not at all.
+    /// Writes the files unless the same bytes are there; the folder appears whole or not at all.
     fn unpacked(folder: &Path) -> std::io::Result<()> {
         let is_there = |folder: &Path| {
             let has = |(name, bytes): &(&str, &[u8])| {
@@ -141,12 +138,12 @@ mod embedded {
         std::fs::create_dir_all(&temporary)?;
         let written = FILES.iter().try_for_each(|(name, bytes)| std::fs::write(temporary.join(name), bytes));
         if written.is_ok() && folder.is_dir() {
-            // What is damaged goes.
+            // A damaged copy is replaced.
             std::fs::remove_dir_all(folder)?;
         }
         let renamed = written.and_then(|()| std::fs::rename(&temporary, folder));
         if renamed.is_err() {
-            // What is left of it is no use; another program may have been faster.
+            // Another process may have unpacked it first.
             let _ = std::fs::remove_dir_all(&temporary);
         }
         if is_there(folder) { Ok(()) } else { renamed }
@@ -158,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_place_comes_first() {
+    fn folders_next_to_the_program_are_searched_first() {
         let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
         let below = |folder: &str| tree.join(folder).join(FOLDER);
         let found = places(Some(&tree.join("target/release/polyhead")));

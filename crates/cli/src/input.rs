@@ -1,32 +1,55 @@
-//! Lines of standard input in chunks: as many as have come, so that a slow writer is answered at once and a large file
-//! fills whole batches without lying in memory.
+//! Standard input in chunks of lines: those that have arrived, so that an interactive writer gets an answer at once and
+//! a large file fills whole batches without being held in memory. Also: text files where `-` is standard input.
 
+use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use anyhow::Result;
+use polyhead_tensor::Device;
 use polyhead_text::lines::Lines;
 
 use crate::report::note;
 
-/// Bytes of a line, on average, beyond which a chunk takes fewer lines.
+/// Mean length of a line, in bytes, above which a chunk holds fewer lines.
 const LINE_BYTES: usize = 256;
 
-/// A line.
-pub(crate) struct Line {
+/// The name of standard input in messages.
+pub(crate) const STANDARD_INPUT: &str = "standard input";
+
+/// The bytes of a file, or of standard input for `-`.
+pub(crate) fn read_bytes(path: &Path) -> polyhead_text::Result<Vec<u8>> {
+    let failed = |error| polyhead_text::Error::io(path, "open", error);
+    if path != Path::new("-") {
+        return std::fs::read(path).map_err(failed);
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(|error| polyhead_text::Error::io(Path::new(STANDARD_INPUT), "read", error))?;
+    Ok(bytes)
+}
+
+/// The path as messages name it.
+pub(crate) fn shown(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new(STANDARD_INPUT) } else { path }
+}
+
+/// A line of standard input.
+pub(crate) struct InputLine {
     text: String,
-    /// Its number from 1, if bytes of it had to be replaced, and the first of them.
+    /// Line number from 1 and position of the first invalid byte from 1, where bytes were replaced.
     replaced: Option<(u64, usize)>,
 }
 
-impl Line {
-    /// A line of these bytes.
+impl InputLine {
+    /// A line of these bytes; invalid UTF-8 becomes U+FFFD.
     pub(crate) fn new(bytes: &[u8], number: u64) -> Self {
         let replaced = std::str::from_utf8(bytes).err().map(|error| (number, error.valid_up_to() + 1));
         Self { text: String::from_utf8_lossy(bytes).into_owned(), replaced }
     }
 
-    /// The text; what had to be replaced is noted.
-    pub(crate) fn noted(self) -> String {
+    /// The text; prints a note if bytes were replaced.
+    pub(crate) fn into_text(self) -> String {
         if let Some((line, byte)) = self.replaced {
             note(&format!("note: standard input:{line}: invalid UTF-8 at byte {byte}, replaced by U+FFFD"));
         }
@@ -36,46 +59,54 @@ impl Line {
 
 /// Chunks of lines.
 pub(crate) struct Chunks {
-    lines: Receiver<polyhead_text::Result<Line>>,
-    /// Lines translated together at most.
-    most: usize,
-    patience: Patience,
+    lines: Receiver<polyhead_text::Result<InputLine>>,
+    /// Maximum number of lines in a chunk.
+    max_lines: usize,
+    fill: ChunkFill,
 }
 
-/// Whether a chunk waits for lines that are not there yet.
+/// The lines that a chunk takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// No: what is there is translated at once.
-    None,
-    /// Until it is full or the input ends, so that the same input gives the same chunks.
-    UntilFull,
+pub(crate) enum ChunkFill {
+    /// Those that have arrived.
+    Arrived,
+    /// As many as fit, waiting for them, so that the same input gives the same chunks.
+    Full,
+}
+
+impl ChunkFill {
+    /// Full chunks for a GPU, whose batches take turns, unless a person types; else what has arrived.
+    pub(crate) fn for_device(device: &Device) -> Self {
+        let is_typed = std::io::stdin().is_terminal();
+        if device.policy().takes_turns && !is_typed { Self::Full } else { Self::Arrived }
+    }
 }
 
 impl Chunks {
-    /// Reads standard input on a thread of its own, `most` lines at a time.
-    pub(crate) fn of_standard_input(most: usize, patience: Patience) -> Result<Self> {
-        let (sender, lines) = sync_channel(most);
+    /// Reads standard input on a thread of its own, `max_lines` lines at a time.
+    pub(crate) fn of_standard_input(max_lines: usize, fill: ChunkFill) -> Result<Self> {
+        let (sender, lines) = sync_channel(max_lines);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             let read = || -> polyhead_text::Result<()> {
                 let mut lines = Lines::open("-")?;
                 while let Some(bytes) = lines.next_bytes()?.map(<[u8]>::to_vec) {
-                    if sender.send(Ok(Line::new(&bytes, lines.line()))).is_err() {
+                    if sender.send(Ok(InputLine::new(&bytes, lines.line()))).is_err() {
                         break;
                     }
                 }
                 Ok(())
             };
             if let Err(error) = read() {
-                // Nobody listens when the work has failed.
+                // The receiver is gone if the command has failed.
                 let _ = sender.send(Err(error));
             }
         })?;
-        Ok(Self { lines, most, patience })
+        Ok(Self { lines, max_lines, fill })
     }
 }
 
 impl Iterator for Chunks {
-    type Item = Result<Vec<Line>>;
+    type Item = Result<Vec<InputLine>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut chunk = Vec::new();
@@ -89,11 +120,11 @@ impl Iterator for Chunks {
                 }
                 Err(error) => return Some(Err(error.into())),
             }
-            let is_full = chunk.len() >= self.most || bytes >= self.most * LINE_BYTES;
-            next = match self.patience {
+            let is_full = chunk.len() >= self.max_lines || bytes >= self.max_lines * LINE_BYTES;
+            next = match self.fill {
                 _ if is_full => None,
-                Patience::None => self.lines.try_recv().ok(),
-                Patience::UntilFull => self.lines.recv().ok(),
+                ChunkFill::Arrived => self.lines.try_recv().ok(),
+                ChunkFill::Full => self.lines.recv().ok(),
             };
         }
         (!chunk.is_empty()).then_some(Ok(chunk))

@@ -1,32 +1,43 @@
-//! The program `polyhead`: reads the arguments, runs one command, reports its error and chooses the exit code.
+//! The program `polyhead`: parses the arguments, runs one command, reports its error and chooses the exit code.
 
 mod arguments;
+mod choices;
 mod commands;
+mod compute_dtype;
 mod conversion;
 mod corpus_options;
 mod decode_options;
 mod default_model;
-mod device_options;
 mod input;
 mod model_folder;
+mod old_options;
+mod option_help;
+mod output_format;
 mod picture;
 mod report;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
+use std::time::Instant;
 
 fn main() -> ExitCode {
-    let arguments = match arguments::Arguments::try_parse() {
+    let start = Instant::now();
+    let arguments = match arguments::Arguments::parse_process() {
         Ok(arguments) => arguments,
         Err(error) => return report::misread(&error),
     };
-    // A server has an end of its own.
+    match arguments.verbosity() {
+        Ok(verbosity) => report::set_verbosity(verbosity),
+        Err(misuse) => return report::failure(&misuse.into()),
+    }
+    // A server handles signals itself.
     if !matches!(arguments.command, arguments::Command::Serve(_)) {
         report::clean_up_when_interrupted();
     }
     match commands::run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            report::detail(|| format!("done in {:.2} s", start.elapsed().as_secs_f64()));
+            ExitCode::SUCCESS
+        }
         Err(error) => report::failure(&error),
     }
 }

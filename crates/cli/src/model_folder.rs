@@ -1,18 +1,22 @@
-//! A model folder as the commands see it: the model with its values, and the files beside config and weights.
+//! A model folder: the model with its weights, and the files beside config and weights.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Result;
-use polyhead_models::checkpoint::{Checkpoint, load};
+use polyhead_models::Model;
+use polyhead_models::checkpoint::safetensors::Dtype;
+use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config};
+use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
 
-use crate::report::Failure;
+use crate::report::{Failure, detail, grouped};
 
 pub(crate) const GENERATION: &str = "generation_config.json";
 
-/// Files beside config and weights that belong to a model; besides, dictionaries and codes of fairseq.
-const COMPANIONS: &[&str] = &[
+/// Files beside config and weights that belong to a model; fairseq dictionaries and codes come on top.
+const SIDECAR_FILES: &[&str] = &[
     "README.md",
     "args.json",
     GENERATION,
@@ -27,7 +31,7 @@ const COMPANIONS: &[&str] = &[
     "vocab.json",
 ];
 
-/// Settings of generation that older folders keep in `config.json`.
+/// Generation settings that older folders hold in `config.json`.
 const GENERATION_KEYS: &[&str] = &[
     "bad_words_ids",
     "bos_token_id",
@@ -45,10 +49,38 @@ const GENERATION_KEYS: &[&str] = &[
     "repetition_penalty",
 ];
 
-/// Reads the model of a folder.
+/// Loads the model of a folder.
 pub(crate) fn load_model(folder: &Path) -> Result<Checkpoint> {
     check_folder(folder)?;
-    Ok(load(folder, None)?)
+    let start = Instant::now();
+    let found = load(folder, None)?;
+    report_loaded(folder, &Device::Cpu, "f32", start);
+    Ok(found)
+}
+
+/// With `--verbose`, prints what was loaded: folder, layout, parameters, dtype, device, threads and time.
+pub(crate) fn report_loaded(folder: &Path, device: &Device, dtype: &str, start: Instant) {
+    let seconds = start.elapsed().as_secs_f64();
+    detail(|| {
+        let (model, is_int8) = described(folder).unwrap_or_default();
+        format!(
+            "loaded {}: {model}{} on {}, {} threads, in {seconds:.2} s",
+            folder.display(),
+            if is_int8 { "int8" } else { dtype },
+            device.name(),
+            rayon::current_num_threads()
+        )
+    });
+}
+
+/// Layout and number of parameters of a model as text, and whether its weights are int8.
+fn described(folder: &Path) -> Result<(String, bool)> {
+    let (config, layout) = read_config(folder)?;
+    let mut parameters = Parameters::default();
+    Model::new(&config, &mut parameters)?;
+    let stored = check_weights(folder, &config, layout, &parameters)?;
+    let text = format!("{layout} layout, {} parameters, ", grouped(parameters.count() as u64));
+    Ok((text, stored.dtypes.contains(&Dtype::I8)))
 }
 
 /// An error unless `folder` is a folder.
@@ -56,23 +88,23 @@ pub(crate) fn check_folder(folder: &Path) -> Result<()> {
     let (found, hint) = if folder.is_dir() {
         return Ok(());
     } else if folder.exists() {
-        ("a file", "name the folder it lies in")
+        ("a file", "name the folder that contains it")
     } else {
         ("no such folder", "check the spelling and the current folder")
     };
-    let message = format!("{}: {found}, expected the folder of a model", folder.display());
+    let message = format!("{}: {found}, expected a model folder", folder.display());
     Err(Failure { message, hint: hint.into() }.into())
 }
 
-/// The files beside config and weights that belong to the model of a folder, by name.
-pub(crate) fn companions(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The files of a model folder beside config and weights (tokeniser, generation settings, README), sorted by name.
+pub(crate) fn sidecar_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let unread = |error| polyhead_text::Error::io(folder, "read", error);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unread)? {
         let path = entry.map_err(unread)?.path();
         let name = file_name(&path);
         if path.is_file()
-            && (COMPANIONS.contains(&name.as_str())
+            && (SIDECAR_FILES.contains(&name.as_str())
                 || dictionary_language(&name).is_some()
                 || is_codes(&name))
         {
@@ -83,30 +115,30 @@ pub(crate) fn companions(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last part of a path.
+/// The last component of a path.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a model is called: the name of its folder, however that was written.
+/// The name of a model: that of its folder, also where the path is `.`.
 pub(crate) fn model_name(folder: &Path) -> String {
     file_name(&folder.canonicalize().unwrap_or_else(|_| folder.to_owned()))
 }
 
-/// Settings of generation: `generation_config.json`, else what `config.json` says about it.
+/// Generation settings: `generation_config.json`, else those in `config.json`.
 pub(crate) fn generation(folder: &Path) -> Result<Option<Map<String, Value>>> {
     if let Some(mut settings) = object(&folder.join(GENERATION))? {
         settings.retain(|key, _| key != "transformers_version" && key != "_from_model_config");
         return Ok(Some(settings));
     }
     let mut config = object(&folder.join("config.json"))?.unwrap_or_default();
-    // Ids alone are no settings: every config has them.
+    // Token ids alone are no settings: every config has them.
     let any = ["bad_words_ids", "max_length", "num_beams"].iter().any(|key| config.contains_key(*key));
     config.retain(|key, value| GENERATION_KEYS.contains(&key.as_str()) && !value.is_null());
     Ok(any.then_some(config))
 }
 
-/// The JSON object of a file, if there is such a file.
+/// The JSON object in a file; none if there is no such file.
 pub(crate) fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.exists() {
         return Ok(None);
@@ -114,7 +146,7 @@ pub(crate) fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     let text = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "read", error))?;
     let object = serde_json::from_slice(&text).map_err(|error| Failure {
         message: format!("{}: {error}, expected a JSON object", path.display()),
-        hint: "correct the file or fetch it again".into(),
+        hint: "correct the file, or download it again".into(),
     })?;
     Ok(Some(object))
 }

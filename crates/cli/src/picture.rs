@@ -1,4 +1,4 @@
-//! Files of pictures: the form is as the name ends.
+//! Picture files; the extension chooses the format.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use polyhead_text::output::Output;
 
 use crate::report::Misuse;
 
-/// Pixels for each unit of the picture in a PNG.
+/// Pixels of a PNG per unit of the SVG.
 const PNG_SCALE: f32 = 2.0;
 
-/// The form of a picture.
+/// The format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum PictureFormat {
     Svg,
     Png,
 }
 
-impl Form {
-    /// The form that a name ends in; none for any other.
+impl PictureFormat {
+    /// The format of an extension; none for other extensions.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_string_lossy().to_lowercase().as_str() {
             "svg" => Some(Self::Svg),
@@ -28,16 +28,16 @@ impl Form {
         }
     }
 
-    /// The form of `--out`, which can be nothing else.
+    /// The format of `--out`, or misuse for other extensions.
     pub(crate) fn of_out(path: &Path) -> Result<Self> {
         let wrong = || Misuse {
             message: format!("--out: {}, expected a name that ends in .svg or .png", path.display()),
-            hint: "SVG stays sharp at any size; PNG is for places that show no SVG".into(),
+            hint: "SVG stays sharp at any size; PNG is for programs that cannot show SVG".into(),
         };
         Ok(Self::of(path).ok_or_else(wrong)?)
     }
 
-    /// Writes an SVG in this form.
+    /// Writes an SVG in this format.
     pub(crate) fn save(self, path: &Path, svg: &str) -> Result<()> {
         match self {
             Self::Svg => Output::save(path, svg.as_bytes())?,

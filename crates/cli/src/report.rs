@@ -1,24 +1,42 @@
-//! What goes to standard error: failures with their hint, notes, and progress bars on a terminal.
+//! Standard error: errors with their hint, notes, details and progress bars; and standard output.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 pub(crate) use polyhead_text::figures::grouped;
 
-/// How a result is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
+/// The amount of output on standard error besides errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Verbosity {
+    /// Nothing.
+    Quiet,
+    /// Notes and progress.
+    Normal,
+    /// Also what was loaded, and times.
+    Verbose,
 }
 
-/// The command was used wrongly: exit code 2.
+static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Normal as u8);
+
+/// Sets the verbosity of the process.
+pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
+}
+
+/// The verbosity of the process.
+pub(crate) fn verbosity() -> Verbosity {
+    match VERBOSITY.load(Ordering::Relaxed) {
+        0 => Verbosity::Quiet,
+        1 => Verbosity::Normal,
+        _ => Verbosity::Verbose,
+    }
+}
+
+/// Misuse of a command: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Misuse {
@@ -26,7 +44,7 @@ pub(crate) struct Misuse {
     pub(crate) hint: String,
 }
 
-/// The command could not do its work: exit code 1.
+/// Failure of a command: exit code 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -34,7 +52,7 @@ pub(crate) struct Failure {
     pub(crate) hint: String,
 }
 
-/// Prints `error:` and `hint:` lines and returns the exit code: 1 failed, 2 misused; a closed pipe is no failure.
+/// Prints `error:` and `hint:` lines and returns the exit code: 1 failed, 2 misused; 0 for a closed pipe.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
@@ -58,50 +76,64 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     } else if let Some(error) = error.downcast_ref::<polyhead_tensor::Error>() {
         (error.hint().to_owned(), 1)
     } else {
-        ("results go to standard output: is the disk full?".into(), 1)
+        ("standard output could not be written: is the disk full?".into(), 1)
     };
-    note(&format!("error: {error}\nhint: {hint}"));
+    write_line(&format!("error: {error}\nhint: {hint}"));
     ExitCode::from(code)
 }
 
-/// Reports a command line that cannot be understood, in the form of every other error; help and version go out as asked.
+/// Reports a command line that cannot be parsed as `error:` and `hint:` lines; prints help and version.
 pub(crate) fn misread(error: &clap::Error) -> ExitCode {
     let without_command = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if without_command || !error.use_stderr() {
-        // A reader that has seen enough of the help text is no failure.
+        // A pager that is closed early is no failure.
         let _ = error.print();
         return if without_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
     }
     let text = error.render().to_string();
     let message: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    let hint = tip.unwrap_or("--help after the command shows its options and examples");
-    note(&format!("{}\nhint: {hint}", message.join(" ")));
+    let hint = tip.unwrap_or("add --help for the options and examples of the command");
+    write_line(&format!("{}\nhint: {hint}", message.join(" ")));
     ExitCode::from(2)
 }
 
-/// Writes a line to standard error; nothing is left to be told when that cannot be written.
+/// Writes a line to standard error, unless `--quiet`.
 pub(crate) fn note(text: &str) {
+    if verbosity() > Verbosity::Quiet {
+        write_line(text);
+    }
+}
+
+/// Writes a line to standard error with `--verbose`.
+pub(crate) fn detail(text: impl FnOnce() -> String) {
+    if verbosity() == Verbosity::Verbose {
+        write_line(&text());
+    }
+}
+
+/// Writes a line to standard error; there is nowhere to report a failure of that.
+fn write_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What is said of a first interrupt.
-pub(crate) const STOPPING: &str = "finishing the step and saving; once more to leave at once";
+/// The message after a first interrupt.
+pub(crate) const STOPPING: &str = "finishing the step and saving; press Ctrl-C again to quit at once";
 
-/// What is told of a first interrupt instead of ending the program.
+/// The flag that a first interrupt sets instead of ending the program.
 static STOPPED: OnceLock<&'static AtomicBool> = OnceLock::new();
 
-/// Lets the first interrupt only set `stop`, for work that then comes to an end by itself; a second one ends the program.
+/// Makes the first interrupt set `stop`, for work that then ends by itself; a second one ends the program.
 pub(crate) fn stop_when_interrupted(stop: &'static AtomicBool) {
-    // Asked for twice, the first flag stays.
+    // The first flag wins.
     let _ = STOPPED.set(stop);
 }
 
-/// On Ctrl-C or a request to end, removes half-written files and ends with code 130.
+/// On SIGINT or SIGTERM, removes half-written files and exits with code 130.
 pub(crate) fn clean_up_when_interrupted() {
     let handler = ctrlc::set_handler(|| {
         if STOPPED.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed)) {
-            // A terminal has a live view, which says it by itself.
+            // The live view of a terminal shows it.
             if !std::io::stderr().is_terminal() {
                 note(STOPPING);
             }
@@ -110,7 +142,7 @@ pub(crate) fn clean_up_when_interrupted() {
         polyhead_text::output::remove_unfinished();
         std::process::exit(130);
     });
-    // Without a handler an interrupt ends the program all the same.
+    // Without a handler an interrupt still ends the program.
     drop(handler);
 }
 
@@ -122,15 +154,15 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Most threads that an option may ask for.
+/// Maximum of `--threads`.
 const MAX_THREADS: usize = 1024;
 
-/// A pool of `threads` threads, all cores for `None`.
+/// A pool of `threads` threads; default: all cores.
 pub(crate) fn thread_pool(threads: Option<usize>) -> anyhow::Result<rayon::ThreadPool> {
     if let Some(threads) = threads.filter(|threads| !(1..=MAX_THREADS).contains(threads)) {
         return Err(Misuse {
             message: format!("--threads: {threads}, expected 1 to {MAX_THREADS}"),
-            hint: "leave it out to use all cores".into(),
+            hint: "leave out --threads to use all cores".into(),
         }
         .into());
     }
@@ -149,7 +181,7 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
-/// `10531488` as `10.5 MB`; a thousand bytes are a kB.
+/// `10531488` as `10.5 MB`; 1 kB is 1000 bytes.
 pub(crate) fn bytes(number: u64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let size = number as f64;
@@ -159,22 +191,25 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
-/// Lines of a name and what is to be said about it, the second column below itself.
+/// Lines of two aligned columns.
 pub(crate) fn aligned(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, text)| format!("{name:width$}  {text}\n")).collect()
 }
 
-/// As [`progress`], silent also where results scroll by on the terminal.
+/// [`progress`], but hidden while results are printed to the same terminal.
 pub(crate) fn progress_beside_results(what: &'static str) -> ProgressBar {
     if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { progress(what) }
 }
 
-/// A counting bar on a terminal, drawn anew every second; silent elsewhere.
+/// A counter of `what` on a terminal, redrawn every second; hidden elsewhere and with `--quiet`.
 pub(crate) fn progress(what: &'static str) -> ProgressBar {
+    if verbosity() == Verbosity::Quiet {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::no_length();
     let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        // A bar that cannot be drawn is no failure of the work it shows.
+        // A bar that cannot be drawn does not fail the command.
         let _ = write!(out, "{}/s", grouped(state.per_sec() as u64));
     };
     let style = ProgressStyle::with_template("{spinner} {msg} {human_pos} ({rate}) {elapsed}")

@@ -1,4 +1,4 @@
-//! `polyhead average`: one model from the mean of several checkpoints.
+//! `polyhead average`: a model whose weights are the mean of several checkpoints.
 
 use std::path::{Path, PathBuf};
 
@@ -13,38 +13,37 @@ use polyhead_train::metrics_file::{FILE_NAME, Line, ValidLine, read};
 use crate::conversion::Folders;
 use crate::decode_options::positive;
 use crate::model_folder::file_name;
+use crate::option_help::OVERWRITE_MODEL;
 use crate::report::{Failure, Misuse, note};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead average runs/en-de --last 5 --out en-de-averaged
   polyhead average runs/en-de --best 3 --metric BLEU --out en-de-best
-  polyhead average runs/en-de/checkpoints/step-00004000 runs/en-de/checkpoints/step-00005000 --out mean
+  polyhead average a/step-00004000 a/step-00005000 --out mean
 
-Named with one run folder, its checkpoints are taken: those that it kept (checkpoint.keep_last and keep_best of its
-config). Numbers are added in double precision.";
+With one run folder, the checkpoints that are still in it are averaged (see checkpoint.keep_last and keep_best in the recipe). Sums are computed in f64.";
 
 /// Options of `polyhead average`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Average {
-    /// The folder of a run, or folders of checkpoints
-    #[arg(value_name = "FOLDER", required = true)]
+    /// Run folder, or checkpoint folders
+    #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Take the newest N checkpoints of the run
+    /// Average the newest N checkpoints of the run
     #[arg(long, value_name = "N", conflicts_with = "best", value_parser = positive)]
     last: Option<usize>,
-    /// Take the N checkpoints of the run that validated best
+    /// Average the N checkpoints of the run with the best validation
     #[arg(long, value_name = "N", value_parser = positive)]
     best: Option<usize>,
-    /// What is best: a score by its name in metrics.jsonl, or loss [default: the first score, else loss]
+    /// Metric of --best: a score in metrics.jsonl, or loss [default: the first score, else loss]
     #[arg(long, value_name = "NAME", requires = "best")]
     metric: Option<String>,
-    /// The folder to write
-    #[arg(long, short, value_name = "DIR")]
+    /// Model folder to write
+    #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// Replace the model, tokeniser and README that are in --out
-    #[arg(long)]
+    #[arg(long, help = OVERWRITE_MODEL)]
     overwrite: bool,
 }
 
@@ -59,13 +58,13 @@ impl Average {
         target.write(&config, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
         let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
         let text = format!("the mean of {}", names.join(", "));
-        let card = format!("# A model made of several checkpoints\n\nIts weights are {text}.\n");
-        Output::save(self.out.join("README.md"), card.as_bytes())?;
+        let readme = format!("# A model made of several checkpoints\n\nIts weights are {text}.\n");
+        Output::save(self.out.join("README.md"), readme.as_bytes())?;
         note(&text);
         Ok(())
     }
 
-    /// The folders that are meant.
+    /// The checkpoint folders to average.
     fn checkpoints(&self) -> Result<Vec<PathBuf>> {
         let [run] = self.folders.as_slice() else { return self.several() };
         let checkpoints = Checkpoints::of_run(run);
@@ -79,8 +78,8 @@ impl Average {
             _ => steps,
         };
         if chosen.is_empty() {
-            let message = format!("{}: no checkpoint that was validated is left", run.display());
-            return Err(Failure { message, hint: "take the newest ones with --last".into() }.into());
+            let message = format!("{}: no checkpoint with a validation, expected one or more", run.display());
+            return Err(Failure { message, hint: "average the newest ones with --last".into() }.into());
         }
         Ok(chosen.into_iter().map(|step| checkpoints.path(step)).collect())
     }
@@ -88,9 +87,8 @@ impl Average {
     fn several(&self) -> Result<Vec<PathBuf>> {
         if self.last.is_some() || self.best.is_some() {
             return Err(Misuse {
-                message: "--last and --best choose among the checkpoints of a run, expected one run folder"
-                    .into(),
-                hint: "name the folder that train wrote to".into(),
+                message: "--last and --best select checkpoints of a run, expected one run folder".into(),
+                hint: "name the folder that polyhead train wrote".into(),
             }
             .into());
         }
@@ -98,7 +96,7 @@ impl Average {
     }
 }
 
-/// Those of `steps` with the best validations, in order.
+/// The `count` steps with the best validation, in ascending order.
 fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> Result<Vec<u64>> {
     let lines = read(&run.join(FILE_NAME))?;
     let valid: Vec<&ValidLine> = lines
@@ -108,7 +106,7 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
         .collect();
     let first = valid.iter().find_map(|line| line.scores.keys().next().cloned());
     let metric = metric.map(str::to_owned).or(first).unwrap_or_else(|| "loss".into());
-    // Losses and error rates are better when smaller.
+    // For losses and error rates, lower is better.
     let merit = |line: &ValidLine| -> Option<f64> {
         match line.scores.get(&metric) {
             Some(score) if metric.ends_with("ER") => Some(-score),
@@ -123,7 +121,7 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
         known.sort_unstable();
         known.dedup();
         let message = format!("--metric {metric}, expected one of {}", known.join(", "));
-        return Err(Misuse { message, hint: "metrics.jsonl of the run shows the names".into() }.into());
+        return Err(Misuse { message, hint: "the names are in metrics.jsonl of the run".into() }.into());
     }
     let mut sorted: Vec<(f64, u64)> =
         valid.iter().filter_map(|line| Some((merit(line)?, line.step))).collect();

@@ -1,16 +1,21 @@
-//! `polyhead classify`: the labels of texts, by a model that was trained on labelled text.
+//! `polyhead classify`: labels of texts, from a model trained on labelled text.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use polyhead_engine::classify::Class;
 use polyhead_engine::{Classifier, LoadOptions};
 use serde_json::json;
 
-use crate::decode_options::{Dtype, positive};
-use crate::input::{Chunks, Line, Patience};
+use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::decode_options::positive;
+use crate::input::{ChunkFill, Chunks, InputLine};
+use crate::model_folder::report_loaded;
+use crate::option_help::{DEVICE, DTYPE, THREADS};
+use crate::output_format::LineFormat;
 use crate::report::{note, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -20,10 +25,9 @@ Examples:
   polyhead classify --model sentiment --top 3 < reviews.txt
   polyhead classify --model sentiment --format jsonl 'a fine film'
 
-A text gives a line: its most probable label, the probability and the text, with tabs between; with --top N, the N most
-probable labels and their probabilities. A text that is empty or too long for the model gets an empty label and a note.
-Models are made by polyhead train with model_type = \"transformer_encoder\" or \"window_encoder\" from a TSV file of texts
-and labels.";
+Each text gives one line: the most probable label, its probability and the text, separated by tabs; with --top N, the N most probable labels with their probabilities. --format jsonl has the probabilities of all labels. A text that is empty or too long for the model gets an empty label and a note.
+
+Classifiers are trained by polyhead train with model_type = \"transformer_encoder\" or \"window_encoder\" from a TSV file of texts and labels.";
 
 /// Options of `polyhead classify`.
 #[derive(Debug, Args)]
@@ -32,53 +36,45 @@ pub(crate) struct Classify {
     /// Texts to classify [default: the lines of standard input]
     #[arg(value_name = "TEXT")]
     texts: Vec<String>,
-    /// Folder of the model
+    /// Model folder of a classifier
     #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
-    /// Labels told for each text
+    /// Number of labels printed for each text
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     top: usize,
-    /// Lines of text, or of JSON with the probabilities of all labels
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// Where to compute: cpu, cuda, cuda:N, or auto
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "NAME", default_value = "cpu", help_heading = "Compute", help = DEVICE,
+          value_parser = device_name)]
     device: String,
-    /// Compute dtype; int8 models stay int8
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    dtype: Dtype,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_enum, default_value_t = ComputeDtype::F32, help_heading = "Compute", help = DTYPE)]
+    dtype: ComputeDtype,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Jsonl,
 }
 
 impl Classify {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
+            let start = Instant::now();
             let (device, precision) = self.dtype.open(&self.device)?;
             let classifier = Classifier::load(&self.model, &LoadOptions { device, precision })?;
+            let device = classifier.parameters().device();
+            report_loaded(&self.model, &device, self.dtype.name(), start);
             let mut written = 0;
             if !self.texts.is_empty() {
                 return self.write(&classifier, &self.texts, &mut written);
             }
-            let policy = classifier.parameters().device().policy();
-            let is_typed = std::io::stdin().is_terminal();
-            let patience = if policy.takes_turns && !is_typed { Patience::UntilFull } else { Patience::None };
-            for chunk in Chunks::of_standard_input(policy.texts, patience)? {
-                let texts: Vec<String> = chunk?.into_iter().map(Line::noted).collect();
+            let fill = ChunkFill::for_device(&device);
+            for chunk in Chunks::of_standard_input(device.policy().texts, fill)? {
+                let texts: Vec<String> = chunk?.into_iter().map(InputLine::into_text).collect();
                 self.write(&classifier, &texts, &mut written)?;
             }
             Ok(())
         })
     }
 
-    /// A line for each text.
+    /// Prints a line for each text.
     fn write(&self, classifier: &Classifier, texts: &[String], written: &mut usize) -> Result<()> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut out = std::io::stdout().lock();
@@ -87,9 +83,10 @@ impl Classify {
                 note(&format!("note: text {}: {reason}", *written + 1));
                 Vec::new()
             });
-            let line = match self.format {
-                Format::Text => self.line(text, &classes),
-                Format::Jsonl => json_line(*written, text, &classes),
+            let line = if self.format.is_jsonl() {
+                json_line(*written, text, &classes)
+            } else {
+                self.line(text, &classes)
             };
             writeln!(out, "{line}")?;
             *written += 1;
@@ -106,7 +103,7 @@ impl Classify {
         if fields.is_empty() {
             fields.extend([String::new(), String::new()]);
         }
-        // A text gives a line, whatever stands in it.
+        // Line breaks inside a text become spaces.
         fields.push(text.replace(['\n', '\r'], " "));
         fields.join("\t")
     }

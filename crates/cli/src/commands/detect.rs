@@ -1,4 +1,4 @@
-//! `polyhead detect`: which language texts are in, and training of an identifier for other languages.
+//! `polyhead detect`: the language of texts, and training of an identifier for other languages.
 
 mod train;
 
@@ -7,15 +7,16 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use polyhead_text::language::{Guess, Identifier};
 use polyhead_text::lines::Lines;
 use serde_json::{Map, json};
 
-use self::train::Train;
+use self::train::IdentifierTraining;
+use crate::output_format::LineFormat;
 use crate::report::note;
 
-/// What is printed for a text without letters: the code of ISO 639 for "undetermined".
+/// The code of a text without letters: "undetermined" in ISO 639.
 const UNDETERMINED: &str = "und";
 
 const EXAMPLES: &str = "\
@@ -23,41 +24,33 @@ Examples:
   polyhead detect 'The cat ate the mouse.' 'je suis etudiant'
   polyhead detect < mixed.txt | cut -f1 | sort | uniq -c
   polyhead detect --among en,de --format jsonl 'Hand'
-  polyhead detect --train en=en.txt --train es=es.txt.gz --train it=en-it.tsv.gz:2 --out three.ngrams
+  polyhead detect --train en=en.txt --train es=es.txt.gz \\
+      --train it=en-it.tsv.gz:2 --out three.ngrams
   polyhead detect --model three.ngrams 'el gato'
 
-A text gives a line: the language's code, its probability and the text, with tabs between. Upper case, missing accents,
-digits, addresses and e-mails do not matter; a text without letters is `und`, undetermined. A text in a language that the
-identifier does not know is taken for one that it knows.
+Each text gives one line: language code, probability and text, separated by tabs; --format jsonl has the probabilities of all languages. Case, missing accents, digits and web and mail addresses are ignored. A text without letters is `und`, undetermined. A text in a language that the identifier was not trained on is assigned to one that it was.
 
-A file to train on has a text on each line, plain or gzip; of a .tsv file the column stands behind the name, from 1.
+A training file has one text per line, plain or gzip; the column of a .tsv file, counted from 1, follows its name.
 
-Invalid UTF-8 in a line is replaced by U+FFFD and noted with the number of the line.";
+Invalid UTF-8 is replaced by U+FFFD, with a note that names the line.";
 
 /// Options of `polyhead detect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Detect {
-    /// Texts to look at [default: the lines of standard input]
+    /// Texts to identify [default: the lines of standard input]
     #[arg(value_name = "TEXT")]
     texts: Vec<String>,
-    /// Languages that come into question [default: all that the identifier knows]
+    /// Languages to choose from [default: all of the identifier]
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     among: Vec<String>,
-    /// Another identifier [default: the built-in one of en, de, fr, tr]
-    #[arg(long, short, value_name = "FILE")]
+    /// Language identifier [default: the built-in one for en, de, fr, tr]
+    #[arg(short, long, value_name = "IDENTIFIER")]
     model: Option<PathBuf>,
-    /// Lines of text, or of JSON with the probabilities of all languages
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
     #[command(flatten)]
-    train: Train,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Jsonl,
+    format: LineFormat,
+    #[command(flatten)]
+    train: IdentifierTraining,
 }
 
 impl Detect {
@@ -71,25 +64,25 @@ impl Detect {
         let asked: Vec<&str> = self.among.iter().map(|code| code.trim()).collect();
         let among = if asked.is_empty() { all } else { asked };
         identifier.check_codes(&among)?;
-        let mut work = Work { identifier, among, format: self.format, written: 0 };
+        let mut job = DetectionJob { identifier, among, format: self.format, written: 0 };
         if self.texts.is_empty() {
-            return work.standard_input();
+            return job.standard_input();
         }
-        self.texts.iter().try_for_each(|text| work.write(text))
+        self.texts.iter().try_for_each(|text| job.write(text))
     }
 }
 
-/// An identifier at work.
-struct Work<'a> {
+/// An identifier with the options of one call.
+struct DetectionJob<'a> {
     identifier: &'a Identifier,
     among: Vec<&'a str>,
-    format: Format,
-    /// Texts written so far.
+    format: LineFormat,
+    /// Number of texts that were printed.
     written: u64,
 }
 
-impl Work<'_> {
-    /// Line by line, each answered at once.
+impl DetectionJob<'_> {
+    /// Identifies the lines of standard input, each at once.
     fn standard_input(&mut self) -> Result<()> {
         let is_typed = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let prompt = || {
@@ -118,9 +111,10 @@ impl Work<'_> {
 
     fn write(&mut self, text: &str) -> Result<()> {
         let guess = self.identifier.identify_among(text, &self.among);
-        let line = match self.format {
-            Format::Text => line(text, guess.as_ref()),
-            Format::Jsonl => json_line(self.written, text, guess),
+        let line = if self.format.is_jsonl() {
+            json_line(self.written, text, guess)
+        } else {
+            line(text, guess.as_ref())
         };
         writeln!(std::io::stdout().lock(), "{line}")?;
         self.written += 1;
@@ -129,7 +123,7 @@ impl Work<'_> {
 }
 
 fn line(text: &str, guess: Option<&Guess>) -> String {
-    // A text gives a line, whatever stands in it.
+    // Line breaks inside a text become spaces.
     let breaks = ['\n', '\r'];
     let text =
         if text.contains(breaks) { Cow::Owned(text.replace(breaks, " ")) } else { Cow::Borrowed(text) };

@@ -1,4 +1,4 @@
-//! `polyhead devices`: where models can run, and what keeps a card from being used.
+//! `polyhead devices`: the CPU and the GPUs that models can run on, and why a GPU cannot be used.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,35 +8,38 @@ use polyhead_tensor::isa::Isa;
 use polyhead_train::memory::available;
 use serde::Serialize;
 
+use crate::output_format::DocumentFormat;
 use crate::report::{bytes, print_json, print_text};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead devices
-  polyhead devices --json
+  polyhead devices --format json
 
-The first column is what --device and train.device take. Exit code 0 also where there is no card: the processor always
-does.";
+The first column is the name that --device and train.device take. Exit code 0 also without a GPU: the CPU can always be used.";
 
 /// Options of `polyhead devices`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Devices {
-    /// Print for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
-/// All there is.
+/// All devices of the machine.
 #[derive(Serialize)]
-struct List {
-    processor: Processor,
-    cards: Vec<CardLine>,
-    /// Why there is no card.
-    no_card: Option<Obstacle>,
+struct DeviceList {
+    #[serde(rename = "processor")]
+    cpu: CpuDescription,
+    #[serde(rename = "cards")]
+    gpus: Vec<GpuDescription>,
+    /// The reason why there is no GPU.
+    #[serde(rename = "no_card")]
+    no_gpu: Option<DeviceProblem>,
 }
 
 #[derive(Serialize)]
-struct Processor {
+struct CpuDescription {
     name: String,
     instructions: &'static str,
     threads: usize,
@@ -44,89 +47,90 @@ struct Processor {
 }
 
 #[derive(Serialize)]
-struct CardLine {
+struct GpuDescription {
     name: String,
     model: String,
     memory_bytes: usize,
     free_bytes: Option<usize>,
     capability: String,
     driver_cuda: String,
-    obstacle: Option<Obstacle>,
+    #[serde(rename = "obstacle")]
+    problem: Option<DeviceProblem>,
 }
 
-/// What keeps a card from being used.
+/// The reason why a GPU cannot be used, with a hint.
 #[derive(Serialize)]
-struct Obstacle {
+struct DeviceProblem {
     what: String,
     hint: &'static str,
 }
 
-impl From<&polyhead_tensor::Error> for Obstacle {
+impl From<&polyhead_tensor::Error> for DeviceProblem {
     fn from(error: &polyhead_tensor::Error) -> Self {
         Self { what: error.to_string(), hint: error.hint() }
     }
 }
 
-impl From<Card> for CardLine {
-    fn from(card: Card) -> Self {
-        let (major, minor) = card.capability;
+impl From<Card> for GpuDescription {
+    fn from(gpu: Card) -> Self {
+        let (major, minor) = gpu.capability;
         Self {
-            name: card.name,
-            model: card.model,
-            memory_bytes: card.memory,
-            free_bytes: card.free,
+            name: gpu.name,
+            model: gpu.model,
+            memory_bytes: gpu.memory,
+            free_bytes: gpu.free,
             capability: format!("{major}.{minor}"),
-            driver_cuda: card.driver,
-            obstacle: card.obstacle.as_ref().map(Obstacle::from),
+            driver_cuda: gpu.driver,
+            problem: gpu.obstacle.as_ref().map(DeviceProblem::from),
         }
     }
 }
 
 impl Devices {
     pub(crate) fn run(self) -> Result<()> {
-        let (cards, no_card) = match Device::cards() {
-            Ok(cards) if cards.is_empty() => {
-                let hint = "is it visible to this system? nvidia-smi lists cards";
-                (Vec::new(), Some(Obstacle { what: "the driver finds no card".into(), hint }))
+        let (gpus, no_gpu) = match Device::cards() {
+            Ok(gpus) if gpus.is_empty() => {
+                let hint = "does nvidia-smi list a GPU on this system?";
+                (Vec::new(), Some(DeviceProblem { what: "the driver finds no GPU".into(), hint }))
             }
-            Ok(cards) => (cards.into_iter().map(CardLine::from).collect(), None),
-            Err(error) => (Vec::new(), Some(Obstacle::from(&error))),
+            Ok(gpus) => (gpus.into_iter().map(GpuDescription::from).collect(), None),
+            Err(error) => (Vec::new(), Some(DeviceProblem::from(&error))),
         };
-        let processor = Processor {
+        let cpu = CpuDescription {
             name: Device::Cpu.name(),
             instructions: Isa::best().name(),
             threads: rayon::current_num_threads(),
             free_bytes: available(),
         };
-        let list = List { processor, cards, no_card };
-        if self.json { print_json(&list) } else { print_text(&text(&list)) }
+        let list = DeviceList { cpu, gpus, no_gpu };
+        if self.format.is_json() { print_json(&list) } else { print_text(&text(&list)) }
     }
 }
 
-fn text(list: &List) -> String {
-    let Processor { name, instructions, threads, free_bytes } = &list.processor;
+fn text(list: &DeviceList) -> String {
+    let CpuDescription { name, instructions, threads, free_bytes } = &list.cpu;
     let free = |bytes_free: Option<usize>| {
         bytes_free.map_or(String::new(), |free| format!(", {} free", bytes(free as u64)))
     };
-    let mut text = format!("{name}     processor: {threads} threads, {instructions}{}\n", free(*free_bytes));
-    for card in &list.cards {
+    let mut text = format!("{name}     CPU: {threads} threads, {instructions}{}\n", free(*free_bytes));
+    for gpu in &list.gpus {
         text += &format!(
             "{}  {}: {}{}, compute capability {}, driver for CUDA {}\n",
-            card.name,
-            card.model,
-            bytes(card.memory_bytes as u64),
-            free(card.free_bytes),
-            card.capability,
-            card.driver_cuda
+            gpu.name,
+            gpu.model,
+            bytes(gpu.memory_bytes as u64),
+            free(gpu.free_bytes),
+            gpu.capability,
+            gpu.driver_cuda
         );
-        text += &obstacle(card.obstacle.as_ref(), "cannot be used");
+        text += &problem_lines(gpu.problem.as_ref(), "cannot be used");
     }
-    text + &obstacle(list.no_card.as_ref(), "no card")
+    text + &problem_lines(list.no_gpu.as_ref(), "no GPU")
 }
 
-/// What is in the way, with its hint.
-fn obstacle(obstacle: Option<&Obstacle>, begin: &str) -> String {
-    obstacle.map_or(String::new(), |Obstacle { what, hint }| {
+/// The problem and its hint, indented.
+fn problem_lines(problem: Option<&DeviceProblem>, begin: &str) -> String {
+    problem.map_or(String::new(), |DeviceProblem { what, hint }| {
         format!("        {begin}: {what}\n        hint: {hint}\n")
     })
 }

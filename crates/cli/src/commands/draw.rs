@@ -1,4 +1,4 @@
-//! `polyhead draw`: pictures of what stands around attention, for lectures.
+//! `polyhead draw`: pictures of position encodings, learning-rate schedules and attention masks, for lectures.
 
 use std::path::{Path, PathBuf};
 
@@ -10,54 +10,74 @@ use polyhead_inspect::chart::{Chart, PictureOptions, Series, stacked};
 use polyhead_inspect::draw;
 use polyhead_train::schedule::{Curve, Schedule, ScheduleConfig};
 
-use crate::picture::Form;
+use crate::option_help::PICTURE;
+use crate::picture::PictureFormat;
 use crate::report::{Misuse, note};
 
-/// The most positions, numbers of a position, and tokens of a mask.
-const MOST: u64 = 1024;
+/// Maximum number of positions, of dimensions, and of tokens of a mask.
+const MAX_SIZE: u64 = 1024;
 /// Points of a curve.
 const POINTS: u64 = 400;
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead draw positions --length 100 --d-model 128 --out positions.svg
-  polyhead draw schedule --curve noam,inverse-sqrt,cosine --warmup 4000 --steps 40000 --out schedule.png
-  polyhead draw mask --kind causal --length 12 --out causal.svg
-  polyhead draw mask --kind window --distance 2 --causal --length 12 --out window.svg
-  polyhead draw mask --kind padding --lengths 5,8,3 --out padding.svg";
+  polyhead draw schedule --curve noam,inverse-sqrt,cosine --out schedule.png
+  polyhead draw mask --kind causal --length 12 --out causal.svg";
 
-/// What to draw.
+const POSITIONS_EXAMPLES: &str = "\
+Examples:
+  polyhead draw positions
+  polyhead draw positions --length 100 --layout concatenated --out marian.png
+
+Sinusoidal position encodings (Vaswani et al. 2017): one row per position, one column per dimension.";
+
+const SCHEDULE_EXAMPLES: &str = "\
+Examples:
+  polyhead draw schedule
+  polyhead draw schedule --curve noam,inverse-sqrt,cosine --warmup 4000 \\
+      --steps 40000 --out schedule.png";
+
+const MASK_EXAMPLES: &str = "\
+Examples:
+  polyhead draw mask --kind causal --length 12 --out causal.svg
+  polyhead draw mask --kind window --distance 2 --causal --out window.svg
+  polyhead draw mask --kind padding --lengths 5,8,3 --out padding.svg
+
+One row per query, one column per key; a filled cell means that the query may attend to the key.";
+
+/// Subcommands of `polyhead draw`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Draw {
-    /// Sinusoidal positions: a row for each position, a column for each number of it
-    Positions(Positions),
-    /// Learning rates over the steps of training
-    Schedule(Curves),
-    /// Which queries may look at which keys
+    /// Draw sinusoidal position encodings
+    Positions(PositionsPicture),
+    /// Draw learning-rate schedules
+    Schedule(SchedulePicture),
+    /// Draw an attention mask
     Mask(MaskPicture),
 }
 
 /// Options of `polyhead draw positions`.
 #[derive(Debug, Args)]
-pub(crate) struct Positions {
-    /// Positions
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+#[command(after_help = POSITIONS_EXAMPLES)]
+pub(crate) struct PositionsPicture {
+    /// Number of positions
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     length: u64,
-    /// Numbers of each
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    /// Number of dimensions
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     d_model: u64,
-    /// In which order sines and cosines stand
-    #[arg(long, value_enum, default_value_t = LayoutName::Interleaved)]
-    layout: LayoutName,
-    /// The picture, .svg or .png
-    #[arg(long, value_name = "FILE", default_value = "positions.svg")]
+    /// Order of sines and cosines
+    #[arg(long, value_enum, default_value_t = PositionLayout::Interleaved)]
+    layout: PositionLayout,
+    #[arg(short, long, value_name = "FILE", default_value = "positions.svg", help = PICTURE)]
     out: PathBuf,
 }
 
-/// In which order sines and cosines stand.
+/// Order of sines and cosines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LayoutName {
+enum PositionLayout {
     /// sin, cos, sin, cos, …, as in the paper
     Interleaved,
     /// All sines, then all cosines, as in Marian
@@ -68,85 +88,85 @@ enum LayoutName {
 
 /// Options of `polyhead draw schedule`.
 #[derive(Debug, Args)]
-pub(crate) struct Curves {
-    /// The curves
+#[command(after_help = SCHEDULE_EXAMPLES)]
+pub(crate) struct SchedulePicture {
+    /// Schedules to draw
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [CurveName::Noam])]
     curve: Vec<CurveName>,
-    /// Steps from 0 to the peak
+    /// Warm-up steps
     #[arg(long, value_name = "N", default_value_t = 4000)]
     warmup: u64,
-    /// Steps that are drawn; cosine and linear end there
+    /// Number of steps; cosine and linear reach 0 there
     #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(2..=1_000_000_000_000))]
     steps: u64,
-    /// The highest rate, except of noam
+    /// Peak learning rate, except for noam
     #[arg(long, value_name = "X", default_value_t = 7e-4)]
     peak: f64,
     /// Width of the model, for noam
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
     d_model: u64,
-    /// The picture, .svg or .png
-    #[arg(long, value_name = "FILE", default_value = "schedule.svg")]
+    #[arg(short, long, value_name = "FILE", default_value = "schedule.svg", help = PICTURE)]
     out: PathBuf,
 }
 
-/// The form of a curve after the warm-up.
+/// Schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CurveName {
-    /// As in the Transformer paper
+    /// d_model^-0.5 · step^-0.5, of the Transformer paper
     Noam,
-    /// Falls with 1/√step
+    /// Decays with 1/√step
     InverseSqrt,
-    /// Falls like a cosine to 0
+    /// Cosine decay to 0
     Cosine,
-    /// Falls like a line to 0
+    /// Linear decay to 0
     Linear,
-    /// Stays
+    /// No decay
     Constant,
 }
 
 /// Options of `polyhead draw mask`.
 #[derive(Debug, Args)]
+#[command(after_help = MASK_EXAMPLES)]
 pub(crate) struct MaskPicture {
-    /// The rule
+    /// Attention pattern
     #[arg(long, value_enum, default_value_t = MaskName::Causal)]
     kind: MaskName,
-    /// Tokens [default: 12, of padding the longest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    /// Number of tokens [default: 12; for padding, the longest sentence]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     length: Option<u64>,
-    /// Tokens to each side of a window
+    /// Tokens on each side of a window
     #[arg(long, value_name = "N", default_value_t = 2)]
     distance: usize,
-    /// How far apart the tokens of a dilated window are
+    /// Distance between the tokens of a dilated window
     #[arg(long, value_name = "N", default_value_t = 2)]
     dilation: usize,
-    /// Positions that see all and are seen by all, for global
+    /// Global positions, for global
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     global: Vec<usize>,
-    /// Lengths of the sentences of a batch, for padding
+    /// Sentence lengths of a batch, for padding
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,8,3")]
     lengths: Vec<u32>,
-    /// Hide the future besides
+    /// Also mask the future
     #[arg(long)]
     causal: bool,
-    /// The picture, .svg or .png
-    #[arg(long, value_name = "FILE", default_value = "mask.svg")]
+    #[arg(short, long, value_name = "FILE", default_value = "mask.svg", help = PICTURE)]
     out: PathBuf,
 }
 
-/// The rule of a mask.
+/// Attention pattern of a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MaskName {
-    /// Everything is seen
+    /// Every token attends to every token
     Full,
-    /// Not the future
+    /// No token attends to later ones
     Causal,
-    /// Not what fills up a batch
+    /// No token attends to padding
     Padding,
-    /// Some tokens to each side
+    /// Tokens attend to their neighbours
     Window,
-    /// Some tokens to each side, with gaps
+    /// Tokens attend to neighbours with gaps between them
     Dilated,
-    /// A window, and some tokens that see all and are seen by all
+    /// A window, and tokens that attend to all and are attended to by all
     Global,
 }
 
@@ -160,12 +180,12 @@ impl Draw {
     }
 }
 
-impl Positions {
+impl PositionsPicture {
     fn run(self) -> Result<()> {
         let layout = match self.layout {
-            LayoutName::Interleaved => Layout::Interleaved,
-            LayoutName::Concatenated => Layout::Concatenated,
-            LayoutName::Fairseq => Layout::Fairseq,
+            PositionLayout::Interleaved => Layout::Interleaved,
+            PositionLayout::Concatenated => Layout::Concatenated,
+            PositionLayout::Fairseq => Layout::Fairseq,
         };
         let sinusoidal = Sinusoidal { layout, first: 0 };
         let title = "Sinusoidal positions: sin and cos of position / 10000^(2j/d)";
@@ -173,7 +193,7 @@ impl Positions {
     }
 }
 
-impl Curves {
+impl SchedulePicture {
     fn run(self) -> Result<()> {
         let series = self.curve.iter().map(|&curve| self.series(curve)).collect::<Result<Vec<_>>>()?;
         let chart =
@@ -193,7 +213,7 @@ impl Curves {
             ScheduleConfig { curve, peak: self.peak, warmup_steps: self.warmup, ..ScheduleConfig::default() };
         let schedule = Schedule::new(&config, self.d_model as usize, self.steps)?;
         let points = POINTS.min(self.steps);
-        // The peak stands at the end of the warm-up, which may fall between two others.
+        // The peak, at the end of the warm-up, may be between two points.
         let mut steps: Vec<u64> = (0..=points)
             .map(|point| (u128::from(self.steps) * u128::from(point) / u128::from(points)) as u64)
             .chain([self.warmup.min(self.steps)])
@@ -209,14 +229,14 @@ impl MaskPicture {
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let is_padding = self.kind == MaskName::Padding;
         let length = self.length.unwrap_or(if is_padding { longest.into() } else { 12 }).max(1);
-        let room = length.min(MOST);
-        if is_padding && (self.lengths.len() > 8 || u64::from(longest) > room) {
+        let limit = length.min(MAX_SIZE);
+        if is_padding && (self.lengths.len() > 8 || u64::from(longest) > limit) {
             return Err(Misuse {
                 message: format!(
-                    "--lengths: {} sentences of up to {longest} tokens, expected at most 8 of up to {room}",
+                    "--lengths: {} sentences of up to {longest} tokens, expected at most 8 of up to {limit}",
                     self.lengths.len()
                 ),
-                hint: "draw fewer and shorter ones, or leave --length out".into(),
+                hint: "use fewer and shorter sentences, or leave out --length".into(),
             }
             .into());
         }
@@ -244,10 +264,10 @@ impl MaskPicture {
     }
 }
 
-/// Writes the picture as its name says.
+/// Writes the picture in the format of its extension.
 fn save(out: &Path, svg: impl FnOnce() -> String) -> Result<()> {
-    let form = Form::of_out(out)?;
-    form.save(out, &svg())?;
+    let format = PictureFormat::of_out(out)?;
+    format.save(out, &svg())?;
     note(&format!("wrote {}", out.display()));
     Ok(())
 }

@@ -18,17 +18,19 @@ use serde::Serialize;
 
 use crate::commands::score::TokenizeName;
 use crate::decode_options::DecodeOptions;
-use crate::report::{Format, Misuse, note, print_json, print_text, progress, thread_pool};
+use crate::input::shown;
+use crate::output_format::DocumentFormat;
+use crate::report::{Misuse, note, print_json, print_text, progress, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead evaluate --from en --to tr --source test.en --reference test.tr
-  polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr
-  polyhead evaluate --model opus-mt-en-tr --tsv test.en-tr.tsv.gz --beam 1 --dtype int8 --out test.out.tr --format json
-  polyhead evaluate --model opus-mt-en-tr --source test.en --reference test.tr --device cuda
-  polyhead evaluate --model runs/cmudict/model --tsv cmudict-test.tsv --any-reference
+  polyhead evaluate -m en-tr --source test.en --reference test.tr --device cuda
+  polyhead evaluate -m en-tr --tsv test.tsv.gz --beam 1 --dtype int8 \\
+      --out translated.tr --format json
+  polyhead evaluate -m runs/cmudict/model --tsv cmudict-test.tsv --any-reference
 
-BLEU, chrF, TER and SER, the share of lines that are not exactly a reference, are those of polyhead score. Seconds are those of translating, without loading the model.";
+The scores are BLEU, chrF, TER and SER (sequence error rate: the share of lines that equal no reference), as computed by polyhead score. The time is that of translating, without loading the model.";
 
 /// Options of `polyhead evaluate`.
 #[derive(Debug, Args)]
@@ -36,31 +38,31 @@ BLEU, chrF, TER and SER, the share of lines that are not exactly a reference, ar
 pub(crate) struct Evaluate {
     #[command(flatten)]
     decode: DecodeOptions,
-    /// Source sentences, one a line
+    /// Source sentences, one per line; - is standard input
     #[arg(long, value_name = "FILE", requires = "reference")]
     source: Option<PathBuf>,
-    /// Their reference translations, one a line
+    /// Reference translations, one per line
     #[arg(long, value_name = "FILE", requires = "source")]
     reference: Option<PathBuf>,
     /// Sources and references in a tab-separated file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "reference"])]
     tsv: Option<PathBuf>,
-    /// Lines with the same source are several right answers to it: it is translated once
+    /// Treat lines with the same source as alternative references of one sentence
     #[arg(long)]
     any_reference: bool,
-    /// How BLEU splits lines into words; none for text that is tokenised already
+    /// Tokenisation of BLEU; none for tokenised text
     #[arg(long, value_enum, default_value_t = TokenizeName::V13a)]
     tokenize: TokenizeName,
-    /// Keep the translations in this file
-    #[arg(long, value_name = "FILE")]
+    /// Write the translations to this file
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
+/// The result as it is printed.
 #[derive(Serialize)]
-struct Report {
+struct EvaluationReport {
     lines: usize,
     seconds: f64,
     tokens: u64,
@@ -85,7 +87,7 @@ impl Evaluate {
         let engine = pool.install(|| self.decode.engine())?;
         let (start, bar) = (Instant::now(), progress("tokens"));
         let mut routes: BTreeMap<String, usize> = BTreeMap::new();
-        let mut report = Report {
+        let mut report = EvaluationReport {
             lines: sources.len(),
             seconds: 0.0,
             tokens: 0,
@@ -131,14 +133,14 @@ impl Evaluate {
         if inputs.filter_map(|input| input.canonicalize().ok()).any(|input| input == out) {
             return Err(Misuse {
                 message: format!("--out {} is the test set, expected another file", out.display()),
-                hint: "name a new file for the translations".into(),
+                hint: "write the translations to a new file".into(),
             }
             .into());
         }
         Ok(())
     }
 
-    /// Sources, and lists of as many references.
+    /// Sources, and lists of references, each as long as the sources.
     fn read(&self) -> Result<(Vec<String>, Vec<Vec<String>>)> {
         let corpus = match (&self.source, &self.reference, &self.tsv) {
             (Some(source), Some(target), _) => {
@@ -148,7 +150,7 @@ impl Evaluate {
             _ => {
                 return Err(Misuse {
                     message: "no test set, expected --source and --reference, or --tsv".into(),
-                    hint: "for instance: --source test.en --reference test.tr".into(),
+                    hint: "for example: --source test.en --reference test.tr".into(),
                 }
                 .into());
             }
@@ -160,19 +162,19 @@ impl Evaluate {
             references.push(trim_end(pair.target).to_owned());
         }
         if sources.is_empty() {
-            return Err(Error::Empty { what: corpus.source_path().display().to_string() }.into());
+            return Err(Error::Empty { what: shown(corpus.source_path()).display().to_string() }.into());
         }
         Ok(if self.any_reference { grouped(sources, references) } else { (sources, vec![references]) })
     }
 
-    fn print(&self, report: &Report) -> Result<()> {
-        if self.format == Format::Json {
+    fn print(&self, report: &EvaluationReport) -> Result<()> {
+        if self.format.is_json() {
             return print_json(report);
         }
         let scores = report.metrics.iter().map(|metric| format!("{:<6}  {:.2}\n", metric.name, metric.score));
         let signatures =
             report.metrics.iter().map(|metric| format!("{}|{}\n", metric.name, metric.signature));
-        let Report { lines, seconds, tokens, tokens_per_s, lines_with_notes, .. } = report;
+        let EvaluationReport { lines, seconds, tokens, tokens_per_s, lines_with_notes, .. } = report;
         let speed =
             format!("\n{lines} lines, {tokens} tokens in {seconds:.2} s ({tokens_per_s:.0} tokens/s)\n\n");
         if *lines_with_notes > 0 {
@@ -205,8 +207,8 @@ impl Evaluate {
     }
 }
 
-/// Every source once, with its references in as many lists as the most that one has; the others are filled up with their
-/// first, which changes no score.
+/// Every distinct source once, with its references in n lists, n being the largest number of references of a source.
+/// Shorter lists are padded with the first reference, which changes no score.
 fn grouped(sources: Vec<String>, references: Vec<String>) -> (Vec<String>, Vec<Vec<String>>) {
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut distinct, mut all): (Vec<String>, Vec<Vec<String>>) = (Vec::new(), Vec::new());

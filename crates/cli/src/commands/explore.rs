@@ -1,7 +1,8 @@
-//! `polyhead explore`: a page in the browser that shows what a model attends to.
+//! `polyhead explore`: an interactive page in the browser that shows a model's attention.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
@@ -10,7 +11,8 @@ use polyhead_serve::explorer::{PORT, Port};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
-use crate::model_folder::model_name;
+use crate::model_folder::{model_name, report_loaded};
+use crate::option_help::MODEL;
 use crate::report::{note, print_text};
 
 const EXAMPLES: &str = "\
@@ -18,46 +20,45 @@ Examples:
   polyhead explore
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
 
-The page shows a translation as it is written, where each token looks, all heads and layers, single neurons, the beam tree, and
-what changes when heads or layers are switched off; its lessons compute with numbers of their own. Only this machine can reach it, and
-the page loads nothing from elsewhere. Ctrl-C ends it.";
+The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
 
 /// Options of `polyhead explore`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Explore {
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help = MODEL)]
     model: Option<PathBuf>,
-    /// The port to listen on; 0 is any that is free [default: the first free one from 7465]
+    /// Port to listen on; 0 chooses a free one [default: the first free one from 7465]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Open no browser
+    /// Do not open a browser
     #[arg(long)]
     no_open: bool,
 }
 
 impl Explore {
     pub(crate) fn run(self) -> Result<()> {
+        let start = Instant::now();
         let folder = default_model::or(self.model.as_deref())?;
         let engine = Engine::load(&folder, &LoadOptions::default())?;
+        report_loaded(&folder, &engine.device(), "f32", start);
         let listening =
             Explorer::new(engine, model_name(&folder)).listen(self.port.map_or(Port::Free, Port::Exactly))?;
         let address = listening.address();
         if self.port.is_none() && address.port() != PORT {
-            note(&format!("note: port {PORT} is taken, so it is {}", address.port()));
+            note(&format!("note: port {PORT} is in use; listening on {}", address.port()));
         }
         let address = format!("http://{address}/");
         print_text(&format!("{address}\n"))?;
         if !self.no_open && !open(&address) {
             note("note: no browser could be opened; open the address yourself");
         }
-        note("Ctrl-C ends it.");
+        note("press Ctrl-C to stop");
         Ok(listening.run()?)
     }
 }
 
-/// Asks the system to show a page; whether somebody took the order.
+/// Opens an address in the browser; true if a browser was started.
 fn open(address: &str) -> bool {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let has_screen = cfg!(target_os = "macos")

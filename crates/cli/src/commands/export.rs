@@ -1,4 +1,4 @@
-//! `polyhead export`: a model in the form of another program.
+//! `polyhead export`: a model in the layout of another program.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -6,12 +6,12 @@ use polyhead_models::checkpoint::Layout;
 
 use crate::conversion::ConversionOptions;
 
-const EXAMPLES: &str = "Examples:
-  polyhead export models/en-de for-python --layout marian
-  polyhead export models/en-de small --layout marian --dtype bf16 --max-shard-size 2GB
+const EXAMPLES: &str = "\
+Examples:
+  polyhead export models/en-de --out for-python --layout marian
+  polyhead export models/en-de --out small --layout marian --dtype bf16
 
-A folder in the layout marian is read by Hugging Face's MarianMTModel. In the layouts fairseq and torch the weights have
-the names of these programs and the config is ours. Tokeniser files, generation settings and the README come along.";
+Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
@@ -19,30 +19,30 @@ the names of these programs and the config is ours. Tokeniser files, generation 
 pub(crate) struct Export {
     #[command(flatten)]
     conversion: ConversionOptions,
-    /// Whose names the weights get
+    /// Program whose weight names and config format to write
     #[arg(long, value_enum)]
-    layout: LayoutName,
+    layout: ExportLayout,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum LayoutName {
+enum ExportLayout {
     /// Hugging Face's MarianMTModel, with its config
     Marian,
     /// fairseq's Transformer
     Fairseq,
     /// PyTorch's nn.Transformer
     Torch,
-    /// Our own
+    /// Polyhead's own
     Polyhead,
 }
 
 impl Export {
     pub(crate) fn run(self) -> Result<()> {
         let layout = match self.layout {
-            LayoutName::Marian => Layout::Marian,
-            LayoutName::Fairseq => Layout::Fairseq,
-            LayoutName::Torch => Layout::Torch,
-            LayoutName::Polyhead => Layout::Polyhead,
+            ExportLayout::Marian => Layout::Marian,
+            ExportLayout::Fairseq => Layout::Fairseq,
+            ExportLayout::Torch => Layout::Torch,
+            ExportLayout::Polyhead => Layout::Polyhead,
         };
         self.conversion.convert(|_| layout)
     }

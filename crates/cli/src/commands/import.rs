@@ -1,4 +1,4 @@
-//! `polyhead import`: a model of another program, brought into our own form.
+//! `polyhead import`: a model of another program, converted to Polyhead's own layout.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,13 +7,12 @@ use polyhead_models::checkpoint::{Layout, marian_compatible};
 use crate::conversion::ConversionOptions;
 use crate::report::note;
 
-const EXAMPLES: &str = "Examples:
-  polyhead import opus-mt-en-de models/en-de
-  polyhead import fairseq-model models/roman-nqo --dtype bf16
+const EXAMPLES: &str = "\
+Examples:
+  polyhead import opus-mt-en-de --out models/en-de
+  polyhead import fairseq-model --out models/roman-nqo --dtype bf16
 
-Read are folders of Hugging Face's Marian models, of fairseq (converted to safetensors, with args.json), of PyTorch's
-nn.Transformer and our own. Our own form is Marian's where Marian can be the model, so that Python reads it too; otherwise
-the polyhead layout. Tokeniser files, generation settings and the README come along.";
+Reads model folders of Hugging Face's Marian, of fairseq (converted to safetensors, with args.json), of PyTorch's nn.Transformer and of Polyhead. Writes Marian's layout where it can represent the model, so that Python can load it too; otherwise the polyhead layout. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead import`.
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ impl Import {
             Ok(()) => Layout::Marian,
             Err(reasons) => {
                 note(&format!(
-                    "note: the polyhead layout, since this is no Marian model: {}",
+                    "note: writing the polyhead layout, since this is no Marian model: {}",
                     reasons.join("; ")
                 ));
                 Layout::Polyhead

@@ -1,4 +1,4 @@
-//! `polyhead info`: what a model is, from its folder or as a preset.
+//! `polyhead info`: a description of a model folder or of a preset.
 
 mod description;
 mod text;
@@ -10,36 +10,38 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use polyhead_models::ModelConfig;
 
-use self::description::Description;
-use crate::report::{Failure, Format, print_json, print_text};
+use self::description::ModelDescription;
+use crate::default_model;
+use crate::output_format::DocumentFormat;
+use crate::report::{Failure, print_json, print_text};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
+  polyhead info
   polyhead info opus-mt-en-de
   polyhead info models/en-de --format json
   polyhead info --preset base --vocab-size 37000
 
-A folder with a config and no weights is told as far as the config goes. Exit code 1 when the weights are not those of the
-config, or the tokeniser has more ids than the embedding has rows.";
+A folder without weights is described by its config alone. Exit code 1 if the weights do not fit the config, or if the tokeniser has more ids than the embedding has rows.";
 
 /// Options of `polyhead info`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Info {
-    /// Folder of a model
-    #[arg(value_name = "DIR", required_unless_present = "preset", conflicts_with = "preset")]
+    /// Model folder [default: the bundled model]
+    #[arg(value_name = "DIR", conflicts_with = "preset")]
     folder: Option<PathBuf>,
-    /// A model without files
+    /// Describe a preset instead of a folder
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// Ids of the preset, shared by source and target
-    #[arg(long, value_name = "N", default_value_t = PAPER_VOCAB_SIZE, conflicts_with = "folder")]
+    /// Vocabulary size of the preset, shared by source and target
+    #[arg(long, value_name = "N", default_value_t = PAPER_VOCAB_SIZE, requires = "preset")]
     vocab_size: usize,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
-/// Shared pieces of English and German in Vaswani et al. 2017.
+/// Vocabulary size of English–German in Vaswani et al. 2017.
 const PAPER_VOCAB_SIZE: usize = 37_000;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -56,25 +58,27 @@ enum Preset {
 
 impl Info {
     pub(crate) fn run(self) -> Result<()> {
-        let description = match (&self.folder, self.preset) {
-            (Some(folder), _) => Description::of_folder(folder)?,
-            (None, preset) => self.describe_preset(preset.unwrap_or(Preset::Base))?,
+        let description = match self.preset {
+            Some(preset) => self.describe_preset(preset)?,
+            None => ModelDescription::of_folder(&default_model::or(self.folder.as_deref())?)?,
         };
-        match self.format {
-            Format::Text => print_text(&text::text(&description))?,
-            Format::Json => print_json(&description)?,
+        if self.format.is_json() {
+            print_json(&description)?;
+        } else {
+            print_text(&text::text(&description))?;
         }
-        if let Some(fault) = description.tokenizers.iter().find_map(tokenizers::Vocabulary::fault) {
-            let folder = self.folder.unwrap_or_default();
+        if let Some(problem) = description.tokenizers.iter().find_map(tokenizers::Vocabulary::problem) {
+            let folder = description.folder.unwrap_or_default();
             bail!(Failure {
-                message: format!("{}: {fault}", folder.display()),
-                hint: "is the tokeniser another model's? ids without a row cannot be embedded".into(),
+                message: format!("{}: {problem}", folder.display()),
+                hint: "does the tokeniser belong to another model? ids without a row cannot be embedded"
+                    .into(),
             });
         }
         Ok(())
     }
 
-    fn describe_preset(&self, preset: Preset) -> Result<Description> {
+    fn describe_preset(&self, preset: Preset) -> Result<ModelDescription> {
         let name = match preset {
             Preset::Tiny => "tiny",
             Preset::Small => "small",
@@ -82,24 +86,24 @@ impl Info {
             Preset::Big => "big",
         };
         let config = ModelConfig::preset(name, self.vocab_size).expect("a known preset");
-        let mut description = Description::of_config(config)?;
+        let mut description = ModelDescription::of_config(config)?;
         description.notes.extend(paper(preset).map(str::to_owned));
         Ok(description)
     }
 }
 
-/// Why another number stands in the paper.
+/// The parameter count that the paper prints, and why it differs.
 fn paper(preset: Preset) -> Option<&'static str> {
     match preset {
         Preset::Tiny | Preset::Small => None,
         Preset::Base => Some(
-            "the paper prints 65 million and does not say how they were counted; at 37,000 shared pieces its sizes \
-             give 63,082,496, all biases and norms included, and no one vocabulary size gives both 65 (base) and 213 \
+            "the paper prints 65 million without saying how they were counted; with a shared vocabulary of 37,000 its \
+             sizes give 63,082,496, biases and norms included, and no vocabulary size gives both 65 (base) and 213 \
              million (big)",
         ),
         Preset::Big => Some(
-            "the paper prints 213 million and does not say how they were counted; at 37,000 shared pieces its sizes \
-             give 214,245,376, all biases and norms included, and no one vocabulary size gives both 65 (base) and 213 \
+            "the paper prints 213 million without saying how they were counted; with a shared vocabulary of 37,000 its \
+             sizes give 214,245,376, biases and norms included, and no vocabulary size gives both 65 (base) and 213 \
              million (big)",
         ),
     }

@@ -1,4 +1,4 @@
-//! `polyhead init`: looks a corpus through and writes a recipe for it.
+//! `polyhead init`: examines a corpus and writes a recipe for it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,19 @@ use polyhead_train::init::{
 };
 
 use crate::corpus_options::CorpusOptions;
+use crate::input::shown;
+use crate::option_help::{FROM, TO, with_default};
 use crate::report::{Failure, Misuse, grouped, note, progress};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead init --source train.en --target train.de --valid-source valid.en --valid-target valid.de --out en-de.toml
-  polyhead init --tsv train.eng-tur.tsv.gz --hold-out 1000 --out en-tr.toml --run runs/en-tr
+  polyhead init --source train.en --target train.de --out en-de.toml
+  polyhead init --source train.en --target train.de --valid-source valid.en \\
+      --valid-target valid.de --out en-de.toml
+  polyhead init --tsv train.eng-tur.tsv.gz --hold-out 1000 --out en-tr.toml
   polyhead init --jsonl pairs.jsonl --fields question,answer --from en --to en
 
-The recipe has a reason on each line that matters; change what you know better. Without a validation set some pairs are
-held out: both parts are written beside the recipe, the corpus itself is never touched.";
+The recipe gives a reason for each setting. Without a validation set, some pairs are held out: training and validation pairs are written to files beside the recipe, and the corpus is not changed.";
 
 /// Options of `polyhead init`.
 #[derive(Debug, Args)]
@@ -30,43 +33,43 @@ held out: both parts are written beside the recipe, the corpus itself is never t
 pub(crate) struct Init {
     #[command(flatten)]
     corpus: CorpusOptions,
-    /// Source sentences to validate on (with --valid-target)
+    /// Source sentences of the validation set (with --valid-target)
     #[arg(long, value_name = "FILE", requires = "valid_target")]
     valid_source: Option<PathBuf>,
-    /// Target sentences to validate on (with --valid-source)
+    /// Target sentences of the validation set (with --valid-source)
     #[arg(long, value_name = "FILE", requires = "valid_source")]
     valid_target: Option<PathBuf>,
-    /// Pairs to validate on in a tab-separated file, columns as in the corpus
+    /// Validation set in a tab-separated file, with the columns of the corpus
     #[arg(long, value_name = "FILE", conflicts_with_all = ["valid_source", "valid_target"])]
     valid_tsv: Option<PathBuf>,
-    /// Pairs to validate on in a JSONL file, fields as in the corpus
+    /// Validation set in a JSONL file, with the fields of the corpus
     #[arg(long, value_name = "FILE", conflicts_with_all = ["valid_source", "valid_target", "valid_tsv"])]
     valid_jsonl: Option<PathBuf>,
-    /// Pairs held out to validate on, 0 for none [default: 1 %, at least 100, at most 2000]
+    /// Number of pairs to hold out for validation; 0 for none [default: 1 %, at least 100, at most 2000]
     #[arg(long, value_name = "N", conflicts_with_all = ["valid_source", "valid_target", "valid_tsv", "valid_jsonl"])]
     hold_out: Option<u64>,
-    /// Language of the source, as in en [default: by the names of the files]
-    #[arg(long, value_name = "CODE", requires = "to")]
+    #[arg(long, value_name = "LANGUAGE", requires = "to", help = with_default(FROM, FROM_FILE_NAMES))]
     from: Option<String>,
-    /// Language of the target, as in de [default: by the names of the files]
-    #[arg(long, value_name = "CODE", requires = "from")]
+    #[arg(long, value_name = "LANGUAGE", requires = "from", help = with_default(TO, FROM_FILE_NAMES))]
     to: Option<String>,
-    /// The recipe to write
-    #[arg(long, short, value_name = "FILE", default_value = "config.toml")]
+    /// Recipe to write
+    #[arg(short, long, value_name = "FILE", default_value = "config.toml")]
     out: PathBuf,
-    /// The folder of the run [default: runs/NAME beside the recipe]
+    /// Run folder of the recipe [default: runs/NAME beside the recipe]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Replace files that are there already
+    /// Replace a recipe and held-out pairs that exist
     #[arg(long)]
-    force: bool,
+    overwrite: bool,
 }
 
-/// The corpus as the recipe will know it.
-struct Data {
+const FROM_FILE_NAMES: &str = "from the file names";
+
+/// The corpora of the recipe.
+struct RecipeData {
     facts: Facts,
     train: Corpus,
-    /// Pairs to validate on, and how many.
+    /// The validation set and its number of pairs.
     valid: Option<(Corpus, u64)>,
 }
 
@@ -87,19 +90,19 @@ impl Init {
         let data = match valid {
             Some(valid) => {
                 let pairs = Facts::measure(&valid)?.pairs;
-                Data { facts, train: corpus, valid: Some((valid, pairs)) }
+                RecipeData { facts, train: corpus, valid: Some((valid, pairs)) }
             }
             None => self.divide(corpus, facts, languages.as_ref())?,
         };
         let settings = choose(&data.facts, data.valid.as_ref().map(|(_, pairs)| *pairs));
         tell_settings(&settings);
         self.write(&data, languages, &settings)?;
-        note(&format!("\nwritten: {}", self.out.display()));
+        note(&format!("\nwrote {}", self.out.display()));
         note(&format!("next: polyhead train {}", self.out.display()));
         Ok(())
     }
 
-    /// The validation set that was named.
+    /// The validation set of the command line.
     fn valid(&self) -> Option<Corpus> {
         match (&self.valid_source, &self.valid_target, &self.valid_tsv, &self.valid_jsonl) {
             (Some(source), Some(target), ..) => {
@@ -111,7 +114,7 @@ impl Init {
         }
     }
 
-    /// Every file that is read.
+    /// All input files.
     fn inputs(&self) -> Vec<PathBuf> {
         let corpora = self.corpus.corpus().into_iter().chain(self.valid());
         corpora
@@ -124,36 +127,39 @@ impl Init {
         self.out.parent().unwrap_or(Path::new(""))
     }
 
-    /// The recipe's name without its ending.
+    /// The recipe's file name without its extension.
     fn stem(&self) -> String {
         self.out.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Refuses to replace a file unless that was asked for.
+    /// An error if `path` is an input, or exists without `--overwrite`.
     fn may_write(&self, path: &Path) -> Result<()> {
         if let Some(input) = self.inputs().into_iter().find(|input| is_same_file(input, path)) {
             return Err(Failure {
-                message: format!("{}: would be replaced, expected a file that is not read", input.display()),
-                hint: "name another recipe with --out: parts of the corpus are written beside it".into(),
+                message: format!(
+                    "{}: an input that would be replaced, expected another file",
+                    input.display()
+                ),
+                hint: "name another recipe with --out; held-out pairs are written beside it".into(),
             }
             .into());
         }
-        if self.force || !path.exists() {
+        if self.overwrite || !path.exists() {
             return Ok(());
         }
         Err(Failure {
-            message: format!("{}: is there already, expected a new file", path.display()),
-            hint: "name another with --out, or replace it with --force".into(),
+            message: format!("{}: already exists, expected a new file", path.display()),
+            hint: "name another recipe with --out, or add --overwrite".into(),
         }
         .into())
     }
 
-    /// Holds pairs out of a corpus that came without a validation set.
-    fn divide(&self, corpus: Corpus, facts: Facts, languages: Option<&[String; 2]>) -> Result<Data> {
+    /// Splits off a validation set where none is named.
+    fn divide(&self, corpus: Corpus, facts: Facts, languages: Option<&[String; 2]>) -> Result<RecipeData> {
         let count = self.hold_out.unwrap_or_else(|| usual_count(facts.pairs));
         if count == 0 {
-            note("nothing to validate on: the run cannot tell a good model from a bad one");
-            return Ok(Data { facts, train: corpus, valid: None });
+            note("warning: no validation set: the run cannot select the best checkpoint");
+            return Ok(RecipeData { facts, train: corpus, valid: None });
         }
         let names = languages.cloned().unwrap_or_else(|| ["source".into(), "target".into()]);
         let names = if names[0] == names[1] { ["source".into(), "target".into()] } else { names };
@@ -167,19 +173,23 @@ impl Init {
         let split = hold_out(&corpus, &options)?;
         let left_out = match split.left_out {
             0 => String::new(),
-            left_out => format!("; {} left out, since their source is held out", grouped(left_out)),
+            left_out => format!("; {} dropped, since their source is held out", grouped(left_out)),
         };
         note(&format!(
-            "no validation set is named: {} pairs are held out for it, {} stay to learn from{left_out}",
+            "no validation set given: {} pairs are held out, {} pairs are left for training{left_out}",
             grouped(split.valid),
             grouped(split.train)
         ));
         let of = |[source, target]: [PathBuf; 2]| Corpus::LineFiles { source, target };
         let train = of(options.train);
-        Ok(Data { facts: Facts::measure(&train)?, train, valid: Some((of(options.valid), split.valid)) })
+        Ok(RecipeData {
+            facts: Facts::measure(&train)?,
+            train,
+            valid: Some((of(options.valid), split.valid)),
+        })
     }
 
-    fn write(&self, data: &Data, languages: Option<[String; 2]>, settings: &[Setting]) -> Result<()> {
+    fn write(&self, data: &RecipeData, languages: Option<[String; 2]>, settings: &[Setting]) -> Result<()> {
         let named = |corpus: &Corpus| renamed(corpus, self.folder());
         let from_to = languages.as_ref().map_or(String::new(), |[from, to]| format!(", {from} into {to}"));
         let [source, target] = &data.facts.sides;
@@ -208,12 +218,12 @@ impl Init {
     }
 }
 
-/// Whether two names stand for one file that is there.
+/// True if both paths name the same existing file.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
-/// Files are read several times.
+/// An error if the corpus cannot be opened, or cannot be read several times.
 fn check_files(corpus: &Corpus) -> Result<()> {
     corpus.pairs()?;
     if corpus.can_be_read_twice() {
@@ -221,35 +231,35 @@ fn check_files(corpus: &Corpus) -> Result<()> {
     }
     Err(Misuse {
         message: format!(
-            "{}: no regular file, expected one that can be read again",
-            corpus.source_path().display()
+            "{}: not a regular file, expected one: the recipe names it, and it is read several times",
+            shown(corpus.source_path()).display()
         ),
-        hint: "a recipe names its corpus: write the stream into a file first".into(),
+        hint: "write the stream to a file first".into(),
     }
     .into())
 }
 
-/// Looks the corpus through for faults, and measures it.
+/// Checks the corpus for problems, and measures it.
 fn examine(corpus: &Corpus, valid: Option<&Corpus>) -> Result<Facts> {
     let bar = progress("lines checked");
     let options = CheckOptions { test: valid.cloned(), ..CheckOptions::default() };
     let report = check(corpus, &options, &mut |line| bar.set_position(line))?;
     bar.finish_and_clear();
     tell_report(&report);
-    // Reading names what is wrong: unequal counts, a missing column, bytes that are no text.
+    // Reading fails with the exact problem: unequal counts, a missing column, invalid UTF-8.
     let facts = Facts::measure(corpus)?;
     if report.is_readable() {
         return Ok(facts);
     }
     Err(Failure {
-        message: format!("{}: the corpus cannot be read as pairs of lines", corpus.source_path().display()),
-        hint: "polyhead data check names the lines, polyhead data clean keeps the good pairs".into(),
+        message: format!("{}: the corpus cannot be read as pairs", corpus.source_path().display()),
+        hint: "polyhead data check names the lines; polyhead data clean drops them".into(),
     }
     .into())
 }
 
 fn tell_report(report: &Report) {
-    let mut text = format!("{} pairs, {} without fault", grouped(report.lines), grouped(report.clean));
+    let mut text = format!("{} pairs, {} without problems", grouped(report.lines), grouped(report.clean));
     for finding in &report.findings {
         text += &format!("\n    {} {}", grouped(finding.count), finding.fault.describe());
     }
@@ -257,10 +267,10 @@ fn tell_report(report: &Report) {
         let [source, target] = [report.source.lines, report.target.lines].map(grouped);
         text += &format!("\n    line counts differ: {source} source, {target} target");
     } else if report.drift.is_some() {
-        text += "\n    the sides seem to fall out of step: see polyhead data check";
+        text += "\n    source and target lines seem misaligned: see polyhead data check";
     }
     if report.is_readable() && !report.findings.is_empty() {
-        text += "\n    polyhead data clean drops such pairs";
+        text += "\n    polyhead data clean drops these pairs";
     }
     note(&text);
 }
@@ -269,7 +279,7 @@ fn tell_facts(facts: &Facts, languages: Option<&[String; 2]>) {
     for (name, side) in ["source", "target"].into_iter().zip(&facts.sides) {
         let mean = side.words as f64 / facts.pairs as f64;
         note(&format!(
-            "{name}: {} words ({mean:.1} a line), {} characters, the longest line {}",
+            "{name}: {} words ({mean:.1} per line), {} characters, longest line {}",
             grouped(side.words),
             grouped(side.chars),
             grouped(side.longest)
@@ -277,12 +287,12 @@ fn tell_facts(facts: &Facts, languages: Option<&[String; 2]>) {
     }
     match languages {
         Some([from, to]) => note(&format!("languages: {from} into {to}")),
-        None => note("languages: the names of the files do not tell; name them with --from and --to"),
+        None => note("languages: unknown from the file names; name them with --from and --to"),
     }
     if facts.pairs < FEW_PAIRS {
         note(&format!(
-            "warning: {} pairs are very few: a model will know them by heart and translate little else well; some ten \
-             thousand are a beginning",
+            "warning: {} pairs are very few: the model will memorise them and generalise badly; use ten thousand or \
+             more",
             grouped(facts.pairs)
         ));
     }
@@ -295,7 +305,7 @@ fn tell_settings(settings: &[Setting]) {
     }
 }
 
-/// The corpus as a recipe in `folder` names it.
+/// The corpus with paths relative to `folder`.
 fn renamed(corpus: &Corpus, folder: &Path) -> Corpus {
     let mut corpus = corpus.clone();
     match &mut corpus {

@@ -1,10 +1,11 @@
-//! `polyhead inspect`: how a model translates or classifies one text, in the terminal or as files.
+//! `polyhead inspect`: attention, probabilities and search of one text, in the terminal or as files.
 
 mod change;
 mod files;
 mod screen;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
@@ -16,94 +17,88 @@ use polyhead_models::View;
 use polyhead_models::checkpoint::read_config;
 use polyhead_translate::{Engine, LoadOptions};
 
-use self::change::{Scaled, Skipped, Without};
-use self::files::Form;
+use self::change::{HeadRemoval, HeadScale, LayerSkip};
+use self::files::TraceFormat;
 use crate::default_model;
-use crate::model_folder::{check_folder, model_name};
+use crate::model_folder::{check_folder, model_name, report_loaded};
+use crate::option_help::{DETECTED, ENGLISH_OR_TURKISH, FROM, MODEL, TO, with_default};
 use crate::report::{Failure, Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead inspect 'The cat ate the mouse.'
   polyhead inspect --to tr --layers 0,2 --heads all 'The cat ate the mouse.'
-  polyhead inspect --to de --kind encoder --words --out it.svg 'The animal slept because it was tired.'
-  polyhead inspect --model opus-mt-en-tr --target 'Kedi fareyi yedi.' --out trace.json 'The cat ate the mouse.'
-  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat ate the mouse.'
-  polyhead inspect --model runs/ab/attention/model AABA
+  polyhead inspect --to de --kind encoder --words --out it.svg \\
+      'The animal slept because it was tired.'
+  polyhead inspect -m en-tr --target 'Kedi fareyi yedi.' --out trace.json \\
+      'The cat ate the mouse.'
+  polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
+  polyhead inspect -m runs/ab/attention/model AABA
 
-The sentence goes to the model whole and as it is, with the tag of the language to write, and one pass over it and its translation is looked at: the
-weights are those that the translation was made with, whichever search found it. Shown are, unless --kind, --layers and
---heads say otherwise, the cross-attention that alignments are read from (last layer but one, or the last of two; mean of its heads), the
-probability of each token with what the model held probable instead, and how widely every head looks (entropy in bits).
+The text is passed to the model as one sentence, with the tag of the target language. The attention weights are those of one forward pass over the text and its translation. By default the terminal shows the cross-attention that alignments are read from (the second-last layer, or the last of two; mean over heads), the probability of each token with its alternatives, and the entropy of every head in bits.
 
-Files: .svg and .png are pictures of what would be shown; .html is a page with the views of polyhead explore that needs no
-server and no network, its weights rounded to three decimals or better; .json has everything (tokens, weights,
-probabilities, beam tree, rollout, alignment), .npz and .safetensors the weights as arrays `encoder`, `decoder` and `cross`,
-each layers × heads × queries × keys, of all layers and heads or of those named.
+Files: .svg and .png are pictures of the selection; .html is a page with the views of polyhead explore that needs no server and no network (weights rounded to three decimals or better); .json has tokens, weights, probabilities, beam tree, rollout and alignment; .npz and .safetensors have the weights as arrays `encoder`, `decoder` and `cross` of shape layers × heads × queries × keys, for all layers and heads or the selected ones.
 
-A classifier has one sequence, its text, and shows the probabilities of its labels; it has no page.";
+A classifier shows the attention over its text and the probabilities of its labels; it has no .html page.";
 
-/// The most numbers of weights that are kept: 1 GB.
-const MOST_NUMBERS: usize = 250_000_000;
+/// Maximum number of attention weights that are captured: 1 GB.
+const MAX_WEIGHTS: usize = 250_000_000;
 
 /// Options of `polyhead inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
-    /// The text: one sentence
+    /// Text to inspect: one sentence
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Folder of the model: ours, of OPUS-MT and Marian, or of fairseq [default: the one that comes with the program]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help = MODEL)]
     model: Option<PathBuf>,
-    /// The language of the sentence: en, eng or English [default: guessed, if the model knows several]
-    #[arg(long, value_name = "LANGUAGE")]
+    #[arg(long, value_name = "LANGUAGE", help = with_default(FROM, DETECTED))]
     from: Option<String>,
-    /// The language to translate into: tr, tur, Turkish or >>tur<< [default: English, of English texts Turkish]
-    #[arg(long, value_name = "LANGUAGE")]
+    #[arg(long, value_name = "LANGUAGE", help = with_default(TO, ENGLISH_OR_TURKISH))]
     to: Option<String>,
-    /// A translation to look at instead of the model's own
+    /// Translation to inspect instead of the model's own (forced decoding)
     #[arg(long, value_name = "TEXT")]
     target: Option<String>,
-    /// Hypotheses followed; 1 is greedy [default: the model's]
+    /// Beam size; 1 is greedy search [default: the model's]
     #[arg(long, value_name = "N")]
     beam: Option<usize>,
-    /// What looks at what: encoder, decoder or cross, as the model has them [default: cross in pictures, all in files of numbers]
+    /// Attention to show: encoder, decoder or cross [default: cross in pictures, all in .json, .npz and .safetensors]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Layers, such as 0,2 or 1-3 or all [default: in pictures the one that alignments are read from]
-    #[arg(long, value_name = "LIST", value_parser = places, default_value = "", hide_default_value = true)]
+    /// Layers, such as 0,2 or 1-3 or all [default: in pictures, the alignment layer]
+    #[arg(long, value_name = "LIST", value_parser = indices, default_value = "", hide_default_value = true)]
     layers: Places,
-    /// Heads, such as 0,2 or 1-3 or all [default: in pictures their mean]
-    #[arg(long, value_name = "LIST", value_parser = places, default_value = "", hide_default_value = true)]
+    /// Heads, such as 0,2 or 1-3 or all [default: in pictures, their mean]
+    #[arg(long, value_name = "LIST", value_parser = indices, default_value = "", hide_default_value = true)]
     heads: Places,
-    /// Show words instead of pieces
+    /// Show words instead of tokens
     #[arg(long)]
     words: bool,
-    /// Most probable tokens told at each step
+    /// Number of most probable tokens shown at each step
     #[arg(long, value_name = "N", default_value_t = 5)]
     alternatives: usize,
-    /// Files instead of the terminal: .svg, .png, .html, .json, .npz, .safetensors
-    #[arg(long, value_name = "FILE")]
+    /// Write files instead: .svg, .png, .html, .json, .npz, .safetensors; repeatable
+    #[arg(short, long, value_name = "FILE")]
     out: Vec<PathBuf>,
-    /// Keep queries, keys and values of the named layers and heads too, in .json
+    /// Also write queries, keys and values of the selection to .json
     #[arg(long)]
     vectors: bool,
-    /// Switch heads off: KIND:LAYER:HEAD, or KIND:LAYER for all of an attention
-    #[arg(long, value_name = "HEAD", value_parser = change::without, help_heading = "Intervening")]
-    without: Vec<Without>,
-    /// Multiply what a head finds: KIND:LAYER:HEAD=FACTOR
-    #[arg(long, value_name = "HEAD=FACTOR", value_parser = change::scaled, help_heading = "Intervening")]
-    scale: Vec<Scaled>,
+    /// Switch off a head, KIND:LAYER:HEAD, or all heads of a layer, KIND:LAYER
+    #[arg(long, value_name = "HEAD", value_parser = change::removal, help_heading = "Interventions")]
+    without: Vec<HeadRemoval>,
+    /// Scale the output of a head: KIND:LAYER:HEAD=FACTOR
+    #[arg(long, value_name = "HEAD=FACTOR", value_parser = change::scale, help_heading = "Interventions")]
+    scale: Vec<HeadScale>,
     /// Skip a layer: encoder:LAYER or decoder:LAYER
-    #[arg(long, value_name = "LAYER", value_parser = change::skipped, help_heading = "Intervening")]
-    skip: Vec<Skipped>,
+    #[arg(long, value_name = "LAYER", value_parser = change::skip, help_heading = "Interventions")]
+    skip: Vec<LayerSkip>,
 }
 
 impl Inspect {
     pub(crate) fn run(self) -> Result<()> {
-        let forms = self.out.iter().map(|path| Form::of(path)).collect::<Result<Vec<_>>>()?;
-        if self.vectors && !forms.contains(&Form::Json) {
+        let formats = self.out.iter().map(|path| TraceFormat::of(path)).collect::<Result<Vec<_>>>()?;
+        if self.vectors && !formats.contains(&TraceFormat::Json) {
             return Err(misuse(
                 "--vectors without a .json file, expected one in --out",
                 "add --out trace.json",
@@ -112,49 +107,51 @@ impl Inspect {
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
         match read_config(&folder)?.0.view() {
-            View::SequenceToSequence => self.look_at_translation(&folder, &forms),
-            View::Encoder => self.look_at_classes(&folder, &forms),
+            View::SequenceToSequence => self.inspect_translation(&folder, &formats),
+            View::Encoder => self.inspect_classes(&folder, &formats),
         }
     }
 
-    fn look_at_translation(&self, folder: &Path, forms: &[Form]) -> Result<()> {
+    fn inspect_translation(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
+        let start = Instant::now();
         let engine = Engine::load(folder, &LoadOptions::default())?;
+        report_loaded(folder, &engine.device(), "f32", start);
         let (sites, max_len) = (engine.model().sites(), engine.model().max_len());
-        let (selection, intervention) = self.meant(&sites)?;
+        let (selection, intervention) = self.selection(&sites)?;
         let options = TraceOptions {
             from: self.from.clone(),
             to: self.to.clone(),
             target: self.target.clone(),
             beam_size: self.beam,
             n_alternatives: self.alternatives,
-            filter: self.kept(&engine, &selection)?,
-            vectors: if self.vectors || forms.contains(&Form::Html) { Kept::Yes } else { Kept::No },
+            filter: self.captured(&engine, &selection)?,
+            vectors: if self.vectors || formats.contains(&TraceFormat::Html) { Kept::Yes } else { Kept::No },
             intervention,
             ..TraceOptions::default()
         };
         let trace = Trace::new(&engine, &self.text, &options)?;
         if let Some(side) = trace.sides.first().filter(|side| side.tokens.len() > max_len) {
             note(&format!(
-                "note: {} {} tokens, more than the {max_len} that the model is made for",
+                "note: {} {} tokens, more than the model's maximum of {max_len}",
                 grouped(side.tokens.len() as u64),
                 side.name,
             ));
         }
-        // Beside what was changed stands what was not.
+        // The unchanged model, for comparison.
         let plain = || {
             let filter = Filter { layers: Some(Vec::new()), ..Filter::default() };
             let intervention = Intervention::default();
             let options = TraceOptions { filter, intervention, ..options.clone() };
             Ok(Trace::new(&engine, &self.text, &options)?)
         };
-        self.show(trace, plain, forms, (&selection, folder))
+        self.show(trace, plain, formats, (&selection, folder))
     }
 
-    fn look_at_classes(&self, folder: &Path, forms: &[Form]) -> Result<()> {
-        if forms.contains(&Form::Html) {
+    fn inspect_classes(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
+        if formats.contains(&TraceFormat::Html) {
             return Err(misuse(
-                "a page of a classifier, expected a picture or a file of numbers",
-                "write .svg, .png, .json, .npz or .safetensors",
+                "an .html page of a classifier, expected .svg, .png, .json, .npz or .safetensors",
+                "write .svg for a picture",
             ));
         }
         let for_translation = [
@@ -167,25 +164,27 @@ impl Inspect {
             let message = format!("{name} with a classifier, expected a model that translates");
             return Err(misuse(&message, "leave it out"));
         }
+        let start = Instant::now();
         let classifier = Classifier::load(folder, &polyhead_engine::LoadOptions::default())?;
+        report_loaded(folder, &classifier.parameters().device(), "f32", start);
         let sites = classifier.model().sites();
         if sites.is_empty() {
             let message =
-                format!("{}: a model without attention, expected some to look at", folder.display());
-            let hint = "polyhead classify uses it; polyhead info tells what it is".into();
+                format!("{}: a model without attention, expected a model with it", folder.display());
+            let hint = "polyhead classify runs it; polyhead info describes it".into();
             return Err(Failure { message, hint }.into());
         }
-        let (selection, intervention) = self.meant(&sites)?;
-        let look = |filter: &Filter, intervention: &Intervention| {
+        let (selection, intervention) = self.selection(&sites)?;
+        let traced = |filter: &Filter, intervention: &Intervention| {
             Ok(Trace::of_classes(&classifier, &self.text, filter, intervention)?)
         };
-        let trace = look(&Filter::default(), &intervention)?;
+        let trace = traced(&Filter::default(), &intervention)?;
         let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
-        self.show(trace, || look(&nothing, &Intervention::default()), forms, (&selection, folder))
+        self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
     }
 
-    /// What is asked for, checked against the attentions of the model.
-    fn meant(&self, sites: &Sites) -> Result<(Selection, Intervention)> {
+    /// The selected attention and the interventions, checked against the attention sites of the model.
+    fn selection(&self, sites: &Sites) -> Result<(Selection, Intervention)> {
         let selection = Selection {
             kind: self.kind.as_deref().map(|name| change::kind(sites, name)).transpose()?,
             layers: self.layers.clone(),
@@ -197,27 +196,30 @@ impl Inspect {
         Ok((selection, changed))
     }
 
-    /// Writes the files, or shows the trace in the terminal beside the unchanged model's.
+    /// Writes the files, or prints the trace next to that of the unchanged model.
     fn show(
         &self,
         mut trace: Trace,
         plain: impl FnOnce() -> Result<Trace>,
-        forms: &[Form],
+        formats: &[TraceFormat],
         (selection, folder): (&Selection, &Path),
     ) -> Result<()> {
         let name = model_name(folder);
-        let (pages, others): (Vec<_>, Vec<_>) =
-            self.out.iter().zip(forms.iter().copied()).partition(|(_, form)| *form == Form::Html);
-        let write = |files: Vec<(&PathBuf, Form)>, trace: &Trace| {
-            for (path, form) in files {
-                form.write(path, trace, selection, &name)?;
+        let (pages, others): (Vec<_>, Vec<_>) = self
+            .out
+            .iter()
+            .zip(formats.iter().copied())
+            .partition(|(_, format)| *format == TraceFormat::Html);
+        let write = |files: Vec<(&PathBuf, TraceFormat)>, trace: &Trace| {
+            for (path, format) in files {
+                format.write(path, trace, selection, &name)?;
                 note(&format!("wrote {}", path.display()));
             }
             Ok::<(), anyhow::Error>(())
         };
         write(pages, &trace)?;
         if !self.vectors {
-            // Pages have them where they fit, other files where they are asked for.
+            // Pages have vectors where they fit, other files with --vectors only.
             trace.vectors.clear();
         }
         write(others, &trace)?;
@@ -228,39 +230,39 @@ impl Inspect {
         Ok(())
     }
 
-    /// All attention if it is not too much, else what is meant.
-    fn kept(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
+    /// The attention to capture: all if it fits, else the selection.
+    fn captured(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
         let source = engine.encode_source(&self.text, self.from.as_deref(), self.to.as_deref())?.0.len();
         let target = match &self.target {
             Some(target) => engine.encode_target(target)?.len(),
-            // A guess: nobody knows before.
+            // An estimate: the length is known after decoding only.
             None => source.min(engine.generation().max_length),
         };
         let sites = engine.model().sites();
         let lengths = |side: &str| if side == "source" { source } else { target };
-        let numbers = |filter: &Filter| numbers(&sites, lengths, filter);
-        if !self.vectors && numbers(&Filter::default()) <= MOST_NUMBERS {
+        let count = |filter: &Filter| n_weights(&sites, lengths, filter);
+        if !self.vectors && count(&Filter::default()) <= MAX_WEIGHTS {
             return Ok(Filter::default());
         }
         let filter = selection.filter();
-        let count = numbers(&filter);
-        if count > MOST_NUMBERS {
+        let count = count(&filter);
+        if count > MAX_WEIGHTS {
             return Err(misuse(
                 &format!(
                     "{} attention weights of {} source tokens, expected at most {}",
                     grouped(count as u64),
                     grouped(source as u64),
-                    grouped(MOST_NUMBERS as u64)
+                    grouped(MAX_WEIGHTS as u64)
                 ),
-                "choose fewer with --kind, --layers and --heads",
+                "select fewer with --kind, --layers and --heads",
             ));
         }
         Ok(filter)
     }
 }
 
-/// How many weights a filter lets through, for sequences of these lengths.
-fn numbers(sites: &Sites, length: impl Fn(&str) -> usize, filter: &Filter) -> usize {
+/// The number of attention weights that a filter selects, for sequences of these lengths.
+fn n_weights(sites: &Sites, length: impl Fn(&str) -> usize, filter: &Filter) -> usize {
     let count =
         |chosen: &Option<Vec<usize>>, n: usize| chosen.as_ref().map_or(n, |chosen| chosen.len().min(n));
     let groups = sites.groups().iter().filter(|group| filter.kind.is_none_or(|kind| kind == group.kind));
@@ -272,8 +274,8 @@ fn numbers(sites: &Sites, length: impl Fn(&str) -> usize, filter: &Filter) -> us
         .sum()
 }
 
-/// `0,2`, `1-3`, `all`, or nothing.
-fn places(text: &str) -> Result<Places, String> {
+/// Parses layers or heads: `0,2`, `1-3`, `all`, or nothing.
+fn indices(text: &str) -> Result<Places, String> {
     let number = |text: &str| {
         text.trim()
             .parse::<usize>()
@@ -284,18 +286,18 @@ fn places(text: &str) -> Result<Places, String> {
         "all" => return Ok(Places::All),
         _ => {}
     }
-    let mut places = Vec::new();
+    let mut indices = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (number(first)?, number(last)?);
         if first > last || last >= 1024 {
             return Err(format!("{part:?}, expected a range such as 1-3"));
         }
-        places.extend(first..=last);
+        indices.extend(first..=last);
     }
-    places.sort_unstable();
-    places.dedup();
-    Ok(Places::Some(places))
+    indices.sort_unstable();
+    indices.dedup();
+    Ok(Places::Some(indices))
 }
 
 fn misuse(message: &str, hint: &str) -> anyhow::Error {
@@ -307,11 +309,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_lists_and_ranges() {
-        assert_eq!(places("0,2-4,3"), Ok(Places::Some(vec![0, 2, 3, 4])));
-        assert_eq!([places("all"), places("")], [Ok(Places::All), Ok(Places::Unsaid)]);
+    fn indices_are_lists_and_ranges() {
+        assert_eq!(indices("0,2-4,3"), Ok(Places::Some(vec![0, 2, 3, 4])));
+        assert_eq!([indices("all"), indices("")], [Ok(Places::All), Ok(Places::Unsaid)]);
         for wrong in ["x", "3-1", "1,", "-1", "0-99999"] {
-            assert!(places(wrong).is_err(), "{wrong}");
+            assert!(indices(wrong).is_err(), "{wrong}");
         }
     }
 }

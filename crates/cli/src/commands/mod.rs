@@ -1,8 +1,9 @@
-//! One file per command; each holds its options, its help text and its run.
+//! One file per command: its options, its help text and its run.
 
 pub(crate) mod average;
 pub(crate) mod bench;
 pub(crate) mod classify;
+pub(crate) mod completions;
 pub(crate) mod data;
 pub(crate) mod detect;
 pub(crate) mod devices;
@@ -15,6 +16,7 @@ pub(crate) mod info;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod man;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -29,32 +31,34 @@ use anyhow::Result;
 
 use crate::arguments::{Arguments, Command};
 
-/// Runs the command that was asked for.
+/// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Average(average) => average.run(),
-        Command::VerifyRun(verify) => verify.run(),
         Command::Bench(bench) => bench.run(),
         Command::Classify(classify) => classify.run(),
+        Command::Completions(completions) => completions.run(),
         Command::Data(data) => data.run(),
         Command::Detect(detect) => detect.run(),
         Command::Devices(devices) => devices.run(),
         Command::Draw(draw) => draw.run(),
-        Command::Tokenizer(tokenizer) => tokenizer.run(),
-        Command::Init(init) => init.run(),
-        Command::Train(train) => train.run(),
-        Command::Translate(translate) => translate.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
-        Command::Info(info) => info.run(),
-        Command::Inspect(inspect) => inspect.run(),
-        Command::Keys(keys) => keys.run(),
-        Command::Parity(parity) => parity.run(),
-        Command::Import(import) => import.run(),
         Command::Explore(explore) => explore.run(),
         Command::Export(export) => export.run(),
+        Command::Import(import) => import.run(),
+        Command::Info(info) => info.run(),
+        Command::Init(init) => init.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Keys(keys) => keys.run(),
+        Command::Man(man) => man.run(),
+        Command::Parity(parity) => parity.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
         Command::Serve(serve) => serve.run(),
+        Command::Tokenizer(tokenizer) => tokenizer.run(),
+        Command::Train(train) => train.run(),
+        Command::Translate(translate) => translate.run(),
+        Command::VerifyRun(verify) => verify.run(),
     }
 }

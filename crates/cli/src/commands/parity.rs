@@ -1,4 +1,4 @@
-//! `polyhead parity`: a model next to what another program computed with the same weights.
+//! `polyhead parity`: a model compared with the activations of another implementation, layer by layer.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,47 @@ use polyhead_models::parity::{Comparison, Report, Tolerance, compare};
 use serde::Serialize;
 
 use crate::model_folder::load_model;
-use crate::report::{Failure, Format, Misuse, note, print_json, print_text};
+use crate::output_format::DocumentFormat;
+use crate::report::{Failure, Misuse, note, print_json, print_text};
 
-const EXAMPLES: &str = "Examples:
-  polyhead parity --model opus-mt-en-de --reference reference.safetensors
-  polyhead parity --model opus-mt-en-de --reference reference.safetensors --absolute 1e-3 --format json
+const EXAMPLES: &str = "\
+Examples:
+  polyhead parity -m opus-mt-en-de --reference reference.safetensors
+  polyhead parity -m opus-mt-en-de --reference reference.safetensors \\
+      --absolute 1e-3 --format json
 
-A reference of a Marian model comes from Hugging Face's code:
-  python crates/models/tests/golden/record.py opus-mt-en-de reference.safetensors
+A reference file of a Marian model is recorded with Hugging Face's code:
+  python crates/models/tests/golden/record.py opus-mt-en-de out.safetensors
 
-It holds source_ids and target_ids (sentences × length; the target as it enters the decoder), source_lengths and
-target_lengths, and any of these arrays, which another program may write as well:
-  encoder.embedding                           what enters the first layer, with positions
-  encoder.layers.{i}.self_attention           before the residual is added
-  encoder.layers.{i}.self_attention.weights   sentences × heads × queries × keys
-  encoder.layers.{i}.feed_forward             before the residual is added
-  encoder.layers.{i}, encoder                 what the layer gives, what all give
-  decoder.…                                   the same, and decoder.layers.{i}.cross_attention(.weights)
-  logits                                      with the bias
+It has source_ids and target_ids (sentences × length; the target as decoder input), source_lengths and target_lengths, and any of these arrays:
+  encoder.embedding                          embedded input, with positions
+  encoder.layers.{i}.self_attention          before the residual connection
+  encoder.layers.{i}.self_attention.weights  sentences × heads × queries × keys
+  encoder.layers.{i}.feed_forward            before the residual connection
+  encoder.layers.{i}, encoder                output of the layer, of the stack
+  decoder.…                                  the same, and cross_attention
+  logits                                     with the bias
 
-An array agrees if its largest difference is within --absolute, or within --relative of its largest number. Places beyond
-the end of a sentence do not count. Exit code 1 when an array diverges.";
+An array agrees if its largest difference is within --absolute, or within --relative times its largest value. Padding is ignored. Exit code 1 if an array diverges.";
 
 /// Options of `polyhead parity`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Parity {
-    /// Folder of the model
-    #[arg(long, value_name = "DIR")]
+    /// Model folder
+    #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
-    /// What the other program computed, with its inputs
-    #[arg(long, value_name = "FILE")]
+    /// Reference file: inputs and activations of the other implementation
+    #[arg(long, value_name = "SAFETENSORS")]
     reference: PathBuf,
-    /// Largest difference allowed
+    /// Absolute tolerance
     #[arg(long, value_name = "X", default_value_t = Tolerance::default().absolute)]
     absolute: f64,
-    /// Largest difference allowed as a part of the array's largest number
+    /// Relative tolerance: fraction of the array's largest value
     #[arg(long, value_name = "X", default_value_t = Tolerance::default().relative)]
     relative: f64,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
 impl Parity {
@@ -60,24 +60,24 @@ impl Parity {
         let model = found.model.into_sequence_to_sequence()?;
         let report = compare(&model, &found.parameters, &reference, tolerance)?;
         if !report.unknown.is_empty() {
-            note(&format!("note: not computed here, not compared: {}", report.unknown.join(", ")));
+            note(&format!("note: not compared, since this model has none: {}", report.unknown.join(", ")));
         }
         if report.comparisons.is_empty() {
             bail!(Failure {
                 message: format!("{}: no array that this model computes", self.reference.display()),
-                hint: "polyhead parity --help lists their names".into(),
+                hint: "polyhead parity --help lists the names".into(),
             });
         }
-        match self.format {
-            Format::Text => print_text(&table(&report))?,
-            Format::Json => print_json(&json(&report, tolerance))?,
+        if self.format.is_json() {
+            print_json(&json(&report, tolerance))?;
+        } else {
+            print_text(&table(&report))?;
         }
         match report.first_divergence() {
             None => Ok(()),
             Some(first) => bail!(Failure {
                 message: format!("the model diverges from {} at {}", self.reference.display(), first.name),
-                hint: "what comes before it agrees: look at its weights and at the config's choices for it"
-                    .into(),
+                hint: "everything before it agrees: check its weights and its config".into(),
             }),
         }
     }
@@ -87,7 +87,7 @@ impl Parity {
             if !(value >= 0.0 && value.is_finite()) {
                 bail!(Misuse {
                     message: format!("{name}: {value}, expected a number of 0 or more"),
-                    hint: "for instance 1e-4; an array agrees if it is within one of both bounds".into(),
+                    hint: "for example 1e-4; an array agrees if it is within either tolerance".into(),
                 });
             }
         }
@@ -95,11 +95,11 @@ impl Parity {
     }
 
     fn open_reference(&self) -> Result<TensorFile> {
-        // A folder can be opened, but not read.
+        // Opening a folder succeeds; reading it fails without a clear message.
         if self.reference.is_dir() {
             bail!(Failure {
                 message: format!("{}: a folder, expected a safetensors file", self.reference.display()),
-                hint: "name the reference file; polyhead parity --help says how to make one".into(),
+                hint: "name the reference file; polyhead parity --help shows how to record one".into(),
             });
         }
         Ok(TensorFile::open(&self.reference)?)
@@ -133,7 +133,7 @@ fn shape(comparison: &Comparison) -> String {
     sizes.join(" × ")
 }
 
-/// The report for programs; infinite differences are null.
+/// The report as JSON; infinite differences are null.
 fn json(report: &Report, tolerance: Tolerance) -> impl Serialize {
     let array = |comparison: &Comparison| {
         let Comparison { name, shape, absolute, relative, diverges } = comparison;

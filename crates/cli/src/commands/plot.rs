@@ -1,4 +1,4 @@
-//! `polyhead plot`: losses, scores and learning rates of training runs as a picture.
+//! `polyhead plot`: a picture of losses, scores and learning rates of training runs.
 
 mod curves;
 
@@ -9,37 +9,35 @@ use clap::Args;
 use polyhead_inspect::chart::{PictureOptions, stacked};
 use polyhead_train::metrics_file;
 
-use crate::picture::Form;
+use crate::picture::PictureFormat;
 use crate::report::{Failure, note};
-use curves::{Across, Curves, Run};
+use curves::{Curves, PlottedRun, XAxis};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead plot runs/en-de
   polyhead plot runs/small runs/base --out compare.png
-  polyhead plot runs/en-de --metric loss,gradient_norm,BLEU --across epoch --out curves.svg
+  polyhead plot runs/en-de --metric loss,gradient_norm,BLEU --across epoch
 
-Read is metrics.jsonl in each folder, also while the run goes on. Drawn are, unless --metric says otherwise, the loss, every
-score of the validations (or the perplexity where none was taken) and the learning rate. A light line is training, a
-strong line with dots is validation, with its best point ringed. Several runs share each chart, in colours of their own.
-Loss, perplexity and gradient norm stand on logarithmic axes.";
+Reads metrics.jsonl in each run folder; the run may still be training. By default it plots the loss, all validation scores (or the perplexity if there are none) and the learning rate. Light lines are training, strong lines with dots validation; the best point is circled. Several runs share each chart, one colour per run. Loss, perplexity and gradient norm have logarithmic axes.";
 
 /// Options of `polyhead plot`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plot {
-    /// Folders of training runs
+    /// Run folders
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// The picture, .svg or .png [default: plot.svg in the run's folder; of several runs, in the current one]
-    #[arg(long, value_name = "FILE")]
+    /// Picture to write, .svg or .png [default: plot.svg in the run folder; for several runs, in the current folder]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// What to draw, one chart each: loss, perplexity, learning_rate, gradient_norm, tokens_per_s, padding, or a score
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Metrics, one chart each: loss, perplexity, learning_rate, gradient_norm, tokens_per_s, padding, or a score
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     metric: Vec<String>,
-    /// What is counted from left to right
-    #[arg(long, value_enum, default_value_t = Across::Step)]
-    across: Across,
-    /// Lines of training that are averaged into each point; 1 for none [default: a fiftieth of all]
+    /// Horizontal axis
+    #[arg(long, value_enum, default_value_t = XAxis::Step)]
+    across: XAxis,
+    /// Window of the moving average over training lines; 1 for none [default: a fiftieth of all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     smooth: Option<u64>,
 }
@@ -50,12 +48,12 @@ impl Plot {
             [run] => run.join("plot.svg"),
             _ => PathBuf::from("plot.svg"),
         });
-        let form = Form::of_out(&out)?;
+        let format = PictureFormat::of_out(&out)?;
         let runs = named(&self.runs)
             .into_iter()
             .zip(&self.runs)
             .map(|(name, folder)| read(name, folder))
-            .collect::<Result<Vec<Run>>>()?;
+            .collect::<Result<Vec<PlottedRun>>>()?;
         let curves = Curves { runs: &runs, across: self.across, smooth: self.smooth.map(|n| n as usize) };
         let charts = curves.charts(&self.metric)?;
         let title = match &runs[..] {
@@ -63,14 +61,14 @@ impl Plot {
             _ => String::new(),
         };
         let svg = stacked(&charts, &PictureOptions { title, ..PictureOptions::default() });
-        form.save(&out, &svg)?;
+        format.save(&out, &svg)?;
         let count = charts.len();
         note(&format!("wrote {} ({count} chart{})", out.display(), if count == 1 { "" } else { "s" }));
         Ok(())
     }
 }
 
-/// Names of runs: their folders' own, or the paths as given where two folders are called the same.
+/// Names of runs: those of their folders, or the paths where two folders have the same name.
 fn named(folders: &[PathBuf]) -> Vec<String> {
     let own = |folder: &PathBuf| {
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
@@ -86,32 +84,28 @@ fn named(folders: &[PathBuf]) -> Vec<String> {
     names.iter().zip(folders).map(name).collect()
 }
 
-fn read(name: String, folder: &Path) -> Result<Run> {
+fn read(name: String, folder: &Path) -> Result<PlottedRun> {
     let failure = |message: String, hint: &str| Failure { message, hint: hint.into() };
     if !folder.is_dir() {
         let found = if folder.exists() { "is a file" } else { "no such folder" };
         bail!(failure(
-            format!("{}: {found}, expected the folder of a training run", folder.display()),
+            format!("{}: {found}, expected a run folder", folder.display()),
             "check the spelling and the current folder"
         ));
     }
     let path = folder.join(metrics_file::FILE_NAME);
     if !path.exists() {
         bail!(failure(
-            format!(
-                "{}: no {} found, expected the folder of a training run",
-                folder.display(),
-                metrics_file::FILE_NAME
-            ),
-            "a run writes the file when it starts; is this another kind of folder?"
+            format!("{}: no {} found, expected a run folder", folder.display(), metrics_file::FILE_NAME),
+            "polyhead train writes the file when the run starts"
         ));
     }
     let lines = metrics_file::read(&path)?;
     if lines.is_empty() {
         bail!(failure(
             format!("{}: no line of training or validation found, expected at least one", path.display()),
-            "the first line comes with the first report of the run"
+            "the first one is written after train.log_every steps"
         ));
     }
-    Ok(Run::new(name, lines))
+    Ok(PlottedRun::new(name, lines))
 }

@@ -1,4 +1,4 @@
-//! `polyhead quantize`: a model whose matrices are bytes, a quarter of the size and several times faster.
+//! `polyhead quantize`: a model with int8 weights, a quarter of the size of f32 and several times faster.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::conversion::Folders;
 use crate::model_folder::load_model;
+use crate::option_help::TO;
 use crate::report::{Failure, bytes, print_text};
 
-const EXAMPLES: &str = "Examples:
-  polyhead quantize models/en-de models/en-de-int8 --sample valid.en
-  polyhead quantize runs/four-languages/model four-int8 --sample valid.en --to tr
-  polyhead parity --model models/en-de-int8 --reference reference.safetensors --absolute 1
+const EXAMPLES: &str = "\
+Examples:
+  polyhead quantize models/en-de --out models/en-de-int8 --sample valid.en
+  polyhead quantize runs/four/model --out four-int8 --sample valid.en --to tr
+  polyhead parity -m en-de-int8 --reference reference.safetensors --absolute 1
 
-Every matrix becomes bytes with a scale for each output; vectors (biases, norms) stay as they are. Inputs are quantised row
-by row while the model runs, so a sentence gives the same translation in any batch. Printed is what rounding costs: the
-error of each matrix as a part of its own size (root mean square), the worst ones first.";
+Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error: of each matrix, the root mean square error relative to its root mean square, largest first.";
 
-/// Matrices that are listed.
+/// Number of matrices in the list.
 const LISTED: usize = 5;
 
 /// Options of `polyhead quantize`.
@@ -32,29 +32,26 @@ const LISTED: usize = 5;
 pub(crate) struct Quantize {
     #[command(flatten)]
     folders: Folders,
-    /// Source text to translate with both models: how many outputs differ, and how far scores drift
+    /// Source text to translate with both models, to compare outputs and scores
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
-    /// Language to translate the sample into, for a model that knows several
-    #[arg(long = "to", value_name = "LANGUAGE", requires = "sample")]
+    #[arg(long = "to", value_name = "LANGUAGE", requires = "sample", help = TO)]
     language: Option<String>,
 }
 
 impl Quantize {
     pub(crate) fn run(self) -> Result<()> {
-        self.folders.check()?;
+        let folders = self.folders;
+        folders.check()?;
         if let Some(language) = &self.language {
-            Languages::of(&self.folders.from)?.target(language)?;
+            Languages::of(&folders.from)?.target(language)?;
         }
         let sample = self.sample.as_ref().map(Lines::read_all).transpose()?;
-        let mut model = load_model(&self.folders.from)?;
+        let mut model = load_model(&folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {
-                message: format!(
-                    "{}: is int8 already, expected numbers to quantise",
-                    self.folders.from.display()
-                ),
-                hint: "quantise the model it was made of".into(),
+                message: format!("{}: is int8 already, expected f32, f16 or bf16", folders.from.display()),
+                hint: "quantise the model that it was made from".into(),
             });
         }
         let before = model.parameters.bytes();
@@ -66,10 +63,10 @@ impl Quantize {
             .collect();
         errors.sort_by(|a, b| b.0.total_cmp(&a.0));
         let options = SaveOptions { layout: Layout::Polyhead, ..SaveOptions::default() };
-        self.folders.write(&model.model.config(), &model.parameters, &options)?;
+        folders.write(&model.model.config(), &model.parameters, &options)?;
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / errors.len().max(1) as f64;
         let mut text = format!(
-            "{} matrices became bytes: {} → {} of weights, error {:.2} % on average\n",
+            "quantised {} matrices to int8: {} → {} of weights, mean error {:.2} %\n",
             errors.len(),
             bytes(before as u64),
             bytes(model.parameters.bytes() as u64),
@@ -80,51 +77,43 @@ impl Quantize {
         }
         drop((model, exact));
         if let Some(sample) = &sample {
-            text += &self.compare(sample)?;
+            text += &compare(&folders, sample, self.language)?;
         }
         print_text(&text)
     }
-
-    /// Translates every line greedily with both models.
-    fn compare(&self, lines: &[String]) -> Result<String> {
-        let lines: Vec<&str> =
-            lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty()).collect();
-        let options = TranslateOptions {
-            mode: Mode::Raw,
-            to: self.language.clone(),
-            beam_size: Some(1),
-            ..TranslateOptions::default()
-        };
-        let [exact, bytes] = [&self.folders.from, &self.folders.to].map(|folder| {
-            Ok::<_, anyhow::Error>(
-                Engine::load(folder, &LoadOptions::default())?.translate(&lines, &options)?,
-            )
-        });
-        let pairs: Vec<_> = exact?.into_iter().zip(bytes?).collect();
-        let same = pairs.iter().filter(|(exact, bytes)| exact.text() == bytes.text());
-        let drifts: Vec<f64> =
-            same.map(|(a, b)| (b.best().log_probability - a.best().log_probability).abs()).collect();
-        let mean = drifts.iter().sum::<f64>() / drifts.len().max(1) as f64;
-        let largest = drifts.iter().copied().fold(0.0, f64::max);
-        let differing = pairs.len() - drifts.len();
-        Ok(format!(
-            "{differing} of {} sample outputs differ; log-probabilities of the others drift by {mean:.4} on average, {largest:.4} at most\n",
-            pairs.len()
-        ))
-    }
 }
 
-/// How far the bytes of a matrix are from its numbers: √(Σ (w − q)² / Σ w²); none if it was not quantised.
-fn error(exact: &Parameters, bytes: &Parameters, id: ParameterId) -> Option<f64> {
-    let prepared = bytes.prepared(id)?;
+/// Translates every line greedily with both models.
+fn compare(folders: &Folders, lines: &[String], to: Option<String>) -> Result<String> {
+    let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty()).collect();
+    let options = TranslateOptions { mode: Mode::Raw, to, beam_size: Some(1), ..TranslateOptions::default() };
+    let [exact, int8] = [&folders.from, &folders.to].map(|folder| {
+        Ok::<_, anyhow::Error>(Engine::load(folder, &LoadOptions::default())?.translate(&lines, &options)?)
+    });
+    let pairs: Vec<_> = exact?.into_iter().zip(int8?).collect();
+    let same = pairs.iter().filter(|(exact, int8)| exact.text() == int8.text());
+    let changes: Vec<f64> =
+        same.map(|(a, b)| (b.best().log_probability - a.best().log_probability).abs()).collect();
+    let mean = changes.iter().sum::<f64>() / changes.len().max(1) as f64;
+    let largest = changes.iter().copied().fold(0.0, f64::max);
+    let differing = pairs.len() - changes.len();
+    Ok(format!(
+        "{differing} of {} sample outputs differ; log-probabilities of the others change by {mean:.4} on average, {largest:.4} at most\n",
+        pairs.len()
+    ))
+}
+
+/// The quantisation error of a matrix, √(Σ (w − q)² / Σ w²); none if it was not quantised.
+fn error(exact: &Parameters, int8: &Parameters, id: ParameterId) -> Option<f64> {
+    let prepared = int8.prepared(id)?;
     let [_, width] = prepared.shape();
     let mut row = vec![0.0; width];
     let (mut difference, mut size) = (0.0, 0.0);
-    for (out, numbers) in exact.value(id).data().chunks_exact(width.max(1)).enumerate() {
+    for (out, weights) in exact.value(id).data().chunks_exact(width.max(1)).enumerate() {
         prepared.row(out, &mut row);
-        for (&number, &near) in numbers.iter().zip(&row) {
-            difference += f64::from(number - near).powi(2);
-            size += f64::from(number).powi(2);
+        for (&weight, &quantised) in weights.iter().zip(&row) {
+            difference += f64::from(weight - quantised).powi(2);
+            size += f64::from(weight).powi(2);
         }
     }
     Some(if size == 0.0 { 0.0 } else { (difference / size).sqrt() })

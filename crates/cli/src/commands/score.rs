@@ -1,4 +1,4 @@
-//! `polyhead score`: how close a translation is to its references.
+//! `polyhead score`: metrics of a translation against its references.
 
 mod metrics;
 mod output;
@@ -8,74 +8,69 @@ pub(crate) use self::metrics::TokenizeName;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use polyhead_text::metrics::tokenize::trim_end;
 use polyhead_text::metrics::{Bootstrap, Comparison, Interval, Metric, Statistics, signature};
 use polyhead_text::{Error, lines::Lines};
 
-use crate::report::Misuse;
+use crate::input::shown;
+use crate::option_help::SEED;
+use crate::output_format::DocumentFormat;
 use metrics::{MetricName, MetricOptions};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead score --reference test.de < translated.de
-  polyhead score --reference test.de --hypothesis new.de --baseline old.de --metrics bleu,ter --format text
-  polyhead score --reference a.de.gz --reference b.de.gz --hypothesis new.de --confidence --tokenize intl
+  polyhead score -r test.de --hypothesis new.de --baseline old.de
+  polyhead score -r a.de.gz -r b.de.gz --hypothesis new.de --confidence
+  polyhead score -r test.de --metric bleu,ter --format json < translated.de
 
-BLEU, chrF and TER equal sacreBLEU's, signature included (all but the version). All scores are percentages.";
+BLEU, chrF and TER equal sacreBLEU's, including the signature except for its version. All scores are percentages.";
 
 /// Options of `polyhead score`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Score {
-    /// The references, one sentence a line; repeat it for more references
+    /// References, one sentence per line; repeatable
     #[arg(short, long, value_name = "FILE", required = true)]
     reference: Vec<PathBuf>,
 
-    /// The translation to score, one sentence a line; - is standard input
+    /// Translation to score, one sentence per line; - is standard input
     #[arg(long, value_name = "FILE", default_value = "-")]
     hypothesis: PathBuf,
 
-    /// Another translation: is the difference more than chance? (paired bootstrap resampling)
+    /// Translation to compare with, by paired bootstrap resampling
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// What to compute
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', default_value = "bleu,chrf,ter")]
-    metrics: Vec<MetricName>,
+    /// Metrics to compute
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "bleu,chrf,ter")]
+    metric: Vec<MetricName>,
 
     /// Also score every sentence; BLEU then uses the effective order
     #[arg(long)]
     sentence: bool,
 
-    /// Show the 95 % confidence interval in text too, and name the resampling in the signature as sacreBLEU does
+    /// Print 95 % confidence intervals in text, and the resampling in the signature
     #[arg(long)]
     confidence: bool,
 
-    /// Bootstrap samples of --confidence and --baseline
+    /// Number of bootstrap samples
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: u32,
 
-    /// The seed of the bootstrap samples
-    #[arg(long, default_value_t = 12345)]
+    #[arg(long, value_name = "N", default_value_t = 12345, help = SEED)]
     seed: u64,
 
-    /// JSON for programs, text for people
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[command(flatten)]
+    format: DocumentFormat,
 
     #[command(flatten)]
     options: MetricOptions,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Json,
-    Text,
-}
-
-/// Everything there is to print.
-struct Report {
+/// The result of a call.
+struct ScoreReport {
     hypothesis: PathBuf,
     references: Vec<PathBuf>,
     baseline: Option<PathBuf>,
@@ -84,7 +79,7 @@ struct Report {
     results: Vec<MetricResult>,
 }
 
-/// One metric's share of the report.
+/// The result of one metric.
 struct MetricResult {
     metric: Box<dyn Metric>,
     score: f64,
@@ -97,8 +92,7 @@ struct MetricResult {
 
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
-        self.check_standard_input()?;
-        let metrics = metrics::build(&self.metrics, &self.options, self.sentence)?;
+        let metrics = metrics::build(&self.metric, &self.options, self.sentence)?;
         let references = self.reference.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
         let hypotheses = self.read_beside(&self.hypothesis, &references)?;
         let baseline = self.baseline.as_ref().map(|path| self.read_beside(path, &references)).transpose()?;
@@ -107,18 +101,15 @@ impl Score {
             .into_iter()
             .map(|metric| self.result(metric, &bootstrap, &hypotheses, baseline.as_deref(), &references))
             .collect::<Result<Vec<_>>>()?;
-        let report = Report {
-            hypothesis: display_path(&self.hypothesis),
-            references: self.reference.iter().map(|path| display_path(path)).collect(),
-            baseline: self.baseline.as_deref().map(display_path),
+        let report = ScoreReport {
+            hypothesis: shown(&self.hypothesis).to_owned(),
+            references: self.reference.iter().map(|path| shown(path).to_owned()).collect(),
+            baseline: self.baseline.as_deref().map(|path| shown(path).to_owned()),
             lines: hypotheses.len(),
             bootstrap,
             results,
         };
-        match self.format {
-            Format::Json => output::json(&report),
-            Format::Text => output::text(&report),
-        }
+        if self.format.is_json() { output::json(&report) } else { output::text(&report) }
     }
 
     fn result(
@@ -138,7 +129,7 @@ impl Score {
             .transpose()?;
         let interval = match &comparison {
             Some(comparison) => Some(comparison.interval),
-            None if self.confidence || self.format == Format::Json => {
+            None if self.confidence || self.format.is_json() => {
                 Some(bootstrap.interval(metric.as_ref(), &statistics)?)
             }
             None => None,
@@ -155,26 +146,14 @@ impl Score {
         })
     }
 
-    /// Standard input holds one text at the most.
-    fn check_standard_input(&self) -> Result<()> {
-        let paths = self.reference.iter().chain(&self.baseline).chain([&self.hypothesis]);
-        if paths.filter(|path| path.as_path() == Path::new("-")).count() > 1 {
-            return Err(Misuse {
-                message: "standard input is asked for twice, expected at most one `-`".into(),
-                hint: "name the translation with --hypothesis FILE".into(),
-            }
-            .into());
-        }
-        Ok(())
-    }
-
+    /// Reads a translation, which must have as many lines as the references.
     fn read_beside(&self, path: &Path, references: &[Vec<String>]) -> Result<Vec<String>> {
         let lines = read(path)?;
         for (reference_path, reference) in self.reference.iter().zip(references) {
             if reference.len() != lines.len() {
                 return Err(Error::LineCounts {
-                    source_path: display_path(path),
-                    target_path: display_path(reference_path),
+                    source_path: shown(path).to_owned(),
+                    target_path: shown(reference_path).to_owned(),
                     source_lines: lines.len() as u64,
                     target_lines: reference.len() as u64,
                 }
@@ -182,7 +161,7 @@ impl Score {
             }
         }
         if lines.is_empty() {
-            return Err(Error::Empty { what: display_path(path).display().to_string() }.into());
+            return Err(Error::Empty { what: shown(path).display().to_string() }.into());
         }
         Ok(lines)
     }
@@ -191,8 +170,4 @@ impl Score {
 /// The lines of a file without white space at their ends, as sacreBLEU reads them.
 fn read(path: &Path) -> Result<Vec<String>> {
     Ok(Lines::read_all(path)?.iter().map(|line| trim_end(line).to_owned()).collect())
-}
-
-fn display_path(path: &Path) -> PathBuf {
-    if path == Path::new("-") { "standard input".into() } else { path.to_owned() }
 }

@@ -14,113 +14,108 @@ use polyhead_serve::server::{
 };
 use polyhead_translate::LoadOptions;
 
-use crate::decode_options::{Dtype, positive};
+use crate::compute_dtype::ComputeDtype;
+use crate::decode_options::positive;
 use crate::default_model;
 use crate::model_folder::model_name;
-use crate::report::{Misuse, note, print_text};
+use crate::option_help::{BATCH_TOKENS, DTYPE, THREADS};
+use crate::report::{Misuse, Verbosity, note, print_text, verbosity};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead serve
-  curl -d q='The cat ate the mouse.' -d source=en -d target=tr http://127.0.0.1:5000/translate
-  polyhead serve --model opus-mt-en-tr --model news=runs/news/model --listen 0.0.0.0:5000 --keys keys.txt --require-key
+  curl -d q='The cat' -d source=en -d target=tr http://127.0.0.1:5000/translate
+  polyhead serve -m opus-mt-en-tr -m news=runs/news/model \\
+      --listen 0.0.0.0:5000 --keys keys.txt --require-key
   polyhead serve --max-memory 512M --per-minute 60 --cors https://shop.example
 
-Clients of LibreTranslate can use it as it is. /docs describes all calls, / is the explorer, /metrics is for Prometheus. Only this machine
-can reach it unless --listen says otherwise; put a proxy that speaks TLS before it then (deploy/README.md). SIGTERM and Ctrl-C let running
-requests finish, SIGHUP reads models and keys again.";
+The API is compatible with LibreTranslate. /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
+
+--quiet sets the log level to warn, --verbose to debug; --log-level takes precedence.";
 
 /// Options of `polyhead serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Folder of a model, or NAME=DIR; several are loaded when they are asked for [default: the one that comes with the program]
+    /// Model folder, or NAME=DIR; repeatable, loaded on first use [default: the bundled model]
     #[arg(short, long = "model", value_name = "DIR")]
     models: Vec<String>,
-    /// Address and port to listen on; port 0 is any that is free
+    /// Address and port to listen on; port 0 chooses a free one
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     listen: SocketAddr,
-    /// Numbers to compute with: f32, or int8, which is smaller and faster and a little less exact. Folders of bytes stay so
-    #[arg(long, value_enum, default_value_t = Numbers::F32, help_heading = "Speed")]
-    dtype: Numbers,
-    /// Threads that translate [default: all cores]
-    #[arg(long, value_name = "N", help_heading = "Speed")]
+    #[arg(long, value_parser = ComputeDtype::CPU, value_name = "DTYPE", default_value = "f32", help_heading = "Compute",
+          help = DTYPE)]
+    dtype: ComputeDtype,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
-    /// Most source tokens translated together
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Speed")]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Compute",
+          help = BATCH_TOKENS)]
     batch_tokens: usize,
-    /// How long a sentence waits for others to share a batch with while a thread is free, in milliseconds. While all are busy it
-    /// waits for one anyway, so that more serves slow clients alone
-    #[arg(long, value_name = "MS", default_value_t = 0.2, value_parser = milliseconds, help_heading = "Speed")]
+    /// Milliseconds that a sentence waits for others to join its batch while a thread is free
+    #[arg(long, value_name = "MS", default_value_t = 0.2, value_parser = milliseconds, help_heading = "Compute")]
     window: f64,
-    /// Translations that are remembered, as 64M; 0 for none
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Speed")]
+    /// Size of the translation cache, such as 64M; 0 for none
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Compute")]
     cache: u64,
-    /// Most memory of the program, as 512M or 2G; models are put away and requests refused before it is exceeded
+    /// Memory limit, such as 512M or 2G: models are unloaded, then requests refused, before it is exceeded
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     max_memory: Option<u64>,
-    /// Sentences that may wait; beyond, requests are answered with 503
+    /// Maximum number of queued sentences; beyond it, requests are answered with 503
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive, help_heading = "Limits")]
     queue: usize,
-    /// Seconds that a request may take
+    /// Timeout of a request, in seconds
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Limits")]
     deadline: u64,
-    /// Most characters of a request that carries no file
+    /// Maximum number of characters in a request without a file
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = positive, help_heading = "Limits")]
     max_characters: usize,
-    /// Most texts of a request
+    /// Maximum number of texts in a request
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Limits")]
     max_texts: usize,
-    /// Most bytes of a file, as 8M
+    /// Maximum size of a file, such as 8M
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = bytes, help_heading = "Limits")]
     max_file: u64,
-    /// Most characters of a file's texts
+    /// Maximum number of characters in the texts of a file
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = positive, help_heading = "Limits")]
     max_file_characters: usize,
-    /// Most connections at once [default: what the limit of open files allows, less 64]
+    /// Maximum number of open connections [default: the limit of open files, less 64]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Limits")]
     max_connections: Option<usize>,
-    /// Requests of a client in a minute; a key may have its own number [default: any number]
-    #[arg(long, value_name = "N", help_heading = "Access")]
-    per_minute: Option<u32>,
-    /// A file of API keys, as `polyhead keys add` writes it
-    #[arg(long, value_name = "FILE", help_heading = "Access")]
-    keys: Option<PathBuf>,
-    /// Translate nothing without a key; the explorer is not there then
-    #[arg(long, requires = "keys", help_heading = "Access")]
-    require_key: bool,
-    /// Pages of others that may ask: none, * for all, or their origins, such as `https://shop.example`, with commas
-    #[arg(long, value_name = "ORIGINS", default_value = "none", help_heading = "Access")]
-    cors: Cors,
-    /// A name that the server is called by. May be given several times [default: those of this machine where only it is listened to, else any]
-    #[arg(long = "host", value_name = "NAME", help_heading = "Access")]
-    hosts: Vec<String>,
-    /// The address of a proxy whose X-Forwarded-For is believed. May be given several times
-    #[arg(long = "trusted-proxy", value_name = "ADDRESS", help_heading = "Access")]
-    trusted_proxies: Vec<IpAddr>,
-    /// No explorer at /
-    #[arg(long, help_heading = "Access")]
-    no_explorer: bool,
-    /// How log lines look, which go to standard error
-    #[arg(long, value_enum, default_value_t = Log::Text, help_heading = "Log")]
-    log: Log,
-    /// What is logged: error, warn, info or debug. Texts are not logged, but for what a thread says that breaks down, by debug;
-    /// addresses by debug alone
-    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log")]
-    log_level: Level,
-    /// Seconds that running requests may take when the server ends
+    /// Seconds that running requests may take when the server stops
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400), help_heading = "Limits")]
     drain: u64,
+    /// Maximum number of requests per minute of a client; a key may have its own [default: no limit]
+    #[arg(long, value_name = "N", help_heading = "Access")]
+    per_minute: Option<u32>,
+    /// API key file, written by `polyhead keys add`
+    #[arg(long, value_name = "KEYS", help_heading = "Access")]
+    keys: Option<PathBuf>,
+    /// Require an API key; also disables the explorer
+    #[arg(long, requires = "keys", help_heading = "Access")]
+    require_key: bool,
+    /// Allowed CORS origins: none, * for all, or a comma-separated list such as `https://shop.example`
+    #[arg(long, value_name = "ORIGINS", default_value = "none", help_heading = "Access")]
+    cors: Cors,
+    /// Host header to accept; repeatable [default: this machine's names if only it can connect, else any]
+    #[arg(long = "host", value_name = "NAME", help_heading = "Access")]
+    hosts: Vec<String>,
+    /// Address of a proxy whose X-Forwarded-For header is trusted; repeatable
+    #[arg(long = "trusted-proxy", value_name = "ADDRESS", help_heading = "Access")]
+    trusted_proxies: Vec<IpAddr>,
+    /// Disable the explorer at /
+    #[arg(long, help_heading = "Access")]
+    no_explorer: bool,
+    /// Format of log lines, which go to standard error
+    #[arg(long, value_enum, default_value_t = LogFormatName::Text, help_heading = "Log")]
+    log: LogFormatName,
+    /// Log level: error, warn, info or debug; debug includes client addresses and panic messages [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "Log")]
+    log_level: Option<Level>,
 }
 
+/// `--log`: the format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Numbers {
-    F32,
-    Int8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Log {
+enum LogFormatName {
     Text,
     Json,
 }
@@ -130,10 +125,14 @@ impl Serve {
         let options = self.options()?;
         log::set_up(
             match self.log {
-                Log::Text => LogFormat::Text,
-                Log::Json => LogFormat::Json,
+                LogFormatName::Text => LogFormat::Text,
+                LogFormatName::Json => LogFormat::Json,
             },
-            self.log_level,
+            self.log_level.unwrap_or(match verbosity() {
+                Verbosity::Quiet => Level::WARN,
+                Verbosity::Normal => Level::INFO,
+                Verbosity::Verbose => Level::DEBUG,
+            }),
         );
         let server = Server::open(options)?;
         for model in server.desk().models() {
@@ -142,22 +141,19 @@ impl Serve {
             note(&format!("model {}: {}", model.name, directions.join(" ")));
         }
         print_text(&format!("http://{}/\n", server.address()))?;
-        note("Ctrl-C ends it.");
+        note("press Ctrl-C to stop");
         let Drained { cut, .. } = server.run();
         if cut > 0 {
-            note(&format!("note: {cut} connections were cut in the middle of a request"));
+            note(&format!("note: {cut} connections were closed during a request"));
         }
         Ok(())
     }
 
     fn options(&self) -> Result<ServeOptions> {
-        let (_, precision) = match self.dtype {
-            Numbers::F32 => Dtype::F32.open("cpu")?,
-            Numbers::Int8 => Dtype::Int8.open("cpu")?,
-        };
+        let (_, precision) = self.dtype.open("cpu")?;
         let seconds = Duration::from_secs;
         let limits = RequestLimits {
-            // A character may be written as six bytes, as \u00e9 is.
+            // JSON may escape a character as six bytes, such as \u00e9.
             body: (6 * self.max_characters + (64 << 10)).max(RequestLimits::default().body),
             characters: self.max_characters,
             file_characters: self.max_file_characters,
@@ -197,20 +193,20 @@ impl Serve {
         })
     }
 
-    /// The models as they were named, or the one that comes with the program.
+    /// The models of the command line, or the bundled one.
     fn models(&self) -> Result<Vec<ModelFolder>> {
         if self.models.is_empty() {
             let folder = default_model::or(None)?;
             return Ok(vec![ModelFolder { name: model_name(&folder), folder }]);
         }
         let named = self.models.iter().map(|model| {
-            // A folder may have such a sign in its own name.
+            // A folder may have an equals sign in its name.
             let parts = model.split_once('=').filter(|_| !Path::new(model).exists());
             let (name, folder) = parts.map_or((None, model.as_str()), |(name, folder)| (Some(name), folder));
             let folder = default_model::or(Some(Path::new(folder)))?;
             if name.is_some_and(str::is_empty) {
-                let message = format!("--model {model:?} has no name, expected NAME=DIR");
-                return Err(Misuse { message, hint: "leave out the = as well".into() }.into());
+                let message = format!("--model {model:?} has no name, expected NAME=DIR or DIR");
+                return Err(Misuse { message, hint: "without a name, leave out the =".into() }.into());
             }
             Ok(ModelFolder { name: name.map_or_else(|| model_name(&folder), str::to_owned), folder })
         });
@@ -218,7 +214,7 @@ impl Serve {
     }
 }
 
-/// A time of at most a minute.
+/// Parses a time of at most a minute.
 fn milliseconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(time) if (0.0..=60_000.0).contains(&time) => Ok(time),
@@ -226,7 +222,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of bytes, such as 512M or 2G.
+/// Parses a number of bytes, such as 512M or 2G.
 fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(number) if text.ends_with('K') => (number, 1 << 10),

@@ -1,8 +1,8 @@
-//! `polyhead train`: from a recipe to a model, or on from where a run stopped.
+//! `polyhead train`: trains a model from a recipe, or resumes a run.
 
 mod view;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
@@ -12,75 +12,72 @@ use polyhead_train::event::Ending;
 use polyhead_train::{Outcome, RunOptions, Start, Task, train};
 
 use self::view::View;
-use crate::device_options::{CardDtype, device_name};
-use crate::report::{note, print_text, thread_pool};
+use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::input::{STANDARD_INPUT, read_bytes};
+use crate::option_help::{DEVICE, DTYPE, THREADS, with_default};
+use crate::report::{Failure, note, print_text, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
   polyhead init --source train.en --target train.de --out en-de.toml
   polyhead train en-de.toml
-  polyhead train en-de.toml --set train.max_epochs=30 --set model.preset=tiny --out runs/tiny
+  polyhead train en-de.toml --set model.preset=tiny --out runs/tiny
   polyhead train runs/en-de --resume
   polyhead train en-de.toml --device cuda --dtype bf16
   polyhead train en-de.toml --dump-config
 
-The run folder holds the resolved config, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints, and at the end the
-finished model in model/. Ctrl-C finishes the step, saves and prints how to go on. Steps are absolute: a resumed run counts
-on from where it stopped, and its limits count from the beginning. The same config and text give the same weights to the
-bit, on any number of threads, interrupted or not.";
+The run folder has the resolved recipe, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints and, at the end, the finished model in model/. Ctrl-C finishes the step, saves a checkpoint and prints how to resume. Steps and limits count from the beginning of the run, also after a resume. The same recipe and corpus give the same weights bit for bit, with any number of threads, interrupted or not.";
 
 /// Options of `polyhead train`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Train {
-    /// A recipe, or the folder of a run
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
-    /// Change a key of the recipe; may be given several times
+    /// Recipe to train, or run folder to resume; - is standard input
+    #[arg(value_name = "RECIPE|RUN")]
+    recipe: PathBuf,
+    /// Change a key of the recipe; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// The run folder [default: `out` of the recipe]
-    #[arg(long, short, value_name = "DIR")]
+    /// Run folder to write [default: `out` of the recipe]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run in the folder
+    /// Resume the run in the run folder
     #[arg(long)]
     resume: bool,
-    /// Save and leave after so many minutes; --resume goes on
+    /// Save a checkpoint and stop after N minutes; --resume continues
     #[arg(long, value_name = "N")]
     max_minutes: Option<f64>,
-    /// Where to train: auto, cpu or cuda:0 [default: `train.device` of the recipe, auto there]
-    #[arg(long, value_name = "NAME", value_parser = device_name)]
-    device: Option<String>,
-    /// Numbers to compute with [default: `train.dtype` of the recipe: bf16 on a card, f32 on the processor]
-    #[arg(long, value_enum)]
-    dtype: Option<CardDtype>,
-    /// Print the resolved config and do nothing
+    /// Print the resolved recipe and exit
     #[arg(long)]
     dump_config: bool,
-    /// Threads [default: all cores]; the result is the same for any number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "NAME", value_parser = device_name, help_heading = "Compute",
+          help = with_default(DEVICE, "`train.device` of the recipe"))]
+    device: Option<String>,
+    #[arg(long, value_name = "DTYPE", value_parser = ComputeDtype::TRAINING, help_heading = "Compute",
+          help = with_default(DTYPE, "`train.dtype` of the recipe"))]
+    dtype: Option<ComputeDtype>,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
 }
 
-/// Becomes true when the program is asked to end.
+/// Set by the first interrupt.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 impl Train {
     pub(crate) fn run(self) -> Result<()> {
-        let file = if self.config.is_dir() { self.config.join("config.toml") } else { self.config.clone() };
-        let mut config = config::load(&file, &self.set)?;
-        // A run folder that was moved or copied still says in its config where it was.
-        let named = self.config.is_dir().then(|| self.config.clone());
+        let mut config = self.config()?;
+        // The recipe of a run folder that was moved names the old folder.
+        let named = self.recipe.is_dir().then(|| self.recipe.clone());
         if let Some(out) = self.out.clone().or(named) {
             config.out = out;
         }
         if let Some(device) = &self.device {
             config.train.device.clone_from(device);
-            // What the run before chose belongs to the device before.
+            // The dtype in the recipe of a run was chosen for its old device.
             config.train.dtype = Dtype::Auto;
         }
-        if let Some(dtype) = self.dtype {
-            config.train.dtype = dtype.into();
+        if let Some(dtype) = self.dtype.and_then(ComputeDtype::training) {
+            config.train.dtype = dtype;
         }
         if self.dump_config {
             return print_text(&config::dump(&config));
@@ -92,26 +89,40 @@ impl Train {
         let mut view = View::new();
         let outcome = pool.install(|| train(&config, options, &mut |event| view.show(event)));
         view.close();
-        tell(&outcome?, &config);
+        report_end(&outcome?, &config);
         Ok(())
+    }
+
+    /// The recipe: of a file, of a run folder, or of standard input with paths relative to the current folder.
+    fn config(&self) -> Result<RunConfig> {
+        if self.recipe == Path::new("-") {
+            let text = String::from_utf8(read_bytes(&self.recipe)?).map_err(|error| {
+                let byte = error.utf8_error().valid_up_to() + 1;
+                let message = format!("{STANDARD_INPUT}: invalid UTF-8 at byte {byte}, expected a recipe");
+                Failure { message, hint: "a recipe is a TOML file".into() }
+            })?;
+            return Ok(config::parse(&text, STANDARD_INPUT, Path::new(""), &self.set)?);
+        }
+        let file = if self.recipe.is_dir() { self.recipe.join("config.toml") } else { self.recipe.clone() };
+        Ok(config::load(&file, &self.set)?)
     }
 }
 
-fn tell(outcome: &Outcome, config: &RunConfig) {
+fn report_end(outcome: &Outcome, config: &RunConfig) {
     let out = &config.out;
     let Outcome { ending, step, seconds, .. } = outcome;
     let minutes = seconds / 60.0;
-    let why = match ending {
-        Ending::Steps => "train.max_steps is reached",
-        Ending::Epochs => "train.max_epochs is reached",
-        Ending::Time => "train.max_minutes is reached",
-        Ending::Patience => "no validation was better for validation.patience times",
-        Ending::Stopped => "asked to stop",
-        Ending::Paused => "--max-minutes is over",
+    let reason = match ending {
+        Ending::Steps => "train.max_steps reached",
+        Ending::Epochs => "train.max_epochs reached",
+        Ending::Time => "train.max_minutes reached",
+        Ending::Patience => "no better validation within validation.patience",
+        Ending::Stopped => "interrupted",
+        Ending::Paused => "--max-minutes reached",
     };
-    note(&format!("ended at step {step} after {minutes:.1} minutes of training: {why}"));
+    note(&format!("stopped at step {step} after {minutes:.1} minutes of training: {reason}"));
     if matches!(ending, Ending::Stopped | Ending::Paused) {
-        note(&format!("go on with: polyhead train {} --resume", out.display()));
+        note(&format!("resume with: polyhead train {} --resume", out.display()));
     } else {
         let command = Task::of(&config.model).command();
         note(&format!("use it with: polyhead {command} --model {} < TEXT", out.join("model").display()));

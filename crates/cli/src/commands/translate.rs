@@ -1,4 +1,4 @@
-//! `polyhead translate`: texts of the command line or lines of standard input, in order; or documents.
+//! `polyhead translate`: texts of the command line, lines of standard input, or documents.
 
 mod documents;
 mod output;
@@ -13,8 +13,10 @@ use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions, formats};
 
 use self::documents::Document;
 use self::output::Output;
+use crate::choices::Choices;
 use crate::decode_options::DecodeOptions;
-use crate::input::{Chunks, Line, Patience};
+use crate::input::{ChunkFill, Chunks, InputLine};
+use crate::output_format::JSONL_REASON;
 use crate::report::{Failure, Misuse, grouped, note, progress_beside_results, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -26,63 +28,65 @@ Examples:
   polyhead translate --to de --format jsonl --alignment < test.en
   polyhead translate --to de --file page.html > page.de.html
   polyhead translate --to tr --format srt < film.srt > film.tr.srt
-  polyhead translate --model opus-mt-en-mul --to tur 'Good morning. How are you?'
-  polyhead translate --model opus-mt-en-tr --device cuda --dtype bf16 < book.en > book.tr
+  polyhead translate -m opus-mt-en-mul --to tur 'Good morning. How are you?'
+  polyhead translate --to tr --device cuda --dtype bf16 < book.en > book.tr
 
-Without --model, the model that comes with the program translates between English, German, French and Turkish: between two
-of the last three through English. It is looked for in the folder that POLYHEAD_MODEL names, next to the program
-(models/default, ../share/polyhead/models/default) and in its source. Without --from the language is guessed, of lines in
-order: one is taken for another language than those before it only if that is clear. Without --to texts become English, and
-English ones Turkish. What was guessed or chosen is shown on standard error, or stands in the JSON.
+Models: the bundled model translates between English, German, French and Turkish; routes between the last three go via English. It is searched for in the folder POLYHEAD_MODEL, next to the program (models/default, ../share/polyhead/models/default) and in the source tree.
 
-A line gives a line. Paragraphs are translated sentence by sentence, too long sentences in parts, and what falls into a
-loop is decoded again; spaces, tabs and line breaks between sentences stay, as do lines without letters and digits. A model
-that has learned it keeps web and mail addresses, @names, #tags, emoji, code, numbers and letters that it cannot spell as they are.
-What was done is noted on standard error or in the JSON. With --raw a line is given to the model as it is.
+Languages: without --from the source language is detected; a line is taken to be in another language than the lines before it only if that is clear. Without --to, text is translated into English, and English text into Turkish. The languages are printed on standard error and are part of the JSON.
 
---file and --format html, srt or po translate a whole document: a page with its tags, which are put back through the word
-alignment, subtitles with their times, messages of gettext (those without a translation and fuzzy ones, which become fuzzy).
-Scripts, styles, code, comments and what says translate=\"no\" stay as they are. Its language is guessed once.
+Text: each line gives one line. Paragraphs are translated sentence by sentence; sentences that are too long are split, and repetition loops are decoded again. White space between sentences and lines without letters or digits are preserved. A model trained for it also preserves web and mail addresses, @names, #tags, emoji, code, numbers and characters that are not in its vocabulary. Notes about this are printed on standard error and are part of the JSON. --raw passes each line to the model unchanged.
 
-In the text form, scores (the mean log-probability of a token, by default) and alignments (pairs of source and target
-word, from 0) stand behind the translation, and --n-best puts the number of the line before it, with ||| between. In two
-steps, the n best and the scores are those of the second.
+Documents: --file, or --format html, srt or po, translates a whole document. HTML tags are placed by word alignment; subtitles keep their times; of gettext messages, untranslated and fuzzy ones are translated and marked fuzzy. Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
-Invalid UTF-8 in a line is replaced by U+FFFD and noted with the number of the line.";
+Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
+
+Invalid UTF-8 is replaced by U+FFFD, with a note that names the line.";
 
 /// Options of `polyhead translate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Translate {
-    /// What to translate [default: the lines of standard input]
+    /// Texts to translate [default: the lines of standard input]
     #[arg(value_name = "TEXT")]
     texts: Vec<String>,
     #[command(flatten)]
     decode: DecodeOptions,
-    /// Translations of each text, best first
+    /// Number of translations of each text, best first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     n_best: u16,
     /// Print the score of each translation
     #[arg(long)]
     scores: bool,
-    /// Print which source word each target word comes from, as 0-0 1-2
+    /// Print the word alignment, such as 0-0 1-2
     #[arg(long)]
     alignment: bool,
-    /// A document to translate as a whole
+    /// Document to translate as a whole; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     file: Option<PathBuf>,
-    /// Lines of text, or of JSON with scores, tokens and notes; or documents [default: text, of a file what its name ends with]
-    #[arg(long, value_enum, hide_default_value = true)]
-    format: Option<Format>,
+    /// Output format, or the format of a document [default: text; for --file, by its extension]
+    #[arg(long, value_name = "FORMAT", value_parser = TranslationFormat::CHOICES)]
+    format: Option<TranslationFormat>,
 }
 
+/// `--format`: lines of text or JSON, or a document format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum TranslationFormat {
+    /// One line per text
     Text,
+    /// One JSON object per text, with scores, tokens and notes
     Jsonl,
+    /// HTML document
     Html,
+    /// SubRip subtitles
     Srt,
+    /// gettext messages
     Po,
+}
+
+impl TranslationFormat {
+    const CHOICES: Choices<Self> = Choices::new(&[Self::Text, Self::Jsonl, Self::Html, Self::Srt, Self::Po])
+        .answering(&[("json", "jsonl", JSONL_REASON)]);
 }
 
 impl Translate {
@@ -93,38 +97,43 @@ impl Translate {
             ..self.decode.options()?
         };
         let document_format = self.document_format()?;
+        if self.texts.is_empty() && self.file.is_none() && self.decode.reads_standard_input() {
+            let message = "standard input is read twice (texts and --shortlist), expected once".into();
+            return Err(Misuse { message, hint: "name a file for --shortlist".into() }.into());
+        }
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
-        let output = Output::new(self.format.unwrap_or(Format::Text), self.scores, self.n_best > 1);
-        let work = Work { engine: &engine, options, pool: &pool, output };
+        let format = self.format.unwrap_or(TranslationFormat::Text);
+        let output = Output::new(format, self.scores, self.n_best > 1);
+        let job = TranslationJob { engine: &engine, options, pool: &pool, output };
         if let Some(format) = document_format {
-            work.documents(format, &self.documents()?)
+            job.documents(format, &self.documents()?)
         } else if !self.texts.is_empty() {
-            work.arguments(&self.texts)
+            job.arguments(&self.texts)
         } else if std::io::stdin().is_terminal() {
-            work.prompt()
+            job.prompt()
         } else {
-            work.stream()
+            job.stream()
         }
     }
 
-    /// The format of documents; none where lines are translated.
+    /// The document format; none where lines are translated.
     fn document_format(&self) -> Result<Option<formats::Format>> {
         let of_file = || self.file.as_deref().map(format_of).transpose();
         let format = match self.format {
-            Some(Format::Html) => Some(formats::Format::Html),
-            Some(Format::Srt) => Some(formats::Format::Srt),
-            Some(Format::Po) => Some(formats::Format::Po),
-            Some(Format::Text) => self.file.as_ref().map(|_| formats::Format::Text),
-            Some(Format::Jsonl) if self.file.is_none() => None,
-            Some(Format::Jsonl) => {
-                return Err(misuse("--format jsonl with --file", "give its lines to standard input"));
+            Some(TranslationFormat::Html) => Some(formats::Format::Html),
+            Some(TranslationFormat::Srt) => Some(formats::Format::Srt),
+            Some(TranslationFormat::Po) => Some(formats::Format::Po),
+            Some(TranslationFormat::Text) => self.file.as_ref().map(|_| formats::Format::Text),
+            Some(TranslationFormat::Jsonl) if self.file.is_none() => None,
+            Some(TranslationFormat::Jsonl) => {
+                return Err(misuse("--format jsonl with --file", "pass the lines on standard input"));
             }
             None => of_file()?,
         };
         let more =
             [(self.n_best > 1, "--n-best"), (self.scores, "--scores"), (self.alignment, "--alignment")];
-        match more.into_iter().find(|(is_asked, _)| *is_asked && format.is_some()) {
+        match more.into_iter().find(|(is_given, _)| *is_given && format.is_some()) {
             Some((_, option)) => {
                 Err(misuse(&format!("{option} with a document"), "a document has one translation"))
             }
@@ -137,19 +146,17 @@ impl Translate {
             let texts = self.texts.iter().enumerate();
             return Ok(texts.map(|(index, text)| Document::of_argument(text, index + 1)).collect());
         }
-        let document =
-            self.file.as_ref().map_or_else(Document::of_standard_input, |file| Document::of_file(file))?;
-        Ok(vec![document])
+        Ok(vec![Document::of_file(self.file.as_deref().unwrap_or(Path::new("-")))?])
     }
 }
 
-/// The format of a file by its name.
+/// The document format of a file, by its extension; plain text where it has none.
 fn format_of(file: &Path) -> Result<formats::Format> {
     let Some(ending) = file.extension() else { return Ok(formats::Format::Text) };
     formats::Format::from_extension(file).ok_or_else(|| {
-        let found = format!("{}: a file that ends with .{}", file.display(), ending.display());
+        let found = format!("{}: extension .{}", file.display(), ending.display());
         let message = format!("{found}, expected .txt, .html, .htm, .xhtml, .srt, .po or .pot");
-        Misuse { message, hint: "--format says what it is; text translates it line by line".into() }.into()
+        Misuse { message, hint: "choose with --format; text translates line by line".into() }.into()
     })
 }
 
@@ -157,22 +164,23 @@ fn misuse(found: &str, hint: &str) -> anyhow::Error {
     Misuse { message: format!("{found}, expected one of the two"), hint: hint.into() }.into()
 }
 
-/// A model at work.
-struct Work<'a> {
+/// A loaded model with the options and the output of one call.
+struct TranslationJob<'a> {
     engine: &'a Engine,
     options: TranslateOptions,
     pool: &'a rayon::ThreadPool,
     output: Output,
 }
 
-impl Work<'_> {
+impl TranslationJob<'_> {
+    /// Translates the texts of the command line.
     fn arguments(mut self, texts: &[String]) -> Result<()> {
         self.translate(texts)?;
         self.output.finish();
         Ok(())
     }
 
-    /// Line by line, with a prompt.
+    /// Translates lines that a person types, with a prompt.
     fn prompt(mut self) -> Result<()> {
         for number in 1.. {
             let mut stderr = std::io::stderr();
@@ -181,29 +189,22 @@ impl Work<'_> {
             if std::io::stdin().lock().read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let text = Line::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes), number).noted();
+            let text = InputLine::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes), number).into_text();
             self.translate(&[text])?;
         }
         note("");
         Ok(())
     }
 
-    /// Lines as they come, many at a time where they come fast.
+    /// Translates standard input, several lines at a time where they arrive fast.
     fn stream(mut self) -> Result<()> {
         self.options.guessing = Guessing::InOrder;
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);
-        // A GPU wants full batches; a person who types wants an answer to every line.
-        let is_typed = std::io::stdin().is_terminal();
-        let patience = if self.engine.device().policy().takes_turns && !is_typed {
-            Patience::UntilFull
-        } else {
-            Patience::None
-        };
-        for chunk in Chunks::of_standard_input(self.engine.texts_at_once(), patience)? {
-            let chunk = chunk?;
-            let texts: Vec<String> = chunk.into_iter().map(Line::noted).collect();
+        let fill = ChunkFill::for_device(&self.engine.device());
+        for chunk in Chunks::of_standard_input(self.engine.texts_at_once(), fill)? {
+            let texts: Vec<String> = chunk?.into_iter().map(InputLine::into_text).collect();
             lines += texts.len() as u64;
             tokens += self.translate(&texts)?;
             bar.set_message(format!("{} lines, tokens", grouped(lines)));
@@ -223,23 +224,23 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Translates and writes some texts; the number of tokens.
+    /// Translates and prints some texts; returns the number of target tokens.
     fn translate(&mut self, texts: &[String]) -> Result<u64> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
         let found = match self.pool.install(|| self.engine.translate(&borrowed, &self.options)) {
             Ok(found) => found,
-            Err(error) => return self.up_to_the_fault(&borrowed, error),
+            Err(error) => return self.translate_until_error(&borrowed, error),
         };
         self.output.write(&borrowed, &found)?;
         self.options.follow(&borrowed);
         Ok(found.iter().map(|translation| translation.best().tokens as u64).sum())
     }
 
-    /// Writes what comes before the text that cannot be translated, and names its line.
-    fn up_to_the_fault(&mut self, texts: &[&str], error: polyhead_translate::Error) -> Result<u64> {
+    /// Prints the translations before the text that cannot be translated, and returns an error that names its line.
+    fn translate_until_error(&mut self, texts: &[&str], error: polyhead_translate::Error) -> Result<u64> {
         let is_request = matches!(error, polyhead_translate::Error::Request { .. });
         if !is_request || self.engine.translate(&[], &self.options).is_err() {
-            // No text is at fault.
+            // The options are wrong, not a text.
             return Err(error.into());
         }
         for &text in texts {

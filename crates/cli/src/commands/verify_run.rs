@@ -1,4 +1,4 @@
-//! `polyhead verify-run`: the first steps of a run once more, compared to the bit.
+//! `polyhead verify-run`: repeats the first steps of a run and compares them bit for bit.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +8,7 @@ use clap::Args;
 use polyhead_train::event::Event;
 use polyhead_train::verify::{Verified, VerifyOptions, verify};
 
+use crate::option_help::THREADS;
 use crate::report::{Failure, note, print_text, progress, stop_when_interrupted, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -15,58 +16,57 @@ Examples:
   polyhead verify-run runs/en-de
   polyhead verify-run runs/en-de --steps 500 --threads 1
 
-The run's own config is trained again in a folder inside the run's, tokeniser included, which is removed afterwards. Losses, gradient
-norms, scores and the sums of the weights at each validation are compared, not rounded. Exit code 1 where they differ.";
+The recipe of the run is trained again, tokeniser included, in a temporary folder inside the run folder. Losses, gradient norms, scores and checksums of the weights at each validation must be equal, without rounding. Exit code 1 if they differ.";
 
 /// Options of `polyhead verify-run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyRun {
-    /// The folder of a run
+    /// Run folder
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Steps to make again
+    /// Number of steps to repeat
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Threads [default: all cores]; the result is the same for any number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
 }
 
-/// Becomes true when the program is asked to end.
+/// Set by the first interrupt.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Differences that are told.
-const MOST_TOLD: usize = 5;
+/// Maximum number of differences that are printed.
+const MAX_DIFFERENCES: usize = 5;
 
 impl VerifyRun {
     pub(crate) fn run(self) -> Result<()> {
         stop_when_interrupted(&STOP);
         let bar = progress("steps");
-        let mut tell = |event: &Event| {
+        let mut show = |event: &Event| {
             if let Event::Stepped(progress) = event {
                 bar.set_position(progress.step);
             }
         };
         let options = VerifyOptions { steps: self.steps, stop: Some(&STOP) };
-        let verified = thread_pool(self.threads)?.install(|| verify(&self.run, options, &mut tell));
+        let verified = thread_pool(self.threads)?.install(|| verify(&self.run, options, &mut show));
         bar.finish_and_clear();
         let Verified { steps, lines, weights, differences } = verified?;
         if lines == 0 {
-            note("no line of the record lies within these steps: ask for more with --steps");
+            note("note: metrics.jsonl has no line within these steps: repeat more with --steps");
         }
-        for [what, was, now] in differences.iter().take(MOST_TOLD) {
+        for [what, was, now] in differences.iter().take(MAX_DIFFERENCES) {
             note(&format!("{what}: {was} in the run, {now} now"));
         }
         if let Some([first, ..]) = differences.first() {
             return Err(Failure {
-                message: format!("{} of the compared numbers differ, the first: {first}", differences.len()),
-                hint: "another machine, version or text gives other bits; run.json in the folder says what it was".into(),
+                message: format!("{} values differ, the first: {first}", differences.len()),
+                hint: "another machine, version or corpus gives other bits; run.json in the run folder names them"
+                    .into(),
             }
             .into());
         }
         print_text(&format!(
-            "{steps} steps again: {lines} lines and {weights} sums of weights are the same to the bit\n"
+            "repeated {steps} steps: {lines} lines and {weights} weight checksums are equal bit for bit\n"
         ))
     }
 }

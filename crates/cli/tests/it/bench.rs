@@ -1,4 +1,4 @@
-//! `polyhead bench`: small shapes run, learn, and give the same losses on any number of threads.
+//! `polyhead bench`: small shapes learn, with the same losses for any number of threads; text and JSON lines.
 
 use serde_json::Value;
 
@@ -11,7 +11,8 @@ const SHAPE: &str =
 fn a_training_step_learns_and_does_not_depend_on_threads() {
     let folder = folder(&[("shape.toml", SHAPE)]);
     let train = |threads: &str| -> Value {
-        let arguments = ["bench", "train", "--config", "shape.toml", "--steps", "30", "--threads", threads];
+        let mut arguments = vec!["bench", "train", "--config", "shape.toml", "--steps", "30"];
+        arguments.extend(["--threads", threads, "--format", "jsonl"]);
         serde_json::from_str(&polyhead(folder.path(), &arguments, "").ok()).unwrap()
     };
     let [one, three] = ["1", "3"].map(train);
@@ -20,6 +21,21 @@ fn a_training_step_learns_and_does_not_depend_on_threads() {
     }
     assert!(one["last_loss"].as_f64() < one["first_loss"].as_f64(), "{one}");
     assert!(one["tokens_per_s_best"].as_f64() >= one["tokens_per_s_median"].as_f64(), "{one}");
+}
+
+#[test]
+fn text_is_one_line_per_measurement() {
+    let folder = folder(&[("shape.toml", SHAPE)]);
+    let train = ["bench", "train", "--config", "-", "--steps", "2"];
+    let text = polyhead(folder.path(), &train, SHAPE).ok();
+    assert!(text.starts_with("config  cpu     f32 ") && text.lines().count() == 1, "{text}");
+    assert!(text.contains(" target tokens/s (best ") && text.contains(" ms per step  loss "), "{text}");
+    let attention = ["bench", "attention", "--length", "64", "--pattern", "window", "--repeats", "1"];
+    let text = polyhead(folder.path(), &attention, "").ok();
+    assert!(text.starts_with("window   length     64  mask "), "{text}");
+    let json = polyhead(folder.path(), &[&attention[..], &["--format", "jsonl"]].concat(), "").ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["bench"], &json["sight"]), (&"attention".into(), &"window".into()));
 }
 
 #[test]

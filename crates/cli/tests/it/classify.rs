@@ -34,9 +34,9 @@ fn attention_learns_the_a_b_task_exactly_and_a_shorter_window_cannot() {
         strings.lines().map(|line| line.split('\t').nth(1).unwrap().to_owned()).collect();
     assert_eq!(labels("attention/model"), right);
     let found = labels("window/model");
-    // AAAA and BAAA look alike to it.
+    // Its window cannot distinguish AAAA from BAAA.
     assert_eq!(found[0], found[8]);
-    // What the first letter looks at: the one B.
+    // The first letter attends to the only B.
     let out = polyhead(folder.path(), &["inspect", "--model", "attention/model", "AABA"], "").ok();
     assert!(out.contains("encoder self-attention: text ↓ attends to text →"), "{out}");
     let row = out.lines().find(|line| line.trim_start().starts_with("A ") && line.contains("100")).unwrap();
@@ -49,7 +49,7 @@ fn attention_learns_the_a_b_task_exactly_and_a_shorter_window_cannot() {
         serde_json::from_slice(&std::fs::read(folder.path().join("trace.json")).unwrap()).unwrap();
     assert_eq!((&trace["sides"][0], &trace["text"]["text"]), (&"text".into(), &"AABA".into()));
     assert_eq!((&trace["sites"][0]["kind"], &trace["classes"][0]["label"]), (&"encoder".into(), &"B".into()));
-    // Switched off, the head is missed.
+    // Without its head the model fails.
     let out = polyhead(
         folder.path(),
         &["inspect", "--model", "attention/model", "--without", "encoder:0:0", "AABA"],
@@ -76,7 +76,7 @@ fn lines_of_standard_input_and_json() {
     let line: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&line["label"], &line["classes"][1]["label"]), (&"B".into(), &"A".into()));
     // int8, and the folder's own description.
-    polyhead(folder.path(), &["quantize", "attention/model", "int8"], "").ok();
+    polyhead(folder.path(), &["quantize", "attention/model", "--out", "int8"], "").ok();
     let out = polyhead(folder.path(), &["classify", "--model", "int8", "BAAA"], "").ok();
     assert!(out.starts_with("B\t"), "{out}");
     let out = polyhead(folder.path(), &["info", "int8"], "").ok();

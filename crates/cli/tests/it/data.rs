@@ -1,10 +1,10 @@
-//! `polyhead data`: every planted fault is found with its line, and cleaning says why a pair went.
+//! `polyhead data`: every planted problem is found with its line, and cleaning reports why a pair was dropped.
 
 use std::fs;
 
 use crate::program::{folder, names, polyhead};
 
-/// A corpus of 400 pairs, good but for the lines given.
+/// A corpus of 400 pairs without problems, except for the given lines.
 fn corpus(faults: &[(usize, &[u8], &[u8])]) -> tempfile::TempDir {
     let folder = folder(&[]);
     let (mut source, mut target) = (Vec::new(), Vec::new());
@@ -43,11 +43,11 @@ fn planted() -> Vec<(usize, &'static [u8], &'static [u8])> {
 }
 
 #[test]
-fn every_planted_fault_is_found_with_its_line() {
+fn every_planted_problem_is_found_with_its_line() {
     let folder = corpus(&planted());
     fs::write(folder.path().join("test.en"), "something\nfrom the test set\n").expect("a small file");
     fs::write(folder.path().join("test.de"), "etwas\nganz anders\n").expect("a small file");
-    let mut arguments = vec!["data", "check", "--source", "a.en", "--target", "a.de", "--json"];
+    let mut arguments = vec!["data", "check", "--source", "a.en", "--target", "a.de", "--format", "json"];
     arguments.extend(["--test-source", "test.en", "--test-target", "test.de"]);
     let run = polyhead(folder.path(), &arguments, "");
     assert_eq!(run.code, 1, "invalid UTF-8 makes a corpus unreadable: {}", run.err);
@@ -83,17 +83,17 @@ fn every_planted_fault_is_found_with_its_line() {
 }
 
 #[test]
-fn the_summary_reads_well() {
+fn the_summary_counts_problems_and_clean_pairs() {
     let folder = corpus(&[(10, b"", b"leer"), (100, b"same", b"same")]);
     let out = polyhead(folder.path(), &["data", "check", "--source", "a.en", "--target", "a.de"], "").ok();
     assert!(
         out.contains("! empty source                              1  (0.2 %)\n    line 10         leer\n"),
         "{out}"
     );
-    assert!(out.ends_with("398 of 400 pairs (99.5 %) have no fault\n"), "{out}");
+    assert!(out.ends_with("398 of 400 pairs (99.5 %) have no problem\n"), "{out}");
     let good = corpus(&[]);
     let out = polyhead(good.path(), &["data", "check", "--source", "a.en", "--target", "a.de"], "").ok();
-    assert!(out.ends_with("✓ 400 pairs, nothing wrong found\n"), "{out}");
+    assert!(out.ends_with("✓ 400 pairs, no problem found\n"), "{out}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn unequal_line_counts_are_located() {
     let lost: Vec<&str> =
         target.lines().enumerate().filter(|(at, _)| *at != 199).map(|(_, line)| line).collect();
     fs::write(folder.path().join("a.de"), lost.join("\n") + "\n").expect("a small file");
-    let arguments = ["data", "check", "--source", "a.en", "--target", "a.de", "--json"];
+    let arguments = ["data", "check", "--source", "a.en", "--target", "a.de", "--format", "json"];
     let run = polyhead(folder.path(), &arguments, "");
     assert_eq!(run.code, 1);
     let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
@@ -123,7 +123,7 @@ fn unequal_line_counts_are_located() {
 }
 
 #[test]
-fn cleaning_keeps_the_rest_and_reports_every_drop() {
+fn cleaning_reports_every_dropped_pair() {
     let folder = corpus(&planted());
     let mut arguments = vec!["data", "clean", "--source", "a.en", "--target", "a.de", "--report", "r.jsonl"];
     arguments.extend(["--out-source", "b.en", "--out-target", "b.de.gz", "--keep", "identical"]);
@@ -139,13 +139,13 @@ fn cleaning_keeps_the_rest_and_reports_every_drop() {
 }
 
 #[test]
-fn tsv_and_jsonl_are_cleaned_in_their_own_form() {
+fn tsv_and_jsonl_keep_their_format_when_cleaned() {
     let folder = folder(&[
         ("a.tsv", "a cat\teine Katze\nonly one column\na dog\t\n"),
         ("a.jsonl", "{\"en\":\"a cat\",\"de\":\"eine Katze\"}\n{\"en\":\"a dog\"}\n"),
     ]);
-    let tsv = ["data", "clean", "--tsv", "a.tsv", "--out", "b.tsv", "--report", "r.jsonl", "--json"];
-    let out = polyhead(folder.path(), &tsv, "").ok();
+    let tsv = ["data", "clean", "--tsv", "a.tsv", "--out", "b.tsv", "--report", "r.jsonl"];
+    let out = polyhead(folder.path(), &[&tsv[..], &["--format", "json"]].concat(), "").ok();
     let counts: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(counts["reasons"], serde_json::json!([["malformed", 1], ["empty_target", 1]]));
     assert_eq!(fs::read_to_string(folder.path().join("b.tsv")).expect("text"), "a cat\teine Katze\n");
@@ -161,8 +161,8 @@ fn stats_count_tokens_and_forecast_padding() {
     let folder = corpus(&[]);
     let train = ["tokenizer", "train", "--input", "a.en", "--kind", "char", "--out", "t.json"];
     polyhead(folder.path(), &train, "").ok();
-    let stats = ["data", "stats", "--source", "a.en", "--target", "a.de", "--tokenizer", "t.json", "--json"];
-    let out = polyhead(folder.path(), &stats, "").ok();
+    let stats = ["data", "stats", "--source", "a.en", "--target", "a.de", "--tokenizer", "t.json"];
+    let out = polyhead(folder.path(), &[&stats[..], &["--format", "json"]].concat(), "").ok();
     let stats: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     let chars = stats["source"]["chars"].as_u64().expect("a count");
     // The trailing space of each line is trimmed, the end of the sentence added.
@@ -213,7 +213,7 @@ fn one_name_for_two_outputs_is_refused() {
 }
 
 #[test]
-fn stats_refuse_what_cannot_be_trained_on() {
+fn stats_refuse_an_unreadable_corpus() {
     let folder = folder(&[("a", "x\ny\n"), ("b", "x\n")]);
     polyhead(folder.path(), &["data", "stats", "--source", "a", "--target", "b"], "").failed(1);
 }

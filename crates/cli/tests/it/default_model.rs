@@ -1,4 +1,4 @@
-//! The model that comes with the program: a newcomer's first command, languages, and odd texts, one test each.
+//! The bundled model: a first command, languages, preserved text and unusual input, one test each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn run(arguments: &[&str], input: &str) -> Run {
     polyhead(&root(), &[&["translate"], arguments].concat(), input)
 }
 
-/// The translation of one text, and what was said about it.
+/// The translation of one text, and standard error.
 #[track_caller]
 fn translate(arguments: &[&str], text: &str) -> (String, String) {
     let Run { code, out, err } = run(&[arguments, &["--", text]].concat(), "");
@@ -24,7 +24,7 @@ fn translate(arguments: &[&str], text: &str) -> (String, String) {
     (out.strip_suffix('\n').unwrap_or(&out).to_owned(), err)
 }
 
-/// The translations of some texts and what was said about them.
+/// The translations of some texts, and standard error.
 #[track_caller]
 fn translate_all(from: &str, to: &str, texts: &[String]) -> (Vec<String>, String) {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -34,7 +34,7 @@ fn translate_all(from: &str, to: &str, texts: &[String]) -> (Vec<String>, String
     (out.lines().map(str::to_owned).collect(), err)
 }
 
-/// The translation of one text, said about which nothing is.
+/// The translation of one text, without any note.
 #[track_caller]
 fn quiet(from: &str, to: &str, text: &str) -> String {
     let (out, err) = translate(&["--from", from, "--to", to], text);
@@ -55,7 +55,7 @@ fn sentence(language: &str, thing: &str) -> String {
     }
 }
 
-/// No run of words stands more than three times in a row.
+/// True if a sequence of up to eight words is repeated more than three times in a row.
 fn loops(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     (1..=8).any(|length| {
@@ -87,7 +87,7 @@ fn without_a_language_texts_become_english_and_english_becomes_turkish() {
 }
 
 #[test]
-fn what_was_not_trained_goes_through_english() {
+fn untrained_directions_go_via_english() {
     let text = "Die Katze trinkt Milch.";
     let (out, err) = translate(&["--from", "de", "--to", "fr"], text);
     assert_eq!(err, "from German, into French, via English\n");
@@ -113,7 +113,7 @@ fn the_same_language_comes_back_unchanged() {
 }
 
 #[test]
-fn a_language_that_is_not_known_is_refused_with_those_that_are() {
+fn an_unknown_language_is_refused_with_the_known_ones() {
     for arguments in [["--to", "es", "hi"], ["--from", "Spanish", "hi"]] {
         let err = run(&arguments, "").failed(2);
         let known = "the model knows English (en), German (de), French (fr), Turkish (tr)";
@@ -201,7 +201,7 @@ fn abbreviations_are_no_sentences_in_capitals() {
 }
 
 #[test]
-fn a_small_first_letter_and_a_missing_full_stop_do_no_harm() {
+fn a_lower_case_start_and_a_missing_full_stop_change_nothing() {
     let words = |text: &str| text.to_lowercase().trim_end_matches('.').to_owned();
     let whole = words(&quiet("en", "tr", "The cat ate the mouse."));
     for text in ["the cat ate the mouse", "The cat ate the mouse", "the cat ate the mouse."] {
@@ -232,7 +232,7 @@ fn numbers_in_a_text_are_not_lost() {
 }
 
 #[test]
-fn code_is_kept() {
+fn code_is_preserved() {
     let things = ["<b>", "%(name)s", "{count}", "`ls -la`", "/etc/app/config.json", "snake_case", "|", "<"];
     for (from, to) in DIRECTIONS {
         let found = translate_all(from, to, &things.map(|thing| sentence(from, thing))).0;
@@ -248,7 +248,7 @@ fn code_is_kept() {
 }
 
 #[test]
-fn web_and_mail_addresses_are_kept() {
+fn web_and_mail_addresses_are_preserved() {
     for (from, to) in DIRECTIONS.into_iter().chain([("de", "tr"), ("tr", "fr")]) {
         let things = [
             "https://example.org/a_b?x=1&y=Ä#z",
@@ -273,7 +273,7 @@ fn web_and_mail_addresses_are_kept() {
 }
 
 #[test]
-fn emoji_are_kept_where_they_were() {
+fn emoji_are_preserved_in_place() {
     for (from, to) in DIRECTIONS {
         let all = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🇹🇷", "❤️", "1️⃣"];
         let texts = all.map(|emoji| sentence(from, emoji));
@@ -292,7 +292,7 @@ fn emoji_are_kept_where_they_were() {
 }
 
 #[test]
-fn letters_that_the_model_cannot_spell_are_kept() {
+fn letters_outside_the_vocabulary_are_preserved() {
     for (from, to) in DIRECTIONS {
         let things = ["漢字", "Привет, мир", "שלום"];
         let (found, err) = translate_all(from, to, &things.map(|thing| sentence(from, thing)));
@@ -306,7 +306,7 @@ fn letters_that_the_model_cannot_spell_are_kept() {
 }
 
 #[test]
-fn what_is_kept_stands_in_every_candidate_and_alignment() {
+fn preserved_text_is_in_every_candidate_and_alignment() {
     let text = "Please write to jane@example.org 😀 tomorrow.";
     let arguments = ["--from", "en", "--to", "de", "--n-best", "4", "--alignment", "--format", "jsonl", text];
     let json: Value = serde_json::from_str(&run(&arguments, "").ok()).unwrap();
@@ -344,7 +344,7 @@ fn words_are_aligned_with_their_translations() {
 }
 
 #[test]
-fn tags_stand_around_the_words_that_theirs_became() {
+fn tags_surround_the_translations_of_their_words() {
     let page = r#"<p>The <b>cat</b> ate the <i>mouse</i> in <a href="x">Boston</a>.</p>"#;
     let translated = |to| run(&["--from", "en", "--to", to, "--format", "html"], page).ok();
     let tagged = ["<b>Kedi</b>", "<i>fareyi</i>", r#"<a href="x">Boston'da</a>"#];
@@ -370,7 +370,7 @@ const PARAGRAPH: &str = "My grandmother lived in a small house near the sea. Eve
     not know what they say, but I know that she is listening too.";
 
 #[test]
-fn a_paragraph_of_300_words_is_whole() {
+fn a_paragraph_of_300_words_is_translated_completely() {
     assert!((300..360).contains(&PARAGRAPH.split_whitespace().count()));
     let sentences = |text: &str| text.matches(['.', '!', '?']).count();
     for to in ["de", "fr", "tr"] {
@@ -384,7 +384,7 @@ fn a_paragraph_of_300_words_is_whole() {
 }
 
 #[test]
-fn one_sentence_without_an_end_is_whole_too() {
+fn a_long_text_without_punctuation_is_translated_completely() {
     let text = PARAGRAPH.replace(['.', ','], "").to_lowercase();
     let (out, _) = translate(&["--from", "en", "--to", "de"], &text);
     assert!(!loops(&out), "{out}");
@@ -392,8 +392,8 @@ fn one_sentence_without_an_end_is_whole_too() {
 }
 
 #[test]
-fn a_model_that_is_nowhere_is_asked_for() {
-    // A copy of the program that lies alone still knows the tree that it was built from.
+fn a_missing_model_folder_is_an_error() {
+    // POLYHEAD_MODEL, since the program also searches the source tree that it was built from.
     let folder = tempfile::tempdir().unwrap();
     let program = |model: &Path| {
         let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
@@ -410,8 +410,8 @@ fn a_model_that_is_nowhere_is_asked_for() {
 
 #[test]
 fn a_model_next_to_the_program_is_found() {
-    // On the program's own file system, so that it can be linked: a copy would be open for writing while other tests start
-    // programs, which would hold it open too, and a file that is open for writing cannot be run.
+    // A hard link needs the program's own file system. A copy would not do: while it is open for writing, another test may
+    // fork and inherit the descriptor, and a file that is open for writing cannot be executed.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let model = folder.path().join("share/polyhead/models/default");
     fs::create_dir_all(&model).unwrap();
@@ -430,7 +430,7 @@ fn a_model_next_to_the_program_is_found() {
 
 #[test]
 fn alternatives_differ_and_the_first_is_what_one_would_be() {
-    // Learned from words in other cuts, it can write one text in several ways; people want other texts.
+    // Trained with BPE dropout, the model can output one text in several tokenisations; n-best lists have distinct texts.
     for (from, to) in DIRECTIONS {
         for (text, wanted) in [(sentence(from, "Ada"), 4), (sentence(from, "Ada").to_uppercase(), 7)] {
             let count = wanted.to_string();

@@ -1,4 +1,4 @@
-//! `polyhead detect` as a user runs it.
+//! `polyhead detect`: languages of texts, and training of an identifier.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -56,6 +56,9 @@ fn an_identifier_of_other_languages_is_trained() {
     }
     let bytes = ["a", "b"].map(|name| std::fs::read(folder.path().join(name)).unwrap());
     assert_eq!(bytes[0], bytes[1]);
+    let err = polyhead(folder.path(), &[&train[..], &["--out", "a"]].concat(), "").failed(1);
+    assert!(err.starts_with("error: a: already exists, expected a new file\nhint: "), "{err}");
+    polyhead(folder.path(), &[&train[..], &["--out", "a", "--overwrite"]].concat(), "").ok();
     let out = polyhead(folder.path(), &["detect", "--model", "a"], "donde esta el gato\nil bambino\n").ok();
     let codes: Vec<&str> = out.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(codes, ["es", "it"]);
@@ -80,6 +83,7 @@ fn wrong_use_is_explained() {
     failed(&["--train", "en=a.txt"], 2);
     failed(&["--out", "x", "hello"], 2);
     failed(&["--rows", "5", "hello"], 2);
+    failed(&["--overwrite", "hello"], 2);
     failed(&["--train", "a.txt", "--out", "x"], 2);
     failed(&["--train", "en=a.txt", "--out", "x", "hello"], 2);
     let err = failed(&["--train", "en=a.txt", "--out", "x"], 2);
@@ -96,7 +100,7 @@ fn wrong_use_is_explained() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_and_a_closed_pipe_is_no_failure() {
+fn invalid_utf8_is_replaced_and_a_closed_pipe_is_no_failure() {
     let start = || {
         let mut program = Command::new(env!("CARGO_BIN_EXE_polyhead"));
         program.arg("detect").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

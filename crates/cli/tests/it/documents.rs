@@ -16,7 +16,7 @@ fn translate(arguments: &[&str], input: &str) -> Run {
 const TEXT: &str = "Nobody slept well!";
 
 #[test]
-fn documents_keep_what_is_no_text() {
+fn documents_preserve_markup() {
     let alone = translate(&[TEXT], "").ok().trim_end().to_owned();
     let documents = [
         ("html", format!("<!DOCTYPE html>\n<p title=\"a\"> <b>{TEXT}</b>\n<script>1 < 2</script>\n")),
@@ -52,7 +52,7 @@ fn tags_inside_a_sentence_come_back() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn documents_that_cannot_be_translated_are_errors() {
     let error = translate(&["--format", "po"], "msgid \"a\"\nmsgstr b\n").failed(1);
     assert!(error.contains("error: standard input: line 2: ") && error.contains("hint: "), "{error}");
     let error = translate(&["--format", "srt"], "Hello\n").failed(1);
@@ -65,7 +65,7 @@ fn what_cannot_be_done_is_said() {
     let error = translate(&["--file", picture.to_str().unwrap()], "").failed(1);
     assert!(error.contains("a zero at byte 7, expected text in UTF-8"), "{error}");
     let error = translate(&["--file", "vocab.json"], "").failed(2);
-    assert!(error.contains("vocab.json: a file that ends with .json, expected .txt"), "{error}");
+    assert!(error.contains("vocab.json: extension .json, expected .txt"), "{error}");
     for arguments in [
         &["--format", "html", "--scores"][..],
         &["--format", "srt", "--n-best", "2"],

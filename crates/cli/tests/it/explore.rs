@@ -1,4 +1,4 @@
-//! `polyhead explore` and the page of `polyhead inspect`, from the outside.
+//! `polyhead explore`, and the .html page of `polyhead inspect`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use crate::program::{folder, polyhead};
 
-/// A small model that Hugging Face's code made.
+/// A small model made with Hugging Face's code.
 fn model() -> String {
     format!("{}/../models/tests/golden/opus", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
-fn the_page_is_where_the_program_says() {
+fn the_printed_address_serves_the_page() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_polyhead"))
         .args(["explore", "--model", &model(), "--port", "0", "--no-open"])
         .stdout(Stdio::piped())
@@ -32,7 +32,7 @@ fn the_page_is_where_the_program_says() {
 }
 
 #[test]
-fn a_port_that_is_taken_and_a_folder_that_is_none_are_told() {
+fn a_port_in_use_and_a_missing_folder_are_errors() {
     let folder = folder(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -46,7 +46,7 @@ fn a_port_that_is_taken_and_a_folder_that_is_none_are_told() {
 }
 
 #[test]
-fn a_page_of_one_file_is_written() {
+fn a_self_contained_page_is_written() {
     let folder = folder(&[]);
     let arguments =
         ["inspect", "--model", &model(), "--to", "tur", "--out", "page.html", "The teacher reads."];

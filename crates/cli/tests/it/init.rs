@@ -1,4 +1,4 @@
-//! `polyhead init`: a corpus in, a recipe out that `polyhead train` takes.
+//! `polyhead init`: a recipe for a corpus that `polyhead train` accepts.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn sentences(count: usize) -> [String; 2] {
 }
 
 #[test]
-fn what_it_writes_can_be_trained() {
+fn the_recipe_can_be_trained() {
     let [source, target] = sentences(400);
     let files = folder(&[("train.en", &source), ("train.de", &target)]);
     fs::create_dir(files.path().join("recipes")).unwrap();
@@ -37,7 +37,7 @@ fn what_it_writes_can_be_trained() {
         "400 pairs, ",
         "languages: en into de",
         "400 pairs are very few",
-        "80 pairs are held out",
+        "no validation set given: 80 pairs are held out",
         "model.preset = \"tiny\": ",
         "next: polyhead train recipes/x.toml",
     ] {
@@ -54,16 +54,16 @@ fn what_it_writes_can_be_trained() {
     assert!(files.path().join("r/model/config.json").exists());
 
     let err = polyhead(files.path(), &arguments, "").failed(1);
-    assert!(err.starts_with("error: recipes/x.toml: is there already, expected a new file\nhint: "), "{err}");
-    let forced = [&arguments[..], &["--force", "--hold-out", "0", "--from", "en", "--to", "fr"]].concat();
-    let err = polyhead(files.path(), &forced, "").err;
-    assert!(err.contains("nothing to validate on") && err.contains("languages: en into fr"), "{err}");
+    assert!(err.starts_with("error: recipes/x.toml: already exists, expected a new file\nhint: "), "{err}");
+    let again = [&arguments[..], &["--overwrite", "--hold-out", "0", "--from", "en", "--to", "fr"]].concat();
+    let err = polyhead(files.path(), &again, "").err;
+    assert!(err.contains("warning: no validation set") && err.contains("languages: en into fr"), "{err}");
     let recipe = fs::read_to_string(files.path().join("recipes/x.toml")).unwrap();
     assert!(recipe.contains("source = \"../train.en\"") && !recipe.contains("[validation]"), "{recipe}");
 }
 
 #[test]
-fn spellings_are_read_by_letters_and_phonemes_written_as_words() {
+fn spellings_get_a_character_tokeniser_and_phonemes_a_word_tokeniser() {
     let spelling =
         |n: usize| (0..3).map(|place| ["ba", "ko", "li", "mu", "tse"][n / 5_usize.pow(place) % 5]).collect();
     let pairs: String = (0..125)
@@ -77,7 +77,7 @@ fn spellings_are_read_by_letters_and_phonemes_written_as_words() {
     let files = folder(&[("g2p.tsv", &pairs), ("valid.tsv", "bako\tB A K O\n")]);
     let arguments = ["init", "--tsv", "g2p.tsv", "--valid-tsv", "valid.tsv", "--out", "g2p.toml"];
     let err = polyhead(files.path(), &arguments, "").err;
-    assert!(err.contains("languages: the names of the files do not tell"), "{err}");
+    assert!(err.contains("languages: unknown from the file names"), "{err}");
     assert_eq!(names(files.path()), ["g2p.toml", "g2p.tsv", "valid.tsv"]);
     let recipe = fs::read_to_string(files.path().join("g2p.toml")).unwrap();
     for line in
@@ -91,7 +91,7 @@ fn spellings_are_read_by_letters_and_phonemes_written_as_words() {
 }
 
 #[test]
-fn bad_input_is_told_and_nothing_written() {
+fn bad_input_is_an_error_and_nothing_is_written() {
     let files =
         folder(&[("a.en", "one\ntwo\n"), ("a.de", "eins\n"), ("empty", ""), ("one.tsv", "a\tb\nc\n")]);
     let before = names(files.path());
@@ -118,12 +118,13 @@ fn bad_input_is_told_and_nothing_written() {
 }
 
 #[test]
-fn the_corpus_is_never_replaced_not_even_by_force() {
+fn the_corpus_is_never_replaced_even_with_overwrite() {
     let [source, target] = sentences(400);
     let files = folder(&[("train.en", &source), ("train.de", &target)]);
-    let arguments = ["init", "--source", "train.en", "--target", "train.de", "--out", "train.en", "--force"];
+    let arguments =
+        ["init", "--source", "train.en", "--target", "train.de", "--out", "train.en", "--overwrite"];
     let refused = polyhead(files.path(), &arguments, "");
     assert_eq!(refused.code, 1);
-    assert!(refused.err.contains("train.en: would be replaced"), "{}", refused.err);
+    assert!(refused.err.contains("train.en: an input that would be replaced"), "{}", refused.err);
     assert_eq!(fs::read_to_string(files.path().join("train.en")).unwrap(), source);
 }

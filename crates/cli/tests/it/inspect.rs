@@ -1,4 +1,4 @@
-//! `polyhead inspect` and `polyhead draw` as a user meets them: the terminal, files, changes to a model, and messages.
+//! `polyhead inspect` and `polyhead draw`: terminal output, files, interventions and messages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::program::{Run, folder, names, polyhead};
 const TEXT: &str = "The teacher reads a book today.";
 const HOSTILE: &str = "<script>alert(1)</script> \u{202e}Ayşe\u{200b} e\u{301} \u{1b}[31m\u{7} & \"it\"";
 
-/// A small model that Hugging Face's code made: 2 + 2 layers, 2 and 4 heads.
+/// A small model made with Hugging Face's code: 2 + 2 layers, 2 and 4 heads.
 fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/opus").canonicalize().unwrap()
 }
@@ -60,7 +60,7 @@ fn the_terminal_shows_translation_weights_and_heads() {
 }
 
 #[test]
-fn files_hold_what_their_names_say() {
+fn files_have_the_format_of_their_extension() {
     let folder = folder(&[]);
     let outs = ["a.svg", "a.PNG", "a.json", "a.npz", "a.safetensors"].map(|name| ["--out", name]).concat();
     let run = inspect(folder.path(), &[&outs[..], &[TEXT]].concat());
@@ -95,7 +95,7 @@ fn files_hold_what_their_names_say() {
 }
 
 #[test]
-fn a_selection_holds_for_files_of_numbers() {
+fn a_selection_applies_to_data_files() {
     let folder = folder(&[]);
     let arguments = ["--kind", "cross", "--layers", "1", "--heads", "0,3", "--vectors", "--beam", "1", TEXT];
     let trace = json(folder.path(), &arguments);
@@ -110,7 +110,7 @@ fn a_selection_holds_for_files_of_numbers() {
 }
 
 #[test]
-fn a_given_translation_is_looked_at_instead() {
+fn a_given_translation_is_inspected_instead() {
     let folder = folder(&[]);
     let trace = json(folder.path(), &["--target", "Kitap okuyor.", TEXT]);
     assert_eq!((&trace["target"]["text"], &trace["given"]), (&"Kitap okuyor.".into(), &true.into()));
@@ -120,7 +120,7 @@ fn a_given_translation_is_looked_at_instead() {
 }
 
 #[test]
-fn changes_show_beside_what_was() {
+fn interventions_are_shown_next_to_the_unchanged_model() {
     let folder = folder(&[]);
     let plain = json(folder.path(), &[TEXT]);
     let arguments = ["--without", "cross:1", "--scale", "encoder:0:1=0.5", "--skip", "decoder:0", TEXT];
@@ -137,7 +137,7 @@ fn changes_show_beside_what_was() {
 }
 
 #[test]
-fn hostile_text_is_shown_and_does_nothing() {
+fn hostile_text_is_escaped() {
     let folder = folder(&[]);
     let is_tame = |text: &str| {
         text.chars().all(|letter| {
@@ -160,12 +160,12 @@ fn hostile_text_is_shown_and_does_nothing() {
 }
 
 #[test]
-fn two_thousand_tokens_are_no_trouble() {
+fn two_thousand_tokens_are_inspected() {
     let folder = folder(&[]);
     let text = "book today ".repeat(1000);
     let run = inspect(folder.path(), &["--out", "a.svg", "--kind", "encoder", &text]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("source tokens, more than the 64"), "{}", run.err);
+    assert!(run.err.contains("source tokens, more than the model's maximum of 64"), "{}", run.err);
     assert!(fs::metadata(folder.path().join("a.svg")).unwrap().len() < 4_000_000);
     let out = inspect(folder.path(), &[&text[..]]).ok();
     let widest =
@@ -174,7 +174,7 @@ fn two_thousand_tokens_are_no_trouble() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_there_is() {
+fn mistakes_are_explained_with_the_valid_values() {
     let folder = folder(&[("file", "")]);
     for (arguments, code, expected) in [
         (

@@ -12,7 +12,7 @@ fn keys_are_added_listed_and_removed() {
     let run = |arguments: &[&str]| polyhead(folder.path(), &[&["keys"], arguments].concat(), "");
     let shop = run(&["add", "keys.txt", "shop"]).ok();
     let added = run(&["add", "keys.txt", "app-2", "--per-minute", "600"]);
-    assert!(added.err.contains("only time"), "{}", added.err);
+    assert!(added.err.contains("shown only this time"), "{}", added.err);
     let app = added.ok();
     let path = folder.path().join("keys.txt");
     let text = fs::read_to_string(&path).unwrap();
@@ -22,7 +22,13 @@ fn keys_are_added_listed_and_removed() {
         assert_eq!(&*keys.find(key).unwrap().name, name);
     }
     assert_eq!(run(&["list", "keys.txt"]).ok(), "shop\t-\napp-2\t600\n");
-    // What people write into the file stays.
+    let json: serde_json::Value =
+        serde_json::from_str(&run(&["list", "keys.txt", "--format", "json"]).ok()).unwrap();
+    let expected = serde_json::json!([
+        { "name": "shop", "per_minute": null }, { "name": "app-2", "per_minute": 600 }
+    ]);
+    assert_eq!(json, expected);
+    // Comments in the file are preserved.
     fs::write(&path, format!("# ours\n{}", text.trim_end())).unwrap();
     run(&["add", "keys.txt", "third"]).ok();
     run(&["remove", "keys.txt", "shop"]).ok();
@@ -33,7 +39,7 @@ fn keys_are_added_listed_and_removed() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_of_keys_is_its_owners_alone_and_another_is_warned_of() {
+fn a_key_file_is_private_and_a_readable_one_gives_a_warning() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder(&[]);
     polyhead(folder.path(), &["keys", "add", "keys.txt", "a"], "").ok();
@@ -47,7 +53,7 @@ fn a_file_of_keys_is_its_owners_alone_and_another_is_warned_of() {
 }
 
 #[test]
-fn what_is_wrong_with_keys_is_told() {
+fn problems_with_keys_are_explained() {
     let folder = folder(&[("bad.txt", "# a\nshop plain-key\n")]);
     let run = |arguments: &[&str]| polyhead(folder.path(), &[&["keys"], arguments].concat(), "");
     let error = run(&["list", "bad.txt"]).failed(1);
@@ -59,7 +65,7 @@ fn what_is_wrong_with_keys_is_told() {
     assert!(run(&["add", "keys.txt", "a", "--per-minute", "0"]).failed(2).starts_with("error: "));
     assert!(run(&["list", "none.txt"]).failed(1).contains("cannot read none.txt"));
     run(&["add", "keys.txt", "a"]).ok();
-    assert!(run(&["add", "keys.txt", "a"]).failed(1).contains("there is a key \"a\" already"));
+    assert!(run(&["add", "keys.txt", "a"]).failed(1).contains("a key \"a\" already exists"));
     assert!(run(&["remove", "keys.txt", "b"]).failed(1).contains("no key \"b\""));
     for command in ["add", "list", "remove"] {
         assert!(run(&[command, "--help"]).ok().contains("Examples:"));

@@ -1,4 +1,4 @@
-//! A run that is killed without warning, ten times, and ends with the bits of one that never was.
+//! Resuming: a run that is killed ten times ends with the same bits as one that is not; interrupts; verification.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -74,7 +74,7 @@ fn start(folder: &Path, out: &str) -> Child {
 }
 
 #[test]
-fn killed_ten_times_at_any_moment_is_never_killed() {
+fn a_run_killed_ten_times_ends_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());
     std::fs::write(folder.path().join("toy.toml"), CONFIG).unwrap();
@@ -85,11 +85,11 @@ fn killed_ten_times_at_any_moment_is_never_killed() {
     let mut random = 12_345_u64;
     while kills < 10 {
         let mut child = start(folder.path(), "killed");
-        // Between a moment and a third of the whole run, so that each attempt comes some way.
+        // Between 2 % and 32 % of the whole run, so that each attempt makes progress.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let share = 0.02 + 0.3 * (random >> 40) as f64 / (1_u64 << 24) as f64;
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share));
-        // SIGKILL: the program has no say in it.
+        // SIGKILL, which the program cannot handle.
         child.kill().unwrap();
         let status = child.wait().unwrap();
         if status.success() {
@@ -108,7 +108,7 @@ fn killed_ten_times_at_any_moment_is_never_killed() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_saves_and_prints_how_to_go_on() {
+fn an_interrupt_saves_and_prints_how_to_resume() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());
     let endless = CONFIG.replace("max_steps = 200", "max_steps = 1000000");
@@ -129,13 +129,13 @@ fn an_interrupt_saves_and_prints_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{err}");
-    assert!(err.contains("go on with: polyhead train run --resume"), "{err}");
+    assert!(err.contains("resume with: polyhead train run --resume"), "{err}");
     let again = polyhead(folder.path(), &["train", "run", "--resume", "--max-minutes", "0.001"], "");
-    assert!(again.err.contains("goes on after step"), "{}", again.err);
+    assert!(again.err.contains("resuming after step"), "{}", again.err);
 }
 
 #[test]
-fn a_run_that_was_moved_goes_on_where_it_is_and_takes_no_folder_of_others() {
+fn a_moved_run_resumes_where_it_is_and_no_foreign_folder_is_used() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());
     std::fs::write(folder.path().join("toy.toml"), CONFIG.replace("max_steps = 200", "max_steps = 3"))
@@ -153,14 +153,14 @@ fn a_run_that_was_moved_goes_on_where_it_is_and_takes_no_folder_of_others() {
 }
 
 #[test]
-fn a_run_is_verified_and_an_altered_record_is_found() {
+fn a_run_is_verified_and_an_altered_metric_is_found() {
     let folder = tempfile::tempdir().unwrap();
     write_digits(folder.path());
     std::fs::write(folder.path().join("toy.toml"), CONFIG.replace("max_steps = 200", "max_steps = 50"))
         .unwrap();
     polyhead(folder.path(), &["train", "toy.toml", "--out", "run"], "").ok();
     let found = polyhead(folder.path(), &["verify-run", "run", "--steps", "45", "--threads", "1"], "").ok();
-    assert_eq!(found, "45 steps again: 5 lines and 1 sums of weights are the same to the bit\n");
+    assert_eq!(found, "repeated 45 steps: 5 lines and 1 weight checksums are equal bit for bit\n");
     let path = folder.path().join("run/metrics.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     let first = text.find("\"loss\":").unwrap() + 7;

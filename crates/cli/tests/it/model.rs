@@ -1,4 +1,4 @@
-//! `polyhead info`, `parity`, `import`, `export` and `quantize` on models that Hugging Face's and PyTorch's code made.
+//! `polyhead info`, `parity`, `import`, `export` and `quantize` on models made with Hugging Face's and PyTorch's code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,9 +57,9 @@ fn damage(path: &Path, name: &str) {
     fs::write(path, bytes).unwrap();
 }
 
-/// An error in the form of the house: one line (and its list), then a hint.
+/// Asserts one `error:` line with these parts, and a `hint:` line at the end.
 #[track_caller]
-fn assert_told(run: Run, code: i32, parts: &[&str]) {
+fn assert_error(run: Run, code: i32, parts: &[&str]) {
     let err = run.failed(code);
     let error = err.lines().find(|line| line.starts_with("error: ")).unwrap_or_else(|| panic!("{err}"));
     assert!(err.trim_end().lines().last().unwrap().starts_with("hint: "), "{err}");
@@ -69,7 +69,7 @@ fn assert_told(run: Run, code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn info_tells_what_a_model_is() {
+fn info_describes_a_model() {
     let opus = info("opus");
     assert_eq!((&opus["layout"], &opus["weights"]["dtypes"]), (&json!("marian"), &json!(["F32"])));
     // 211 × 16; 2 × (4 × (16 × 16 + 16) + 2 × 16 × 24 + 24 + 16 + 4 × 16); the same with 4 × (16 × 16 + 16) + 32 more.
@@ -95,6 +95,16 @@ fn info_tells_what_a_model_is() {
     {
         assert!(out.contains(part), "{out}");
     }
+}
+
+#[test]
+fn info_describes_the_bundled_model_by_default() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let [default, named] = [&["info"][..], &["info", "models/default"]].map(|arguments| {
+        let out = polyhead(&root, arguments, "").ok();
+        out.lines().filter(|line| !line.starts_with("folder ")).collect::<Vec<_>>().join("\n")
+    });
+    assert_eq!(default, named);
 }
 
 #[test]
@@ -124,11 +134,11 @@ fn presets_have_the_counts_of_the_paper() {
         assert!(out.contains(&format!("parameters     {count} (")) && out.contains(printed), "{out}");
     }
     assert!(!run(&["info", "--preset", "tiny", "--vocab-size", "8000"]).ok().contains("paper"));
-    assert_told(run(&["info", "--preset", "tiny", "--vocab-size", "0"]), 1, &["source_vocab_size is 0"]);
+    assert_error(run(&["info", "--preset", "tiny", "--vocab-size", "0"]), 1, &["source_vocab_size is 0"]);
 }
 
 #[test]
-fn a_config_without_weights_tells_what_it_can() {
+fn a_config_without_weights_is_described() {
     for folder in ["opus", "torch/post"] {
         let copy = copy(folder);
         fs::remove_file(copy.path().join("model.safetensors")).unwrap();
@@ -153,7 +163,7 @@ fn a_damaged_layer_is_named() {
     );
     let verdicts: Vec<bool> = run.out.lines().skip(1).map(|line| line.ends_with("DIVERGES")).collect();
     assert_eq!(verdicts.iter().position(|diverges| *diverges), Some(7), "{}", run.out);
-    assert_told(
+    assert_error(
         run,
         1,
         &["diverges from marian/relu/reference.safetensors at encoder.layers.1.feed_forward"],
@@ -171,7 +181,7 @@ fn a_model_computes_the_same_in_every_layout() {
         let mut from = folder.to_owned();
         for layout in layouts {
             let to = text(&out.path().join(layout)).to_owned();
-            let arguments = ["export", &from, &to, "--layout", layout, "--max-shard-size", "30kB"];
+            let arguments = ["export", &from, "--out", &to, "--layout", layout, "--max-shard-size", "30kB"];
             let err = polyhead(&golden(), &arguments, "").err;
             assert!(err.contains(&format!("({layout} layout, F32, ")), "{err}");
             let described = info(&to);
@@ -181,11 +191,11 @@ fn a_model_computes_the_same_in_every_layout() {
             from = to;
         }
         let back = text(&out.path().join("back")).to_owned();
-        let err = run(&["import", &from, &back]).err;
+        let err = run(&["import", &from, "--out", &back]).err;
         assert_eq!(err.contains("since this is no Marian model: pre-norm"), folder == "torch/pre", "{err}");
         run(&["parity", "--model", &back, "--reference", &reference]).ok();
         if folder == "marian/relu" {
-            // Through two layouts and back to the bytes that Hugging Face wrote.
+            // Through two layouts and back to Hugging Face's bytes.
             let [theirs, ours] = [golden().join(folder), back.into()].map(|folder: PathBuf| {
                 let bytes = fs::read(folder.join("model.safetensors")).unwrap();
                 let start = header(&bytes).1;
@@ -200,8 +210,8 @@ fn a_model_computes_the_same_in_every_layout() {
 fn fairseq_has_no_bias_on_its_logits() {
     let (copy, out) = (copy("marian/relu"), tempfile::tempdir().unwrap());
     let [fairseq, back] = ["fairseq", "back"].map(|name| out.path().join(name));
-    let export = ["export", text(copy.path()), text(&fairseq), "--layout", "fairseq"];
-    assert_told(run(&export), 1, &["the fairseq layout has no name for output.bias"]);
+    let export = ["export", text(copy.path()), "--out", text(&fairseq), "--layout", "fairseq"];
+    assert_error(run(&export), 1, &["the fairseq layout has no name for output.bias"]);
     assert!(!fairseq.exists());
     // The same model without its bias, which is the first array of the file.
     let path = copy.path().join("model.safetensors");
@@ -220,16 +230,16 @@ fn fairseq_has_no_bias_on_its_logits() {
         .unwrap();
     run(&export).ok();
     assert_eq!(info(text(&fairseq))["layout"], "fairseq");
-    run(&["import", text(&fairseq), text(&back)]).ok();
+    run(&["import", text(&fairseq), "--out", text(&back)]).ok();
     assert_eq!(info(text(&back))["layout"], "marian");
     assert!(fs::read(back.join("model.safetensors")).unwrap().ends_with(numbers));
 }
 
 #[test]
-fn tokenisers_and_settings_come_along() {
+fn tokenisers_and_generation_settings_are_copied() {
     let out = tempfile::tempdir().unwrap();
     let to = out.path().join("new/model");
-    run(&["import", "opus", text(&to), "--dtype", "bf16"]).ok();
+    run(&["import", "opus", "--out", text(&to), "--dtype", "bf16"]).ok();
     for name in ["generation_config.json", "source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
     {
         assert_eq!(
@@ -240,41 +250,43 @@ fn tokenisers_and_settings_come_along() {
     }
     let described = info(text(&to));
     assert_eq!((&described["weights"]["dtypes"], &described["layout"]), (&json!(["BF16"]), &json!("marian")));
-    assert_told(
-        run(&["import", "opus", text(&to)]),
+    assert_error(
+        run(&["import", "opus", "--out", text(&to)]),
         1,
         &["already holds config.json, generation_config.json"],
     );
-    // The tokeniser of the older model must not be taken for the new one's.
-    run(&["import", "torch/pre", text(&to), "--overwrite"]).ok();
+    // The tokeniser of the older model is removed.
+    run(&["import", "torch/pre", "--out", text(&to), "--overwrite"]).ok();
     assert_eq!(names(&to), ["config.json", "model.safetensors"]);
-    // Numbers are kept as they are unless another type is asked for.
-    run(&["import", "marian/tanh", text(&to), "--overwrite"]).ok();
+    // Weights keep their dtype unless --dtype is given.
+    run(&["import", "marian/tanh", "--out", text(&to), "--overwrite"]).ok();
     assert_eq!(info(text(&to))["weights"]["dtypes"], json!(["F16"]));
 }
 
 #[test]
-fn settings_of_generation_in_an_older_config_are_kept() {
+fn generation_settings_in_an_older_config_are_preserved() {
     let copy = copy("opus");
     fs::remove_file(copy.path().join("generation_config.json")).unwrap();
     set(&copy.path().join("config.json"), "num_beams", json!(6));
     let out = tempfile::tempdir().unwrap();
-    run(&["import", text(copy.path()), text(out.path())]).ok();
+    run(&["import", text(copy.path()), "--out", text(out.path())]).ok();
     assert_eq!(info(text(out.path()))["generation"]["num_beams"], 6);
 }
 
 #[test]
-fn files_of_others_are_not_replaced_without_leave() {
+fn files_are_replaced_with_overwrite_only() {
     let out = tempfile::tempdir().unwrap();
     fs::write(out.path().join("README.md"), "mine").unwrap();
-    assert_told(run(&["import", "opus", text(out.path())]), 1, &["already holds README.md"]);
+    assert_error(run(&["import", "opus", "--out", text(out.path())]), 1, &["already holds README.md"]);
     assert_eq!(names(out.path()), ["README.md"]);
-    run(&["import", "opus", text(out.path()), "--overwrite"]).ok();
+    run(&["import", "opus", "--out", text(out.path()), "--overwrite"]).ok();
     assert_eq!(fs::read_to_string(out.path().join("README.md")).unwrap(), "mine");
     let copy = copy("opus");
     let again = copy.path().join(".");
-    assert_told(run(&["import", text(copy.path()), text(&again), "--overwrite"]), 2, &["both FROM and TO"]);
-    assert_told(run(&["import", "opus", "opus/vocab.json"]), 1, &["a file, expected a folder to write to"]);
+    let same = ["import", text(copy.path()), "--out", text(&again), "--overwrite"];
+    assert_error(run(&same), 2, &["both FROM and --out"]);
+    let file = ["import", "opus", "--out", "opus/vocab.json"];
+    assert_error(run(&file), 1, &["a file, expected a folder to write to"]);
 }
 
 #[test]
@@ -289,10 +301,10 @@ fn a_failed_export_leaves_nothing() {
     bytes[at..at + 4].copy_from_slice(&1e30_f32.to_le_bytes());
     fs::write(path, bytes).unwrap();
     let to = out.path().join("to");
-    let arguments = ["import", text(copy.path()), text(&to), "--dtype", "f16"];
-    assert_told(run(&arguments), 1, &["holds 1e30, which overflows F16"]);
-    assert_told(
-        run(&["export", "torch/pre", text(&to), "--layout", "marian"]),
+    let arguments = ["import", text(copy.path()), "--out", text(&to), "--dtype", "f16"];
+    assert_error(run(&arguments), 1, &["holds 1e30, which overflows f16"]);
+    assert_error(
+        run(&["export", "torch/pre", "--out", text(&to), "--layout", "marian"]),
         1,
         &["not a Marian model: pre-norm"],
     );
@@ -306,7 +318,7 @@ fn a_tokeniser_must_fit_the_embeddings() {
     set(&vocabulary, "▁more", json!(211));
     let run = polyhead(copy.path(), &["info", "."], "");
     assert!(run.out.contains("212 entries for 211 rows"), "{}", run.out);
-    assert_told(
+    assert_error(
         run,
         1,
         &[".: the tokeniser has 212 entries with ids up to 211, but the embedding has 211 rows"],
@@ -316,7 +328,7 @@ fn a_tokeniser_must_fit_the_embeddings() {
     let map = object.as_object_mut().unwrap();
     map.retain(|_, id| *id != json!(100) && *id != json!(101));
     fs::write(&vocabulary, object.to_string()).unwrap();
-    assert_told(polyhead(copy.path(), &["info", "."], ""), 1, &["210 entries with ids up to 211"]);
+    assert_error(polyhead(copy.path(), &["info", "."], ""), 1, &["210 entries with ids up to 211"]);
     object.as_object_mut().unwrap().retain(|_, id| id.as_u64().unwrap() < 200);
     fs::write(&vocabulary, object.to_string()).unwrap();
     let out = polyhead(copy.path(), &["info", "."], "").ok();
@@ -335,9 +347,9 @@ fn dictionaries_of_fairseq_find_their_side() {
         assert_eq!((&tokenizer["side"], &tokenizer["n_ids"]), (&json!(side), &tokenizer["embedding_rows"]));
         assert!(tokenizer["kind"].as_str().unwrap().ends_with(name), "{tokenizer}");
     }
-    // What the arguments of the training run say goes before what sizes suggest.
+    // args.json takes precedence over the sizes.
     fs::write(copy.path().join("args.json"), r#"{"source_lang": "aa"}"#).unwrap();
-    assert_told(run(&["info", text(copy.path())]), 1, &["the target tokeniser has 31 entries"]);
+    assert_error(run(&["info", text(copy.path())]), 1, &["the target tokeniser has 31 entries"]);
 }
 
 #[test]
@@ -351,8 +363,8 @@ fn bad_folders_are_one_line_and_a_hint() {
     set(&wrong.path().join("config.json"), "encoder_layers", json!(3));
     fs::write(broken.path().join("config.json"), "{").unwrap();
     let cases = [
-        (Path::new("missing"), "missing: no such folder, expected the folder of a model"),
-        (Path::new("record.py"), "record.py: a file, expected the folder of a model"),
+        (Path::new("missing"), "missing: no such folder, expected a model folder"),
+        (Path::new("record.py"), "record.py: a file, expected a model folder"),
         (empty.path(), "neither config.json nor args.json is there"),
         (truncated.path(), "model.safetensors: tensor "),
         (t5.path(), "config.json: model_type \"t5\", expected \"marian\""),
@@ -361,11 +373,11 @@ fn bad_folders_are_one_line_and_a_hint() {
     ];
     for (folder, message) in cases {
         let folder = text(folder);
-        assert_told(run(&["info", folder]), 1, &[message]);
+        assert_error(run(&["info", folder]), 1, &[message]);
         let reference = "marian/relu/reference.safetensors";
-        assert_told(run(&["parity", "--model", folder, "--reference", reference]), 1, &[message]);
-        assert_told(run(&["import", folder, text(&out)]), 1, &[message]);
-        assert_told(run(&["export", folder, text(&out), "--layout", "polyhead"]), 1, &[message]);
+        assert_error(run(&["parity", "--model", folder, "--reference", reference]), 1, &[message]);
+        assert_error(run(&["import", folder, "--out", text(&out)]), 1, &[message]);
+        assert_error(run(&["export", folder, "--out", text(&out), "--layout", "polyhead"]), 1, &[message]);
         assert!(!out.exists(), "{folder}");
     }
 }
@@ -413,20 +425,20 @@ fn bad_references_are_one_line_and_a_hint() {
     ];
     for (bytes, message) in cases {
         fs::write(&path, bytes).unwrap();
-        assert_told(run(&["parity", "--model", "marian/relu", "--reference", text(&path)]), 1, &[message]);
+        assert_error(run(&["parity", "--model", "marian/relu", "--reference", text(&path)]), 1, &[message]);
     }
     for (reference, message) in
         [("missing", "missing: cannot open"), ("opus", "opus: a folder, expected a safe")]
     {
-        assert_told(run(&["parity", "--model", "marian/relu", "--reference", reference]), 1, &[message]);
+        assert_error(run(&["parity", "--model", "marian/relu", "--reference", reference]), 1, &[message]);
     }
     // Another model's reference.
     let other = ["parity", "--model", "torch/pre", "--reference", "marian/relu/reference.safetensors"];
-    assert_told(run(&other), 1, &[]);
+    assert_error(run(&other), 1, &[]);
 }
 
 #[test]
-fn arrays_that_are_not_computed_here_are_noted() {
+fn arrays_that_the_model_lacks_are_noted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("reference.safetensors");
     let ids: &[usize] = &[1, 2];
@@ -438,35 +450,34 @@ fn arrays_that_are_not_computed_here_are_noted() {
     ];
     fs::write(&path, arrays(&all)).unwrap();
     let run = run(&["parity", "--model", "marian/relu", "--reference", text(&path)]);
-    assert!(run.err.starts_with("note: not computed here, not compared: encoder.banana\n"), "{}", run.err);
-    assert_told(run, 1, &["at encoder"]);
+    let note = "note: not compared, since this model has none: encoder.banana\n";
+    assert!(run.err.starts_with(note), "{}", run.err);
+    assert_error(run, 1, &["at encoder"]);
 }
 
 #[test]
-fn a_quantised_model_is_smaller_near_the_other_and_quantised_once() {
+fn a_quantised_model_is_smaller_and_close_and_cannot_be_quantised_again() {
     let out = tempfile::tempdir().unwrap();
     let to = out.path().join("int8");
     let sample = out.path().join("sample.txt");
     fs::write(&sample, "My brother slept well.\n\nOur neighbour\n").unwrap();
-    let command = ["quantize", "opus", text(&to), "--sample", text(&sample)];
+    let command = ["quantize", "opus", "--out", text(&to), "--sample", text(&sample)];
     let refused = run(&[&command[..], &["--to", "Klingon"]].concat()).failed(2);
     assert!(refused.contains("Klingon") && !to.exists(), "{refused}");
-    let refused = run(&["quantize", "opus", text(&to), "--sample", "nowhere"]).failed(1);
+    let refused = run(&["quantize", "opus", "--out", text(&to), "--sample", "nowhere"]).failed(1);
     assert!(refused.contains("nowhere") && !to.exists(), "{refused}");
     let done = run(&command).ok();
-    assert!(
-        done.contains(" matrices became bytes: ") && done.contains(" of 2 sample outputs differ; "),
-        "{done}"
-    );
-    let told: Value = serde_json::from_str(&run(&["info", text(&to), "--format", "json"]).ok()).unwrap();
-    assert_eq!(told["layout"], "polyhead");
+    assert!(done.contains(" matrices to int8: ") && done.contains(" of 2 sample outputs differ; "), "{done}");
+    let described: Value = serde_json::from_str(&run(&["info", text(&to), "--format", "json"]).ok()).unwrap();
+    assert_eq!(described["layout"], "polyhead");
     let [before, after] = [golden().join("opus"), to.clone()]
         .map(|folder| fs::metadata(folder.join("model.safetensors")).unwrap().len());
     assert!(2 * after < before, "{after} {before}");
-    assert_told(run(&["quantize", text(&to), text(&out.path().join("again"))]), 1, &["is int8 already"]);
-    assert_told(run(&["quantize", "opus", text(&to)]), 1, &["already holds"]);
-    assert_told(
-        run(&["export", text(&to), text(&out.path().join("marian")), "--layout", "marian"]),
+    let again = out.path().join("again");
+    assert_error(run(&["quantize", text(&to), "--out", text(&again)]), 1, &["is int8 already"]);
+    assert_error(run(&["quantize", "opus", "--out", text(&to)]), 1, &["already holds"]);
+    assert_error(
+        run(&["export", text(&to), "--out", text(&out.path().join("marian")), "--layout", "marian"]),
         1,
         &["inference only"],
     );

@@ -1,4 +1,4 @@
-//! `polyhead plot` as a user meets it: pictures of one and several runs, and messages.
+//! `polyhead plot`: pictures of one and several runs, and messages.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn several_runs_share_charts_and_are_named_by_folder() {
 }
 
 #[test]
-fn a_png_has_the_asked_name() {
+fn a_png_has_the_given_name() {
     let folder = folder(&[("run", &metrics(20, 0.1))]);
     let run = plot(folder.path(), &["run", "--out", "picture.PNG", "--metric", "perplexity"]);
     assert_eq!(run.err.trim(), "wrote picture.PNG (1 chart)");
@@ -79,7 +79,7 @@ fn a_png_has_the_asked_name() {
 }
 
 #[test]
-fn a_run_that_still_writes_can_be_drawn() {
+fn a_run_that_is_still_training_can_be_plotted() {
     let text = metrics(3, 0.1) + "{\"kind\":\"train\",\"st";
     let folder = folder(&[("run", &text)]);
     plot(folder.path(), &["run"]).ok();
@@ -88,7 +88,7 @@ fn a_run_that_still_writes_can_be_drawn() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said() {
+fn runs_that_cannot_be_plotted_are_errors() {
     let broken = metrics(1, 0.1) + "{\"kind\":\"train\",\"step\":\"many\"}\n" + &metrics(1, 0.1);
     let start = "{\"kind\":\"start\"}\n";
     let folder = folder(&[("run", &metrics(1, 0.1)), ("broken", &broken), ("young", start), ("empty", "")]);

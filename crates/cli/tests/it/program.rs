@@ -1,10 +1,10 @@
-//! Running the program and looking at what it did.
+//! Runs the program and checks its help, its exit codes, options of earlier versions and the verbosity.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run of the program left.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// Exit code.
@@ -25,7 +25,7 @@ pub(crate) fn polyhead(folder: &Path, arguments: &[&str], input: &str) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program was built");
-    // A program that fails early may close its input; that is no failure of the test.
+    // A program that fails early may close its input, which does not fail the test.
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("the program ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is text");
@@ -33,14 +33,14 @@ pub(crate) fn polyhead(folder: &Path, arguments: &[&str], input: &str) -> Run {
 }
 
 impl Run {
-    /// The output of a run that must have gone well.
+    /// The output of a run that must succeed.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}", self.err);
         self.out
     }
 
-    /// The error and hint of a run that must have failed with `code`, without a panic or half a report.
+    /// Standard error of a run that must fail with `code` and without a panic.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!(self.code, code, "out: {}\nerr: {}", self.out, self.err);
@@ -67,36 +67,291 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// A small model made with Hugging Face's code.
+fn opus() -> String {
+    format!("{}/../models/tests/golden/opus", env!("CARGO_MANIFEST_DIR"))
+}
+
 #[test]
-fn help_names_every_command() {
+fn help_lists_every_command_in_its_group() {
     let folder = folder(&[]);
     let out = polyhead(folder.path(), &["--help"], "").ok();
-    for command in
-        ["data", "tokenizer", "init", "train", "score", "info", "parity", "import", "export", "plot"]
-    {
-        assert!(out.contains(command), "{out}");
+    let groups =
+        ["Use a model:", "Train:", "Data:", "Inspect:", "Serve:", "Convert:", "Machine:", "Options:"];
+    let places: Vec<usize> =
+        groups.iter().map(|group| out.find(&format!("\n{group}\n")).expect(group)).collect();
+    assert!(places.is_sorted(), "{out}");
+    for (command, group) in [
+        ("translate", 0),
+        ("classify", 0),
+        ("detect", 0),
+        ("evaluate", 0),
+        ("score", 0),
+        ("init", 1),
+        ("train", 1),
+        ("average", 1),
+        ("verify-run", 1),
+        ("plot", 1),
+        ("data", 2),
+        ("tokenizer", 2),
+        ("inspect", 3),
+        ("explore", 3),
+        ("draw", 3),
+        ("info", 3),
+        ("parity", 3),
+        ("serve", 4),
+        ("keys", 4),
+        ("import", 5),
+        ("export", 5),
+        ("quantize", 5),
+        ("devices", 6),
+        ("bench", 6),
+        ("completions", 6),
+        ("man", 6),
+    ] {
+        let place = out.find(&format!("\n  {command} ")).unwrap_or_else(|| panic!("{command}: {out}"));
+        assert!((places[group]..places[group + 1]).contains(&place), "{command}: {out}");
+        let help = polyhead(folder.path(), &[command, "--help"], "").ok();
+        assert!(help.contains("\nExamples:\n  polyhead ") || help.contains("\nExamples:\n  echo "), "{help}");
+    }
+}
+
+/// Help texts at most as wide as the terminal, for all commands and subcommands.
+#[test]
+fn help_fits_the_terminal() {
+    let subcommands = [
+        ("data", &["check", "clean", "stats"][..]),
+        ("tokenizer", &["train", "encode", "decode", "info"]),
+        ("draw", &["positions", "schedule", "mask"]),
+        ("keys", &["add", "list", "remove"]),
+        ("bench", &["attention", "gemm", "ops", "train", "translate"]),
+    ];
+    let mut commands: Vec<Vec<&str>> =
+        vec![vec![], vec!["translate"], vec!["serve"], vec!["parity"], vec!["score"]];
+    for (command, below) in subcommands {
+        commands.push(vec![command]);
+        commands.extend(below.iter().map(|name| vec![command, *name]));
+    }
+    for columns in [80, 100, 200] {
+        for command in &commands {
+            let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+                .args(command)
+                .arg("--help")
+                .env("COLUMNS", columns.to_string())
+                .output()
+                .unwrap();
+            let help = String::from_utf8(output.stdout).unwrap();
+            let widest = help.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(widest <= columns.min(100), "{command:?}: {widest} columns of {columns}\n{help}");
+            assert!(columns == 80 || command.is_empty() || help.contains("Examples:"), "{help}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_an_option_of_the_program_only() {
+    let folder = folder(&[]);
+    let version = polyhead(folder.path(), &["-V"], "").ok();
+    assert!(version.starts_with("polyhead ") && version == polyhead(folder.path(), &["--version"], "").ok());
+    polyhead(folder.path(), &["devices", "-V"], "").failed(2);
+}
+
+#[test]
+fn old_names_answer_with_the_new_ones() {
+    let folder = folder(&[("r", "a\n")]);
+    for (arguments, message, hint) in [
+        (&["init", "--tsv", "x", "--force"][..], "--force is now --overwrite", "polyhead init … --overwrite"),
+        (&["init", "--force"], "--force is now --overwrite", "polyhead init … --overwrite"),
+        (
+            &["score", "-r", "r", "--metrics", "bleu"],
+            "--metrics is now --metric",
+            "polyhead score … --metric",
+        ),
+        (&["score", "-r", "r", "-m", "bleu"], "--metrics is now --metric", "polyhead score … --metric"),
+        (&["devices", "--json"], "--json is now --format json", "polyhead devices … --format json"),
+        (&["data", "check", "--json"], "--json is now --format json", "polyhead data check … --format json"),
+        (&["data", "clean", "--json"], "--json is now --format json", "polyhead data clean … --format json"),
+        (&["data", "stats", "--json"], "--json is now --format json", "polyhead data stats … --format json"),
+        (
+            &["tokenizer", "info", "-t", "r", "--json"],
+            "--json is now --format json",
+            "polyhead tokenizer info … --format json",
+        ),
+        (&["bench", "translate", "--save", "x"], "--save is now --out", "polyhead bench translate … --out"),
+        (
+            &["bench", "attention", "--sight", "full"],
+            "--sight is now --pattern",
+            "polyhead bench attention … --pattern",
+        ),
+        (
+            &["import", "a", "b"],
+            "a second folder: the folder to write is now --out",
+            "polyhead import FROM --out b",
+        ),
+        (
+            &["export", "a", "b", "--layout", "marian"],
+            "a second folder: the folder to write is now --out",
+            "polyhead export FROM --out b",
+        ),
+        (
+            &["quantize", "a", "b"],
+            "a second folder: the folder to write is now --out",
+            "polyhead quantize FROM --out b",
+        ),
+        (
+            &["tokenizer", "encode", "-t", "r", "--format", "pieces"],
+            "--format pieces, expected --format text",
+            "the format is called text now, and is the default",
+        ),
+    ] {
+        let err = polyhead(folder.path(), arguments, "").failed(2);
+        assert_eq!(err, format!("error: {message}\nhint: {hint}\n"), "{arguments:?}");
+    }
+    assert_eq!(names(folder.path()), ["r"]);
+}
+
+#[test]
+fn one_result_is_json_and_many_are_jsonl() {
+    let folder = folder(&[]);
+    for command in [
+        &["score", "-r", "x"][..],
+        &["evaluate", "--tsv", "x"],
+        &["info"],
+        &["devices"],
+        &["parity", "-m", "x", "--reference", "y"],
+        &["data", "check"],
+        &["data", "clean", "--report", "x"],
+        &["data", "stats"],
+        &["keys", "list", "x"],
+        &["tokenizer", "info"],
+    ] {
+        let err = polyhead(folder.path(), &[command, &["--format", "jsonl"]].concat(), "").failed(2);
+        let expected = "error: --format jsonl, expected --format json\nhint: this command has one result";
+        assert!(err.starts_with(expected), "{command:?}: {err}");
     }
     for command in [
-        &["tokenizer", "train"][..],
-        &["tokenizer", "encode"],
-        &["tokenizer", "decode"],
-        &["tokenizer", "info"],
-        &["data", "check"],
-        &["data", "clean"],
-        &["data", "stats"],
+        &["translate"][..],
+        &["classify", "-m", "x"],
         &["detect"],
-        &["init"],
-        &["train"],
-        &["score"],
-        &["info"],
-        &["parity"],
-        &["import"],
-        &["export"],
-        &["plot"],
+        &["bench", "gemm"],
+        &["bench", "train"],
+        &["tokenizer", "encode"],
     ] {
-        let out = polyhead(folder.path(), &[command, &["--help"]].concat(), "").ok();
-        assert!(out.contains("Example"), "{command:?} shows no example:\n{out}");
+        let err = polyhead(folder.path(), &[command, &["--format", "json"]].concat(), "").failed(2);
+        let expected =
+            "error: --format json, expected --format jsonl\nhint: this command prints one JSON object";
+        assert!(err.starts_with(expected), "{command:?}: {err}");
     }
+    let err = polyhead(folder.path(), &["devices", "--format", "xml"], "").failed(2);
+    assert!(
+        err.contains("invalid value 'xml' for '--format <FORMAT>' [possible values: text, json]"),
+        "{err}"
+    );
+}
+
+#[test]
+fn quiet_prints_results_and_errors_only() {
+    let folder = folder(&[]);
+    let opus = opus();
+    let run = |arguments: &[&str]| polyhead(folder.path(), arguments, "garden \u{7}\u{7}\n");
+    let base = ["translate", "--model", &opus, "--beam", "1"];
+    let normal = run(&base);
+    assert!(normal.err.contains("note: "), "{}", normal.err);
+    let expected = normal.ok();
+    for quiet in ["-q", "--quiet"] {
+        let run = run(&[&base[..], &[quiet]].concat());
+        assert_eq!((run.err.as_str(), run.out.as_str()), ("", expected.as_str()));
+    }
+    let before = run(&[&["--quiet"], &base[..]].concat());
+    assert_eq!((before.err.as_str(), before.out.as_str()), ("", expected.as_str()));
+    let err = run(&["translate", "-q", "--model", "nowhere", "x"]).failed(1);
+    assert!(err.starts_with("error: nowhere: ") && err.contains("\nhint: "), "{err}");
+    polyhead(folder.path(), &["draw", "mask", "-q"], "").ok();
+    let err = run(&["-q", "-v", "devices"]).failed(2);
+    assert!(err.starts_with("error: --quiet and --verbose, expected one of them\nhint: "), "{err}");
+}
+
+#[test]
+fn verbose_prints_what_was_loaded_and_the_time() {
+    let folder = folder(&[]);
+    let opus = opus();
+    for arguments in [
+        &["translate", "-v", "--model", &opus, "--threads", "2", "garden"][..],
+        &["inspect", "--verbose", "--model", &opus, "garden"],
+        &["export", "-v", &opus, "--out", "copy", "--layout", "polyhead"],
+    ] {
+        let err = polyhead(folder.path(), arguments, "").err;
+        let loaded = err.lines().find(|line| line.starts_with("loaded ")).unwrap_or_else(|| panic!("{err}"));
+        for part in ["opus: marian layout, 13,667 parameters, f32 on cpu, ", " threads, in "] {
+            assert!(loaded.contains(part), "{loaded}");
+        }
+        assert!(err.trim_end().lines().last().unwrap().starts_with("done in "), "{err}");
+    }
+}
+
+#[test]
+fn a_dash_is_standard_input_once() {
+    let folder = folder(&[("b.en", "a\n"), ("b.tr", "a\n")]);
+    let opus = opus();
+    let run = |arguments: &[&str], input: &str| polyhead(folder.path(), arguments, input);
+    let lines = "Nobody slept well!\n";
+    let expected = run(&["translate", "-m", &opus, "--to", "tur"], lines).ok();
+    assert_eq!(run(&["translate", "-m", &opus, "--to", "tur", "--file", "-"], lines).ok(), expected);
+    let pair = format!("Nobody slept well!\t{expected}");
+    let scored = run(&["evaluate", "-m", &opus, "--to", "tur", "--tsv", "-"], &pair).ok();
+    assert!(scored.starts_with("BLEU    100.00\n"), "{scored}");
+    let scored = run(&["score", "-r", "-", "--hypothesis", "b.en", "--metric", "ser"], "a\n").ok();
+    assert!(scored.contains("SER     0.00"), "{scored}");
+    run(&["quantize", &opus, "--out", "int8", "--sample", "-"], lines).ok();
+    run(&["tokenizer", "train", "--kind", "char", "--input", "-", "--out", "t.json"], lines).ok();
+    assert_eq!(run(&["tokenizer", "encode", "-t", "t.json", "-"], "we\n").ok(), "w e\n");
+    let recipe = "[data]\ntrain = { source = \"b.en\", target = \"b.tr\" }\n[train]\nmax_steps = 1\n";
+    let dumped = run(&["train", "-", "--dump-config"], recipe).ok();
+    assert!(dumped.contains("source = \"b.en\""), "{dumped}");
+    let err = run(&["train", "-"], "no recipe").failed(2);
+    assert!(err.starts_with("error: standard input"), "{err}");
+    for twice in [
+        &["score", "-r", "-"][..],
+        &["evaluate", "-m", &opus, "--source", "-", "--reference", "-"],
+        &["data", "stats", "--source", "-", "--target", "-"],
+        &["translate", "-m", &opus, "--shortlist", "-"],
+    ] {
+        let err = run(twice, "a\n").failed(2);
+        assert!(
+            err.starts_with("error: standard input is read twice (") && err.contains("\nhint: "),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed() {
+    let folder = folder(&[]);
+    for (shell, part) in [
+        ("bash", "complete -F _polyhead"),
+        ("zsh", "#compdef polyhead"),
+        ("fish", "complete -c polyhead"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = polyhead(folder.path(), &["completions", shell], "").ok();
+        assert!(script.contains(part) && script.contains("verify-run"), "{shell}: {script}");
+        assert!(!script.contains("--force"), "{shell} offers an old option");
+    }
+    polyhead(folder.path(), &["completions", "tcsh"], "").failed(2);
+    let page = polyhead(folder.path(), &["man"], "").ok();
+    assert!(page.contains(".TH polyhead 1") && page.contains("polyhead\\-translate(1)"), "{page}");
+    let run = polyhead(folder.path(), &["man", "--out", "man1"], "");
+    assert!(run.err.starts_with("wrote "), "{}", run.err);
+    let pages = names(&folder.path().join("man1"));
+    for name in ["polyhead.1", "polyhead-translate.1", "polyhead-data-check.1", "polyhead-bench-gemm.1"] {
+        assert!(pages.iter().any(|page| page == name), "{pages:?}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("man1/polyhead-data-check.1")).unwrap();
+    assert!(
+        page.contains("\n.SH EXAMPLES\n") && page.contains("max\\-ratio") && !page.contains("\\-\\-json\\fR"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -116,8 +371,8 @@ fn misuse_exits_with_2() {
         &["tokenizer", "train", "--kind", "magic", "--out", "x"],
         &["tokenizer", "train", "--out", "x"],
         &["tokenizer", "encode"],
-        &["info"],
         &["info", "x", "--preset", "base"],
+        &["info", "--vocab-size", "8"],
         &["info", "--preset", "huge"],
         &["parity", "--model", "x"],
         &["parity", "--model", "x", "--reference", "y", "--absolute", "-1"],
@@ -126,10 +381,14 @@ fn misuse_exits_with_2() {
         &["plot"],
         &["plot", "x", "--out", "y.jpg"],
         &["plot", "x", "--smooth", "0"],
-        &["import", "x", "y", "--dtype", "int4"],
-        &["export", "x", "y"],
-        &["export", "x", "y", "--layout", "onnx"],
-        &["export", "x", "y", "--layout", "marian", "--max-shard-size", "0"],
+        &["import", "x", "--out", "y", "--dtype", "int4"],
+        &["export", "x", "--out", "y"],
+        &["export", "x", "--out", "y", "--layout", "onnx"],
+        &["export", "x", "--out", "y", "--layout", "marian", "--max-shard-size", "0"],
+        &["quantize", "x"],
+        &["average", "x"],
+        &["serve", "--dtype", "bf16"],
+        &["train", "x", "--dtype", "int8"],
         &["init"],
         &["init", "--tsv", "x", "--from", "en"],
         &["init", "--tsv", "x", "--valid-tsv", "y", "--hold-out", "5"],

@@ -1,4 +1,4 @@
-//! `polyhead score` as a user meets it: numbers, forms, and messages.
+//! `polyhead score`: values, output formats and messages.
 
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ impl Folder {
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let all = [&["--reference", "reference", "--hypothesis", "hypothesis"], arguments].concat();
+        let base = ["--reference", "reference", "--hypothesis", "hypothesis", "--format", "json"];
+        let all = [&base, arguments].concat();
         serde_json::from_str(&self.score(&all, "").ok()).unwrap()
     }
 
@@ -47,8 +48,8 @@ fn close(found: &Value, expected: f64) {
 
 /// The numbers are those that sacreBLEU 2.6.0 prints for these files.
 #[test]
-fn numbers_of_sacrebleu() {
-    let report = Folder::new().json(&["--metrics", "bleu,chrf,chrf++,ter"]);
+fn scores_equal_sacrebleu() {
+    let report = Folder::new().json(&["--metric", "bleu,chrf,chrf++,ter"]);
     let metrics = report["metrics"].as_array().unwrap();
     let names: Vec<&str> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["BLEU", "chrF2", "chrF2++", "TER"]);
@@ -71,8 +72,9 @@ fn numbers_of_sacrebleu() {
 #[test]
 fn standard_input_and_files_are_the_same() {
     let folder = Folder::new();
-    let from_file = folder.json(&["--metrics", "bleu"]);
-    let out = folder.score(&["-r", "reference", "-m", "bleu"], HYPOTHESIS).ok();
+    let from_file = folder.json(&["--metric", "bleu"]);
+    let arguments = ["-r", "reference", "--metric", "bleu", "--format", "json"];
+    let out = folder.score(&arguments, HYPOTHESIS).ok();
     let from_input: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(from_file["metrics"], from_input["metrics"]);
     assert_eq!(from_input["hypothesis"], "standard input");
@@ -81,8 +83,8 @@ fn standard_input_and_files_are_the_same() {
 #[test]
 fn a_second_reference_can_only_help_ter() {
     let folder = Folder::new();
-    let one = folder.json(&["--metrics", "ter"]);
-    let two = folder.json(&["--metrics", "ter", "--reference", "hypothesis"]);
+    let one = folder.json(&["--metric", "ter"]);
+    let two = folder.json(&["--metric", "ter", "--reference", "hypothesis"]);
     assert!(two["metrics"][0]["signature"].as_str().unwrap().starts_with("nrefs:2|"));
     assert_eq!(two["metrics"][0]["details"]["edits"], 0);
     assert!(one["metrics"][0]["details"]["edits"].as_u64().unwrap() > 0);
@@ -90,7 +92,7 @@ fn a_second_reference_can_only_help_ter() {
 
 #[test]
 fn sentence_scores_and_every_metric() {
-    let report = Folder::new().json(&["--sentence", "-m", "bleu,rouge,accuracy,wer,per,cer,ser"]);
+    let report = Folder::new().json(&["--sentence", "--metric", "bleu,rouge,accuracy,wer,per,cer,ser"]);
     let metrics = report["metrics"].as_array().unwrap();
     assert_eq!(metrics.len(), 9);
     for metric in metrics {
@@ -106,7 +108,8 @@ fn sentence_scores_and_every_metric() {
 #[test]
 fn a_baseline_brings_intervals_and_a_p_value() {
     let folder = Folder::new();
-    let report = folder.json(&["--baseline", "reference", "-m", "chrf", "--samples", "200", "--seed", "7"]);
+    let report =
+        folder.json(&["--baseline", "reference", "--metric", "chrf", "--samples", "200", "--seed", "7"]);
     let metric = &report["metrics"][0];
     assert!(metric["signature"].as_str().unwrap().starts_with("nrefs:1|bs:200|seed:7|case:mixed"));
     close(&metric["baseline"]["score"], 100.0);
@@ -117,16 +120,16 @@ fn a_baseline_brings_intervals_and_a_p_value() {
     assert!(lower.as_f64().unwrap() <= upper.as_f64().unwrap());
     assert_eq!(
         report,
-        folder.json(&["--baseline", "reference", "-m", "chrf", "--samples", "200", "--seed", "7"])
+        folder.json(&["--baseline", "reference", "--metric", "chrf", "--samples", "200", "--seed", "7"])
     );
 }
 
 #[test]
-fn text_for_people() {
+fn text_is_the_default_and_a_table() {
     let folder = Folder::new();
-    let arguments =
-        ["-r", "reference", "--hypothesis", "reference", "-m", "bleu,ter", "--format", "text", "--sentence"];
+    let arguments = ["-r", "reference", "--hypothesis", "reference", "--metric", "bleu,ter", "--sentence"];
     let text = folder.score(&arguments, "").ok();
+    assert_eq!(text, folder.score(&[&arguments[..], &["--format", "text"]].concat(), "").ok());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "metric  score");
     assert!(
@@ -140,7 +143,7 @@ fn text_for_people() {
 }
 
 #[test]
-fn failures_say_what_and_what_to_do() {
+fn failures_have_a_message_and_a_hint() {
     let folder = Folder::new();
     folder.write("short", b"one\ntwo\n");
     folder.write("latin1", b"gut\nsch\xf6n\n");
@@ -166,7 +169,7 @@ fn failures_say_what_and_what_to_do() {
 fn misuse_exits_with_2() {
     let folder = Folder::new();
     for arguments in [
-        &["-r", "reference", "--metrics", "bluescore"][..],
+        &["-r", "reference", "--metric", "bluescore"][..],
         &["-r", "reference", "--tokenize", "moses"],
         &["-r", "reference", "--samples", "0"],
         &["-r", "reference", "--smooth-value", "0.1"],

@@ -1,4 +1,4 @@
-//! `polyhead serve` from outside: what it answers, how it ends, what it says when it cannot begin.
+//! `polyhead serve`: answers, shutdown, reloading and start-up errors.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -38,7 +38,7 @@ impl Running {
         assert!(done.unwrap().success());
     }
 
-    /// Its exit code and what it logged.
+    /// Stops the server; its exit code and its log.
     fn end(mut self) -> (Option<i32>, String) {
         self.signal("TERM");
         let log = self.log.take().unwrap().join().unwrap();
@@ -52,7 +52,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended as it should.
+        // The server may have stopped already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -65,7 +65,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// Status and answer of a form sent to /translate; nothing where the server is gone.
+/// Status and body of a form sent to /translate; none if the server is gone.
 fn post(port: u16, form: &str) -> Option<(u16, Value)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     let length = form.len();
@@ -86,7 +86,7 @@ fn failure(arguments: &[&str]) -> (Option<i32>, String) {
 const FORM: &str = "q=Nobody+slept+well!&source=auto&target=tr";
 
 #[test]
-fn it_answers_as_the_translator_and_ends_when_told() {
+fn the_server_answers_like_translate_and_stops_on_sigterm() {
     let server = Running::start(&["--log", "json"]);
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/tests/golden/opus");
     let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
@@ -104,7 +104,7 @@ fn it_answers_as_the_translator_and_ends_when_told() {
 }
 
 #[test]
-fn told_to_end_it_answers_what_was_begun() {
+fn running_requests_are_answered_before_it_stops() {
     let server = Running::start(&["--cache", "0"]);
     let port = server.port;
     let is_over = AtomicBool::new(false);
@@ -119,7 +119,7 @@ fn told_to_end_it_answers_what_was_begun() {
                             Some((200, _)) => answered += 1,
                             Some((503, _)) => refused += 1,
                             Some((status, answer)) => panic!("{status}: {answer}"),
-                            // The door is closed.
+                            // The server accepts no more connections.
                             None => break,
                         }
                     }
@@ -143,7 +143,7 @@ fn told_to_end_it_answers_what_was_begun() {
 }
 
 #[test]
-fn keys_are_read_again_without_losing_a_request() {
+fn keys_are_reloaded_without_losing_a_request() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.txt");
     let key = |name: &str| {
@@ -177,14 +177,14 @@ fn keys_are_read_again_without_losing_a_request() {
 }
 
 #[test]
-fn clients_that_ask_too_often_are_told_when_to_come_again() {
+fn clients_above_their_rate_limit_get_429() {
     let server = Running::start(&["--per-minute", "3"]);
     let found: Vec<u16> = (0..5).map(|_| server.translate(FORM).0).collect();
     assert_eq!(found, [200, 200, 200, 429, 429]);
 }
 
 #[test]
-fn what_cannot_begin_says_why() {
+fn a_server_that_cannot_start_prints_the_reason() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let (code, err) = failure(&["--listen", &address]);

@@ -22,6 +22,7 @@ fn train_encode_decode_info() {
             "<2tr>",
             "--out",
             "t.json",
+            "--overwrite",
         ];
         arguments.extend(["--kind", kind, "--character-coverage", "1", "--min-frequency", "1"]);
         if !size.is_empty() {
@@ -35,7 +36,8 @@ fn train_encode_decode_info() {
             let text = polyhead(path, &["tokenizer", "decode", "--tokenizer", "t.json"], &ids).ok();
             assert_eq!(text, "The cat ate the mouse.\n", "{kind}");
         }
-        let info = polyhead(path, &["tokenizer", "info", "--tokenizer", "t.json", "--json"], "").ok();
+        let info =
+            polyhead(path, &["tokenizer", "info", "--tokenizer", "t.json", "--format", "json"], "").ok();
         let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
         assert_eq!(info["special_tokens"][4], serde_json::json!([4, "<2tr>"]), "{kind}");
         assert!(size.is_empty() || info["vocab_size"].as_u64() == size.parse().ok(), "{kind}: {info}");
@@ -50,6 +52,9 @@ fn separate_tokenisers_for_source_and_target() {
     arguments.extend(["--kind", "char", "--out", "out"]);
     polyhead(folder.path(), &arguments, "").ok();
     assert_eq!(names(&folder.path().join("out")), ["source.json", "target.json"]);
+    let err = polyhead(folder.path(), &arguments, "").failed(1);
+    assert!(err.starts_with("error: out/source.json: already exists, expected a new file\nhint: "), "{err}");
+    polyhead(folder.path(), &[&arguments[..], &["--overwrite"]].concat(), "").ok();
     let encode = ["tokenizer", "encode", "--tokenizer", "out/source.json"];
     assert_eq!(polyhead(folder.path(), &encode, "mö\n").ok(), "m <unk>\n");
 }
@@ -60,7 +65,7 @@ fn offsets_are_printed_and_slice_the_text() {
     let train =
         ["tokenizer", "train", "--input", "a.tr", "--kind", "char", "--unknown", "bytes", "--out", "t.json"];
     polyhead(folder.path(), &train, "").ok();
-    let encode = ["tokenizer", "encode", "--tokenizer", "t.json", "--format", "json"];
+    let encode = ["tokenizer", "encode", "--tokenizer", "t.json", "--format", "jsonl"];
     let out = polyhead(folder.path(), &encode, "öx\n").ok();
     let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(json["pieces"], serde_json::json!(["ö", "<0x78>"]));
@@ -68,7 +73,7 @@ fn offsets_are_printed_and_slice_the_text() {
 }
 
 #[test]
-fn dropout_is_named_by_its_seed() {
+fn dropout_depends_on_the_seed() {
     let folder = folder(&[("a.en", ENGLISH)]);
     let train = ["tokenizer", "train", "--input", "a.en", "--vocab-size", "35", "--out", "t.json"];
     polyhead(folder.path(), &train, "").ok();
@@ -144,7 +149,7 @@ fn ids_outside_the_vocabulary_are_refused() {
 }
 
 #[test]
-fn tags_that_text_could_spell_are_refused() {
+fn tags_that_could_occur_in_text_are_refused() {
     let folder = folder(&[("a.en", ENGLISH)]);
     for tag in ["de", "▁the", "<0x41>", "<2 de>", " ", "", "<pad>", "!"] {
         let train =

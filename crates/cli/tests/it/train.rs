@@ -1,4 +1,4 @@
-//! `polyhead train`: a recipe of the repository learns what it is meant to.
+//! `polyhead train`: a recipe of the repository learns its task, and every recipe is valid.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::program::{folder, polyhead};
 
 #[test]
-fn the_recipe_reverse_learns_to_write_backwards() {
+fn the_recipe_reverse_learns_to_reverse_strings() {
     let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
     let recipe = recipes.join("reverse.toml");
     let folder = folder(&[]);
@@ -29,7 +29,7 @@ fn the_recipe_reverse_learns_to_write_backwards() {
 }
 
 #[test]
-fn every_recipe_is_understood() {
+fn every_recipe_is_valid() {
     let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
     let folder = folder(&[]);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! `polyhead translate` and `evaluate` with a small model that Hugging Face's code made.
+//! `polyhead translate` and `evaluate` with a small model made with Hugging Face's code.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -54,8 +54,8 @@ fn raw_lines_are_those_of_generate() {
     }
 }
 
-/// The program's own words where no card can be used; the test says them and passes.
-fn has_card() -> bool {
+/// True if a GPU can be used; prints the reason otherwise.
+fn has_gpu() -> bool {
     let run = translate(&["--device", "cuda", "hello"], "");
     if run.code != 0 {
         eprintln!("skipped: {}", run.err);
@@ -64,8 +64,8 @@ fn has_card() -> bool {
 }
 
 #[test]
-fn a_card_translates_as_generate_does() {
-    if !has_card() {
+fn a_gpu_translates_as_generate_does() {
+    if !has_gpu() {
         return;
     }
     let expected: Value = serde_json::from_slice(&fs::read(golden().join("expected.json")).unwrap()).unwrap();
@@ -78,7 +78,7 @@ fn a_card_translates_as_generate_does() {
             let right = |(line, case): &(&str, &Value)| *line == case[way]["text"].as_str().unwrap();
             let same = out.lines().zip(cases).filter(right).count();
             println!("{dtype} {way}: {same} of {} lines are those of generate", cases.len());
-            // Fewer bits may turn a choice between equals.
+            // Lower precision may flip a choice between near-equal hypotheses.
             assert!(same == cases.len() || (dtype != "f32" && 10 * same >= 8 * cases.len()), "{dtype} {way}");
         }
     }
@@ -89,7 +89,7 @@ fn a_card_translates_as_generate_does() {
 }
 
 #[test]
-fn a_device_that_cannot_is_refused() {
+fn a_dtype_that_the_device_lacks_is_refused() {
     for (arguments, message) in [
         (&["--dtype", "bf16"][..], "--dtype bf16 on cpu"),
         (&["--dtype", "int8", "--device", "cuda"], "--dtype int8 on cuda"),
@@ -119,7 +119,7 @@ fn a_line_gives_a_line() {
 }
 
 #[test]
-fn bad_bytes_are_replaced_and_named() {
+fn invalid_utf8_is_replaced_with_a_note() {
     let (out, err) =
         translate_bytes(b"Nobody slept well!\nNobody \xff\xfe slept\n\0\x07\x1b[31m\nNobody slept well!\n");
     let lines: Vec<&str> = out.lines().collect();
@@ -142,7 +142,7 @@ fn a_very_long_line_is_one_line() {
 }
 
 #[test]
-fn scores_alignments_and_alternatives_stand_behind_the_text() {
+fn scores_alignments_and_n_best_lists_are_columns() {
     let text = "Nobody slept well!";
     let plain = translate(&[text], "").ok();
     let scored = translate(&["--scores", "--alignment", text], "").ok();
@@ -204,7 +204,7 @@ fn misuse_is_explained() {
     for (arguments, message) in [
         (&["--beam", "0"][..], "expected a whole number of 1 or more"),
         (&["--beam", "2", "--n-best", "3"], "3 best of 2 beams"),
-        (&["--temperature", "0.5"], "--temperature has nothing to act on, expected --sample"),
+        (&["--temperature", "0.5"], "--temperature has no effect here, expected --sample"),
         (&["--sample", "--top-p", "2"], "top_p is 2, expected a probability"),
         (&["--from", "de"], "language \"de\": the model translates from eng"),
         (&["--max-length", "1000"], "a maximum length of 1000, expected at most 64"),
@@ -263,7 +263,8 @@ fn a_test_set_is_translated_and_scored() {
     let files = ["--source", &s, "--reference", &r, "--out", &out, "--format", "json"];
     let report: Value = serde_json::from_str(&evaluate(&files).ok()).unwrap();
     assert_eq!(fs::read_to_string(&out).unwrap(), translate(&[], source).ok());
-    let scored = polyhead(folder.path(), &["score", "--reference", "r", "--hypothesis", "out"], "").ok();
+    let score = ["score", "--reference", "r", "--hypothesis", "out", "--format", "json"];
+    let scored = polyhead(folder.path(), &score, "").ok();
     let scored: Value = serde_json::from_str(&scored).unwrap();
     for index in 0..3 {
         for key in ["name", "score", "signature"] {
@@ -284,7 +285,7 @@ fn a_test_set_is_translated_and_scored() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn impossible_options_are_refused() {
     let told = |run: Run, code: i32, part: &str| {
         let err = run.failed(code);
         assert!(err.contains(part) && err.contains("hint: "), "{err}");

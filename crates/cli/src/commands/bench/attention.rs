@@ -1,6 +1,5 @@
-//! `polyhead bench attention`: time and memory of full, windowed and global + window attention by length.
+//! `polyhead bench attention`: time and memory of attention patterns by length.
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -11,60 +10,65 @@ use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::{Tape, Tensor};
 use serde::Serialize;
 
-use super::random;
+use super::{Measurement, memory_text, print, random};
 use crate::decode_options::positive;
+use crate::option_help::THREADS;
+use crate::output_format::LineFormat;
+use crate::report::thread_pool;
 use polyhead_train::memory::peak;
 
-use crate::report::thread_pool;
+const EXAMPLES: &str = "\
+Examples:
+  polyhead bench attention --length 4096 --pattern window
+  for n in 256 1024; do polyhead bench attention --length $n; done
 
-const EXAMPLES: &str = "Examples:
-  polyhead bench attention --length 4096 --sight window
-  for n in 256 1024 4096 16384; do polyhead bench attention --length $n --sight global; done
+Batch 1, 8 heads, d_head 64. One measurement per call, so that the peak memory is its own.";
 
-Batch 1, 8 heads, d_head 64. One measurement a call, so that the peak memory is its own.";
-
-/// Global positions of `--sight global`.
+/// Global positions of `--pattern global`.
 const N_GLOBAL: usize = 8;
 
 /// Options of `polyhead bench attention`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Attention {
-    /// Queries and keys
+pub(crate) struct BenchAttention {
+    /// Number of queries and of keys
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
     length: usize,
-    /// What a query sees
-    #[arg(long, value_enum, default_value_t = SightName::Full)]
-    sight: SightName,
-    /// Keys of the window, half to each side
+    /// Attention pattern
+    #[arg(long, value_enum, default_value_t = PatternName::Full)]
+    pattern: PatternName,
+    /// Keys in the window, half on each side
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = positive)]
     window: usize,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Repeats; the best is printed
+    /// Number of runs; the best is printed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     repeats: usize,
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
+    threads: Option<usize>,
 }
 
+/// `--pattern`: the keys that a query attends to.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum SightName {
+enum PatternName {
     /// All keys
     Full,
     /// Keys near the query
     Window,
-    /// The same number of keys, every fourth
+    /// As many keys as window, every fourth one
     Dilated,
-    /// Keys near the query, and 8 positions that see all and are seen by all
+    /// Keys near the query, and 8 positions that attend to all and are attended to by all
     Global,
 }
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
-struct Line {
+struct AttentionMeasurement {
     bench: &'static str,
-    sight: SightName,
+    #[serde(rename = "sight")]
+    pattern: PatternName,
     length: usize,
     window: usize,
     threads: usize,
@@ -74,7 +78,19 @@ struct Line {
     peak_memory_bytes: Option<u64>,
 }
 
-impl Attention {
+impl Measurement for AttentionMeasurement {
+    fn text(&self) -> String {
+        let Self { length, mask_ms, forward_ms, forward_and_back_ms, .. } = self;
+        let name = self.pattern.to_possible_value().map_or(String::new(), |name| name.get_name().to_owned());
+        format!(
+            "{name:<8} length {length:>6}  mask {mask_ms:>9.3} ms  forward {forward_ms:>10.3} ms  \
+             forward + backward {forward_and_back_ms:>10.3} ms{}",
+            memory_text(self.peak_memory_bytes)
+        )
+    }
+}
+
+impl BenchAttention {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
             let start = Instant::now();
@@ -94,9 +110,9 @@ impl Attention {
                 best = [best[0].min(forward), best[1].min(1e3 * start.elapsed().as_secs_f64())];
             }
             let [forward_ms, forward_and_back_ms] = best;
-            let line = Line {
+            let measurement = AttentionMeasurement {
                 bench: "attention",
-                sight: self.sight,
+                pattern: self.pattern,
                 length: self.length,
                 window: self.window,
                 threads: rayon::current_num_threads(),
@@ -105,16 +121,16 @@ impl Attention {
                 forward_and_back_ms,
                 peak_memory_bytes: peak(),
             };
-            Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+            print(&measurement, self.format)
         })
     }
 
     fn mask(&self) -> Mask {
-        match self.sight {
-            SightName::Full => Mask::full(),
-            SightName::Window => Mask::window(self.window / 2),
-            SightName::Dilated => Mask::dilated(self.window / 2, 4),
-            SightName::Global => Mask::window(self.window / 2).or(Mask::global((0..N_GLOBAL).collect())),
+        match self.pattern {
+            PatternName::Full => Mask::full(),
+            PatternName::Window => Mask::window(self.window / 2),
+            PatternName::Dilated => Mask::dilated(self.window / 2, 4),
+            PatternName::Global => Mask::window(self.window / 2).or(Mask::global((0..N_GLOBAL).collect())),
         }
     }
 }

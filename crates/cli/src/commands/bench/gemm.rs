@@ -1,6 +1,5 @@
-//! `polyhead bench gemm`: matrix products next to the machine's peak.
+//! `polyhead bench gemm`: matrix products against the CPU's peak.
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -10,25 +9,30 @@ use polyhead_tensor::isa::Isa;
 use polyhead_tensor::peak;
 use serde::Serialize;
 
+use super::{Measurement, print};
+use crate::option_help::THREADS;
+use crate::output_format::LineFormat;
 use crate::report::thread_pool;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead bench gemm --threads 2
-  POLYHEAD_ISA=avx2 polyhead bench gemm --threads 1";
+  POLYHEAD_ISA=avx2 polyhead bench gemm --threads 1 --format jsonl";
 
 /// Options of `polyhead bench gemm`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Gemm {
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Repeats; the best and the median are printed
+pub(crate) struct BenchGemm {
+    /// Number of runs; the best and the median are printed
     #[arg(long, value_name = "N", default_value_t = 10)]
     repeats: usize,
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
+    threads: Option<usize>,
 }
 
-/// A product of a training step: what it is, [M, N, K], and which sides are read transposed.
+/// A product of a training step: its name, [M, N, K], and which operands are transposed.
 struct Shape {
     name: &'static str,
     shape: [usize; 3],
@@ -39,7 +43,7 @@ const fn shape(name: &'static str, shape: [usize; 3], transposed: [bool; 2]) -> 
     Shape { name, shape, transposed }
 }
 
-/// Workload T-small: 64 × 24 tokens, d_model 256, d_ff 1024, 8000 pieces; one row of translation at the end.
+/// Workload T-small: 64 × 24 tokens, d_model 256, d_ff 1024, vocabulary 8000; and rows of a decoding step at the end.
 const SHAPES: &[Shape] = &[
     shape("projection", [1536, 256, 256], [false, false]),
     shape("feed-forward in", [1536, 1024, 256], [false, false]),
@@ -58,9 +62,9 @@ const SHAPES: &[Shape] = &[
     shape("four rows", [4, 2048, 512], [false, false]),
 ];
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
-struct Line {
+struct GemmMeasurement {
     bench: &'static str,
     name: &'static str,
     m: usize,
@@ -71,27 +75,37 @@ struct Line {
     threads: usize,
     gflops_best: f64,
     gflops_median: f64,
-    /// B packed beforehand, as for weights that do not change.
+    /// With B packed beforehand, as for constant weights.
     gflops_packed_best: f64,
     gflops_peak: f64,
     share_of_peak: f64,
 }
 
-impl Gemm {
+impl Measurement for GemmMeasurement {
+    fn text(&self) -> String {
+        let Self { name, m, n, k, gflops_best, gflops_median, gflops_packed_best, share_of_peak, .. } = self;
+        format!(
+            "{name:<34}{m:>5} × {n:>4} × {k:>4}  best {gflops_best:>7.1}  median {gflops_median:>7.1}  \
+             packed {gflops_packed_best:>7.1} GFLOP/s  {:>5.1} % of peak",
+            100.0 * share_of_peak
+        )
+    }
+}
+
+impl BenchGemm {
     pub(crate) fn run(self) -> Result<()> {
         let pool = thread_pool(self.threads)?;
         pool.install(|| {
             let isa = Isa::best();
             let peak = peak::measure(isa, self.repeats) / 1e9;
             for shape in SHAPES {
-                let line = self.measure(shape, peak);
-                writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?;
+                print(&self.measure(shape, peak), self.format)?;
             }
             Ok(())
         })
     }
 
-    fn measure(&self, &Shape { name, shape: [m, n, k], transposed }: &Shape, peak: f64) -> Line {
+    fn measure(&self, &Shape { name, shape: [m, n, k], transposed }: &Shape, peak: f64) -> GemmMeasurement {
         let (a, b, mut c) = (vec![0.5; m * k], vec![0.25; k * n], vec![0.0; m * n]);
         let a = if transposed[0] { Matrix::new(&a, k, m).t() } else { Matrix::new(&a, m, k) };
         let b = if transposed[1] { Matrix::new(&b, n, k).t() } else { Matrix::new(&b, k, n) };
@@ -102,7 +116,7 @@ impl Gemm {
         let packed_times =
             self.times(|| gemm_packed(&mut MatrixMut::new(&mut c, m, n), a, &packed, Output::Overwrite));
         let best = operations / times[0];
-        Line {
+        GemmMeasurement {
             bench: "gemm",
             name,
             m,
@@ -119,7 +133,7 @@ impl Gemm {
         }
     }
 
-    /// Seconds of each repeat after one to warm up.
+    /// Seconds of each run, after a warm-up run.
     fn times(&self, mut work: impl FnMut()) -> Vec<f64> {
         work();
         let timed = |_| {

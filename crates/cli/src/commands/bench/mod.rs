@@ -1,4 +1,4 @@
-//! `polyhead bench`: how fast the machine runs the parts, one JSON line for each measurement.
+//! `polyhead bench`: speed measurements, one line of text or JSON for each.
 
 mod attention;
 mod gemm;
@@ -6,24 +6,39 @@ mod ops;
 mod train;
 mod translate;
 
+use std::io::Write as _;
+
 use anyhow::Result;
 use clap::Subcommand;
 use polyhead_random::Random;
 use polyhead_tensor::Tensor;
+use serde::Serialize;
 
-/// The benches.
+use crate::output_format::LineFormat;
+use crate::report::bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  polyhead bench gemm
+  polyhead bench train --workload small --threads 2
+  polyhead bench translate --batch 16 --beam 4 --format jsonl
+
+--format jsonl prints all values of a measurement; text prints the main ones.";
+
+/// Subcommands of `polyhead bench`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Bench {
-    /// Full, windowed and global attention by length: time and memory
-    Attention(attention::Attention),
-    /// Matrix products of the training workloads next to the machine's peak
-    Gemm(gemm::Gemm),
-    /// Single operations, forward and back, and long attention next to its products alone
-    Ops(ops::Ops),
-    /// One training step of an encoder-decoder Transformer, in target tokens a second
-    Train(train::Train),
-    /// Decoding with random weights, in target tokens a second
-    Translate(translate::Translate),
+    /// Measure full, window, dilated and global attention: time and memory by length
+    Attention(attention::BenchAttention),
+    /// Measure the matrix products of a training step against the CPU's peak
+    Gemm(gemm::BenchGemm),
+    /// Measure single operations, forward and backward
+    Ops(ops::BenchOps),
+    /// Measure a training step of an encoder-decoder Transformer
+    Train(train::BenchTrain),
+    /// Measure decoding with random weights
+    Translate(translate::BenchTranslate),
 }
 
 impl Bench {
@@ -38,7 +53,24 @@ impl Bench {
     }
 }
 
-/// Numbers from −½ to ½, others for each stream.
+/// A measurement that can be printed as text and as JSON.
+trait Measurement: Serialize {
+    /// One line with the main values.
+    fn text(&self) -> String;
+}
+
+/// Prints a measurement.
+fn print(measurement: &impl Measurement, format: LineFormat) -> Result<()> {
+    let line = if format.is_jsonl() { serde_json::to_string(measurement)? } else { measurement.text() };
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}
+
+/// The peak memory at the end of a line of text.
+fn memory_text(peak: Option<u64>) -> String {
+    peak.map_or(String::new(), |peak| format!("  peak memory {}", bytes(peak)))
+}
+
+/// Uniform random values from −½ to ½; each stream has its own.
 fn random(shape: &[usize], stream: u64) -> Tensor {
     let random = Random::new(3).stream(stream);
     let len = shape.iter().product::<usize>() as u64;

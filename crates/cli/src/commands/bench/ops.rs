@@ -1,6 +1,5 @@
-//! `polyhead bench ops`: single operations forward and back, and long attention next to its products alone.
+//! `polyhead bench ops`: single operations, forward and backward, and long attention against its products alone.
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -16,40 +15,43 @@ use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Indices, Tape, Tensor, Var};
 use serde::Serialize;
 
-use super::random;
+use super::{Measurement, memory_text, print, random};
+use crate::option_help::THREADS;
+use crate::output_format::LineFormat;
+use crate::report::thread_pool;
 use polyhead_train::memory::peak;
 
-use crate::report::thread_pool;
-
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead bench ops --threads 2
-  polyhead bench ops --attention-length 4096";
+  polyhead bench ops --attention-length 4096 --format jsonl";
 
 /// Options of `polyhead bench ops`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Ops {
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Repeats; the best is printed
+pub(crate) struct BenchOps {
+    /// Number of runs; the best is printed
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
-    /// Measure attention of this length alone: batch 4, 8 heads, d_head 64
+    /// Measure only attention of this length: batch 4, 8 heads, d_head 64
     #[arg(long, value_name = "N")]
     attention_length: Option<usize>,
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
+    threads: Option<usize>,
 }
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
-struct Line {
+struct OpMeasurement {
     bench: &'static str,
     name: &'static str,
     shape: Vec<usize>,
     threads: usize,
     forward_ms: f64,
     forward_and_back_ms: f64,
-    /// Attention only: its seven matrix products alone, one head after the other by the same gemm.
+    /// Attention only: its seven matrix products alone, head by head.
     #[serde(skip_serializing_if = "Option::is_none")]
     products_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +62,7 @@ struct Line {
 /// An operation on inputs of the given shapes.
 type Operation = fn(&Tape, &[Var]) -> polyhead_tensor::Result<Var>;
 
-/// Rows, width, vocabulary: those of workload T-small.
+/// Operations with the sizes of workload T-small.
 const CASES: &[(&str, &[&[usize]], Operation)] = &[
     ("linear, relu, dropout", &[&[1536, 256], &[1024, 256], &[1024]], |tape, x| {
         let options = LinearOptions { activation: Activation::Relu, dropout: 0.1 };
@@ -86,22 +88,34 @@ const CASES: &[(&str, &[&[usize]], Operation)] = &[
     }),
 ];
 
-impl Ops {
+impl Measurement for OpMeasurement {
+    fn text(&self) -> String {
+        let Self { name, forward_ms, forward_and_back_ms, .. } = self;
+        let products =
+            self.times_products.map_or(String::new(), |times| format!("  {times:.2} × its products"));
+        format!(
+            "{name:<40}forward {forward_ms:>10.3} ms  forward + backward {forward_and_back_ms:>10.3} ms{products}{}",
+            memory_text(self.peak_memory_bytes)
+        )
+    }
+}
+
+impl BenchOps {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
             if let Some(length) = self.attention_length {
-                return print(&self.long_attention(length)?);
+                return print(&self.long_attention(length)?, self.format);
             }
             for &(name, shapes, operation) in CASES {
                 let inputs: Vec<Tensor> = shapes.iter().zip(0..).map(|(shape, i)| random(shape, i)).collect();
                 let [forward_ms, forward_and_back_ms] = self.time(&inputs, operation)?;
-                print(&line(name, shapes[0].to_vec(), [forward_ms, forward_and_back_ms]))?;
+                print(&line(name, shapes[0].to_vec(), [forward_ms, forward_and_back_ms]), self.format)?;
             }
             Ok(())
         })
     }
 
-    /// Milliseconds forward, and forward and back, best of the repeats after one to warm up.
+    /// Milliseconds of forward, and of forward and backward; best run after a warm-up run.
     fn time(&self, inputs: &[Tensor], operation: Operation) -> Result<[f64; 2]> {
         let mut best = [f64::INFINITY; 2];
         for repeat in 0..=self.repeats {
@@ -113,15 +127,15 @@ impl Ops {
             let loss = sum(&tape, &out, Over::All)?;
             let start = Instant::now();
             drop(tape.backward(&loss));
-            let back = start.elapsed().as_secs_f64();
+            let backward = start.elapsed().as_secs_f64();
             if repeat > 0 {
-                best = [best[0].min(1e3 * forward), best[1].min(1e3 * (forward + back))];
+                best = [best[0].min(1e3 * forward), best[1].min(1e3 * (forward + backward))];
             }
         }
         Ok(best)
     }
 
-    fn long_attention(&self, length: usize) -> Result<Line> {
+    fn long_attention(&self, length: usize) -> Result<OpMeasurement> {
         let (batch, n_heads, d_head) = (4, 8, 64);
         let shape = [batch, length, n_heads * d_head];
         let inputs: Vec<Tensor> = (0..3).map(|i| random(&shape, i)).collect();
@@ -138,7 +152,7 @@ impl Ops {
         Ok(line)
     }
 
-    /// Milliseconds of the seven products of attention forward and back, for all heads, with nothing in between.
+    /// Milliseconds of the seven matrix products of attention, forward and backward, for all heads.
     fn products(&self, heads: usize, length: usize, d_head: usize) -> f64 {
         let (narrow, other) = (random(&[length, d_head], 1), random(&[length, d_head], 2));
         let (mut square, mut out) = (vec![0.0; length * length], vec![0.0; length * d_head]);
@@ -147,7 +161,7 @@ impl Ops {
         for _ in 0..self.repeats.max(1) {
             let start = Instant::now();
             for _ in 0..heads {
-                // Q·Kᵀ twice (once more on the way back) and dO·Vᵀ; P·V, dS·K, Pᵀ·dO and dSᵀ·Q.
+                // Q·Kᵀ twice (the backward pass recomputes it) and dO·Vᵀ; P·V, dS·K, Pᵀ·dO and dSᵀ·Q.
                 for _ in 0..3 {
                     gemm(&mut MatrixMut::new(&mut square, length, length), a, b.t(), Output::Overwrite);
                 }
@@ -163,8 +177,8 @@ impl Ops {
     }
 }
 
-fn line(name: &'static str, shape: Vec<usize>, [forward_ms, forward_and_back_ms]: [f64; 2]) -> Line {
-    Line {
+fn line(name: &'static str, shape: Vec<usize>, [forward_ms, forward_and_back_ms]: [f64; 2]) -> OpMeasurement {
+    OpMeasurement {
         bench: "ops",
         name,
         shape,
@@ -175,8 +189,4 @@ fn line(name: &'static str, shape: Vec<usize>, [forward_ms, forward_and_back_ms]
         times_products: None,
         peak_memory_bytes: peak(),
     }
-}
-
-fn print(line: &Line) -> Result<()> {
-    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(line)?)?)
 }

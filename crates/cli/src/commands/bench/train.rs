@@ -1,14 +1,13 @@
-//! `polyhead bench train`: one training step of an encoder-decoder Transformer on random data.
+//! `polyhead bench train`: a training step of an encoder-decoder Transformer on random data.
 //!
 //! Post-norm, ReLU, tied embeddings, sinusoidal positions, dropout 0.1 on attention weights, after ReLU and on each
 //! sub-layer's output but not on embeddings, label smoothing 0.1, AdamW. Loss, all gradients and the update are computed
 //! in every step.
 
-mod card;
+mod gpu;
 mod workload;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -25,47 +24,49 @@ use polyhead_train::memory::peak;
 use serde::Serialize;
 
 use self::workload::{Sizes, Workload};
-use crate::device_options::{CardDtype, device_name};
-use crate::report::{Misuse, thread_pool};
+use super::{Measurement, memory_text, print};
+use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::option_help::{DEVICE, DTYPE, SEED, THREADS};
+use crate::output_format::LineFormat;
+use crate::report::{Misuse, grouped, thread_pool};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead bench train --workload small --threads 2 --steps 10
   polyhead bench train --workload base --device cuda --dtype bf16 --steps 100
-  polyhead bench train --config shape.toml
+  polyhead bench train --config shape.toml --format jsonl
 
-A config names every size: d_model, n_heads, d_ff, n_layers (in each stack), vocab_size, batch, length (source and target).
-On a card the steps are replayed back to back; share_of_limit is the share of the 790 TFLOP/s that an H200 reaches in
-products of bf16, and breakdown the milliseconds of a step that each kind of work takes.";
+A config sets every size: d_model, n_heads, d_ff, n_layers (of each stack), vocab_size, batch, length (of source and target). On a GPU the steps are replayed as a CUDA graph without pauses. In the JSON, share_of_limit is the share of 790 TFLOP/s, the bf16 matrix-product throughput of an H200, and breakdown has the milliseconds per step of each kind of work.";
 
 /// Options of `polyhead bench train`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Train {
-    /// Which workload
+pub(crate) struct BenchTrain {
+    /// Model and batch sizes
     #[arg(long, value_enum, default_value_t = Workload::Small)]
     workload: Workload,
-    /// A TOML file with another shape
+    /// TOML file with other sizes
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     config: Option<PathBuf>,
-    /// Where to run: cpu, cuda:0, or auto
-    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = device_name)]
-    device: String,
-    /// Numbers to compute with; the processor computes in f32
-    #[arg(long, value_enum, default_value_t = CardDtype::F32)]
-    dtype: CardDtype,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Steps that are timed, after two to warm up
+    /// Number of timed steps, after two warm-up steps
     #[arg(long, value_name = "N", default_value_t = 10)]
     steps: usize,
-    /// Another seed, other weights, ids and dropout
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help = SEED)]
     seed: u64,
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = device_name, help_heading = "Compute",
+          help = DEVICE)]
+    device: String,
+    #[arg(long, value_name = "DTYPE", value_parser = ComputeDtype::TRAINING, default_value = "f32",
+          help_heading = "Compute", help = DTYPE)]
+    dtype: ComputeDtype,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
+    threads: Option<usize>,
 }
 
-/// What is trained, and on what.
-struct Task {
+/// The model, its data and the options of a training step.
+struct TrainingTask {
     model: SequenceToSequence,
     parameters: Parameters,
     source: Ids,
@@ -77,21 +78,22 @@ struct Task {
     steps: usize,
 }
 
-/// What was measured.
-struct Measured {
-    /// Of a step, in rising order.
+/// Times and losses of the steps.
+struct StepTimes {
+    /// Seconds per step, sorted.
     seconds: Vec<f64>,
+    /// First and last loss.
     losses: [f32; 2],
-    /// Milliseconds of a step by kind of work, where the device tells.
+    /// Milliseconds per step by kind of work, where the device reports them.
     breakdown: Option<BTreeMap<&'static str, f64>>,
 }
 
-/// What products of bf16 reach on an H200, in operations a second.
+/// bf16 matrix-product throughput of an H200, in operations per second.
 const LIMIT: f64 = 790e12;
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
-struct Line {
+struct TrainMeasurement {
     bench: &'static str,
     workload: &'static str,
     tokens_per_s_median: f64,
@@ -109,27 +111,38 @@ struct Line {
     breakdown: Option<BTreeMap<&'static str, f64>>,
 }
 
-impl Train {
+impl Measurement for TrainMeasurement {
+    fn text(&self) -> String {
+        let Self { workload, dtype, device, first_loss, last_loss, milliseconds, .. } = self;
+        let [median, best] =
+            [self.tokens_per_s_median, self.tokens_per_s_best].map(|rate| grouped(rate as u64));
+        format!(
+            "{workload:<8}{device:<7} {dtype:<5} {median:>9} target tokens/s (best {best})  {milliseconds:.2} ms per step  \
+             loss {first_loss:.4} → {last_loss:.4}{}",
+            memory_text(self.peak_memory_bytes)
+        )
+    }
+}
+
+impl BenchTrain {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
-            let device = Device::open(&self.device, self.dtype.math())?;
-            if device.math() != self.dtype.math() {
+            let math = self.dtype.math().expect("the parser accepts no int8");
+            let device = Device::open(&self.device, math)?;
+            if device.math() != math {
                 return Err(Misuse {
-                    message: format!(
-                        "--dtype {}, but the processor computes in f32",
-                        self.dtype.math().name()
-                    ),
-                    hint: "leave it out, or name a card with --device".into(),
+                    message: format!("--dtype {} on {}, expected f32 there", math.name(), device.name()),
+                    hint: "leave out --dtype, or choose a GPU with --device".into(),
                 }
                 .into());
             }
             let sizes = self.config.as_deref().map_or_else(|| Ok(self.workload.sizes()), Sizes::load)?;
             let mut task = self.task(sizes)?;
             let queues = device.policy().steps_ahead > 1;
-            let measured = if queues { task.on_card(&device)? } else { task.on_processor()? };
-            let Measured { seconds, losses: [first_loss, last_loss], breakdown } = measured;
+            let times = if queues { task.on_gpu(&device)? } else { task.on_cpu()? };
+            let StepTimes { seconds, losses: [first_loss, last_loss], breakdown } = times;
             let (tokens, median) = (sizes.tokens() as f64, seconds[seconds.len() / 2]);
-            let line = Line {
+            let measurement = TrainMeasurement {
                 bench: "train",
                 workload: if self.config.is_some() { "config" } else { self.workload.name() },
                 tokens_per_s_median: tokens / median,
@@ -146,11 +159,11 @@ impl Train {
                 share_of_limit: (device.math() == Math::Bf16).then(|| sizes.operations() / median / LIMIT),
                 breakdown,
             };
-            Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+            print(&measurement, self.format)
         })
     }
 
-    fn task(&self, sizes: Sizes) -> Result<Task> {
+    fn task(&self, sizes: Sizes) -> Result<TrainingTask> {
         let mut parameters = Parameters::default();
         let model = SequenceToSequence::new(sizes.config()?, &mut parameters)?;
         parameters.initialise(self.seed);
@@ -159,7 +172,7 @@ impl Train {
             (0..sizes.tokens()).map(|i| random.below(sizes.vocab_size, i as u64) as u32).collect()
         };
         let [source, target] = [1, 2].map(|stream| sizes.rows(&ids(stream)));
-        Ok(Task {
+        Ok(TrainingTask {
             model,
             parameters,
             source,
@@ -173,8 +186,9 @@ impl Train {
     }
 }
 
-impl Task {
-    fn on_processor(&mut self) -> Result<Measured> {
+impl TrainingTask {
+    /// Times the steps on the CPU.
+    fn on_cpu(&mut self) -> Result<StepTimes> {
         let (mut adam, capture) = (Adam::new(self.adam), Capture::off());
         let (mut losses, mut seconds) = (Vec::new(), Vec::new());
         for step in 0..self.steps + 2 {
@@ -191,6 +205,6 @@ impl Task {
             }
         }
         seconds.sort_by(f64::total_cmp);
-        Ok(Measured { seconds, losses: [losses[0], losses[losses.len() - 1]], breakdown: None })
+        Ok(StepTimes { seconds, losses: [losses[0], losses[losses.len() - 1]], breakdown: None })
     }
 }

@@ -1,9 +1,8 @@
 //! `polyhead bench translate`: decoding speed of an encoder-decoder Transformer with random weights.
 //!
-//! d_model 512, 8 heads, d_ff 2048, 6 + 6 layers, 32000 pieces, 30 source tokens, exactly 30 target tokens. Encoding,
-//! decoding and the choice of tokens are timed.
+//! d_model 512, 8 heads, d_ff 2048, 6 + 6 layers, vocabulary 32000, 30 source tokens, exactly 30 target tokens.
+//! Encoding, decoding and search are timed.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -19,18 +18,23 @@ use polyhead_random::Random;
 use polyhead_tensor::{Device, Parameters, Precision};
 use serde::Serialize;
 
-use crate::decode_options::{Dtype, positive};
+use super::{Measurement, memory_text, print};
+use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::decode_options::positive;
+use crate::option_help::{DEVICE, DTYPE, OVERWRITE_MODEL, THREADS};
+use crate::output_format::LineFormat;
+use crate::report::{Failure, grouped, thread_pool};
 use polyhead_train::memory::peak;
 
-use crate::report::thread_pool;
-
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead bench translate --batch 1 --dtype int8 --threads 1
-  polyhead bench translate --batch 16 --beam 4 --dtype f32
+  polyhead bench translate --batch 16 --beam 4 --dtype f32 --format jsonl
   polyhead bench translate --batch 512 --beam 4 --dtype bf16 --device cuda
-  polyhead bench translate --save random --dtype int8 && polyhead bench translate --model random --dtype int8
+  polyhead bench translate --out random --dtype int8
+  polyhead bench translate --model random --dtype int8
 
-The peak memory of a drawn model includes drawing it; a model that is read from a folder is never in memory twice.";
+The peak memory of a random model includes its initialisation; load a saved model to measure decoding alone.";
 
 const VOCAB_SIZE: usize = 32_000;
 const SOURCE_LENGTH: usize = 30;
@@ -39,47 +43,68 @@ const TARGET_LENGTH: usize = 30;
 /// Options of `polyhead bench translate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Translate {
-    /// Sentences translated together
+pub(crate) struct BenchTranslate {
+    /// Sentences per batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     batch: usize,
-    /// Hypotheses followed for each sentence; 1 is greedy
+    /// Beam size; 1 is greedy search
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     beam: usize,
-    /// Numbers to compute with; tf32 and bf16 on a card, int8 on the processor
-    #[arg(long, value_enum, default_value_t = Dtype::Int8)]
-    dtype: Dtype,
-    /// Where to decode: auto, cpu or cuda:0; a card takes one batch at a time
-    #[arg(long, value_name = "NAME", default_value = "cpu")]
-    device: String,
-    /// A folder with the weights, instead of drawing them [vocabulary of 32000]
-    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    /// Load the weights from this model folder, which needs a vocabulary of 32000 [default: random weights]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "out")]
     model: Option<PathBuf>,
-    /// Write the random model into this folder
-    #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// What threads share
+    /// Write the random model to this folder
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[arg(long, requires = "out", help = OVERWRITE_MODEL)]
+    overwrite: bool,
+    /// Parallelism of the threads
     #[arg(long, value_enum, default_value_t = Spread::Batches)]
     spread: Spread,
-    /// Repeats that are timed, after one to warm up
+    /// Number of timed runs, after a warm-up run
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
     repeats: usize,
+    #[command(flatten)]
+    format: LineFormat,
+    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = device_name, help_heading = "Compute",
+          help = DEVICE)]
+    device: String,
+    #[arg(long, value_enum, default_value_t = ComputeDtype::Int8, help_heading = "Compute", help = DTYPE)]
+    dtype: ComputeDtype,
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
+    threads: Option<usize>,
 }
 
+/// `--spread`: the parallelism of the threads.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Spread {
-    /// A batch for each thread, side by side
+    /// One batch per thread
     Batches,
     /// One batch, whose operations use all threads
     Operations,
 }
 
-impl Translate {
+impl Measurement for TranslateMeasurement {
+    fn text(&self) -> String {
+        let Self { batch, beam, device, threads, .. } = self;
+        let [median, best] =
+            [self.tokens_per_s_median, self.tokens_per_s_best].map(|rate| grouped(rate as u64));
+        format!(
+            "batch {batch:<4} beam {beam:<3} {device:<7} {:<5} {threads:>3} threads  {median:>9} target tokens/s (best {best}){}",
+            self.dtype.name(),
+            memory_text(self.peak_memory_bytes)
+        )
+    }
+}
+
+impl BenchTranslate {
     pub(crate) fn run(self) -> Result<()> {
+        if let Some(out) = self.out.as_ref().filter(|out| out.join("config.json").exists() && !self.overwrite)
+        {
+            let message = format!("{}: already holds config.json", out.display());
+            return Err(Failure { message, hint: "name a new folder, or add --overwrite".into() }.into());
+        }
         let pool = thread_pool(self.threads)?;
         let threads = pool.current_num_threads();
         let (device, precision) = self.dtype.open(&self.device)?;
@@ -101,7 +126,7 @@ impl Translate {
             }
         }
         rates.sort_by(f64::total_cmp);
-        let line = Line {
+        let measurement = TranslateMeasurement {
             bench: "translate",
             workload: "G",
             batch: self.batch,
@@ -116,10 +141,10 @@ impl Translate {
             device: device.name(),
             model: device.model().map(str::to_owned),
         };
-        Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&line)?)?)
+        print(&measurement, self.format)
     }
 
-    /// Decodes a batch on each of the pools side by side; the number of tokens of the best hypotheses.
+    /// Decodes a batch on each of the pools in parallel; returns the number of tokens of the best hypotheses.
     fn decode_all(
         &self,
         model: &SequenceToSequence,
@@ -144,7 +169,7 @@ impl Translate {
         })
     }
 
-    /// The model with its values on the device: random ones, or those of a folder.
+    /// The model with its weights on the device: random, or those of a folder.
     fn model(&self, device: &Device, precision: Precision) -> Result<(SequenceToSequence, Parameters)> {
         if let Some(folder) = &self.model {
             let options = polyhead_engine::LoadOptions { device: device.clone(), precision };
@@ -155,7 +180,7 @@ impl Translate {
         let config = ModelConfig::preset("base", VOCAB_SIZE).expect("a known preset");
         let model = SequenceToSequence::new(&config, &mut parameters)?;
         parameters.initialise(7);
-        if let Some(folder) = &self.save {
+        if let Some(folder) = &self.out {
             if precision == Precision::Int8 {
                 parameters.prepare(precision);
             }
@@ -168,7 +193,7 @@ impl Translate {
         Ok((model, parameters))
     }
 
-    /// Decodes all sources; the number of tokens of the best hypotheses.
+    /// Decodes all sources; returns the number of tokens of the best hypotheses.
     fn decode<M: NextToken>(&self, model: &M, sources: &[&[u32]]) -> Result<usize> {
         let lengths = Lengths { min: TARGET_LENGTH, max: TARGET_LENGTH, ..Lengths::default() };
         let decode = DecodeOptions { start_id: 1, end_id: 2, lengths, ..DecodeOptions::default() };
@@ -187,9 +212,9 @@ fn random_source(row: u64) -> Vec<u32> {
     (0..SOURCE_LENGTH as u64).map(|at| 3 + random.below(VOCAB_SIZE - 3, at) as u32).collect()
 }
 
-/// One line of output.
+/// A line of output.
 #[derive(Serialize)]
-struct Line {
+struct TranslateMeasurement {
     bench: &'static str,
     workload: &'static str,
     batch: usize,
@@ -200,7 +225,7 @@ struct Line {
     weights_bytes: usize,
     threads: usize,
     spread: Spread,
-    dtype: Dtype,
+    dtype: ComputeDtype,
     device: String,
     model: Option<String>,
 }

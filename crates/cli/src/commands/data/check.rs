@@ -1,4 +1,4 @@
-//! `polyhead data check`: the data doctor's report, for people or as JSON.
+//! `polyhead data check`: a report of the problems of a corpus, as text or JSON.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,18 @@ use anyhow::{Result, bail};
 use clap::Args;
 use polyhead_text::doctor::{Drift, Fault, Finding, Report, SideTotals, check};
 
-use super::FaultOptions;
+use super::ProblemOptions;
 use crate::corpus_options::CorpusOptions;
+use crate::output_format::DocumentFormat;
 use crate::report::{Failure, grouped, print_json, print_text, progress};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead data check --source train.en --target train.de
   polyhead data check --tsv train.tsv.gz --test-tsv test.tsv.gz
-  polyhead data check --jsonl pairs.jsonl --fields en,de --json
+  polyhead data check --jsonl pairs.jsonl --fields en,de --format json
 
-Exit code 1 when the corpus cannot be read for training as it is: unequal line counts, invalid UTF-8, missing columns.";
+Exit code 1 if the corpus cannot be trained on as it is: unequal line counts, invalid UTF-8 or missing columns.";
 
 /// Options of `polyhead data check`.
 #[derive(Debug, Args)]
@@ -24,23 +26,22 @@ pub(crate) struct Check {
     #[command(flatten)]
     corpus: CorpusOptions,
     #[command(flatten)]
-    faults: FaultOptions,
-    /// How many lines to name for each fault
+    problems: ProblemOptions,
+    /// Number of example lines for each problem
     #[arg(long, value_name = "N", default_value_t = 5)]
     examples: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
 impl Check {
     pub(crate) fn run(self) -> Result<()> {
-        let mut options = self.faults.resolve(&self.corpus)?;
+        let mut options = self.problems.resolve(&self.corpus)?;
         options.n_examples = self.examples;
         let bar = progress("lines checked");
         let report = check(&self.corpus.corpus()?, &options, &mut |line| bar.set_position(line))?;
         bar.finish_and_clear();
-        if self.json {
+        if self.format.is_json() {
             print_json(&report)?;
         } else {
             print_text(&summary(&report))?;
@@ -51,17 +52,17 @@ impl Check {
         let malformed =
             report.findings.iter().any(|finding| finding.fault == Fault::Malformed && finding.percent > 50.0);
         bail!(Failure {
-            message: "the corpus cannot be used as it is".into(),
+            message: "the corpus cannot be trained on as it is".into(),
             hint: if malformed {
-                "most lines lack a column or field: name the right ones with --columns or --fields".into()
+                "most lines lack a column or field: choose them with --columns or --fields".into()
             } else {
-                "polyhead data clean drops such pairs; unequal line counts must be mended first".into()
+                "polyhead data clean drops such pairs; unequal line counts must be repaired first".into()
             },
         });
     }
 }
 
-/// The report as a person likes to read it.
+/// The report as text.
 fn summary(report: &Report) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -76,7 +77,7 @@ fn summary(report: &Report) -> String {
         drift_lines(report, drift).into_iter().for_each(&mut line);
     }
     if report.findings.is_empty() && report.drift.is_none() {
-        line(format!("✓ {} pairs, nothing wrong found", grouped(report.lines)));
+        line(format!("✓ {} pairs, no problem found", grouped(report.lines)));
         return out;
     }
     for finding in &report.findings {
@@ -86,28 +87,28 @@ fn summary(report: &Report) -> String {
     // Rounded down: 100 % means all.
     let share = (1000.0 * report.clean as f64 / report.lines as f64).floor() / 10.0;
     line(format!(
-        "{} of {} pairs ({share:.1} %) have no fault",
+        "{} of {} pairs ({share:.1} %) have no problem",
         grouped(report.clean),
         grouped(report.lines)
     ));
     out
 }
 
-/// What the lengths of the lines say about where the sides fall out of step.
+/// Where source and target lines stop corresponding, estimated from their lengths.
 fn drift_lines(report: &Report, drift: Drift) -> Vec<String> {
     let (source, target) = (report.source.lines, report.target.lines);
     let mut lines = vec![if source == target {
-        "! the sides seem out of step, although their line counts are equal".to_owned()
+        "! source and target lines seem misaligned, although their counts are equal".to_owned()
     } else {
         format!("✗ line counts differ: {} source, {} target", grouped(source), grouped(target))
     }];
     let Drift { first_line, last_line } = drift;
     lines.push(if first_line > source.min(target) {
-        format!("    the shorter side seems cut off after line {}", source.min(target))
+        format!("    the shorter file seems truncated after line {}", source.min(target))
     } else if last_line - first_line <= 20 {
-        format!("    judged by their lengths, they fall out of step near line {first_line}")
+        format!("    by their lengths, lines stop corresponding near line {first_line}")
     } else {
-        format!("    judged by their lengths, they are out of step somewhere between lines {first_line} and {last_line}")
+        format!("    by their lengths, lines stop corresponding between lines {first_line} and {last_line}")
     });
     lines
 }
@@ -115,7 +116,7 @@ fn drift_lines(report: &Report, drift: Drift) -> Vec<String> {
 fn side_line(side: &SideTotals) -> String {
     let mean = side.words as f64 / side.lines.max(1) as f64;
     format!(
-        "{}: {} lines, {} words ({mean:.1} a line), {} characters (half the lines ≤ {}, 99 % ≤ {}, longest {})",
+        "{}: {} lines, {} words ({mean:.1} per line), {} characters (per line: median {}, 99th percentile {}, maximum {})",
         side.path.display(),
         grouped(side.lines),
         grouped(side.words),
@@ -144,7 +145,7 @@ fn finding_lines(finding: &Finding) -> String {
     out
 }
 
-/// Small shares keep a digit that is not zero.
+/// A percentage, with more digits where it is small.
 fn percent(share: f64) -> String {
     if share >= 0.1 { format!("{share:.1} %") } else { format!("{share:.4} %") }
 }

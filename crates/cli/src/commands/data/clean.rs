@@ -1,4 +1,4 @@
-//! `polyhead data clean`: the pairs without faults, and a report of every other one.
+//! `polyhead data clean`: the pairs without problems, and a report of every dropped pair.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,19 @@ use polyhead_text::corpus::{Corpus, PairWriter};
 use polyhead_text::doctor::{Cleaned, Cleaning, Fault, clean};
 use polyhead_text::output::Output;
 
-use super::FaultOptions;
+use super::ProblemOptions;
 use crate::corpus_options::CorpusOptions;
+use crate::output_format::DocumentFormat;
 use crate::report::{Misuse, grouped, print_json, print_text, progress};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead data clean --source train.en --target train.de \\
       --out-source clean.en --out-target clean.de --report dropped.jsonl
-  polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz --report dropped.jsonl.gz --keep identical,duplicate
+  polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz \\
+      --report dropped.jsonl.gz --keep identical,duplicate
 
-TSV and JSONL lines are kept whole, with every other column and field. The report has one JSON object for each pair left out: line, reasons, details, source, target.";
+TSV and JSONL lines are written whole, with all other columns and fields. The report has one JSON object per dropped pair: line, reasons, details, source, target.";
 
 /// Options of `polyhead data clean`.
 #[derive(Debug, Args)]
@@ -26,25 +29,24 @@ pub(crate) struct Clean {
     #[command(flatten)]
     corpus: CorpusOptions,
     #[command(flatten)]
-    faults: FaultOptions,
-    /// Where the kept source lines go (with --source)
+    problems: ProblemOptions,
+    /// Source lines to write (with --source)
     #[arg(long, value_name = "FILE", requires = "out_target")]
     out_source: Option<PathBuf>,
-    /// Where the kept target lines go (with --target)
+    /// Target lines to write (with --target)
     #[arg(long, value_name = "FILE", requires = "out_source")]
     out_target: Option<PathBuf>,
-    /// Where the kept pairs go (with --tsv or --jsonl)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out_source", "out_target"])]
+    /// Pairs to write (with --tsv or --jsonl)
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["out_source", "out_target"])]
     out: Option<PathBuf>,
-    /// Where every dropped pair is named with its reasons
+    /// Report of the dropped pairs and their problems, JSON lines
     #[arg(long, value_name = "FILE")]
     report: PathBuf,
-    /// Faults that are no reason to drop a pair
-    #[arg(long, value_name = "FAULT,…", value_delimiter = ',', value_parser = tolerable())]
+    /// Problems to ignore
+    #[arg(long, value_name = "PROBLEM,…", value_delimiter = ',', value_parser = tolerable())]
     keep: Vec<String>,
-    /// Print the counts as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
 fn tolerable() -> PossibleValuesParser {
@@ -53,7 +55,7 @@ fn tolerable() -> PossibleValuesParser {
 
 impl Clean {
     pub(crate) fn run(self) -> Result<()> {
-        let options = self.faults.resolve(&self.corpus)?;
+        let options = self.problems.resolve(&self.corpus)?;
         let corpus = self.corpus.corpus()?;
         self.check_outputs()?;
         let kept = self.writer(&corpus)?;
@@ -65,10 +67,10 @@ impl Clean {
         let bar = progress("lines cleaned");
         let cleaned = clean(&corpus, &options, cleaning, &mut |line| bar.set_position(line))?;
         bar.finish_and_clear();
-        if self.json { print_json(&cleaned) } else { print_text(&summary(&cleaned)) }
+        if self.format.is_json() { print_json(&cleaned) } else { print_text(&summary(&cleaned)) }
     }
 
-    /// Two outputs under one name would overwrite each other.
+    /// Misuse if two outputs have one name: they would overwrite each other.
     fn check_outputs(&self) -> Result<()> {
         let outputs: Vec<&PathBuf> = [&self.out_source, &self.out_target, &self.out]
             .into_iter()
@@ -79,7 +81,7 @@ impl Clean {
             None => Ok(()),
             Some((_, path)) => Err(Misuse {
                 message: format!("{}: named for two outputs, expected a file for each", path.display()),
-                hint: "the kept pairs and the report are different files".into(),
+                hint: "write the pairs and the report to different files".into(),
             }
             .into()),
         }
@@ -95,10 +97,10 @@ impl Clean {
             }
             _ => {
                 return Err(Misuse {
-                    message: "no output given that fits the input, expected --out-source and --out-target for line \
-                              files, --out for TSV and JSONL"
+                    message: "no output for this input, expected --out-source and --out-target for line files, --out \
+                              for TSV and JSONL"
                         .into(),
-                    hint: "polyhead data clean --help shows examples".into(),
+                    hint: "see the examples of polyhead data clean --help".into(),
                 }
                 .into());
             }

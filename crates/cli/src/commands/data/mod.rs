@@ -1,4 +1,4 @@
-//! `polyhead data`: look after a parallel corpus.
+//! `polyhead data`: check, clean and measure a parallel corpus.
 
 mod check;
 mod clean;
@@ -14,14 +14,21 @@ use polyhead_text::doctor::CheckOptions;
 use crate::corpus_options::CorpusOptions;
 use crate::report::Misuse;
 
-/// The commands about corpora.
+const EXAMPLES: &str = "\
+Examples:
+  polyhead data check --source train.en --target train.de
+  polyhead data clean --tsv train.tsv --out clean.tsv --report dropped.jsonl
+  polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json";
+
+/// Subcommands of `polyhead data`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Data {
-    /// Find what is wrong with a corpus, with line numbers
+    /// Find problems in a corpus, with line numbers
     Check(check::Check),
-    /// Keep the good pairs and report every other one with its reason
+    /// Write the pairs without problems, and report every dropped pair
     Clean(clean::Clean),
-    /// Measure a corpus: lines, words, characters, tokens
+    /// Count lines, words, characters and tokens
     Stats(stats::Stats),
 }
 
@@ -35,30 +42,30 @@ impl Data {
     }
 }
 
-/// What counts as a fault.
+/// Thresholds and test sets of the problem checks.
 #[derive(Debug, Args)]
-struct FaultOptions {
-    /// Longest line allowed, in characters
+struct ProblemOptions {
+    /// Maximum length of a line, in characters
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_chars)]
     max_chars: usize,
-    /// Largest ratio of the two lengths allowed, where they differ by more than --min-difference
+    /// Maximum ratio of the two lengths, where they differ by more than --min-difference
     #[arg(long, value_name = "X", default_value_t = CheckOptions::default().max_ratio)]
     max_ratio: f64,
-    /// Difference of the two lengths, in characters, that --max-ratio lets pass
+    /// Difference of the two lengths, in characters, up to which --max-ratio is not applied
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().min_difference)]
     min_difference: usize,
-    /// Test sentences that must not occur in the corpus, source side
+    /// Source sentences of a test set that must not occur in the corpus (with --test-target)
     #[arg(long, value_name = "FILE", requires = "test_target")]
     test_source: Option<PathBuf>,
-    /// Test sentences that must not occur in the corpus, target side
+    /// Target sentences of a test set that must not occur in the corpus (with --test-source)
     #[arg(long, value_name = "FILE", requires = "test_source")]
     test_target: Option<PathBuf>,
-    /// Test pairs that must not occur in the corpus, columns as in the corpus
+    /// Test set in a tab-separated file, with the columns of the corpus
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test_source", "test_target"])]
     test_tsv: Option<PathBuf>,
 }
 
-impl FaultOptions {
+impl ProblemOptions {
     fn resolve(&self, corpus: &CorpusOptions) -> Result<CheckOptions> {
         if self.max_ratio.is_nan() || self.max_ratio < 1.0 {
             return Err(Misuse {

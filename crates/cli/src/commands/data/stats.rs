@@ -1,4 +1,4 @@
-//! `polyhead data stats`: how large a corpus is, and how it would fill batches.
+//! `polyhead data stats`: the size of a corpus, and the padding of its batches.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,13 @@ use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use serde::Serialize;
 
 use crate::corpus_options::CorpusOptions;
+use crate::output_format::DocumentFormat;
 use crate::report::{Failure, Misuse, grouped, print_json, print_text, progress};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead data stats --source train.en --target train.de
-  polyhead data stats --tsv train.tsv.gz --tokenizer tokenizer.json --max-tokens 4096 --json";
+  polyhead data stats --tsv train.tsv --tokenizer tokenizer.json --format json";
 
 /// Options of `polyhead data stats`.
 #[derive(Debug, Args)]
@@ -23,39 +25,40 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct Stats {
     #[command(flatten)]
     corpus: CorpusOptions,
-    /// Count tokens with this tokeniser too (tokenizer.json, .spm or .model)
-    #[arg(long, value_name = "FILE")]
+    /// Also count tokens with this tokeniser: tokenizer.json, .spm, .model or a model folder
+    #[arg(short, long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
-    /// Token budget for which batches and padding are forecast (with --tokenizer)
+    /// Maximum number of tokens in a batch, for the padding forecast (with --tokenizer)
     #[arg(long, value_name = "N", default_value_t = BatchOptions::default().max_tokens, requires = "tokenizer")]
     max_tokens: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
-/// What is printed.
+/// Statistics of a corpus.
 #[derive(Serialize)]
-struct Measured {
+struct StatsReport {
     pairs: u64,
-    source: Side,
-    target: Side,
+    source: SideStats,
+    target: SideStats,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<Tokens>,
+    tokens: Option<TokenStats>,
 }
 
+/// Statistics of the source or target lines.
 #[derive(Serialize)]
-struct Side {
+struct SideStats {
     #[serde(flatten)]
     totals: SideTotals,
-    /// Characters that 50, 90, 95, 99 and 100 percent of the lines do not exceed.
+    /// Percentiles 50, 90, 95, 99 and 100 of the characters per line.
     percentiles: [u64; 5],
 }
 
 const PERCENTS: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 100.0];
 
+/// Token counts, end tokens included, and a forecast of batches.
 #[derive(Serialize)]
-struct Tokens {
+struct TokenStats {
     source: u64,
     target: u64,
     unknown: u64,
@@ -72,8 +75,7 @@ impl Stats {
         let bar = progress("lines measured");
         if tokenizer.is_some() && !corpus.can_be_read_twice() {
             return Err(Misuse {
-                message: "the corpus is read twice with --tokenizer, expected files rather than a pipe"
-                    .into(),
+                message: "a pipe with --tokenizer, expected files: the corpus is read twice".into(),
                 hint: "write it to a file first".into(),
             }
             .into());
@@ -82,7 +84,7 @@ impl Stats {
         if !report.is_readable() {
             return Err(Failure {
                 message: "the corpus cannot be measured as it is".into(),
-                hint: "polyhead data check says what is wrong with it".into(),
+                hint: "polyhead data check shows its problems".into(),
             }
             .into());
         }
@@ -93,17 +95,17 @@ impl Stats {
             None => None,
         };
         bar.finish_and_clear();
-        let side = |totals: SideTotals| Side {
+        let side = |totals: SideTotals| SideStats {
             percentiles: PERCENTS.map(|percent| totals.percentile(percent)),
             totals,
         };
-        let measured = Measured {
+        let statistics = StatsReport {
             pairs: report.lines,
             source: side(report.source),
             target: side(report.target),
             tokens,
         };
-        if self.json { print_json(&measured) } else { print_text(&table(&measured)) }
+        if self.format.is_json() { print_json(&statistics) } else { print_text(&table(&statistics)) }
     }
 
     fn count_tokens(
@@ -111,7 +113,7 @@ impl Stats {
         corpus: &Corpus,
         tokenizer: &Tokenizer,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Tokens> {
+    ) -> Result<TokenStats> {
         let unknown_id = tokenizer.unknown_id();
         let mut unknown = 0;
         let mut lengths = Vec::new();
@@ -119,7 +121,7 @@ impl Stats {
         while let Some(pair) = pairs.next_pair()? {
             let mut count = |encoding: Encoding| {
                 unknown += encoding.ids.iter().filter(|&&id| Some(id) == unknown_id).count() as u64;
-                encoding.len() as u32 + 1 // and the end of the sentence
+                encoding.len() as u32 + 1 // and the end token
             };
             let source = count(tokenizer.encode(pair.source)?);
             let target = count(tokenizer.encode_target(pair.target)?);
@@ -131,7 +133,7 @@ impl Stats {
         let longest = lengths.iter().map(|row| row.source.max(row.target)).max().unwrap_or(0);
         let max_tokens = self.max_tokens.max(longest as usize);
         let epoch = Epoch::plan(&lengths, BatchOptions { max_tokens, ..BatchOptions::default() }, 0)?;
-        Ok(Tokens {
+        Ok(TokenStats {
             source: lengths.iter().map(|row| u64::from(row.source)).sum(),
             target: lengths.iter().map(|row| u64::from(row.target)).sum(),
             unknown,
@@ -143,10 +145,10 @@ impl Stats {
     }
 }
 
-fn table(measured: &Measured) -> String {
-    let (source, target) = (&measured.source, &measured.target);
+fn table(statistics: &StatsReport) -> String {
+    let (source, target) = (&statistics.source, &statistics.target);
     let mut out =
-        format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(measured.pairs), "", "source", "target");
+        format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(statistics.pairs), "", "source", "target");
     let mut row = |name: String, source: u64, target: u64| {
         out += &format!("{name:<28} {:>14} {:>14}\n", grouped(source), grouped(target));
     };
@@ -155,13 +157,13 @@ fn table(measured: &Measured) -> String {
     row("characters".into(), source.totals.chars, target.totals.chars);
     row("bytes".into(), source.totals.bytes, target.totals.bytes);
     for (index, percent) in PERCENTS.iter().enumerate() {
-        let name = format!("characters a line, {percent:.0} % ≤");
+        let name = format!("characters per line, {percent:.0} % ≤");
         row(name, source.percentiles[index], target.percentiles[index]);
     }
-    if let Some(tokens) = &measured.tokens {
-        row("tokens, sentence ends too".into(), tokens.source, tokens.target);
+    if let Some(tokens) = &statistics.tokens {
+        row("tokens, end tokens included".into(), tokens.source, tokens.target);
         out += &format!(
-            "\n{} unknown tokens, longest line {} tokens\n{} batches of up to {} tokens a side, {:.1} % padding\n",
+            "\n{} unknown tokens, longest line {} tokens\n{} batches of up to {} tokens per side, {:.1} % padding\n",
             grouped(tokens.unknown),
             tokens.longest,
             grouped(tokens.batches as u64),

@@ -1,4 +1,4 @@
-//! `polyhead detect --train`: an identifier from lines of text.
+//! `polyhead detect --train`: a language identifier from lines of text.
 
 use std::path::{Path, PathBuf};
 
@@ -8,48 +8,53 @@ use polyhead_text::Error;
 use polyhead_text::language::{TrainOptions, Trainer};
 use polyhead_text::lines::Lines;
 
-use crate::report::{Misuse, bytes, note, progress};
+use crate::input::shown;
+use crate::option_help::{SEED, with_default};
+use crate::report::{Failure, Misuse, bytes, note, progress};
 
-/// Options of the training.
+/// Options of training an identifier.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Training")]
-pub(super) struct Train {
-    /// Train an identifier: text of a language, as en=FILE or en=FILE.tsv:2; once or more for each language
+pub(super) struct IdentifierTraining {
+    /// Train on text of a language: en=FILE or en=FILE.tsv:2; repeatable
     #[arg(long, value_name = "CODE=FILE", value_parser = parse_text, requires = "out",
-          conflicts_with_all = ["texts", "among", "model", "format"])]
-    train: Vec<Text>,
-    /// File to write
-    #[arg(long, short, value_name = "FILE")]
+          conflicts_with_all = ["texts", "among", "model", "output_format"])]
+    train: Vec<TrainingText>,
+    /// Identifier to write
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Rows of the table of weights; a row is a byte for each language [default: 32768]
+    /// Replace an identifier that exists
+    #[arg(long)]
+    overwrite: bool,
+    /// Rows of the weight table, one byte per language and row [default: 32768]
     #[arg(long, value_name = "N")]
     rows: Option<usize>,
-    /// Longest n-gram, in characters [default: 5]
+    /// Maximum length of an n-gram, in characters [default: 5]
     #[arg(long, value_name = "N")]
     max_n: Option<usize>,
-    /// Examples drawn of each language [default: 1000000]
+    /// Training examples per language [default: 1000000]
     #[arg(long, value_name = "N")]
     examples: Option<usize>,
-    /// Seed of the draws [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help = with_default(SEED, "1"))]
     seed: Option<u64>,
 }
 
 /// Text of one language.
 #[derive(Debug, Clone)]
-struct Text {
+struct TrainingText {
     code: String,
     path: PathBuf,
     /// Column of a TSV file, from 0.
     column: Option<usize>,
 }
 
-impl Train {
-    /// Whether there is something to train; an error where only options of training are given.
+impl IdentifierTraining {
+    /// True if an identifier is to be trained; misuse where only options of training are given.
     pub(super) fn is_asked_for(&self) -> Result<bool> {
-        // `requires` of clap gives way where texts are given too.
+        // clap does not apply `requires` where a conflicting argument is given.
         let given = [
             ("--out", self.out.is_some()),
+            ("--overwrite", self.overwrite),
             ("--rows", self.rows.is_some()),
             ("--max-n", self.max_n.is_some()),
             ("--examples", self.examples.is_some()),
@@ -57,8 +62,8 @@ impl Train {
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) if self.train.is_empty() => Err(Misuse {
-                message: format!("{name} without a language to train, expected --train CODE=FILE"),
-                hint: "texts are looked at without it; results go to standard output".into(),
+                message: format!("{name} without --train, expected --train CODE=FILE"),
+                hint: "leave it out to detect languages; results go to standard output".into(),
             }
             .into()),
             _ => Ok(!self.train.is_empty()),
@@ -66,9 +71,15 @@ impl Train {
     }
 
     pub(super) fn run(self) -> Result<()> {
+        let out = self.out.clone().expect("clap requires it");
+        if out.exists() && !self.overwrite {
+            let message = format!("{}: already exists, expected a new file", out.display());
+            let hint = "name another file with --out, or add --overwrite".into();
+            return Err(Failure { message, hint }.into());
+        }
         let mut trainer = Trainer::default();
-        // A wrong name should not surface after the files before it were read.
-        for Text { code, path, .. } in &self.train {
+        // A missing file is reported before the files ahead of it are read.
+        for TrainingText { code, path, .. } in &self.train {
             trainer.add(code, "")?;
             if path != Path::new("-") {
                 std::fs::metadata(path).map_err(|error| Error::io(path, "open", error))?;
@@ -81,12 +92,11 @@ impl Train {
                 trainer.add(&text.code, line)
             })?;
         }
-        bar.set_message("examples of each language");
+        bar.set_message("examples per language");
         let options = self.options();
         let n_examples = options.n_examples as f64;
         let identifier = trainer.train(&options, &mut |done| bar.set_position((done * n_examples) as u64))?;
         bar.finish_and_clear();
-        let out = self.out.expect("clap requires it");
         identifier.save(&out)?;
         let size = std::fs::metadata(&out).map_or(0, |metadata| metadata.len());
         let codes: Vec<&str> = identifier.codes().collect();
@@ -105,7 +115,7 @@ impl Train {
     }
 }
 
-impl Text {
+impl TrainingText {
     fn read(&self, mut found: impl FnMut(&str) -> polyhead_text::Result<()>) -> polyhead_text::Result<()> {
         let mut lines = Lines::open(&self.path)?;
         let mut number = 0;
@@ -120,7 +130,11 @@ impl Text {
                 line: Some(number),
                 found: columns(line.split('\t').count()),
                 expected: format!("a column {}", column + 1),
-                hint: format!("the column stands behind the name: {}={}:1", self.code, self.path.display()),
+                hint: format!(
+                    "choose a column behind the name: {}={}:1",
+                    self.code,
+                    shown(&self.path).display()
+                ),
             })?;
             found(text)?;
         }
@@ -132,23 +146,23 @@ fn columns(number: usize) -> String {
     format!("{number} tab-separated column{}", if number == 1 { "" } else { "s" })
 }
 
-fn parse_text(argument: &str) -> Result<Text, String> {
+fn parse_text(argument: &str) -> Result<TrainingText, String> {
     let Some((code, path)) =
         argument.split_once('=').filter(|(code, path)| !code.is_empty() && !path.is_empty())
     else {
-        return Err("no language and file, expected CODE=FILE as en=text.txt".into());
+        return Err("expected CODE=FILE, such as en=text.txt".into());
     };
     let is_tsv = |path: &str| {
         let name = path.to_lowercase();
         name.strip_suffix(".gz").unwrap_or(&name).rsplit('.').next() == Some("tsv")
     };
-    let text = |path: &str, column| Text { code: code.to_owned(), path: path.into(), column };
+    let text = |path: &str, column| TrainingText { code: code.to_owned(), path: path.into(), column };
     match path.rsplit_once(':').filter(|(path, _)| is_tsv(path)) {
         Some((path, column)) => match column.parse::<usize>().ok().and_then(|column| column.checked_sub(1)) {
             Some(column) => Ok(text(path, Some(column))),
             None => Err(format!("column {column:?}, expected a number from 1")),
         },
-        None if is_tsv(path) => Err(format!("a file with columns, expected which one: {code}={path}:1")),
+        None if is_tsv(path) => Err(format!("a .tsv file without a column, expected {code}={path}:1")),
         None => Ok(text(path, None)),
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is told about a model, for people and programs alike.
+//! The description of a model, printed as text or JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -15,39 +15,38 @@ use serde_json::{Map, Value};
 use super::tokenizers::{self, Vocabulary};
 use crate::model_folder::{check_folder, generation, object};
 
-/// What is printed.
+/// Description of a model folder or a preset.
 #[derive(Serialize)]
-pub(super) struct Description {
-    /// Where it lies.
+pub(super) struct ModelDescription {
+    /// The model folder; none for a preset.
     pub(super) folder: Option<PathBuf>,
-    /// Whose names its weights have.
+    /// The checkpoint layout; none for a preset.
     pub(super) layout: Option<Layout>,
-    /// Sizes and choices.
     pub(super) architecture: ModelConfig,
-    pub(super) parameters: Counts,
+    pub(super) parameters: ParameterCounts,
     pub(super) weights: Option<WeightFiles>,
-    /// Memory of the weights by how they are held.
-    pub(super) memory_bytes: Memory,
-    /// Memory of a token while a sentence is decoded, in f32.
-    pub(super) cache_bytes: Cache,
+    /// Memory of the weights by dtype.
+    pub(super) memory_bytes: MemoryByDtype,
+    /// Memory of the K/V cache per token, in f32.
+    pub(super) cache_bytes: CacheBytes,
     pub(super) tokenizers: Vec<Vocabulary>,
-    /// What a model of several languages was trained on, such as `eng-tur`.
+    /// Directions that a multilingual model was trained on, such as `eng-tur`.
     pub(super) directions: Vec<String>,
-    /// Settings of generation.
+    /// Generation settings.
     pub(super) generation: Option<Map<String, Value>>,
-    pub(super) marian: Marian,
+    pub(super) marian: MarianSupport,
     pub(super) notes: Vec<String>,
 }
 
-/// Parameters by group; what is shared counts once.
+/// Parameter counts by group; tied parameters count once.
 #[derive(Serialize, Default)]
-pub(super) struct Counts {
+pub(super) struct ParameterCounts {
     pub(super) total: u64,
-    /// Tables of ids and of learned positions, the output's too where it is one of them.
+    /// Token embeddings and learned positions; includes a tied output projection.
     pub(super) embeddings: u64,
     pub(super) encoder: u64,
     pub(super) decoder: u64,
-    /// The output's own table and its bias, or what gives class scores.
+    /// Untied output projection and its bias, or the classification head.
     pub(super) output: u64,
 }
 
@@ -58,36 +57,37 @@ pub(super) struct WeightFiles {
     pub(super) dtypes: Vec<&'static str>,
 }
 
+/// Memory of the weights, in bytes.
 #[derive(Serialize, Default)]
-pub(super) struct Memory {
+pub(super) struct MemoryByDtype {
     pub(super) f32: u64,
     pub(super) bf16: u64,
-    /// A byte for each number of a matrix and eight for each of its rows; vectors as f32.
+    /// One byte per weight of a matrix and eight per row; vectors as f32.
     pub(super) int8: u64,
 }
 
 #[derive(Serialize)]
-pub(super) struct Cache {
+pub(super) struct CacheBytes {
     /// Keys and values of self-attention in the decoder.
     pub(super) per_target_token: u64,
     /// Keys and values of cross-attention.
     pub(super) per_source_token: u64,
 }
 
-/// Whether Hugging Face's `MarianMTModel` can be this model.
+/// Support of Hugging Face's `MarianMTModel` for this model.
 #[derive(Serialize)]
-pub(super) struct Marian {
+pub(super) struct MarianSupport {
     pub(super) compatible: bool,
-    /// Whether it can load the folder as it is.
+    /// True if it can load the folder as it is.
     pub(super) loads_folder: bool,
     pub(super) reasons: Vec<String>,
 }
 
-impl Description {
-    /// The model of a folder, or what its config tells where there are no weights.
+impl ModelDescription {
+    /// Describes the model of a folder, or its config where there are no weights.
     pub(super) fn of_folder(folder: &Path) -> Result<Self> {
         check_folder(folder)?;
-        // Without a config.json the sizes are in the weights.
+        // Without a config.json, sizes are those of the weights.
         let has_weights = Weights::are_in(folder) || !folder.join("config.json").exists();
         let (config, layout) = if has_weights { read_config(folder)? } else { read_config_alone(folder)? };
         let mut parameters = Parameters::default();
@@ -97,11 +97,11 @@ impl Description {
             let loaded = check_weights(folder, &description.architecture, layout, &parameters)?;
             description.weights = Some(WeightFiles::from(loaded));
         } else {
-            description.notes.push("there are no weights; this is what the config says".into());
+            description.notes.push("no weights: this is what the config says".into());
         }
         description.tokenizers = tokenizers::find(folder, &description.architecture)?;
         if description.tokenizers.is_empty() {
-            description.notes.push("there is no tokeniser that is read".into());
+            description.notes.push("no tokeniser found".into());
         }
         description.notes.extend(description.tokenizers.iter().filter_map(Vocabulary::note));
         description.generation = generation(folder)?;
@@ -111,11 +111,11 @@ impl Description {
         Ok(Self { folder: Some(folder.to_owned()), layout: Some(layout), ..description })
     }
 
-    /// A model without files.
+    /// Describes a model without files.
     pub(super) fn of_config(config: ModelConfig) -> Result<Self> {
         let mut parameters = Parameters::default();
         Model::new(&config, &mut parameters)?;
-        let (mut counts, mut memory) = (Counts::default(), Memory::default());
+        let (mut counts, mut memory) = (ParameterCounts::default(), MemoryByDtype::default());
         for (_, name, shape) in parameters.declared() {
             counts.add(name, shape.iter().product::<usize>() as u64);
             memory.add(shape);
@@ -127,18 +127,18 @@ impl Description {
             parameters: counts,
             weights: None,
             memory_bytes: memory,
-            cache_bytes: Cache::of(&config),
+            cache_bytes: CacheBytes::of(&config),
             tokenizers: Vec::new(),
             generation: None,
             directions: Vec::new(),
-            marian: Marian { compatible: reasons.is_empty(), loads_folder: false, reasons },
+            marian: MarianSupport { compatible: reasons.is_empty(), loads_folder: false, reasons },
             notes: Vec::new(),
             architecture: config,
         })
     }
 }
 
-impl Counts {
+impl ParameterCounts {
     fn add(&mut self, name: &str, count: u64) {
         self.total += count;
         let parts: Vec<&str> = name.split('.').collect();
@@ -152,7 +152,7 @@ impl Counts {
     }
 }
 
-impl Memory {
+impl MemoryByDtype {
     fn add(&mut self, shape: &[usize]) {
         let count = shape.iter().product::<usize>() as u64;
         self.f32 += 4 * count;
@@ -161,7 +161,7 @@ impl Memory {
     }
 }
 
-impl Cache {
+impl CacheBytes {
     fn of(config: &ModelConfig) -> Self {
         let [target, source] = config.cache_numbers().map(|numbers| (numbers * size_of::<f32>()) as u64);
         Self { per_target_token: target, per_source_token: source }
@@ -175,7 +175,7 @@ impl From<Loaded> for WeightFiles {
     }
 }
 
-/// The directions that the folder of a model of several languages names.
+/// The translation directions in a folder's `tokenizer_config.json`.
 fn directions(folder: &Path) -> Result<Vec<String>> {
     let settings = object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let named = settings.get("directions").and_then(Value::as_array).into_iter().flatten();

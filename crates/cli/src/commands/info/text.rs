@@ -1,13 +1,13 @@
-//! The description of a model for people.
+//! The description of a model as text.
 
 use polyhead_models::View;
 use polyhead_models::checkpoint::Layout;
 
-use super::description::{Description, Marian};
+use super::description::{MarianSupport, ModelDescription};
 use crate::report::{aligned, bytes, grouped};
 
-/// One row for each thing that is known.
-pub(super) fn text(description: &Description) -> String {
+/// Two aligned columns: name and value.
+pub(super) fn text(description: &ModelDescription) -> String {
     let mut rows = Vec::new();
     if let Some(folder) = &description.folder {
         rows.push(("folder", folder.display().to_string()));
@@ -34,15 +34,15 @@ pub(super) fn text(description: &Description) -> String {
         let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key} {value}")).collect();
         rows.push(("generation", settings.join(", ")));
     }
-    if is_writer(description) {
+    if is_generative(description) {
         rows.push(("MarianMTModel", marian(&description.marian, description.layout)));
     }
     rows.extend(description.notes.iter().map(|note| ("note", note.clone())));
     aligned(&rows)
 }
 
-/// True of models that write a sequence, token by token.
-fn is_writer(description: &Description) -> bool {
+/// True for models that generate a sequence.
+fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
         View::Encoder => false,
@@ -51,23 +51,23 @@ fn is_writer(description: &Description) -> bool {
 
 fn layout_name(layout: Layout) -> &'static str {
     match layout {
-        Layout::Polyhead => "polyhead, our own",
-        Layout::Marian => "Marian, Hugging Face",
+        Layout::Polyhead => "polyhead",
+        Layout::Marian => "marian (Hugging Face)",
         Layout::Fairseq => "fairseq",
-        Layout::Torch => "torch, PyTorch's nn.Transformer",
+        Layout::Torch => "torch (PyTorch's nn.Transformer)",
     }
 }
 
-fn sizes(description: &Description, rows: &mut Vec<(&str, String)>) {
+fn sizes(description: &ModelDescription, rows: &mut Vec<(&str, String)>) {
     let counts = &description.parameters;
-    let is_writer = is_writer(description);
+    let is_generative = is_generative(description);
     let groups = [
         ("embeddings", counts.embeddings),
         ("encoder", counts.encoder),
         ("decoder", counts.decoder),
         ("output", counts.output),
     ];
-    let groups = groups.into_iter().filter(|(_, count)| *count > 0 || is_writer);
+    let groups = groups.into_iter().filter(|(_, count)| *count > 0 || is_generative);
     let groups: Vec<String> = groups.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
     rows.push(("parameters", format!("{} ({})", grouped(counts.total), groups.join(", "))));
     if let Some(weights) = &description.weights {
@@ -86,34 +86,34 @@ fn sizes(description: &Description, rows: &mut Vec<(&str, String)>) {
     rows.push((
         "memory",
         format!(
-            "{} as f32; forecast: {} as bf16, {} as int8",
+            "{} as f32, {} as bf16, {} as int8",
             bytes(memory.f32),
             bytes(memory.bf16),
             bytes(memory.int8)
         ),
     ));
     let cache = &description.cache_bytes;
-    if !is_writer {
+    if !is_generative {
         return;
     }
     rows.push((
-        "cache",
+        "K/V cache",
         format!(
-            "{} bytes a target token and hypothesis, {} bytes a source token",
+            "{} bytes per target token and hypothesis, {} bytes per source token",
             grouped(cache.per_target_token),
             grouped(cache.per_source_token)
         ),
     ));
 }
 
-fn marian(marian: &Marian, layout: Option<Layout>) -> String {
+fn marian(marian: &MarianSupport, layout: Option<Layout>) -> String {
     if !marian.compatible {
-        format!("cannot be this model: {}", marian.reasons.join("; "))
+        format!("cannot represent this model: {}", marian.reasons.join("; "))
     } else if marian.loads_folder {
         "loads this folder".to_owned()
     } else if layout.is_none_or(|layout| layout == Layout::Marian) {
-        "can be this model".to_owned()
+        "can represent this model".to_owned()
     } else {
-        "can be this model, after polyhead export --layout marian".to_owned()
+        "can represent this model, after polyhead export --layout marian".to_owned()
     }
 }

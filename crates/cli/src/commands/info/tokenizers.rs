@@ -1,4 +1,4 @@
-//! The tokenisers of a model folder and whether they fit its embeddings.
+//! The tokenisers of a model folder, compared with its embeddings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,48 +9,48 @@ use polyhead_text::tokenizer::fairseq_dictionary::{FairseqDictionary, dictionary
 use polyhead_text::tokenizer::sentencepiece::Vocabulary as MarianVocabulary;
 use serde::Serialize;
 
-use crate::model_folder::{companions, file_name, object};
+use crate::model_folder::{file_name, object, sidecar_files};
 use crate::report::grouped;
 
-/// Which ids a tokeniser makes.
+/// The ids that a tokeniser produces: of the source, of the target, or of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Side {
+pub(super) enum TokenizerSide {
     Source,
     Target,
     Both,
 }
 
-/// A tokeniser next to the embedding of its ids.
+/// A tokeniser and the embedding of its ids.
 #[derive(Debug, Serialize)]
 pub(super) struct Vocabulary {
-    pub(super) side: Side,
+    pub(super) side: TokenizerSide,
     pub(super) kind: String,
     pub(super) vocab_size: usize,
-    /// The largest id and one.
+    /// The largest id plus one.
     pub(super) n_ids: usize,
     pub(super) embedding_rows: usize,
 }
 
 impl Vocabulary {
-    fn new(side: Side, kind: String, vocab_size: usize, config: &ModelConfig) -> Self {
+    fn new(side: TokenizerSide, kind: String, vocab_size: usize, config: &ModelConfig) -> Self {
         let [source, target] = config.vocab_sizes();
         let embedding_rows = match side {
-            Side::Source => source,
-            Side::Target => target,
-            Side::Both => source.min(target),
+            TokenizerSide::Source => source,
+            TokenizerSide::Target => target,
+            TokenizerSide::Both => source.min(target),
         };
         Self { side, kind, vocab_size, n_ids: vocab_size, embedding_rows }
     }
 
-    fn of(side: Side, tokenizer: &Tokenizer, config: &ModelConfig) -> Self {
+    fn of(side: TokenizerSide, tokenizer: &Tokenizer, config: &ModelConfig) -> Self {
         let mut vocabulary = Self::new(side, tokenizer.describe(), tokenizer.vocab_size(), config);
         vocabulary.n_ids = n_ids(tokenizer.vocab_size(), |id| tokenizer.piece(id).is_some());
         vocabulary
     }
 
-    /// What is wrong if there are ids without a row.
-    pub(super) fn fault(&self) -> Option<String> {
+    /// The problem if there are ids without an embedding row.
+    pub(super) fn problem(&self) -> Option<String> {
         let Self { vocab_size, n_ids, embedding_rows, .. } = *self;
         (n_ids > embedding_rows).then(|| {
             format!(
@@ -63,7 +63,7 @@ impl Vocabulary {
         })
     }
 
-    /// What is worth knowing if there are rows without an id.
+    /// A note if there are embedding rows without an id.
     pub(super) fn note(&self) -> Option<String> {
         let spare = self.embedding_rows.checked_sub(self.n_ids).filter(|spare| *spare > 0)?;
         Some(format!(
@@ -75,7 +75,7 @@ impl Vocabulary {
     }
 }
 
-impl Side {
+impl TokenizerSide {
     pub(super) fn adjective(self) -> &'static str {
         match self {
             Self::Source => "source ",
@@ -85,27 +85,27 @@ impl Side {
     }
 }
 
-/// The tokenisers of a folder; none, one for both languages, or one for each.
+/// The tokenisers of a folder: none, one for both languages, or one for each.
 pub(super) fn find(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> {
     let [own, marian, target, source_json, target_json] =
         ["tokenizer.json", "source.spm", "target_vocab.json", "source.json", "target.json"]
             .map(|name| folder.join(name));
     if own.exists() {
-        return Ok(vec![Vocabulary::of(Side::Both, &Tokenizer::load(&own)?, config)]);
+        return Ok(vec![Vocabulary::of(TokenizerSide::Both, &Tokenizer::load(&own)?, config)]);
     }
     if marian.exists() {
         let source = Tokenizer::load(folder)?;
         if !target.exists() {
-            return Ok(vec![Vocabulary::of(Side::Both, &source, config)]);
+            return Ok(vec![Vocabulary::of(TokenizerSide::Both, &source, config)]);
         }
         let vocabulary = MarianVocabulary::load(&target)?;
         let kind = "SentencePiece pieces with ids from target_vocab.json".to_owned();
-        let mut found = Vocabulary::new(Side::Target, kind, vocabulary.vocab_size(), config);
+        let mut found = Vocabulary::new(TokenizerSide::Target, kind, vocabulary.vocab_size(), config);
         found.n_ids = n_ids(vocabulary.vocab_size(), |id| vocabulary.piece(id).is_some());
-        return Ok(vec![Vocabulary::of(Side::Source, &source, config), found]);
+        return Ok(vec![Vocabulary::of(TokenizerSide::Source, &source, config), found]);
     }
     if source_json.exists() && target_json.exists() {
-        let sides = [(Side::Source, source_json), (Side::Target, target_json)];
+        let sides = [(TokenizerSide::Source, source_json), (TokenizerSide::Target, target_json)];
         return sides
             .into_iter()
             .map(|(side, path)| Ok(Vocabulary::of(side, &Tokenizer::load(path)?, config)))
@@ -114,9 +114,9 @@ pub(super) fn find(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary
     dictionaries(folder, config)
 }
 
-/// The dictionaries of fairseq. Which is the source's stands in `args.json`, or is seen from the sizes.
+/// The fairseq dictionaries; `args.json` names the source's, else the sizes tell them apart.
 fn dictionaries(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> {
-    let mut paths = companions(folder)?;
+    let mut paths = sidecar_files(folder)?;
     let codes = paths.iter().map(|path| file_name(path)).find(|name| is_codes(name));
     paths.retain(|path| dictionary_language(&file_name(path)).is_some());
     let mut found = paths
@@ -128,7 +128,7 @@ fn dictionaries(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> 
         None => format!("fairseq dictionary {}", file_name(path)),
     };
     if let [(size, path)] = &found[..] {
-        return Ok(vec![Vocabulary::new(Side::Both, kind(path), *size, config)]);
+        return Ok(vec![Vocabulary::new(TokenizerSide::Both, kind(path), *size, config)]);
     }
     let arguments = object(&folder.join("args.json"))?.unwrap_or_default();
     let source = arguments.get("source_lang").and_then(|language| language.as_str());
@@ -136,11 +136,11 @@ fn dictionaries(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary>> 
         Some(language) => usize::from(file_name(path) != format!("dict.{language}.txt")),
         None => size.abs_diff(config.vocab_sizes()[0]),
     });
-    let sides = [Side::Source, Side::Target].into_iter().zip(found);
+    let sides = [TokenizerSide::Source, TokenizerSide::Target].into_iter().zip(found);
     Ok(sides.map(|(side, (size, path))| Vocabulary::new(side, kind(&path), size, config)).collect())
 }
 
-/// The largest id and one: ids may have gaps, which are not looked for without end.
+/// The largest id plus one. Ids may have gaps; the search stops at twice the vocabulary size plus 65536.
 fn n_ids(vocab_size: usize, is_known: impl Fn(u32) -> bool) -> usize {
     let mut missing = vocab_size;
     let most = 2 * vocab_size + (1 << 16);

@@ -1,35 +1,36 @@
-//! What `polyhead inspect` changes in a model: heads and layers named as `cross:5:3` and `encoder:0`.
+//! Interventions of `polyhead inspect`: heads and layers, named as `cross:5:3` and `encoder:0`.
 
 use anyhow::Result;
 use polyhead_attention::{Intervention, Kind, Site, SiteGroup, Sites};
 
 use super::misuse;
 
-/// Heads that are switched off: one, or all of an attention.
+/// A head to switch off; none for all heads of the layer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Without {
+pub(super) struct HeadRemoval {
     kind: String,
     layer: usize,
     head: Option<usize>,
 }
 
-/// A head with a factor.
+/// A head and the factor of its output.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scaled {
+pub(super) struct HeadScale {
     kind: String,
     layer: usize,
     head: usize,
     factor: f32,
 }
 
-/// A layer that is passed over.
+/// A layer to skip.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Skipped {
+pub(super) struct LayerSkip {
     stack: String,
     layer: usize,
 }
 
-pub(super) fn without(text: &str) -> Result<Without, String> {
+/// Parses `--without`.
+pub(super) fn removal(text: &str) -> Result<HeadRemoval, String> {
     let wrong = || format!("{text:?}, expected KIND:LAYER:HEAD or KIND:LAYER, such as cross:5:3");
     let parts: Vec<&str> = text.split(':').collect();
     let (&[kind, layer], head) = parts.split_first_chunk::<2>().ok_or_else(wrong)?;
@@ -38,24 +39,26 @@ pub(super) fn without(text: &str) -> Result<Without, String> {
         [head] => Some(head.parse().map_err(|_| wrong())?),
         _ => return Err(wrong()),
     };
-    Ok(Without { kind: kind.to_owned(), layer: layer.parse().map_err(|_| wrong())?, head })
+    Ok(HeadRemoval { kind: kind.to_owned(), layer: layer.parse().map_err(|_| wrong())?, head })
 }
 
-pub(super) fn scaled(text: &str) -> Result<Scaled, String> {
+/// Parses `--scale`.
+pub(super) fn scale(text: &str) -> Result<HeadScale, String> {
     let wrong = || format!("{text:?}, expected KIND:LAYER:HEAD=FACTOR, such as cross:5:3=0.5");
     let (head, factor) = text.split_once('=').ok_or_else(wrong)?;
-    let Without { kind, layer, head: Some(head) } = without(head)? else { return Err(wrong()) };
+    let HeadRemoval { kind, layer, head: Some(head) } = removal(head)? else { return Err(wrong()) };
     let factor: f32 = factor.parse().map_err(|_| wrong())?;
-    if factor.is_finite() { Ok(Scaled { kind, layer, head, factor }) } else { Err(wrong()) }
+    if factor.is_finite() { Ok(HeadScale { kind, layer, head, factor }) } else { Err(wrong()) }
 }
 
-pub(super) fn skipped(text: &str) -> Result<Skipped, String> {
+/// Parses `--skip`.
+pub(super) fn skip(text: &str) -> Result<LayerSkip, String> {
     let wrong = || format!("{text:?}, expected STACK:LAYER, such as encoder:0");
     let (stack, layer) = text.split_once(':').ok_or_else(wrong)?;
-    Ok(Skipped { stack: stack.to_owned(), layer: layer.parse().map_err(|_| wrong())? })
+    Ok(LayerSkip { stack: stack.to_owned(), layer: layer.parse().map_err(|_| wrong())? })
 }
 
-/// The kind of attention that is called so.
+/// The kind of attention with this name.
 pub(super) fn kind(sites: &Sites, name: &str) -> Result<Kind> {
     let names: Vec<&str> = sites.groups().iter().map(|group| group.kind.name).collect();
     let unknown = || unknown("kind of attention", name, &names);
@@ -64,30 +67,30 @@ pub(super) fn kind(sites: &Sites, name: &str) -> Result<Kind> {
 
 fn unknown(what: &str, found: &str, known: &[&str]) -> anyhow::Error {
     let message = format!("{what} {found:?}, expected one of the model's: {}", known.join(", "));
-    misuse(&message, "polyhead info tells what the model is")
+    misuse(&message, "polyhead info describes the model")
 }
 
-/// All changes together, checked against the model.
+/// All interventions, checked against the model.
 pub(super) fn intervention(
     sites: &Sites,
-    without: &[Without],
-    scaled: &[Scaled],
-    skipped: &[Skipped],
+    removals: &[HeadRemoval],
+    scales: &[HeadScale],
+    skips: &[LayerSkip],
 ) -> Result<Intervention> {
     let mut changed = Intervention::default();
-    for Without { kind: name, layer, head } in without {
+    for HeadRemoval { kind: name, layer, head } in removals {
         let kind = kind(sites, name)?;
         let n_heads = check(sites.of(kind), *layer, head.unwrap_or(0))?;
         let heads = head.map_or(0..n_heads, |head| head..head + 1);
         let site = Site { kind, layer: *layer };
         changed = heads.fold(changed, |changed, head| changed.head(site, head, 0.0));
     }
-    for Scaled { kind: name, layer, head, factor } in scaled {
+    for HeadScale { kind: name, layer, head, factor } in scales {
         let kind = kind(sites, name)?;
         check(sites.of(kind), *layer, *head)?;
         changed = changed.head(Site { kind, layer: *layer }, *head, *factor);
     }
-    for Skipped { stack, layer } in skipped {
+    for LayerSkip { stack, layer } in skips {
         let stacks = sites.stacks();
         let Some(group) = stacks.iter().find(|group| group.kind.stack == stack) else {
             let known: Vec<&str> = stacks.iter().map(|group| group.kind.stack).collect();
@@ -99,7 +102,7 @@ pub(super) fn intervention(
     Ok(changed)
 }
 
-/// The number of heads, if there is such a layer and such a head.
+/// The number of heads; misuse if there is no such layer or head.
 fn check(group: Option<&SiteGroup>, layer: usize, head: usize) -> Result<usize> {
     let (stack, n_layers, n_heads) =
         group.map_or(("", 0, 0), |group| (group.kind.stack, group.n_layers, group.heads.n_heads));
@@ -122,14 +125,14 @@ mod tests {
     #[test]
     fn heads_and_layers_are_named_by_numbers() {
         let (kind, layer) = (|| "cross".to_owned(), 5);
-        assert_eq!(without("cross:5:3"), Ok(Without { kind: kind(), layer, head: Some(3) }));
-        assert_eq!(without("cross:5"), Ok(Without { kind: kind(), layer, head: None }));
-        assert_eq!(scaled("cross:5:3=0.5"), Ok(Scaled { kind: kind(), layer, head: 3, factor: 0.5 }));
-        assert_eq!(skipped("encoder:0"), Ok(Skipped { stack: "encoder".into(), layer: 0 }));
+        assert_eq!(removal("cross:5:3"), Ok(HeadRemoval { kind: kind(), layer, head: Some(3) }));
+        assert_eq!(removal("cross:5"), Ok(HeadRemoval { kind: kind(), layer, head: None }));
+        assert_eq!(scale("cross:5:3=0.5"), Ok(HeadScale { kind: kind(), layer, head: 3, factor: 0.5 }));
+        assert_eq!(skip("encoder:0"), Ok(LayerSkip { stack: "encoder".into(), layer: 0 }));
         for wrong in ["cross", "cross:a", "cross:1:2:3", ""] {
-            assert!(without(wrong).is_err() && scaled(wrong).is_err() && skipped(wrong).is_err(), "{wrong}");
+            assert!(removal(wrong).is_err() && scale(wrong).is_err() && skip(wrong).is_err(), "{wrong}");
         }
         assert!(super::kind(&Sites::default(), "crass").is_err());
-        assert!(scaled("cross:1=2").is_err() && scaled("cross:1:1=nan").is_err());
+        assert!(scale("cross:1=2").is_err() && scale("cross:1:1=nan").is_err());
     }
 }

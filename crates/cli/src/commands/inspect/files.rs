@@ -10,26 +10,27 @@ use polyhead_inspect::trace::{Outcome, Trace};
 use polyhead_text::output::Output;
 
 use super::misuse;
-use crate::picture;
+use crate::picture::PictureFormat;
 use crate::report::grouped;
 
-/// The most weights in a JSON file: 340 MB of text.
-const MOST_IN_JSON: usize = 64_000_000;
+/// Maximum number of weights in a JSON file: 340 MB of text.
+const MAX_WEIGHTS_IN_JSON: usize = 64_000_000;
 
-/// The form of a file, as its name ends.
+/// The format of a file, by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Picture(picture::Form),
+pub(super) enum TraceFormat {
+    Picture(PictureFormat),
     Json,
     Html,
     Npz,
     Safetensors,
 }
 
-impl Form {
+impl TraceFormat {
+    /// The format of an extension; misuse for other extensions.
     pub(super) fn of(path: &Path) -> Result<Self> {
-        if let Some(form) = picture::Form::of(path) {
-            return Ok(Self::Picture(form));
+        if let Some(format) = PictureFormat::of(path) {
+            return Ok(Self::Picture(format));
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         Ok(match extension.as_str() {
@@ -42,27 +43,28 @@ impl Form {
                 let message = format!("--out: {}, expected a name that ends in {known}", path.display());
                 return Err(misuse(
                     &message,
-                    ".svg is a picture, .html a page with everything, .json the same for programs",
+                    ".svg is a picture, .html a page with all views, .json has the data",
                 ));
             }
         })
     }
 
+    /// Writes the trace to `path`.
     pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
-            Self::Picture(form) => return form.save(path, &drawn(trace, selection)?),
+            Self::Picture(format) => return format.save(path, &drawn(trace, selection)?),
             Self::Json | Self::Html => {
-                let numbers = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();
+                let size = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();
                 let count: usize =
-                    trace.selected(&filter).iter().flat_map(|part| &part.weights).map(numbers).sum();
-                if count > MOST_IN_JSON {
-                    let [count, most] = [count, MOST_IN_JSON].map(|number| grouped(number as u64));
+                    trace.selected(&filter).iter().flat_map(|part| &part.weights).map(size).sum();
+                if count > MAX_WEIGHTS_IN_JSON {
+                    let [count, most] = [count, MAX_WEIGHTS_IN_JSON].map(|number| grouped(number as u64));
                     let message =
-                        format!("{count} attention weights for a file of text, expected at most {most}");
+                        format!("{count} attention weights for a text file, expected at most {most}");
                     return Err(misuse(
                         &message,
-                        "choose fewer with --kind, --layers and --heads, or write .npz",
+                        "select fewer with --kind, --layers and --heads, or write .npz",
                     ));
                 }
                 let text = match self {
@@ -78,6 +80,7 @@ impl Form {
     }
 }
 
+/// The selected heat-maps as SVG.
 fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace)?;
     let mut lines: Vec<String> = trace.sides.iter().map(|side| side.text.clone()).collect();

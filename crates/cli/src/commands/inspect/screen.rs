@@ -1,4 +1,4 @@
-//! What `polyhead inspect` shows in the terminal.
+//! The terminal output of `polyhead inspect`.
 
 use std::io::IsTerminal as _;
 
@@ -14,18 +14,18 @@ use polyhead_inspect::trace::{Outcome, Side, Trace, Translation};
 
 use crate::report::{aligned, print_text};
 
-/// Columns where there is no terminal.
+/// Width of the output, in columns, where there is no terminal.
 const WIDTH: usize = 100;
-/// The most rows of a map and tokens of the list; pictures show all.
-const MOST_ROWS: usize = 60;
+/// Maximum number of rows of a heat-map and of tokens in the list; pictures show all.
+const MAX_ROWS: usize = 60;
 
-/// Prints everything; `plain` is the same sentence with nothing changed in the model.
+/// Prints the trace; `plain` is the trace of the unchanged model, where there are interventions.
 pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) -> Result<()> {
     let stdout = std::io::stdout();
     let width = if stdout.is_terminal() { console::Term::stdout().size().1.into() } else { WIDTH };
     let options = TerminalOptions {
         width,
-        most_rows: MOST_ROWS,
+        most_rows: MAX_ROWS,
         colours: colours(stdout.is_terminal(), |name| std::env::var(name).ok()),
         measure: console::measure_text_width,
     };
@@ -33,7 +33,7 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
     out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
     match selection.maps(trace) {
         Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
-        // The rest can be shown all the same.
+        // The rest of the output does not need the heat-maps.
         Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
     }
     if let (Some(found), Some(written)) = (trace.translation(), trace.sides.last()) {
@@ -43,7 +43,7 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
     print_text(&out)
 }
 
-/// What the terminal says that it can show.
+/// Colours that the terminal supports, by its environment variables.
 fn colours(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Colours {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let term = set("TERM").unwrap_or_default();
@@ -64,7 +64,7 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
     };
     match &trace.outcome {
         Outcome::Translation(found) => {
-            let way = match (&found.tree, found.is_given) {
+            let search = match (&found.tree, found.is_given) {
                 (_, true) => "given".into(),
                 (Some(tree), false) => format!("beam of {}", tree.beam_size),
                 (None, false) => "greedy".into(),
@@ -73,7 +73,7 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             rows.extend([
                 ("source", text(trace, 0)),
                 ("translation", text(trace, 1)),
-                ("probability", format!("{} ({way})", scored(found))),
+                ("probability", format!("{} ({search})", scored(found))),
             ]);
             if let Some((plain, unchanged)) = plain.and_then(|plain| Some((plain, plain.translation()?))) {
                 rows.push(("unchanged", text(plain, 1)));
@@ -99,19 +99,19 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
 
 fn scored(found: &Translation) -> String {
     format!(
-        "log {:.3}, {:.3} a token, over {} tokens",
+        "log {:.3}, {:.3} per token, {} tokens",
         found.log_probability(),
         found.log_probability() / found.steps.len().max(1) as f64,
         found.steps.len()
     )
 }
 
-/// Each token with its probability, and what else was probable.
+/// Each token with its probability and its alternatives.
 fn probabilities(found: &Translation, written: &Side, width: usize) -> String {
-    let mut out = String::from("\nprobability of each token, and what was probable besides\n");
+    let mut out = String::from("\nprobability of each token, and alternatives\n");
     let labels: Vec<String> = written.labels().iter().map(|label| visible(label)).collect();
     let margin = labels.iter().map(|label| console::measure_text_width(label)).max().unwrap_or(0);
-    for ((label, token), step) in labels.iter().zip(&written.tokens).zip(&found.steps).take(MOST_ROWS) {
+    for ((label, token), step) in labels.iter().zip(&written.tokens).zip(&found.steps).take(MAX_ROWS) {
         let others = step.alternatives.iter().filter(|other| other.id != token.id);
         let others: Vec<String> = others
             .map(|other| format!("{} {:.3}", visible(&other.piece), other.log_probability.exp()))
@@ -120,15 +120,15 @@ fn probabilities(found: &Translation, written: &Side, width: usize) -> String {
         let line = format!("{space}{label} {:.3}  {}", step.log_probability.exp(), others.join("  "));
         out += &format!("{}\n", console::truncate_str(line.trim_end(), width, "…"));
     }
-    if labels.len() > MOST_ROWS {
-        out += &format!("… {} more tokens; --out FILE.json has all\n", labels.len() - MOST_ROWS);
+    if labels.len() > MAX_ROWS {
+        out += &format!("… {} more tokens; --out FILE.json has all\n", labels.len() - MAX_ROWS);
     }
     out
 }
 
-/// How widely heads look.
+/// Mean entropy of the attention weights of each head, in bits.
 fn entropies(trace: &Trace) -> String {
-    let mut out = String::from("\nentropy of each head in bits: 0 looks at one token at a time\n");
+    let mut out = String::from("\nentropy of each head in bits (0: all on one token; higher: spread out)\n");
     let n_heads = trace.sites.groups().iter().map(|group| group.heads.n_heads).max().unwrap_or(0);
     let heads: String = (0..n_heads).map(|head| format!("{head:>6}")).collect();
     out += &format!("{:>10}{heads}\n", "head");
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_shown_where_they_are_wanted() {
+    fn colours_depend_on_the_terminal() {
         let with = |is_terminal, variables: &[(&str, &str)]| {
             let find = |name: &str| {
                 variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())

@@ -1,4 +1,4 @@
-//! From the lines of runs to charts: which metrics there are, and the curves of each.
+//! The charts of a plot: the metrics of runs and the curves of each.
 
 use anyhow::{Result, bail};
 use polyhead_inspect::chart::{Chart, Mark, Scale, Series, Weight, number_label};
@@ -6,18 +6,18 @@ use polyhead_train::metrics_file::{Line, TrainLine, ValidLine};
 
 use crate::report::Misuse;
 
-/// What is counted from left to right.
+/// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Across {
-    /// Updates
+pub(crate) enum XAxis {
+    /// Optimiser steps
     Step,
-    /// Passes over the data
+    /// Epochs
     Epoch,
     /// Hours of training
     Hours,
 }
 
-impl Across {
+impl XAxis {
     fn label(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -35,15 +35,15 @@ impl Across {
     }
 }
 
-/// A run: what it is called and what it reported.
+/// A run: its name and the lines of its metrics.jsonl.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct PlottedRun {
     pub(super) name: String,
     train: Vec<TrainLine>,
     valid: Vec<ValidLine>,
 }
 
-impl Run {
+impl PlottedRun {
     pub(super) fn new(name: String, lines: Vec<Line>) -> Self {
         let mut run = Self { name, train: Vec::new(), valid: Vec::new() };
         for line in lines {
@@ -57,89 +57,89 @@ impl Run {
     }
 }
 
-/// Something that is drawn in a chart of its own.
+/// A metric with a chart of its own.
 #[derive(Debug, Clone, Copy)]
-struct Metric<'a> {
+struct PlottedMetric<'a> {
     name: &'a str,
     title: &'a str,
     train: Option<fn(&TrainLine) -> f64>,
     valid: Option<fn(&ValidLine) -> f64>,
     scale: Scale,
-    nature: Nature,
+    kind: MetricKind,
 }
 
-/// Where numbers come from.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Nature {
-    /// Measured on samples, so smoothing helps.
+enum MetricKind {
+    /// Measured on batches; smoothed.
     Measured,
-    /// Set beforehand, so it is shown as it is.
-    Set,
+    /// Set by a schedule; not smoothed.
+    Scheduled,
 }
 
-/// Metrics that every run has. What is not listed here is a score of the validations.
-const METRICS: [Metric<'static>; 6] = [
-    Metric {
+/// Metrics of every run; all others are validation scores.
+const METRICS: [PlottedMetric<'static>; 6] = [
+    PlottedMetric {
         name: "loss",
         title: "Loss",
         train: Some(|line| line.loss),
         valid: Some(|line| line.loss),
         scale: Scale::Log,
-        nature: Nature::Measured,
+        kind: MetricKind::Measured,
     },
-    Metric {
+    PlottedMetric {
         name: "perplexity",
         title: "Perplexity",
         train: Some(|line| line.perplexity),
         valid: Some(|line| line.perplexity),
         scale: Scale::Log,
-        nature: Nature::Measured,
+        kind: MetricKind::Measured,
     },
-    Metric {
+    PlottedMetric {
         name: "learning_rate",
         title: "Learning rate",
         train: Some(|line| line.learning_rate),
         valid: None,
         scale: Scale::Linear,
-        nature: Nature::Set,
+        kind: MetricKind::Scheduled,
     },
-    Metric {
+    PlottedMetric {
         name: "gradient_norm",
         title: "Gradient norm",
         train: Some(|line| line.gradient_norm),
         valid: None,
         scale: Scale::Log,
-        nature: Nature::Measured,
+        kind: MetricKind::Measured,
     },
-    Metric {
+    PlottedMetric {
         name: "tokens_per_s",
         title: "Target tokens a second",
         train: Some(|line| line.tokens_per_s),
         valid: None,
         scale: Scale::Linear,
-        nature: Nature::Measured,
+        kind: MetricKind::Measured,
     },
-    Metric {
+    PlottedMetric {
         name: "padding",
         title: "Padding",
         train: Some(|line| line.padding),
         valid: None,
         scale: Scale::Linear,
-        nature: Nature::Measured,
+        kind: MetricKind::Measured,
     },
 ];
 
-/// What the charts are made of.
+/// Runs and options of a plot.
 #[derive(Debug)]
 pub(super) struct Curves<'a> {
-    pub(super) runs: &'a [Run],
-    pub(super) across: Across,
-    /// Points of training averaged into one; a fiftieth of all for none.
+    pub(super) runs: &'a [PlottedRun],
+    pub(super) across: XAxis,
+    /// Window of the moving average, in training lines; default: a fiftieth of all.
     pub(super) smooth: Option<usize>,
 }
 
 impl Curves<'_> {
-    /// One chart for each of `names`, or for what a reader wants to see first where none are given.
+    /// One chart per metric; default: loss, scores (or perplexity) and learning rate.
     pub(super) fn charts(&self, names: &[String]) -> Result<Vec<Chart>> {
         let scores = self.scores();
         let mut chosen: Vec<&str> = names.iter().map(|name| name.trim()).collect();
@@ -151,7 +151,7 @@ impl Curves<'_> {
         chosen.into_iter().map(|name| self.chart(name, &scores)).collect()
     }
 
-    /// Names of all scores that any validation of any run has.
+    /// Names of all validation scores of all runs, sorted.
     fn scores(&self) -> Vec<&str> {
         let lines = self.runs.iter().flat_map(|run| &run.valid);
         let mut names: Vec<&str> = lines.flat_map(|line| line.scores.keys().map(String::as_str)).collect();
@@ -171,7 +171,7 @@ impl Curves<'_> {
                 METRICS.iter().map(|metric| metric.name).chain(scores.iter().copied()).collect();
             bail!(Misuse {
                 message: format!("--metric: {name}, expected one of {}", known.join(", ")),
-                hint: "scores are there once a validation has taken them".into(),
+                hint: "scores appear after the first validation".into(),
             });
         };
         let light = series.iter().any(|series| series.weight == Weight::Light && series.name.is_empty());
@@ -184,14 +184,15 @@ impl Curves<'_> {
         })
     }
 
-    fn of_metric(&self, metric: &Metric) -> Vec<Series> {
+    fn of_metric(&self, metric: &PlottedMetric) -> Vec<Series> {
         let mut below = Vec::new();
         let mut above = Vec::new();
         for (index, run) in self.runs.iter().enumerate() {
             let valid =
                 metric.valid.map_or(Vec::new(), |value| self.valid_points(run, |line| Some(value(line))));
             let train = metric.train.map_or(Vec::new(), |value| self.train_points(run, value));
-            let smoothed = if metric.nature == Nature::Set { train.clone() } else { self.smoothed(&train) };
+            let smoothed =
+                if metric.kind == MetricKind::Scheduled { train.clone() } else { self.smoothed(&train) };
             let colour = Some(index);
             if self.is_alone() && smoothed != train {
                 below.push(Series { points: train, colour, weight: Weight::Faint, ..Series::default() });
@@ -201,7 +202,7 @@ impl Curves<'_> {
                 (true, _) if metric.valid.is_none() => "",
                 (true, _) => "train",
                 (false, true) => &run.name,
-                // The strong line has the name; the title says what the light one is.
+                // The strong line has the name; the title explains the light one.
                 (false, false) => "",
             };
             below.push(Series { name: name.into(), points: smoothed, colour, weight, ..Series::default() });
@@ -213,13 +214,13 @@ impl Curves<'_> {
         below.into_iter().chain(above).filter(|series| !series.points.is_empty()).collect()
     }
 
-    /// Whether a single run is drawn, whose parts may have colours of their own.
+    /// True if one run is plotted; training and validation then have different colours.
     fn is_alone(&self) -> bool {
         self.runs.len() == 1
     }
 
     fn of_score(&self, score: &str) -> Vec<Series> {
-        // Of TER and other error rates the least is best.
+        // For error rates, lower is better.
         let is_error =
             ["TER", "WER", "CER", "SER"].iter().any(|error| score.to_uppercase().starts_with(error));
         let better = if is_error { f64::lt } else { f64::gt };
@@ -231,18 +232,17 @@ impl Curves<'_> {
         series.filter(|series| !series.points.is_empty()).collect()
     }
 
-    fn train_points(&self, run: &Run, value: fn(&TrainLine) -> f64) -> Vec<[f64; 2]> {
+    fn train_points(&self, run: &PlottedRun, value: fn(&TrainLine) -> f64) -> Vec<[f64; 2]> {
         let across = |line: &TrainLine| self.across.of(line.step, line.epoch, line.seconds);
         run.train.iter().map(|line| [across(line), value(line)]).collect()
     }
 
-    fn valid_points(&self, run: &Run, value: impl Fn(&ValidLine) -> Option<f64>) -> Vec<[f64; 2]> {
+    fn valid_points(&self, run: &PlottedRun, value: impl Fn(&ValidLine) -> Option<f64>) -> Vec<[f64; 2]> {
         let across = |line: &ValidLine| self.across.of(line.step, line.epoch, line.seconds);
         run.valid.iter().filter_map(|line| Some([across(line), value(line)?])).collect()
     }
 
-    /// Each value replaced by the mean of as many neighbours before as after it, so that the curve is not late; what is no
-    /// finite number stays and counts for nobody else.
+    /// Centred moving average, so that the curve is not delayed; NaN and infinite values stay, and are not averaged.
     fn smoothed(&self, points: &[[f64; 2]]) -> Vec<[f64; 2]> {
         let reach = self.smooth.unwrap_or(points.len() / 50) / 2;
         let mean = |(index, &[x, y]): (usize, &[f64; 2])| {
@@ -255,7 +255,7 @@ impl Curves<'_> {
     }
 }
 
-/// The best of several points, named by its value.
+/// A mark at the best point, labelled with its value; none for fewer than two points.
 fn best(points: &[[f64; 2]], better: fn(&f64, &f64) -> bool) -> Option<Mark> {
     let finite = points.iter().filter(|point| point[1].is_finite());
     let best =
@@ -268,8 +268,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smoothing_is_a_mean_of_neighbours_that_is_not_late() {
-        let curves = Curves { runs: &[], across: Across::Step, smooth: Some(3) };
+    fn smoothing_is_a_centred_moving_average() {
+        let curves = Curves { runs: &[], across: XAxis::Step, smooth: Some(3) };
         let points: Vec<[f64; 2]> =
             [1.0, 4.0, 1.0, f64::NAN, 5.0, 3.0].iter().enumerate().map(|(x, &y)| [x as f64, y]).collect();
         let heights: Vec<String> =

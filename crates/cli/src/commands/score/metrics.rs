@@ -1,4 +1,4 @@
-//! Which metrics `polyhead score` knows and the options each of them has.
+//! The metrics of `polyhead score` and their options.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use crate::report::Misuse;
 /// A metric as named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum MetricName {
-    /// n-gram precision with brevity penalty
+    /// n-gram precision with a brevity penalty
     Bleu,
     /// F-score of character n-grams
     Chrf,
@@ -23,7 +23,7 @@ pub(super) enum MetricName {
     Ter,
     /// ROUGE-1, ROUGE-2 and ROUGE-L
     Rouge,
-    /// Share of lines equal to a reference
+    /// Share of lines that equal a reference
     Accuracy,
     /// Word error rate: word edits over reference words
     Wer,
@@ -31,17 +31,21 @@ pub(super) enum MetricName {
     Per,
     /// Character error rate
     Cer,
-    /// Sequence error rate: share of wrong lines, the "WER" of pronunciation work
+    /// Sequence error rate: share of lines that equal no reference
     Ser,
 }
 
-/// How BLEU splits lines into words.
+/// Tokenisation of BLEU, with sacreBLEU's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TokenizeName {
+    /// mteval-v13a, the default of sacreBLEU
     #[value(name = "13a")]
     V13a,
+    /// mteval-v14 international
     Intl,
+    /// Characters
     Char,
+    /// Split at white space only
     None,
 }
 
@@ -56,11 +60,16 @@ impl TokenizeName {
     }
 }
 
+/// Smoothing of BLEU, with sacreBLEU's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SmoothName {
+    /// Halve the count of each further order without a match
     Exp,
+    /// Replace counts of 0 by --smooth-value
     Floor,
+    /// Add --smooth-value to counts of orders above 1
     AddK,
+    /// No smoothing
     None,
 }
 
@@ -68,70 +77,70 @@ enum SmoothName {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub(super) struct MetricOptions {
-    /// How BLEU splits lines into words
+    /// Tokenisation of BLEU
     #[arg(long, value_enum, default_value_t = TokenizeName::V13a, help_heading = "Metric options")]
     tokenize: TokenizeName,
 
-    /// What BLEU does about orders without a match
+    /// Smoothing of BLEU for n-gram orders without a match
     #[arg(long, value_enum, default_value_t = SmoothName::Exp, help_heading = "Metric options")]
     smooth: SmoothName,
 
-    /// The value of --smooth floor (default 0.1) or add-k (default 1)
+    /// Value of --smooth floor [default: 0.1] or add-k [default: 1]
     #[arg(long, value_name = "X", help_heading = "Metric options")]
     smooth_value: Option<f64>,
 
-    /// Take upper and lower case for the same; TER does so anyway
+    /// Ignore case; TER always does
     #[arg(long, help_heading = "Metric options")]
     lowercase: bool,
 
-    /// Let BLEU leave out the orders for which a hypothesis is too short
+    /// Use the effective order in BLEU: skip orders longer than the hypothesis
     #[arg(long, help_heading = "Metric options")]
     effective_order: bool,
 
-    /// The longest n-grams of BLEU
+    /// Maximum n-gram order of BLEU
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..),
           help_heading = "Metric options")]
     max_order: u8,
 
-    /// The longest character n-grams of chrF
+    /// Character n-gram order of chrF
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..),
           help_heading = "Metric options")]
     chrf_char_order: u8,
 
-    /// The longest word n-grams of chrF [default: 0, and 2 for chrf++]
+    /// Word n-gram order of chrF [default: 0; for chrf++, 2]
     #[arg(long, value_name = "N", help_heading = "Metric options")]
     chrf_word_order: Option<u8>,
 
-    /// How many times as much recall counts as precision in chrF
+    /// Beta of chrF: the weight of recall relative to precision
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Metric options")]
     chrf_beta: u8,
 
-    /// Let the character n-grams of chrF reach across white space
+    /// Include white space in the character n-grams of chrF
     #[arg(long, help_heading = "Metric options")]
     chrf_whitespace: bool,
 
-    /// Average the F-scores of all orders in chrF
+    /// Use epsilon smoothing in chrF: average over all orders
     #[arg(long, help_heading = "Metric options")]
     chrf_epsilon: bool,
 
-    /// Split off punctuation before TER
+    /// Separate punctuation from words in TER
     #[arg(long, help_heading = "Metric options")]
     ter_normalized: bool,
 
-    /// Leave out punctuation in TER
+    /// Ignore punctuation in TER
     #[arg(long, help_heading = "Metric options")]
     ter_no_punctuation: bool,
 
-    /// Let the two options above treat Chinese and Japanese characters
+    /// Apply the two options above to Chinese and Japanese characters
     #[arg(long, help_heading = "Metric options")]
     ter_asian_support: bool,
 
-    /// Tell upper and lower case apart in TER
+    /// Respect case in TER
     #[arg(long, help_heading = "Metric options")]
     ter_case_sensitive: bool,
 }
 
-/// The metrics asked for, each once and in the order given.
+/// The named metrics, each once, in the order given.
 pub(super) fn build(
     names: &[MetricName],
     options: &MetricOptions,
@@ -187,13 +196,13 @@ impl MetricOptions {
         let misuse = |message: String, hint: &str| Err(Misuse { message, hint: hint.into() }.into());
         match (self.smooth, self.smooth_value) {
             (_, Some(value)) if !value.is_finite() || value < 0.0 => misuse(
-                format!("--smooth-value is {value}, expected a number from 0 on"),
-                "0.1 for floor, 1 for add-k",
+                format!("--smooth-value {value}, expected a number of 0 or more"),
+                "the default is 0.1 for floor, 1 for add-k",
             ),
             (SmoothName::Floor, value) => Ok(Smoothing::Floor(value.unwrap_or(Smoothing::FLOOR))),
             (SmoothName::AddK, value) => Ok(Smoothing::AddK(value.unwrap_or(Smoothing::ADD_K))),
             (_, Some(value)) => misuse(
-                format!("--smooth-value {value} has nothing to act on, expected --smooth floor or add-k"),
+                format!("--smooth-value {value} has no effect here, expected --smooth floor or add-k"),
                 "add --smooth floor or --smooth add-k",
             ),
             (SmoothName::Exp, None) => Ok(Smoothing::Exponential),

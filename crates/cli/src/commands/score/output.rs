@@ -1,4 +1,4 @@
-//! The two forms of a score report: JSON for programs, a table for people.
+//! The output formats of a score report: JSON, and a table of text.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use polyhead_text::metrics::{Bootstrap, Interval};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{MetricResult, Report};
+use super::{MetricResult, ScoreReport};
 use crate::report::print_json;
 
-/// The JSON object, in the order in which it is written.
+/// The JSON document; fields are written in this order.
 #[derive(Serialize)]
 struct ReportJson<'a> {
     hypothesis: &'a Path,
@@ -55,8 +55,8 @@ struct BaselineJson {
     confidence: IntervalJson,
 }
 
-/// Writes one JSON object.
-pub(super) fn json(report: &Report) -> Result<()> {
+/// Prints the report as JSON.
+pub(super) fn json(report: &ScoreReport) -> Result<()> {
     let value = ReportJson {
         hypothesis: &report.hypothesis,
         references: &report.references,
@@ -93,8 +93,8 @@ fn metric_json<'a>(bootstrap: &Bootstrap, result: &'a MetricResult) -> MetricJso
     }
 }
 
-/// Writes a table with a row per metric, then the sentence scores, if asked for, and the signatures.
-pub(super) fn text(report: &Report) -> Result<()> {
+/// Prints a table with a row per metric, then sentence scores, if any, and signatures.
+pub(super) fn text(report: &ScoreReport) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut rows = vec![header(report)];
     rows.extend(report.results.iter().map(row));
@@ -110,7 +110,7 @@ pub(super) fn text(report: &Report) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn header(report: &Report) -> Vec<String> {
+fn header(report: &ScoreReport) -> Vec<String> {
     let mut cells = vec!["metric", "score"];
     if report.results.iter().any(|result| result.interval.is_some()) {
         cells.push("95 % interval");
@@ -136,7 +136,7 @@ fn row(result: &MetricResult) -> Vec<String> {
     cells
 }
 
-fn sentence_rows(report: &Report) -> Vec<Vec<String>> {
+fn sentence_rows(report: &ScoreReport) -> Vec<Vec<String>> {
     let columns: Vec<&Vec<f64>> =
         report.results.iter().filter_map(|result| result.sentences.as_ref()).collect();
     let mut rows = vec![vec!["line".to_owned()]];
@@ -149,7 +149,7 @@ fn sentence_rows(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// Pads every column to its widest cell; nothing trails.
+/// Prints rows with aligned columns and no trailing spaces.
 fn write_table(out: &mut impl Write, rows: &[Vec<String>]) -> Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

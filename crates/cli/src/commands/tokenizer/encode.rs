@@ -1,4 +1,4 @@
-//! `polyhead tokenizer encode` and `decode`: lines of text to pieces or ids, and back.
+//! `polyhead tokenizer encode` and `decode`: lines of text to tokens or ids, and back.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -11,13 +11,17 @@ use polyhead_text::lines::Lines;
 use polyhead_text::tokenizer::{Dropout, Encoding, Tokenizer};
 
 use super::TokenizerOptions;
+use crate::choices::Choices;
+use crate::option_help::SEED;
+use crate::output_format::JSONL_REASON;
 use crate::report::{Misuse, progress_beside_results};
 
-const ENCODE_EXAMPLES: &str = "Examples:
-  echo 'The cat ate the mouse.' | polyhead tokenizer encode --tokenizer tokenizer.json
-  polyhead tokenizer encode --tokenizer source.spm --format ids train.en > train.ids
-  polyhead tokenizer encode --tokenizer tokenizer.json --dropout 0.1 --seed 7 --format json train.en
-  polyhead tokenizer encode --codes bpe.codes --dictionary dict.en.txt tokenised.en";
+const ENCODE_EXAMPLES: &str = "\
+Examples:
+  echo 'The cat ate the mouse.' | polyhead tokenizer encode -t tokenizer.json
+  polyhead tokenizer encode -t source.spm --format ids train.en > train.ids
+  polyhead tokenizer encode -t t.json --dropout 0.1 --format jsonl train.en
+  polyhead tokenizer encode --codes bpe.codes --dictionary dict.en.txt test.en";
 
 /// Options of `polyhead tokenizer encode`.
 #[derive(Debug, Args)]
@@ -25,31 +29,38 @@ const ENCODE_EXAMPLES: &str = "Examples:
 pub(crate) struct Encode {
     #[command(flatten)]
     tokenizer: TokenizerOptions,
-    /// What to print for each line
-    #[arg(long, value_enum, default_value_t = Format::Pieces)]
-    format: Format,
-    /// Add the special tokens that the files ask for, such as the end of the sentence
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = EncodingFormat::CHOICES)]
+    format: EncodingFormat,
+    /// Add special tokens, such as the end token
     #[arg(long)]
     special: bool,
-    /// Skip each merge of BPE with this probability
+    /// BPE dropout: skip each merge with probability P (Provilkov et al. 2020)
     #[arg(long, value_name = "P", conflicts_with = "special")]
     dropout: Option<f64>,
-    /// Names the random numbers of --dropout
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help = SEED)]
     seed: u64,
-    /// Text, one sentence a line
+    /// Text, one sentence per line; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
 }
 
+/// `--format`: the output for each line of text.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// Pieces with spaces between
-    Pieces,
-    /// Ids with spaces between
+enum EncodingFormat {
+    /// Tokens, separated by spaces
+    Text,
+    /// Ids, separated by spaces
     Ids,
-    /// An object with ids, pieces and byte offsets
-    Json,
+    /// An object with ids, tokens and byte offsets
+    Jsonl,
+}
+
+impl EncodingFormat {
+    const CHOICES: Choices<Self> = Choices::new(&[Self::Text, Self::Ids, Self::Jsonl]).answering(&[
+        ("json", "jsonl", JSONL_REASON),
+        ("pieces", "text", "the format is called text now, and is the default"),
+    ]);
 }
 
 impl Encode {
@@ -57,7 +68,7 @@ impl Encode {
         if let Some(p) = self.dropout.filter(|p| !(0.0..=1.0).contains(p)) {
             return Err(Misuse {
                 message: format!("--dropout: {p}, expected a probability from 0 to 1"),
-                hint: "the paper takes 0.1".into(),
+                hint: "for example 0.1, as in the paper".into(),
             }
             .into());
         }
@@ -69,9 +80,9 @@ impl Encode {
             let text = text.to_owned();
             let encoding = self.encode(&tokenizer, &text, lines.line())?;
             match self.format {
-                Format::Pieces => writeln!(out, "{}", encoding.pieces.join(" "))?,
-                Format::Ids => writeln!(out, "{}", joined(&encoding.ids))?,
-                Format::Json => writeln!(out, "{}", json(&encoding))?,
+                EncodingFormat::Text => writeln!(out, "{}", encoding.pieces.join(" "))?,
+                EncodingFormat::Ids => writeln!(out, "{}", joined(&encoding.ids))?,
+                EncodingFormat::Jsonl => writeln!(out, "{}", json(&encoding))?,
             }
             bar.inc(1);
         }
@@ -95,14 +106,16 @@ fn joined(ids: &[u32]) -> String {
     ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Offsets as pairs, as other tools print them.
+/// One line of JSON; offsets are pairs of start and end.
 fn json(encoding: &Encoding) -> serde_json::Value {
     let offsets: Vec<[usize; 2]> = encoding.offsets.iter().map(|span| [span.start, span.end]).collect();
     serde_json::json!({ "ids": encoding.ids, "pieces": encoding.pieces, "offsets": offsets })
 }
 
-const DECODE_EXAMPLES: &str = "Example:
-  echo '17 42 2' | polyhead tokenizer decode --tokenizer tokenizer.json";
+const DECODE_EXAMPLES: &str = "\
+Examples:
+  echo '17 42 2' | polyhead tokenizer decode -t tokenizer.json
+  polyhead tokenizer decode -t source.spm train.ids > train.en";
 
 /// Options of `polyhead tokenizer decode`.
 #[derive(Debug, Args)]
@@ -110,7 +123,7 @@ const DECODE_EXAMPLES: &str = "Example:
 pub(crate) struct Decode {
     #[command(flatten)]
     tokenizer: TokenizerOptions,
-    /// Ids with spaces between, one sentence a line
+    /// Ids, separated by spaces, one sentence per line; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
 }
@@ -127,8 +140,8 @@ impl Decode {
                     path: lines.path().to_owned(),
                     line: Some(lines.line()),
                     found: format!("{word:?}"),
-                    expected: "ids with spaces between".into(),
-                    hint: "ids come from: polyhead tokenizer encode --format ids".into(),
+                    expected: "ids, separated by spaces".into(),
+                    hint: "polyhead tokenizer encode --format ids prints ids".into(),
                 })
             });
             let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
@@ -138,7 +151,7 @@ impl Decode {
                     line: Some(lines.line()),
                     found,
                     expected: format!("less than {vocab_size}, the size of the vocabulary"),
-                    hint: "do the ids come from this tokeniser?".into(),
+                    hint: "were the ids encoded with this tokeniser?".into(),
                 },
                 error => error,
             })?;

@@ -1,4 +1,4 @@
-//! `polyhead tokenizer info`: what a tokeniser is.
+//! `polyhead tokenizer info`: a description of a tokeniser.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,27 +6,29 @@ use polyhead_text::tokenizer::Tokenizer;
 use serde::Serialize;
 
 use super::TokenizerOptions;
-use crate::report::{print_json, print_text};
+use crate::output_format::DocumentFormat;
+use crate::report::{aligned, print_json, print_text};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   polyhead tokenizer info --tokenizer tokenizer.json
-  polyhead tokenizer info --tokenizer source.spm --json";
+  polyhead tokenizer info --tokenizer source.spm --format json";
 
 /// Options of `polyhead tokenizer info`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Info {
+pub(crate) struct TokenizerInfo {
     #[command(flatten)]
     tokenizer: TokenizerOptions,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: DocumentFormat,
 }
 
-/// What is printed.
+/// Description of a tokeniser.
 #[derive(Serialize)]
-struct Description {
-    form: String,
+struct TokenizerDescription {
+    #[serde(rename = "form")]
+    kind: String,
     vocab_size: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     merges: Option<usize>,
@@ -35,44 +37,34 @@ struct Description {
     end_id: Option<u32>,
     unknown_id: Option<u32>,
     special_tokens: Vec<(u32, String)>,
-    /// The first pieces after the special tokens, and the last.
+    /// The first tokens after the special ones, and the last.
     first_pieces: Vec<String>,
     last_pieces: Vec<String>,
 }
 
-impl Info {
+impl TokenizerInfo {
     pub(crate) fn run(self) -> Result<()> {
         let description = describe(&self.tokenizer.load()?);
-        if self.json {
-            return print_json(&description);
-        }
-        let Description {
-            form,
-            vocab_size,
-            merges,
-            byte_fallback,
-            special_tokens,
-            first_pieces,
-            last_pieces,
-            ..
-        } = description;
-        let special: Vec<String> =
-            special_tokens.into_iter().map(|(id, token)| format!("{token} = {id}")).collect();
-        let mut out = format!("form            {form}\nentries         {vocab_size}\n");
-        if let Some(merges) = merges {
-            out += &format!("merges          {merges}\n");
-        }
-        if let Some(bytes) = byte_fallback {
-            let becomes = if bytes { "bytes" } else { "the unknown token" };
-            out += &format!("unknown text    becomes {becomes}\n");
-        }
-        out += &format!("special tokens  {}\n", special.join(", "));
-        out += &format!("pieces          {} … {}\n", first_pieces.join(" "), last_pieces.join(" "));
-        print_text(&out)
+        if self.format.is_json() { print_json(&description) } else { print_text(&text(description)) }
     }
 }
 
-fn describe(tokenizer: &Tokenizer) -> Description {
+fn text(description: TokenizerDescription) -> String {
+    let special: Vec<String> =
+        description.special_tokens.into_iter().map(|(id, token)| format!("{token} = {id}")).collect();
+    let mut rows = vec![("kind", description.kind), ("vocabulary", description.vocab_size.to_string())];
+    rows.extend(description.merges.map(|merges| ("merges", merges.to_string())));
+    rows.extend(description.byte_fallback.map(|bytes| {
+        let becomes = if bytes { "bytes (byte fallback)" } else { "the unknown token" };
+        ("unknown text", becomes.to_owned())
+    }));
+    rows.push(("special tokens", special.join(", ")));
+    let [first, last] = [description.first_pieces, description.last_pieces].map(|pieces| pieces.join(" "));
+    rows.push(("tokens", format!("{first} … {last}")));
+    aligned(&rows)
+}
+
+fn describe(tokenizer: &Tokenizer) -> TokenizerDescription {
     let (merges, byte_fallback, special_tokens) = if let Tokenizer::HuggingFace(tokenizer) = tokenizer {
         (tokenizer.n_merges(), Some(tokenizer.has_byte_fallback()), tokenizer.special_tokens())
     } else {
@@ -86,8 +78,8 @@ fn describe(tokenizer: &Tokenizer) -> Description {
     let pieces = |ids: &[u32]| ids.iter().filter_map(|&id| tokenizer.piece(id)).collect();
     let (first_pieces, last_pieces) =
         (pieces(&ids[..ids.len().min(8)]), pieces(&ids[ids.len().saturating_sub(4).max(ids.len().min(8))..]));
-    Description {
-        form: tokenizer.describe(),
+    TokenizerDescription {
+        kind: tokenizer.describe(),
         vocab_size,
         merges,
         byte_fallback,

@@ -1,4 +1,4 @@
-//! `polyhead tokenizer`: train tokenisers and use them.
+//! `polyhead tokenizer`: train tokenisers, and encode and decode text with them.
 
 mod encode;
 mod info;
@@ -12,17 +12,25 @@ use polyhead_text::tokenizer::Tokenizer as AnyTokenizer;
 
 use crate::report::Misuse;
 
-/// The commands about tokenisers.
+const EXAMPLES: &str = "\
+Examples:
+  polyhead tokenizer train -i train.en -i train.de --out tokenizer.json
+  polyhead tokenizer encode -t tokenizer.json --format ids train.en
+  polyhead tokenizer decode -t tokenizer.json train.ids
+  polyhead tokenizer info -t tokenizer.json";
+
+/// Subcommands of `polyhead tokenizer`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Tokenizer {
-    /// Train a tokeniser from raw text
-    Train(train::Train),
-    /// Turn text into pieces or ids
+    /// Train a tokeniser on raw text
+    Train(train::TokenizerTraining),
+    /// Encode text into tokens or ids
     Encode(encode::Encode),
-    /// Turn ids into text
+    /// Decode ids into text
     Decode(encode::Decode),
     /// Describe a tokeniser
-    Info(info::Info),
+    Info(info::TokenizerInfo),
 }
 
 impl Tokenizer {
@@ -36,10 +44,10 @@ impl Tokenizer {
     }
 }
 
-/// Which tokeniser.
+/// The options that name a tokeniser.
 #[derive(Debug, Args)]
 struct TokenizerOptions {
-    /// tokenizer.json, a SentencePiece .spm or .model file, or a model folder
+    /// Tokeniser: tokenizer.json, a SentencePiece .spm or .model file, or a model folder
     #[arg(long, short, value_name = "PATH", conflicts_with_all = ["codes", "dictionary"])]
     tokenizer: Option<PathBuf>,
     /// subword-nmt codes (with --dictionary)
@@ -56,8 +64,8 @@ impl TokenizerOptions {
             (Some(path), ..) => Ok(AnyTokenizer::load(path)?),
             (None, Some(codes), Some(dictionary)) => Ok(AnyTokenizer::load_fairseq(codes, dictionary)?),
             _ => Err(Misuse {
-                message: "no tokeniser given, expected --tokenizer, or --codes and --dictionary".into(),
-                hint: "for instance: --tokenizer tokenizer.json".into(),
+                message: "no tokeniser, expected --tokenizer, or --codes and --dictionary".into(),
+                hint: "for example: --tokenizer tokenizer.json".into(),
             }
             .into()),
         }

@@ -1,4 +1,4 @@
-//! `polyhead tokenizer train`: a `tokenizer.json` from raw text.
+//! `polyhead tokenizer train`: a `tokenizer.json` trained on raw text.
 
 use std::path::{Path, PathBuf};
 
@@ -11,110 +11,139 @@ use polyhead_text::tokenizer::{
     train,
 };
 
-use crate::report::{Misuse, note, progress, thread_pool};
+use crate::option_help::THREADS;
+use crate::report::{Failure, Misuse, note, progress, thread_pool};
 
-const EXAMPLES: &str = "Examples:
-  polyhead tokenizer train --input train.en --input train.de --vocab-size 8000 --out tokenizer.json
-  polyhead tokenizer train --input train.tsv.gz --kind unigram --unknown bytes --tag '<2de>' --tag '<2fr>' --out t.json
-  polyhead tokenizer train --source train.en --target train.de --separate --out tokenizers/
+const EXAMPLES: &str = "\
+Examples:
+  polyhead tokenizer train --input train.en --input train.de --vocab-size 8000 \\
+      --out tokenizer.json
+  polyhead tokenizer train --input train.tsv.gz --kind unigram --unknown bytes \\
+      --tag '<2de>' --tag '<2fr>' --out t.json
+  polyhead tokenizer train --source train.en --target train.de --separate \\
+      --out tokenizers/
 
-A .tsv file is read column by column, each column a text of its own; of a .jsonl file every text field counts; .gz is
-unpacked. Python's `tokenizers` reads the result and gives the same ids (with encode_special_tokens = True, as here: a
-special token inside a text is text).";
+Every column of a .tsv file and every string field of a .jsonl file is a text; .gz is decompressed. Python's `tokenizers` loads the result and gives the same ids (with encode_special_tokens = True, as here: a special token inside a text is encoded as text).";
 
 /// Options of `polyhead tokenizer train`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
-pub(crate) struct Train {
-    /// Text to train on; may be given several times
-    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["source", "target"])]
+pub(crate) struct TokenizerTraining {
+    /// Text to train on; - is standard input; repeatable
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["source", "target"])]
     input: Vec<PathBuf>,
-    /// Source side, for a shared tokeniser, or with --separate for one of its own
+    /// Source text (with --target); repeatable
     #[arg(long, value_name = "FILE", requires = "target")]
     source: Vec<PathBuf>,
-    /// Target side
+    /// Target text (with --source); repeatable
     #[arg(long, value_name = "FILE", requires = "source")]
     target: Vec<PathBuf>,
     /// Train two tokenisers, source.json and target.json in the folder --out
     #[arg(long, requires = "source")]
     separate: bool,
-    /// Columns of .tsv files that count, from 1 [default: all]
+    /// Columns of .tsv files to use, counted from 1 [default: all]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     columns: Vec<usize>,
-    /// Fields of .jsonl files that count [default: all]
+    /// Fields of .jsonl files to use [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     fields: Vec<String>,
-    /// File to write (with --separate a folder)
-    #[arg(long, short, value_name = "PATH")]
+    /// Tokeniser to write (with --separate, a folder)
+    #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
-    /// What the pieces are
-    #[arg(long, value_enum, default_value_t = KindName::Bpe)]
-    kind: KindName,
-    /// Entries of the vocabulary, special tokens included [default: 8000; for words and characters: all]
+    /// Replace a tokeniser that exists
+    #[arg(long)]
+    overwrite: bool,
+    /// Algorithm
+    #[arg(long, value_enum, default_value_t = Algorithm::Bpe)]
+    kind: Algorithm,
+    /// Vocabulary size, special tokens included [default: 8000; for word and char, all]
     #[arg(long, value_name = "N")]
     vocab_size: Option<usize>,
-    /// What becomes of characters without an entry
+    /// Encoding of characters that are not in the vocabulary
     #[arg(long, value_enum, default_value_t = UnknownName::Token)]
     unknown: UnknownName,
-    /// Unicode normal form
-    #[arg(long, value_enum, default_value_t = FormName::Nfkc)]
-    normalize: FormName,
-    /// Turn capitals into small letters
+    /// Unicode normalisation form
+    #[arg(long, value_enum, default_value_t = NormalForm::Nfkc)]
+    normalize: NormalForm,
+    /// Convert to lower case
     #[arg(long)]
     lowercase: bool,
-    /// Where words end (for --kind word)
-    #[arg(long, value_enum, default_value_t = SplitName::Whitespace)]
-    split: SplitName,
-    /// Share of the text's characters that get entries of their own
+    /// Word boundaries, for --kind word
+    #[arg(long, value_enum, default_value_t = WordBoundary::Whitespace)]
+    split: WordBoundary,
+    /// Share of the text's characters that the vocabulary covers
     #[arg(long, value_name = "X", default_value_t = TrainOptions::default().character_coverage)]
     character_coverage: f64,
-    /// Rarest pair or word that gets an entry
+    /// Minimum frequency of a merge or word
     #[arg(long, value_name = "N", default_value_t = TrainOptions::default().min_frequency)]
     min_frequency: u64,
-    /// A special token such as <2tr>; may be given several times
+    /// Special token to add, such as <2tr>; repeatable
     #[arg(long, value_name = "TOKEN")]
     tag: Vec<String>,
-    /// Threads to count with [default: all cores]; the result is the same for any number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
 }
 
+/// `--kind`: the tokenisation algorithm.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum KindName {
+enum Algorithm {
+    /// Byte-pair encoding (Sennrich et al. 2016)
     Bpe,
+    /// Unigram language model (Kudo 2018)
     Unigram,
+    /// WordPiece, as in BERT
     Wordpiece,
+    /// Whole words
     Word,
+    /// Characters
     #[value(alias = "character")]
     Char,
 }
 
+/// `--unknown`: the encoding of characters that are not in the vocabulary.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum UnknownName {
     /// `<unk>`
     Token,
-    /// Their UTF-8 bytes: every character has an id
+    /// UTF-8 bytes, so that every character can be encoded
     Bytes,
 }
 
+/// `--normalize`: the Unicode normalisation form.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum FormName {
+enum NormalForm {
     None,
     Nfc,
     Nfkc,
 }
 
+/// `--split`: the word boundaries.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum SplitName {
-    /// At spaces: for text that is already tokenised
+enum WordBoundary {
+    /// At white space, for tokenised text
     Whitespace,
-    /// At spaces and around punctuation
+    /// At white space and around punctuation
     Punctuation,
 }
 
-impl Train {
+impl TokenizerTraining {
     pub(crate) fn run(self) -> Result<()> {
+        self.check_out()?;
         thread_pool(self.threads)?.install(|| self.train())
+    }
+
+    /// Failure if a tokeniser exists at `--out` and `--overwrite` is missing.
+    fn check_out(&self) -> Result<()> {
+        let names = if self.separate { &["source.json", "target.json"][..] } else { &[""] };
+        let paths =
+            names.iter().map(|name| if name.is_empty() { self.out.clone() } else { self.out.join(name) });
+        match paths.into_iter().find(|path| path.is_file() && !self.overwrite) {
+            None => Ok(()),
+            Some(path) => bail!(Failure {
+                message: format!("{}: already exists, expected a new file", path.display()),
+                hint: "name another file with --out, or add --overwrite".into(),
+            }),
+        }
     }
 
     fn train(&self) -> Result<()> {
@@ -122,8 +151,8 @@ impl Train {
         if self.separate {
             if self.source.is_empty() {
                 bail!(Misuse {
-                    message: "--separate without two sides, expected --source and --target".into(),
-                    hint: "one tokeniser for all text needs no --separate".into(),
+                    message: "--separate without --source and --target, expected both".into(),
+                    hint: "for one tokeniser of all text, leave out --separate".into(),
                 });
             }
             let trained = [self.learn(&self.source, &options)?, self.learn(&self.target, &options)?];
@@ -138,8 +167,8 @@ impl Train {
             [&self.input, &self.source, &self.target].into_iter().flatten().cloned().collect();
         if files.is_empty() {
             bail!(Misuse {
-                message: "no text given, expected --input, or --source and --target".into(),
-                hint: "for instance: --input train.en --input train.de".into(),
+                message: "no text, expected --input, or --source and --target".into(),
+                hint: "for example: --input train.en --input train.de".into(),
             });
         }
         save(&self.learn(&files, &options)?, &self.out)
@@ -147,17 +176,17 @@ impl Train {
 
     fn options(&self) -> TrainOptions {
         let kind = match self.kind {
-            KindName::Bpe => Kind::Bpe,
-            KindName::Unigram => Kind::Unigram,
-            KindName::Wordpiece => Kind::WordPiece,
-            KindName::Word => Kind::Word,
-            KindName::Char => Kind::Character,
+            Algorithm::Bpe => Kind::Bpe,
+            Algorithm::Unigram => Kind::Unigram,
+            Algorithm::Wordpiece => Kind::WordPiece,
+            Algorithm::Word => Kind::Word,
+            Algorithm::Char => Kind::Character,
         };
         let all_entries = matches!(kind, Kind::Word | Kind::Character);
         let form = match self.normalize {
-            FormName::None => Form::None,
-            FormName::Nfc => Form::Nfc,
-            FormName::Nfkc => Form::Nfkc,
+            NormalForm::None => Form::None,
+            NormalForm::Nfc => Form::Nfc,
+            NormalForm::Nfkc => Form::Nfkc,
         };
         let case = if self.lowercase { Case::Lower } else { Case::Keep };
         let defaults = TrainOptions::default();
@@ -170,8 +199,8 @@ impl Train {
             },
             normalization: Normalization { form, case },
             word_split: match self.split {
-                SplitName::Whitespace => Split::Whitespace,
-                SplitName::Punctuation => Split::Punctuation,
+                WordBoundary::Whitespace => Split::Whitespace,
+                WordBoundary::Punctuation => Split::Punctuation,
             },
             character_coverage: self.character_coverage,
             min_frequency: self.min_frequency,
@@ -181,17 +210,18 @@ impl Train {
     }
 }
 
-impl Train {
+impl TokenizerTraining {
+    /// Trains one tokeniser.
     fn learn(&self, files: &[PathBuf], options: &TrainOptions) -> Result<HuggingFace> {
-        // A wrong name should not surface after minutes of work on the files before it.
+        // A missing file is reported before the files ahead of it are read.
         for file in files.iter().filter(|file| *file != Path::new("-")) {
             std::fs::metadata(file).map_err(|error| Error::io(file, "open", error))?;
         }
         let bar = progress("lines read");
-        let mut texts = Texts {
+        let mut texts = TextReader {
             files: files.iter().rev().cloned().collect(),
             open: None,
-            waiting: Vec::new(),
+            pending: Vec::new(),
             columns: &self.columns,
             fields: &self.fields,
         };
@@ -228,25 +258,25 @@ fn save(tokenizer: &HuggingFace, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All texts of several files: lines, columns of TSV, text fields of JSONL.
-struct Texts<'a> {
-    /// Files to come, the next one last.
+/// All texts of several files: lines, columns of TSV, string fields of JSONL.
+struct TextReader<'a> {
+    /// Remaining files, the next one last.
     files: Vec<PathBuf>,
     open: Option<Lines>,
-    /// Texts of the current line, the next one last.
-    waiting: Vec<String>,
-    /// Columns of TSV that count, from 1; all if empty.
+    /// Remaining texts of the current line, the next one last.
+    pending: Vec<String>,
+    /// Columns of TSV to use, from 1; all if empty.
     columns: &'a [usize],
-    /// Fields of JSONL that count; all if empty.
+    /// Fields of JSONL to use; all if empty.
     fields: &'a [String],
 }
 
-impl Iterator for Texts<'_> {
+impl Iterator for TextReader<'_> {
     type Item = polyhead_text::Result<String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(text) = self.waiting.pop() {
+            if let Some(text) = self.pending.pop() {
                 return Some(Ok(text));
             }
             let lines = match &mut self.open {
@@ -261,7 +291,7 @@ impl Iterator for Texts<'_> {
                 Ok(Some(line)) => {
                     let line = line.to_owned();
                     match texts_of(line, lines, self.columns, self.fields) {
-                        Ok(texts) => self.waiting = texts,
+                        Ok(texts) => self.pending = texts,
                         Err(error) => return Some(Err(error)),
                     }
                 }
@@ -271,7 +301,7 @@ impl Iterator for Texts<'_> {
     }
 }
 
-/// The texts of one line, the first one last.
+/// The texts of one line in reverse order.
 fn texts_of(
     line: String,
     lines: &Lines,
@@ -281,8 +311,8 @@ fn texts_of(
     let name = lines.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     match name.strip_suffix(".gz").unwrap_or(&name).rsplit('.').next() {
         Some("tsv") => {
-            let counts = |index: usize| columns.is_empty() || columns.contains(&(index + 1));
-            let texts = line.split('\t').enumerate().filter(|(index, _)| counts(*index));
+            let is_used = |index: usize| columns.is_empty() || columns.contains(&(index + 1));
+            let texts = line.split('\t').enumerate().filter(|(index, _)| is_used(*index));
             return Ok(texts
                 .map(|(_, text)| text.to_owned())
                 .collect::<Vec<_>>()
@@ -298,8 +328,8 @@ fn texts_of(
             path: lines.path().to_owned(),
             line: Some(lines.line()),
             found: format!("no JSON object ({error})"),
-            expected: "an object with text fields".into(),
-            hint: "a file of plain lines should not be called .jsonl".into(),
+            expected: "an object with string fields".into(),
+            hint: "a file of plain lines needs another extension than .jsonl".into(),
         })?;
     let texts = object.into_iter().filter_map(|(field, value)| match value {
         serde_json::Value::String(text) if fields.is_empty() || fields.contains(&field) => Some(text),

@@ -1,4 +1,4 @@
-//! What a run looks like: lines of text, and on a terminal a live view below them.
+//! Progress of a training run: lines of text, with a live view below them on a terminal.
 
 mod live;
 
@@ -9,18 +9,18 @@ use polyhead_train::embeddings::Filled;
 use polyhead_train::event::{Event, Plan, Skipped};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
-use self::live::Live;
+use self::live::LiveView;
 use crate::report::{bytes, grouped, note};
 
 /// Shows the events of a run.
 pub(crate) struct View {
-    live: Option<Live>,
+    live: Option<LiveView>,
 }
 
 impl View {
-    /// With a live view where standard error is a terminal.
+    /// A view, with a live part where standard error is a terminal.
     pub(crate) fn new() -> Self {
-        Self { live: Live::on_terminal() }
+        Self { live: LiveView::on_terminal() }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
@@ -34,7 +34,7 @@ impl View {
             live.stopping();
         }
         live.update(event);
-        // The live view shows what lines of the log, and samples, would repeat.
+        // The live view already shows log lines and samples.
         match (event, text(event)) {
             (Event::Logged(_), _) | (_, None) => {}
             (Event::Validated { .. }, Some(text)) => live.print(text.lines().next().unwrap_or_default()),
@@ -49,25 +49,25 @@ impl View {
     }
 }
 
-/// The event in words; none for what only a live view shows.
+/// The event as text; none for events that only the live view shows.
 fn text(event: &Event) -> Option<String> {
     Some(match event {
         Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], labels, skipped, valid } => {
-            let valid = valid.map_or(", none to validate on".into(), |(rows, skipped)| {
+            let valid = valid.map_or(", no validation set".into(), |(rows, skipped)| {
                 let left = grouped(skipped as u64);
                 let left = if skipped > 0 { format!(" ({left} empty or too long)") } else { String::new() };
-                format!(", {} to validate on{left}", grouped(rows as u64))
+                format!(", {} for validation{left}", grouped(rows as u64))
             });
             let [pairs, source, target] = [*pairs, *source, *target].map(|count| grouped(count as u64));
             let text = match labels {
                 None => {
-                    format!("{pairs} pairs to learn from, {source} source and {target} target tokens{valid}")
+                    format!("{pairs} training pairs, {source} source and {target} target tokens{valid}")
                 }
                 Some(labels) => {
-                    format!("{pairs} texts to learn from, {source} tokens, {labels} labels{valid}")
+                    format!("{pairs} training texts, {source} tokens, {labels} labels{valid}")
                 }
             };
             text + &skips(skipped)
@@ -77,13 +77,17 @@ fn text(event: &Event) -> Option<String> {
         Event::Resumed { step, damaged } => {
             let mut text = String::new();
             for damaged in damaged {
-                text += &format!("damaged, not used: {}: {}\n", damaged.path.display(), damaged.reason);
+                text += &format!(
+                    "skipped a damaged checkpoint: {}: {}\n",
+                    damaged.path.display(),
+                    damaged.reason
+                );
             }
             text + &match step {
                 Some(step) => {
-                    format!("goes on after step {step}; steps are counted from the beginning of the run")
+                    format!("resuming after step {step}; steps count from the beginning of the run")
                 }
-                None => "no checkpoint to go on from: the run begins".into(),
+                None => "no checkpoint to resume from: starting from the beginning".into(),
             }
         }
         Event::Stepped(_) | Event::Saved(_) => return None,
@@ -92,16 +96,16 @@ fn text(event: &Event) -> Option<String> {
             let rest =
                 rest.map_or(String::new(), |rest| format!(", the rest of the run at most {}", time(rest)));
             let memory =
-                peak_memory.map_or(String::new(), |memory| format!(", {} of memory so far", bytes(memory)));
+                peak_memory.map_or(String::new(), |memory| format!(", peak memory {}", bytes(memory)));
             format!("an epoch takes about {}{rest}{memory}", time(*epoch))
         }
         Event::Validated { line, sample, waiting } => {
             let mark = if line.is_best {
-                ", the best so far".into()
+                ", best so far".into()
             } else {
-                format!(", the best was {waiting} before")
+                format!(", best was {waiting} validations ago")
             };
-            let mut text = format!("step {:>7}  validation: {}{mark}", line.step, judged(line));
+            let mut text = format!("step {:>7}  validation: {}{mark}", line.step, scores_text(line));
             if let Some(sample) = sample {
                 text += &format!(
                     "\n    source       {}\n    reference    {}\n    output       {}",
@@ -113,31 +117,30 @@ fn text(event: &Event) -> Option<String> {
             text
         }
         Event::WentBack { step, to, what, factor } => {
-            format!("step {step}: {what}; back to step {to}, the learning rate times {factor} from here on")
+            format!("step {step}: {what}; back to step {to}, learning rate × {factor} from now on")
         }
         Event::Finished { path, made_of, scores } => {
-            let scores = scores
-                .as_ref()
-                .map_or(String::new(), |line| format!("; on the validation set {}", judged(line)));
+            let scores =
+                scores.as_ref().map_or(String::new(), |line| format!("; validation: {}", scores_text(line)));
             format!("{}: {made_of}{scores}", path.display())
         }
     })
 }
 
-/// The device of a run, and why it is no card.
+/// The device of a run, and why it is not a GPU.
 fn opened(device: &str, model: Option<&str>, dtype: &str, why: Option<&(String, String)>) -> String {
     match (model, why) {
         (Some(model), _) => format!("on {device} ({model}), in {dtype}"),
         (None, Some((why, hint))) => {
-            format!("on the processor, in f32, for no card can be used: {why} ({hint})")
+            format!("on the CPU, in f32: no GPU can be used: {why} ({hint})")
         }
-        (None, None) => "on the processor".into(),
+        (None, None) => "on the CPU".into(),
     }
 }
 
 fn examined(report: &polyhead_text::doctor::Report) -> String {
     let mut text = format!(
-        "{}: {} pairs, {} without fault",
+        "{}: {} pairs, {} without problems",
         report.source.path.display(),
         grouped(report.lines),
         grouped(report.clean)
@@ -146,7 +149,7 @@ fn examined(report: &polyhead_text::doctor::Report) -> String {
         text += &format!("\n    {} {}", grouped(finding.count), finding.fault.describe());
     }
     if report.drift.is_some() {
-        text += "\n    the sides seem to fall out of step: see polyhead data check";
+        text += "\n    source and target lines seem misaligned: see polyhead data check";
     }
     text
 }
@@ -154,12 +157,12 @@ fn examined(report: &polyhead_text::doctor::Report) -> String {
 fn skips(skipped: &Skipped) -> String {
     let mut text = String::new();
     if skipped.empty > 0 {
-        text += &format!("\n    {} pairs skipped: a side is empty", grouped(skipped.empty as u64));
+        text += &format!("\n    {} pairs skipped: empty source or target", grouped(skipped.empty as u64));
     }
     if let Some((corpus, line, tokens)) = skipped.first_too_long {
         text += &format!(
-            "\n    {} pairs skipped: more tokens than data.max_length, train.max_tokens or the model allow; the first is \
-             line {line} of corpus {} with {tokens} tokens",
+            "\n    {} pairs skipped: longer than data.max_length, train.max_tokens or the model allow; the first is line \
+             {line} of corpus {} with {tokens} tokens",
             grouped(skipped.too_long as u64),
             corpus + 1
         );
@@ -168,7 +171,7 @@ fn skips(skipped: &Skipped) -> String {
 }
 
 fn embedded(path: &Path, tables: &[Filled]) -> String {
-    let mut text = format!("{}: vectors to start from", path.display());
+    let mut text = format!("{}: pretrained embeddings", path.display());
     for Filled { table, found, entries } in tables {
         let share = 100.0 * *found as f64 / (*entries).max(1) as f64;
         let (found, entries) = (grouped(*found as u64), grouped(*entries as u64));
@@ -181,10 +184,10 @@ fn planned(plan: &Plan) -> String {
     let [source, target] = plan.vocab_sizes;
     let vocabulary = if source == target { grouped(source as u64) } else { format!("{source} and {target}") };
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
-    let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} sizes"));
+    let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} shapes"));
     format!(
-        "a model of {} parameters, {vocabulary} entries; {} batches an epoch{sizes}, {:.1} % padding; about {} of memory{free}; {} \
-         threads; into {}",
+        "{} parameters, vocabulary {vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; about {} of memory{free}; {} \
+         threads; run folder {}",
         grouped(plan.parameters as u64),
         grouped(plan.batches as u64),
         100.0 * plan.padding.waste(),
@@ -194,7 +197,7 @@ fn planned(plan: &Plan) -> String {
     )
 }
 
-/// As much of a sample as is read.
+/// The first 200 characters of a sample.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -204,7 +207,7 @@ fn cut(text: &str) -> String {
 
 fn logged(line: &TrainLine) -> String {
     format!(
-        "step {:>7}  epoch {:>6.2}  loss {:.4}  perplexity {:>8.2}  rate {:.2e}  norm {:>5.2}  {} tokens/s",
+        "step {:>7}  epoch {:>6.2}  loss {:.4}  perplexity {:>8.2}  lr {:.2e}  norm {:>5.2}  {} tokens/s",
         line.step,
         line.epoch,
         line.loss,
@@ -215,7 +218,8 @@ fn logged(line: &TrainLine) -> String {
     )
 }
 
-pub(super) fn judged(line: &ValidLine) -> String {
+/// Loss, perplexity and scores of a validation.
+pub(super) fn scores_text(line: &ValidLine) -> String {
     let mut text = format!("loss {:.4}, perplexity {:.2}", line.loss, line.perplexity);
     for (name, score) in &line.scores {
         text += &format!(", {name} {score:.2}");
@@ -223,7 +227,7 @@ pub(super) fn judged(line: &ValidLine) -> String {
     text
 }
 
-/// `3725` seconds as `1 h 2 min`.
+/// A duration: `3725` seconds as `1 h 2 min`.
 pub(super) fn time(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

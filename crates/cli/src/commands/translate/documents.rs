@@ -1,44 +1,36 @@
-//! Whole documents: of arguments, of a file or of standard input.
+//! Whole documents: from arguments, a file or standard input.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Result;
 use polyhead_translate::formats::{Format, Layout};
 
-use super::Work;
+use super::TranslationJob;
 use super::output::MAX_NOTES;
+use crate::input::{read_bytes, shown};
 use crate::report::{Failure, note, print_text};
 
-/// A document and where it comes from.
+/// A document and its name in messages.
 pub(super) struct Document {
     text: String,
     name: String,
 }
 
 impl Document {
-    /// The document in a file.
+    /// The document in a file, or on standard input for `-`.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
-        let name = path.display().to_string();
-        // Text has no zero bytes, and UTF-16 has one at every other place.
-        if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        let bytes = read_bytes(path)?;
+        let name = shown(path).display().to_string();
+        // Text has no zero bytes; UTF-16 has one in every second byte.
+        let zero = bytes.iter().position(|byte| *byte == 0).filter(|_| path != Path::new("-"));
+        if let Some(at) = zero {
             let message = format!("{name}: a zero at byte {}, expected text in UTF-8", at + 1);
             return Err(Failure { message, hint: "save it as UTF-8; pictures have no text".into() }.into());
         }
         Ok(Self::new(&bytes, &name))
     }
 
-    /// All of standard input.
-    pub(super) fn of_standard_input() -> Result<Self> {
-        let name = "standard input";
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(|error| polyhead_text::Error::io(Path::new(name), "read", error))?;
-        Ok(Self::new(&bytes, name))
-    }
-
-    /// An argument; the output of each ends its line.
+    /// An argument of the command line, with a line end.
     pub(super) fn of_argument(text: &str, number: usize) -> Self {
         Self { text: format!("{text}\n"), name: format!("text {number}") }
     }
@@ -52,8 +44,8 @@ impl Document {
     }
 }
 
-impl Work<'_> {
-    /// Translates documents and writes them one after the other.
+impl TranslationJob<'_> {
+    /// Translates documents and prints them one after the other.
     pub(super) fn documents(self, format: Format, documents: &[Document]) -> Result<()> {
         for Document { text, name } in documents {
             if let Err(error) = Layout::read(format, text) {

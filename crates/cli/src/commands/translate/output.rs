@@ -6,19 +6,19 @@ use anyhow::Result;
 use polyhead_translate::{Candidate, Route, Translation};
 use serde::Serialize;
 
-use super::Format;
+use super::TranslationFormat;
 use crate::report::note;
 
-/// Notes printed before they are only counted.
+/// Maximum number of notes that are printed; the others are counted.
 pub(super) const MAX_NOTES: usize = 20;
 
-/// Where and how results are written.
+/// Printer of translations, and its state.
 pub(super) struct Output {
     style: Style,
-    /// Texts written so far.
+    /// Number of texts whose translations were printed.
     written: usize,
     notes: usize,
-    /// The languages that were shown last.
+    /// The route that was printed last.
     route: Option<Route>,
 }
 
@@ -28,35 +28,37 @@ enum Style {
     Lines { columns: Columns },
 }
 
-/// What stands around a translation.
+/// Columns of a line of text output.
 #[derive(Clone, Copy)]
 enum Columns {
+    /// Translation.
     Text,
+    /// Translation, score.
     Score,
-    /// The number of the text, each of its best translations, the score.
+    /// Number of the text, translation, score; a line for each of the n best.
     NBest,
 }
 
 impl Output {
-    pub(super) fn new(format: Format, scores: bool, n_best: bool) -> Self {
+    pub(super) fn new(format: TranslationFormat, scores: bool, n_best: bool) -> Self {
         let columns = match (n_best, scores) {
             (true, _) => Columns::NBest,
             (false, true) => Columns::Score,
             (false, false) => Columns::Text,
         };
         let style = match format {
-            Format::Jsonl => Style::Json,
+            TranslationFormat::Jsonl => Style::Json,
             _ => Style::Lines { columns },
         };
         Self { style, written: 0, notes: 0, route: None }
     }
 
-    /// Texts whose translations were written.
+    /// Number of texts whose translations were printed.
     pub(super) fn written(&self) -> usize {
         self.written
     }
 
-    /// Writes the translations of `sources` and lets them go out.
+    /// Prints the translations of `sources` and flushes.
     pub(super) fn write(&mut self, sources: &[&str], translations: &[Translation]) -> Result<()> {
         let mut out = BufWriter::new(std::io::stdout().lock());
         for (source, translation) in sources.iter().zip(translations) {
@@ -76,7 +78,7 @@ impl Output {
         Ok(out.flush()?)
     }
 
-    /// Says once what was guessed or chosen, and again where it changes.
+    /// Prints a detected or chosen route once, and again where it changes.
     fn show_route(&mut self, translation: &Translation) {
         let Some(route) = translation.route.as_ref().filter(|route| route.is_notable()) else { return };
         match &self.route {
@@ -96,7 +98,7 @@ impl Output {
         }
     }
 
-    /// Says how many notes were left out.
+    /// Prints the number of notes that were not printed.
     pub(super) fn finish(&self) {
         if self.notes > MAX_NOTES {
             note(&format!("note: {} more notes; --format jsonl has all of them", self.notes - MAX_NOTES));
@@ -111,7 +113,7 @@ fn line(
     candidate: &Candidate,
     alignment: Option<&[(usize, usize)]>,
 ) -> String {
-    // A line gives a line, whatever the model writes.
+    // Each line gives one line, whatever the model outputs.
     let text = if source.contains('\n') { candidate.text.clone() } else { candidate.text.replace('\n', " ") };
     let mut line = match columns {
         Columns::Text => text,

@@ -1,4 +1,4 @@
-//! The shapes that `polyhead bench train` measures.
+//! The model and batch sizes of `polyhead bench train`.
 
 use std::path::Path;
 
@@ -8,15 +8,16 @@ use polyhead_models::{Ids, ModelConfig, TextFacts};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::input::{read_bytes, shown};
 use crate::report::Failure;
 
 const DROPOUT: f32 = 0.1;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Workload {
-    /// d_model 256, 4 heads, d_ff 1024, 3+3 layers, 8000 pieces, 64 × (24 + 24) tokens
+    /// d_model 256, 4 heads, d_ff 1024, 3 + 3 layers, vocabulary 8000, 64 × (24 + 24) tokens
     Small,
-    /// d_model 512, 8 heads, d_ff 2048, 6+6 layers, 32000 pieces, 256 × (32 + 32) tokens
+    /// d_model 512, 8 heads, d_ff 2048, 6 + 6 layers, vocabulary 32000, 256 × (32 + 32) tokens
     Base,
 }
 
@@ -34,12 +35,13 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    /// Reads the sizes from a TOML file.
     pub(super) fn load(path: &Path) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
+        let text = String::from_utf8_lossy(&read_bytes(path)?).into_owned();
+        let name = shown(path).display();
         let sizes: Self = toml::from_str(&text).map_err(|error| Failure {
-            message: format!("{}: {}", path.display(), error.message()),
-            hint: "polyhead bench train --help names every size".into(),
+            message: format!("{name}: {}", error.message()),
+            hint: "polyhead bench train --help lists the sizes".into(),
         })?;
         let Self { d_model, n_heads, d_ff, n_layers, vocab_size, batch, length } = sizes;
         if [d_model, n_heads, d_ff, n_layers, vocab_size, batch, length].contains(&0)
@@ -47,10 +49,9 @@ impl Sizes {
         {
             return Err(Failure {
                 message: format!(
-                    "{}: {sizes:?}, expected sizes above 0 and a d_model that the heads can share",
-                    path.display()
+                    "{name}: {sizes:?}, expected sizes above 0 and a d_model that n_heads divides"
                 ),
-                hint: "for instance d_model = 256 with n_heads = 4".into(),
+                hint: "for example d_model = 256 with n_heads = 4".into(),
             }
             .into());
         }
@@ -59,7 +60,7 @@ impl Sizes {
 }
 
 impl Sizes {
-    /// The encoder-decoder Transformer of these sizes, other choices as in the paper.
+    /// The encoder-decoder Transformer of these sizes; other settings as in the paper.
     pub(super) fn config(self) -> Result<ModelConfig> {
         let Self { d_model, n_heads, d_ff, n_layers, vocab_size, .. } = self;
         let dropout =
@@ -71,13 +72,13 @@ impl Sizes {
         Ok(config.with_text(&TextFacts { vocab_sizes: [vocab_size; 2], ..TextFacts::default() })?)
     }
 
-    /// Target tokens of a step.
+    /// Target tokens per step.
     pub(super) fn tokens(self) -> usize {
         self.batch * self.length
     }
 
-    /// Multiplications and additions of all products of a step: 2 forward and 4 back for each pair of factors. A query of
-    /// masked attention sees half of the keys.
+    /// Multiplications and additions of all products of a step: 2 forward and 4 backward per pair of factors. A query of
+    /// causal attention attends to half of the keys on average.
     pub(super) fn operations(self) -> f64 {
         let [d, d_ff, n_layers, vocab_size, length] =
             [self.d_model, self.d_ff, self.n_layers, self.vocab_size, self.length].map(|size| size as f64);

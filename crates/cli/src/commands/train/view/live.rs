@@ -1,8 +1,8 @@
-//! The live view: how far the run is, how fast and how well it learns, and its last validation.
+//! The live view: progress, loss, speed and the last validation of a run.
 //!
 //! ```text
 //! ━━━━━━━━━━━━━╸──────────────  46 %  step 2,714  epoch 21.89  12 min 3 s left
-//!   loss 2.1034 ▇▆▅▄▃▃▂▂▂▁▁▁  perplexity 8.19  rate 4.29e-3
+//!   loss 2.1034 ▇▆▅▄▃▃▂▂▂▁▁▁  perplexity 8.19  lr 4.29e-3
 //!   8,541 target tokens/s  6.9 % padding  3 min 12 s
 //!   validation at step 2,604: loss 1.6402, perplexity 5.16, BLEU 37.10
 //!   a man in an orange hat … → ein mann mit einem orangefarbenen hut …
@@ -16,34 +16,35 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use polyhead_train::event::{Event, Progress};
 
-use super::{judged, time};
-use crate::report::{STOPPING, grouped};
+use super::{scores_text, time};
+use crate::report::{STOPPING, Verbosity, grouped, verbosity};
 
-/// Columns of the curve of losses.
+/// Width of the loss curve, in columns.
 const CURVE: usize = 24;
-/// Steps that make one column.
-const STEPS_A_COLUMN: u64 = 20;
-/// Columns of the bar.
+/// Steps per column of the loss curve.
+const STEPS_PER_COLUMN: u64 = 20;
+/// Width of the progress bar, in columns.
 const BAR: usize = 28;
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A few lines that are drawn over themselves.
-pub(super) struct Live {
+/// A few lines that are redrawn in place.
+pub(super) struct LiveView {
     bar: ProgressBar,
     started: Instant,
-    /// Share of the way that was done when this process began.
+    /// Fraction of the run that was done when this process started.
     first_done: Option<f64>,
     losses: VecDeque<f64>,
+    /// Sum and number of the losses of the current column.
     column: (f64, u64),
-    /// Mean loss of late.
+    /// Exponential moving average of the loss.
     loss: Option<f64>,
     validation: String,
 }
 
-impl Live {
-    /// A view where standard error is a terminal.
+impl LiveView {
+    /// A view if standard error is a terminal and `--quiet` is not given.
     pub(super) fn on_terminal() -> Option<Self> {
-        if !std::io::stderr().is_terminal() {
+        if !std::io::stderr().is_terminal() || verbosity() == Verbosity::Quiet {
             return None;
         }
         let bar = ProgressBar::no_length();
@@ -60,7 +61,7 @@ impl Live {
         })
     }
 
-    /// Writes lines above the view.
+    /// Prints lines above the view.
     pub(super) fn print(&self, text: &str) {
         self.bar.suspend(|| crate::report::note(text));
     }
@@ -73,7 +74,8 @@ impl Live {
                 self.bar.set_message(lines);
             }
             Event::Validated { line, sample, .. } => {
-                self.validation = format!("\n  validation at step {}: {}", grouped(line.step), judged(line));
+                let scores = scores_text(line);
+                self.validation = format!("\n  validation at step {}: {scores}", grouped(line.step));
                 if let Some(sample) = sample {
                     self.validation += &format!("\n  {} → {}", sample.source, sample.output);
                 }
@@ -82,7 +84,7 @@ impl Live {
         }
     }
 
-    /// Says from now on that the run is about to end.
+    /// Shows from now on that the run is stopping.
     pub(super) fn stopping(&mut self) {
         if !self.validation.ends_with(STOPPING) {
             self.validation += &format!("\n  {STOPPING}");
@@ -94,11 +96,11 @@ impl Live {
     }
 
     fn count(&mut self, loss: f64) {
-        let follow = 0.05;
-        self.loss = Some(self.loss.map_or(loss, |mean| mean + follow * (loss - mean)));
+        let weight = 0.05;
+        self.loss = Some(self.loss.map_or(loss, |mean| mean + weight * (loss - mean)));
         self.column = (self.column.0 + loss, self.column.1 + 1);
-        if self.column.1 == STEPS_A_COLUMN {
-            self.losses.push_back(self.column.0 / STEPS_A_COLUMN as f64);
+        if self.column.1 == STEPS_PER_COLUMN {
+            self.losses.push_back(self.column.0 / STEPS_PER_COLUMN as f64);
             self.column = (0.0, 0);
             if self.losses.len() > CURVE {
                 self.losses.pop_front();
@@ -108,11 +110,11 @@ impl Live {
 
     fn lines(&mut self, progress: &Progress) -> String {
         let loss = self.loss.unwrap_or(progress.loss);
-        // A line that wraps would not be drawn over.
+        // A line that wraps would not be redrawn in place.
         let (_, columns) = Term::stderr().size();
         let width = usize::from(columns.saturating_sub(1)).max(20);
         let text = format!(
-            "{}  step {}  epoch {:.2}{}\n  loss {loss:.4} {}  perplexity {:.2}  rate {:.2e}\n  {} target tokens/s  {:.1} % \
+            "{}  step {}  epoch {:.2}{}\n  loss {loss:.4} {}  perplexity {:.2}  lr {:.2e}\n  {} target tokens/s  {:.1} % \
              padding  {}{}",
             bar_text(progress.done),
             grouped(progress.step),
@@ -129,7 +131,7 @@ impl Live {
         text.lines().map(|line| line.chars().take(width).collect::<String>()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The time that is left, judged by this process's own pace.
+    /// The remaining time, estimated from the pace of this process.
     fn left(&mut self, done: Option<f64>) -> String {
         let Some(done) = done else { return String::new() };
         let first = *self.first_done.get_or_insert(done);
@@ -142,14 +144,14 @@ impl Live {
     }
 }
 
-/// How far the run is, as a line that fills up.
+/// The progress bar.
 fn bar_text(done: Option<f64>) -> String {
     let Some(done) = done else { return "training".into() };
     let full = ((done * BAR as f64) as usize).min(BAR);
     format!("{}{}  {:>2.0} %", "━".repeat(full), "─".repeat(BAR - full), 100.0 * done)
 }
 
-/// Losses as heights, the largest as high as can be.
+/// The loss curve in eighths of a line, scaled from the least to the largest loss.
 fn curve(losses: &VecDeque<f64>) -> String {
     let finite = losses.iter().copied().filter(|loss| loss.is_finite());
     let (least, most) =
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_has_its_largest_loss_highest() {
+    fn the_largest_loss_is_the_highest_column() {
         assert_eq!(curve(&VecDeque::from([8.0, 4.5, 1.0])), "█▅▁");
         assert_eq!(curve(&VecDeque::from([2.0, 2.0])), "▁▁");
         assert_eq!(curve(&VecDeque::new()), "");

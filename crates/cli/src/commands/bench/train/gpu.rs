@@ -1,4 +1,4 @@
-//! The same step on a card: recorded once, replayed back to back.
+//! The training step on a GPU: recorded once as a CUDA graph, replayed without pauses.
 
 use std::time::Instant;
 
@@ -10,13 +10,14 @@ use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Device, StepKey, Tape, Tensor};
 
-use super::{Measured, Task};
+use super::{StepTimes, TrainingTask};
 
-/// Times that are measured: the steps are shared out evenly.
+/// Number of time measurements; the steps are split evenly.
 const PARTS: usize = 5;
 
-impl Task {
-    pub(super) fn on_card(&self, device: &Device) -> Result<Measured> {
+impl TrainingTask {
+    /// Times the steps on a GPU.
+    pub(super) fn on_gpu(&self, device: &Device) -> Result<StepTimes> {
         let parameters = self.parameters.to_device(device)?;
         let [source, target] = [&self.source, &self.target].map(|ids| ids.to_device(device));
         let (source, target, expected) = (source?, target?, self.expected.to_device(device)?);
@@ -57,13 +58,13 @@ impl Task {
         seconds.sort_by(f64::total_cmp);
         next(&mut work, &mut |loss| journal.note(loss))?;
         let losses = journal.take()?;
-        // Launch by launch, so that each can be timed.
+        // Without the graph, so that each kernel can be timed.
         let mut failed = Ok(());
         let families = device.profile(|| failed = next(&mut Repeated::default(), &mut |_| {}))?;
         failed?;
         let busy: f64 = families.iter().map(|(_, milliseconds)| milliseconds).sum();
         let gaps = 1e3 * seconds[seconds.len() / 2] - busy;
         let breakdown = families.into_iter().chain([("gaps", gaps)]).collect();
-        Ok(Measured { seconds, losses: [losses[0], losses[1]], breakdown: Some(breakdown) })
+        Ok(StepTimes { seconds, losses: [losses[0], losses[1]], breakdown: Some(breakdown) })
     }
 }
