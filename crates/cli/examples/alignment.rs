@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use polyhead_inspect::trace::{Attention, Trace, TraceOptions};
+use polyhead_inspect::trace::{AttentionWeights, Trace, TraceOptions};
 use polyhead_translate::{Engine, LoadOptions};
 
 /// The model folder of this repository.
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The cross-attention that alignments are read from, averaged over its heads: target tokens × source tokens.
     let site = trace.alignment_site().ok_or("the model has no cross-attention")?;
-    let weights = trace.attention(site).and_then(Attention::mean).ok_or("no weights")?;
+    let weights = trace.attention(site).and_then(AttentionWeights::mean).ok_or("no weights")?;
     let [targets, sources] = trace.labels(site.kind);
     for (target, row) in targets.iter().zip(weights.rows()) {
         let strongest = row.iter().zip(&sources).max_by(|a, b| a.0.total_cmp(b.0));

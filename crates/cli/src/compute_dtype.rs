@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
-use polyhead_tensor::{Device, Math, Precision};
-use polyhead_train::config::Dtype;
+use polyhead_tensor::{Device, Dtype, Math};
 use serde::Serialize;
 
 use crate::choices::Choices;
@@ -54,13 +53,13 @@ impl ComputeDtype {
         self.math().map_or("int8", Math::name)
     }
 
-    /// Opens the device `name` for this dtype; the precision is that of the loaded weights.
-    pub(crate) fn open(self, name: &str) -> Result<(Device, Precision)> {
+    /// Opens the device `name` for this dtype; returns it with the dtype of the loaded weights.
+    pub(crate) fn open(self, name: &str) -> Result<(Device, Dtype)> {
         let misuse = |message: String, hint: &str| Misuse { message, hint: hint.into() };
         let Some(math) = self.math() else {
             // int8 runs on the CPU only, so `auto` is the CPU.
             return match name {
-                "cpu" | "auto" => Ok((Device::Cpu, Precision::Int8)),
+                "cpu" | "auto" => Ok((Device::Cpu, Dtype::Int8)),
                 _ => Err(misuse(
                     format!("--dtype int8 on {name}, expected f32, tf32 or bf16 there"),
                     "int8 runs on the CPU: --device cpu",
@@ -73,7 +72,7 @@ impl ComputeDtype {
             let message = format!("--dtype {} on {}, expected f32 or int8 there", math.name(), device.name());
             return Err(misuse(message, "leave out --dtype, or choose a GPU with --device").into());
         }
-        Ok((device, Precision::F32))
+        Ok((device, Dtype::F32))
     }
 }
 

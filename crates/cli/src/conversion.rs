@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use polyhead_models::ModelConfig;
-use polyhead_models::checkpoint::safetensors::Dtype;
-use polyhead_models::checkpoint::{Layout, SaveOptions, Saved, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, SavedCheckpoint, save};
+use polyhead_tensor::Dtype;
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
@@ -60,11 +60,11 @@ struct SidecarFile {
 
 impl ConversionOptions {
     /// Reads the model, writes it in the layout that `choose` returns, and prints a note.
-    pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> Layout) -> Result<()> {
+    pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> CheckpointLayout) -> Result<()> {
         let folders = &self.folders;
         folders.check()?;
         let model = load_model(&folders.from)?;
-        let dtype = self.dtype.map_or_else(|| stored(&model.loaded.dtypes), StoredDtype::dtype);
+        let dtype = self.dtype.map_or_else(|| stored(&model.info.dtypes), StoredDtype::dtype);
         let config = model.model.config();
         let layout = choose(&config);
         let options = SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size };
@@ -207,7 +207,7 @@ fn write<T>(to: &Path, sidecars: &[SidecarFile], save: impl FnOnce() -> Result<T
 }
 
 /// Removes sidecar files of an older model, which would be read as those of the new one.
-fn remove_stale(to: &Path, written: &[SidecarFile], saved: &Saved) -> Result<()> {
+fn remove_stale(to: &Path, written: &[SidecarFile], saved: &SavedCheckpoint) -> Result<()> {
     for path in sidecar_files(to)? {
         let name = file_name(&path);
         let is_current = name == "README.md" || saved.files.iter().any(|file| file.ends_with(&name));

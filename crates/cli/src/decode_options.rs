@@ -102,7 +102,7 @@ impl DecodeOptions {
     pub(crate) fn engine(&self) -> Result<Engine> {
         let start = Instant::now();
         let folder = default_model::or(self.model.as_deref())?;
-        let (device, precision) = self.dtype.open(&self.device)?;
+        let (device, dtype) = self.dtype.open(&self.device)?;
         let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
         if let Some(path) =
             self.shortlist.as_deref().filter(|_| shortlist.iter().all(|line| line.trim().is_empty()))
@@ -113,7 +113,7 @@ impl DecodeOptions {
             }
             .into());
         }
-        let engine = Engine::load(&folder, &LoadOptions { device, precision, shortlist })?;
+        let engine = Engine::load(&folder, &LoadOptions { device, dtype, shortlist })?;
         report_loaded(&folder, &engine.device(), self.dtype.name(), start);
         let languages = engine.languages();
         let known: Vec<&str> = languages.targets().iter().map(|language| language.code.as_str()).collect();

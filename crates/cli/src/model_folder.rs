@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use polyhead_models::Model;
-use polyhead_models::checkpoint::safetensors::Dtype;
 use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config};
+use polyhead_tensor::Dtype;
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ fn described(folder: &Path) -> Result<(String, bool)> {
     Model::new(&config, &mut parameters)?;
     let stored = check_weights(folder, &config, layout, &parameters)?;
     let text = format!("{layout} layout, {} parameters, ", grouped(parameters.count() as u64));
-    Ok((text, stored.dtypes.contains(&Dtype::I8)))
+    Ok((text, stored.dtypes.contains(&Dtype::Int8)))
 }
 
 /// An error unless `folder` is a folder.

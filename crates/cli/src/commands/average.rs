@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_models::checkpoint::{Layout, SaveOptions};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions};
 use polyhead_text::output::Output;
 use polyhead_train::average::{Averaged, average};
 use polyhead_train::checkpoint::Checkpoints;
-use polyhead_train::metrics_file::{FILE_NAME, Line, ValidLine, read};
+use polyhead_train::metrics_file::{FILE_NAME, MetricsLine, ValidLine, read};
 
 use crate::conversion::Folders;
 use crate::decode_options::positive;
@@ -54,7 +54,7 @@ impl Average {
         target.check()?;
         let Averaged { model, parameters } = average(&folders)?;
         let config = model.config();
-        let layout = Layout::fitting(&config);
+        let layout = CheckpointLayout::fitting(&config);
         target.write(&config, &parameters, &SaveOptions { layout, ..SaveOptions::default() })?;
         let names: Vec<String> = folders.iter().map(|path| file_name(path)).collect();
         let text = format!("the mean of {}", names.join(", "));
@@ -101,7 +101,7 @@ fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> 
     let lines = read(&run.join(FILE_NAME))?;
     let valid: Vec<&ValidLine> = lines
         .iter()
-        .filter_map(|line| if let Line::Valid(line) = line { Some(line) } else { None })
+        .filter_map(|line| if let MetricsLine::Valid(line) = line { Some(line) } else { None })
         .filter(|line| steps.contains(&line.step))
         .collect();
     let first = valid.iter().find_map(|line| line.scores.keys().next().cloned());

@@ -57,8 +57,8 @@ impl Classify {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
             let start = Instant::now();
-            let (device, precision) = self.dtype.open(&self.device)?;
-            let classifier = Classifier::load(&self.model, &LoadOptions { device, precision })?;
+            let (device, dtype) = self.dtype.open(&self.device)?;
+            let classifier = Classifier::load(&self.model, &LoadOptions { device, dtype })?;
             let device = classifier.parameters().device();
             report_loaded(&self.model, &device, self.dtype.name(), start);
             let mut written = 0;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_text::language::{Guess, Identifier};
+use polyhead_text::language::{Detection, Identifier};
 use polyhead_text::lines::Lines;
 use serde_json::{Map, json};
 
@@ -122,7 +122,7 @@ impl DetectionJob<'_> {
     }
 }
 
-fn line(text: &str, guess: Option<&Guess>) -> String {
+fn line(text: &str, guess: Option<&Detection>) -> String {
     // Line breaks inside a text become spaces.
     let breaks = ['\n', '\r'];
     let text =
@@ -131,8 +131,8 @@ fn line(text: &str, guess: Option<&Guess>) -> String {
     format!("{code}\t{probability:.3}\t{text}")
 }
 
-fn json_line(id: u64, text: &str, guess: Option<Guess>) -> String {
-    let Some(Guess { code, probability, others }) = guess else {
+fn json_line(id: u64, text: &str, guess: Option<Detection>) -> String {
+    let Some(Detection { code, probability, others }) = guess else {
         return json!({"id": id, "text": text, "code": null, "probability": null, "probabilities": {}})
             .to_string();
     };

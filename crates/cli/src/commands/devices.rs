@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use polyhead_tensor::Device;
-use polyhead_tensor::device::Card;
+use polyhead_tensor::device::GpuInfo;
 use polyhead_tensor::isa::Isa;
 use polyhead_train::memory::available;
 use serde::Serialize;
@@ -71,8 +71,8 @@ impl From<&polyhead_tensor::Error> for DeviceProblem {
     }
 }
 
-impl From<Card> for GpuDescription {
-    fn from(gpu: Card) -> Self {
+impl From<GpuInfo> for GpuDescription {
+    fn from(gpu: GpuInfo) -> Self {
         let (major, minor) = gpu.capability;
         Self {
             name: gpu.name,
@@ -88,7 +88,7 @@ impl From<Card> for GpuDescription {
 
 impl Devices {
     pub(crate) fn run(self) -> Result<()> {
-        let (gpus, no_gpu) = match Device::cards() {
+        let (gpus, no_gpu) = match Device::gpus() {
             Ok(gpus) if gpus.is_empty() => {
                 let hint = "does nvidia-smi list a GPU on this system?";
                 (Vec::new(), Some(DeviceProblem { what: "the driver finds no GPU".into(), hint }))

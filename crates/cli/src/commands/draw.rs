@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use polyhead_attention::Mask;
-use polyhead_attention::position::{Layout, Sinusoidal};
+use polyhead_attention::position::{SinusoidLayout, Sinusoidal};
 use polyhead_inspect::chart::{Chart, PictureOptions, Series, stacked};
 use polyhead_inspect::draw;
 use polyhead_train::schedule::{Curve, Schedule, ScheduleConfig};
@@ -183,9 +183,9 @@ impl Draw {
 impl PositionsPicture {
     fn run(self) -> Result<()> {
         let layout = match self.layout {
-            PositionLayout::Interleaved => Layout::Interleaved,
-            PositionLayout::Concatenated => Layout::Concatenated,
-            PositionLayout::Fairseq => Layout::Fairseq,
+            PositionLayout::Interleaved => SinusoidLayout::Interleaved,
+            PositionLayout::Concatenated => SinusoidLayout::Concatenated,
+            PositionLayout::Fairseq => SinusoidLayout::Fairseq,
         };
         let sinusoidal = Sinusoidal { layout, first: 0 };
         let title = "Sinusoidal positions: sin and cos of position / 10000^(2j/d)";

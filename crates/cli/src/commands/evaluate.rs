@@ -13,7 +13,7 @@ use polyhead_text::metrics::{
     Bleu, BleuOptions, Chrf, Metric, SequenceErrorRate, Statistics, Ter, signature,
 };
 use polyhead_text::output::Output;
-use polyhead_translate::{Guessing, TranslateOptions};
+use polyhead_translate::{LanguageDetection, TranslateOptions};
 use serde::Serialize;
 
 use crate::commands::score::TokenizeName;
@@ -82,7 +82,8 @@ impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.check_out()?;
         let (sources, references) = self.read()?;
-        let mut options = TranslateOptions { guessing: Guessing::InOrder, ..self.decode.options()? };
+        let mut options =
+            TranslateOptions { detection: LanguageDetection::InOrder, ..self.decode.options()? };
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
         let (start, bar) = (Instant::now(), progress("tokens"));

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use polyhead_models::checkpoint::Layout;
+use polyhead_models::checkpoint::CheckpointLayout;
 
 use crate::conversion::ConversionOptions;
 
@@ -39,10 +39,10 @@ enum ExportLayout {
 impl Export {
     pub(crate) fn run(self) -> Result<()> {
         let layout = match self.layout {
-            ExportLayout::Marian => Layout::Marian,
-            ExportLayout::Fairseq => Layout::Fairseq,
-            ExportLayout::Torch => Layout::Torch,
-            ExportLayout::Polyhead => Layout::Polyhead,
+            ExportLayout::Marian => CheckpointLayout::Marian,
+            ExportLayout::Fairseq => CheckpointLayout::Fairseq,
+            ExportLayout::Torch => CheckpointLayout::Torch,
+            ExportLayout::Polyhead => CheckpointLayout::Polyhead,
         };
         self.conversion.convert(|_| layout)
     }

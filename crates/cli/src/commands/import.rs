@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_models::checkpoint::{Layout, marian_compatible};
+use polyhead_models::checkpoint::{CheckpointLayout, marian_compatible};
 
 use crate::conversion::ConversionOptions;
 use crate::report::note;
@@ -25,13 +25,13 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) fn run(self) -> Result<()> {
         self.conversion.convert(|config| match marian_compatible(config) {
-            Ok(()) => Layout::Marian,
+            Ok(()) => CheckpointLayout::Marian,
             Err(reasons) => {
                 note(&format!(
                     "note: writing the polyhead layout, since this is no Marian model: {}",
                     reasons.join("; ")
                 ));
-                Layout::Polyhead
+                CheckpointLayout::Polyhead
             }
         })
     }

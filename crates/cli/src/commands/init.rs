@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use polyhead_text::corpus::Corpus;
-use polyhead_text::doctor::{CheckOptions, Report, check};
+use polyhead_text::doctor::{CheckOptions, CheckReport, check};
 use polyhead_text::output::Output;
 use polyhead_train::config;
 use polyhead_train::init::{
-    FEW_PAIRS, Facts, HoldOut, RecipeText, Setting, choose, guess, hold_out, relative, render, usual_count,
+    CorpusStatistics, FEW_PAIRS, HoldOut, RecipeText, Setting, choose, default_hold_out, hold_out,
+    languages_from_names, relative, render,
 };
 
 use crate::corpus_options::CorpusOptions;
@@ -67,7 +68,7 @@ const FROM_FILE_NAMES: &str = "from the file names";
 
 /// The corpora of the recipe.
 struct RecipeData {
-    facts: Facts,
+    facts: CorpusStatistics,
     train: Corpus,
     /// The validation set and its number of pairs.
     valid: Option<(Corpus, u64)>,
@@ -83,13 +84,13 @@ impl Init {
         self.may_write(&self.out)?;
         let languages = match (&self.from, &self.to) {
             (Some(from), Some(to)) => Some([from.clone(), to.clone()]),
-            _ => guess(&corpus),
+            _ => languages_from_names(&corpus),
         };
         let facts = examine(&corpus, valid.as_ref())?;
         tell_facts(&facts, languages.as_ref());
         let data = match valid {
             Some(valid) => {
-                let pairs = Facts::measure(&valid)?.pairs;
+                let pairs = CorpusStatistics::measure(&valid)?.pairs;
                 RecipeData { facts, train: corpus, valid: Some((valid, pairs)) }
             }
             None => self.divide(corpus, facts, languages.as_ref())?,
@@ -155,8 +156,13 @@ impl Init {
     }
 
     /// Splits off a validation set where none is named.
-    fn divide(&self, corpus: Corpus, facts: Facts, languages: Option<&[String; 2]>) -> Result<RecipeData> {
-        let count = self.hold_out.unwrap_or_else(|| usual_count(facts.pairs));
+    fn divide(
+        &self,
+        corpus: Corpus,
+        facts: CorpusStatistics,
+        languages: Option<&[String; 2]>,
+    ) -> Result<RecipeData> {
+        let count = self.hold_out.unwrap_or_else(|| default_hold_out(facts.pairs));
         if count == 0 {
             note("warning: no validation set: the run cannot select the best checkpoint");
             return Ok(RecipeData { facts, train: corpus, valid: None });
@@ -183,7 +189,7 @@ impl Init {
         let of = |[source, target]: [PathBuf; 2]| Corpus::LineFiles { source, target };
         let train = of(options.train);
         Ok(RecipeData {
-            facts: Facts::measure(&train)?,
+            facts: CorpusStatistics::measure(&train)?,
             train,
             valid: Some((of(options.valid), split.valid)),
         })
@@ -240,14 +246,14 @@ fn check_files(corpus: &Corpus) -> Result<()> {
 }
 
 /// Checks the corpus for problems, and measures it.
-fn examine(corpus: &Corpus, valid: Option<&Corpus>) -> Result<Facts> {
+fn examine(corpus: &Corpus, valid: Option<&Corpus>) -> Result<CorpusStatistics> {
     let bar = progress("lines checked");
     let options = CheckOptions { test: valid.cloned(), ..CheckOptions::default() };
     let report = check(corpus, &options, &mut |line| bar.set_position(line))?;
     bar.finish_and_clear();
     tell_report(&report);
     // Reading fails with the exact problem: unequal counts, a missing column, invalid UTF-8.
-    let facts = Facts::measure(corpus)?;
+    let facts = CorpusStatistics::measure(corpus)?;
     if report.is_readable() {
         return Ok(facts);
     }
@@ -258,10 +264,10 @@ fn examine(corpus: &Corpus, valid: Option<&Corpus>) -> Result<Facts> {
     .into())
 }
 
-fn tell_report(report: &Report) {
+fn tell_report(report: &CheckReport) {
     let mut text = format!("{} pairs, {} without problems", grouped(report.lines), grouped(report.clean));
     for finding in &report.findings {
-        text += &format!("\n    {} {}", grouped(finding.count), finding.fault.describe());
+        text += &format!("\n    {} {}", grouped(finding.count), finding.problem.describe());
     }
     if report.source.lines != report.target.lines {
         let [source, target] = [report.source.lines, report.target.lines].map(grouped);
@@ -275,7 +281,7 @@ fn tell_report(report: &Report) {
     note(&text);
 }
 
-fn tell_facts(facts: &Facts, languages: Option<&[String; 2]>) {
+fn tell_facts(facts: &CorpusStatistics, languages: Option<&[String; 2]>) {
     for (name, side) in ["source", "target"].into_iter().zip(&facts.sides) {
         let mean = side.words as f64 / facts.pairs as f64;
         note(&format!(

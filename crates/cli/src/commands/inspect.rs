@@ -11,8 +11,8 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
 use polyhead_engine::Classifier;
-use polyhead_inspect::selection::{Places, Selection, Unit};
-use polyhead_inspect::trace::{Kept, Trace, TraceOptions};
+use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
+use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
 use polyhead_models::checkpoint::read_config;
 use polyhead_translate::{Engine, LoadOptions};
@@ -68,10 +68,10 @@ pub(crate) struct Inspect {
     kind: Option<String>,
     /// Layers, such as 0,2 or 1-3 or all [default: in pictures, the alignment layer]
     #[arg(long, value_name = "LIST", value_parser = indices, default_value = "", hide_default_value = true)]
-    layers: Places,
+    layers: IndexSelection,
     /// Heads, such as 0,2 or 1-3 or all [default: in pictures, their mean]
     #[arg(long, value_name = "LIST", value_parser = indices, default_value = "", hide_default_value = true)]
-    heads: Places,
+    heads: IndexSelection,
     /// Show words instead of tokens
     #[arg(long)]
     words: bool,
@@ -125,7 +125,11 @@ impl Inspect {
             beam_size: self.beam,
             n_alternatives: self.alternatives,
             filter: self.captured(&engine, &selection)?,
-            vectors: if self.vectors || formats.contains(&TraceFormat::Html) { Kept::Yes } else { Kept::No },
+            vectors: if self.vectors || formats.contains(&TraceFormat::Html) {
+                CaptureVectors::Yes
+            } else {
+                CaptureVectors::No
+            },
             intervention,
             ..TraceOptions::default()
         };
@@ -189,7 +193,7 @@ impl Inspect {
             kind: self.kind.as_deref().map(|name| change::kind(sites, name)).transpose()?,
             layers: self.layers.clone(),
             heads: self.heads.clone(),
-            unit: if self.words { Unit::Words } else { Unit::Tokens },
+            unit: if self.words { Granularity::Words } else { Granularity::Tokens },
         };
         selection.check(sites)?;
         let changed = change::intervention(sites, &self.without, &self.scale, &self.skip)?;
@@ -275,15 +279,15 @@ fn n_weights(sites: &Sites, length: impl Fn(&str) -> usize, filter: &Filter) -> 
 }
 
 /// Parses layers or heads: `0,2`, `1-3`, `all`, or nothing.
-fn indices(text: &str) -> Result<Places, String> {
+fn indices(text: &str) -> Result<IndexSelection, String> {
     let number = |text: &str| {
         text.trim()
             .parse::<usize>()
             .map_err(|_| format!("{text:?}, expected numbers such as 0,2 or 1-3, or all"))
     };
     match text.trim() {
-        "" => return Ok(Places::Unsaid),
-        "all" => return Ok(Places::All),
+        "" => return Ok(IndexSelection::Unspecified),
+        "all" => return Ok(IndexSelection::All),
         _ => {}
     }
     let mut indices = Vec::new();
@@ -297,7 +301,7 @@ fn indices(text: &str) -> Result<Places, String> {
     }
     indices.sort_unstable();
     indices.dedup();
-    Ok(Places::Some(indices))
+    Ok(IndexSelection::Some(indices))
 }
 
 fn misuse(message: &str, hint: &str) -> anyhow::Error {
@@ -310,8 +314,8 @@ mod tests {
 
     #[test]
     fn indices_are_lists_and_ranges() {
-        assert_eq!(indices("0,2-4,3"), Ok(Places::Some(vec![0, 2, 3, 4])));
-        assert_eq!([indices("all"), indices("")], [Ok(Places::All), Ok(Places::Unsaid)]);
+        assert_eq!(indices("0,2-4,3"), Ok(IndexSelection::Some(vec![0, 2, 3, 4])));
+        assert_eq!([indices("all"), indices("")], [Ok(IndexSelection::All), Ok(IndexSelection::Unspecified)]);
         for wrong in ["x", "3-1", "1,", "-1", "0-99999"] {
             assert!(indices(wrong).is_err(), "{wrong}");
         }

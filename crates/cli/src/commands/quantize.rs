@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use polyhead_models::checkpoint::{Layout, SaveOptions};
-use polyhead_tensor::{ParameterId, Parameters, Precision};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions};
+use polyhead_tensor::{Dtype, ParameterId, Parameters};
 use polyhead_text::lines::Lines;
 use polyhead_translate::languages::Languages;
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
@@ -56,13 +56,13 @@ impl Quantize {
         }
         let before = model.parameters.bytes();
         let exact = model.parameters.clone();
-        model.parameters.prepare(Precision::Int8);
+        model.parameters.prepare(Dtype::Int8);
         let mut errors: Vec<(f64, &str)> = exact
             .declared()
             .filter_map(|(id, name, _)| Some((error(&exact, &model.parameters, id)?, name)))
             .collect();
         errors.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let options = SaveOptions { layout: Layout::Polyhead, ..SaveOptions::default() };
+        let options = SaveOptions { layout: CheckpointLayout::Polyhead, ..SaveOptions::default() };
         folders.write(&model.model.config(), &model.parameters, &options)?;
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / errors.len().max(1) as f64;
         let mut text = format!(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use polyhead_text::metrics::tokenize::trim_end;
-use polyhead_text::metrics::{Bootstrap, Comparison, Interval, Metric, Statistics, signature};
+use polyhead_text::metrics::{Bootstrap, Interval, Metric, Statistics, SystemComparison, signature};
 use polyhead_text::{Error, lines::Lines};
 
 use crate::input::shown;
@@ -86,7 +86,7 @@ struct MetricResult {
     signature: String,
     total: Vec<f64>,
     interval: Option<Interval>,
-    comparison: Option<Comparison>,
+    comparison: Option<SystemComparison>,
     sentences: Option<Vec<f64>>,
 }
 

@@ -10,7 +10,7 @@ use polyhead_serve::front::listen::{ConnectionOptions, Drained};
 use polyhead_serve::front::log::{self, Level, LogFormat};
 use polyhead_serve::front::origin::Cors;
 use polyhead_serve::server::{
-    DeskOptions, FilesOptions, GateOptions, ModelFolder, RequestLimits, ServeOptions, Server,
+    AdmissionOptions, FilesOptions, ModelFolder, RequestLimits, SchedulerOptions, ServeOptions, Server,
 };
 use polyhead_translate::LoadOptions;
 
@@ -135,7 +135,7 @@ impl Serve {
             }),
         );
         let server = Server::open(options)?;
-        for model in server.desk().models() {
+        for model in server.scheduler().models() {
             let directions: Vec<String> =
                 model.directions.iter().map(|[from, to]| format!("{from}-{to}")).collect();
             note(&format!("model {}: {}", model.name, directions.join(" ")));
@@ -150,7 +150,7 @@ impl Serve {
     }
 
     fn options(&self) -> Result<ServeOptions> {
-        let (_, precision) = self.dtype.open("cpu")?;
+        let (_, dtype) = self.dtype.open("cpu")?;
         let seconds = Duration::from_secs;
         let limits = RequestLimits {
             // JSON may escape a character as six bytes, such as \u00e9.
@@ -164,9 +164,9 @@ impl Serve {
         };
         Ok(ServeOptions {
             listen: self.listen,
-            desk: DeskOptions {
+            scheduler: SchedulerOptions {
                 models: self.models()?,
-                load: LoadOptions { precision, ..LoadOptions::default() },
+                load: LoadOptions { dtype, ..LoadOptions::default() },
                 threads: self.threads.unwrap_or_else(rayon::current_num_threads),
                 waiting: self.queue,
                 batch_tokens: self.batch_tokens,
@@ -176,9 +176,9 @@ impl Serve {
             },
             limits,
             files: FilesOptions::default(),
-            gate: GateOptions {
+            admission: AdmissionOptions {
                 keys: self.keys.clone(),
-                are_required: self.require_key,
+                keys_required: self.require_key,
                 per_minute: self.per_minute,
                 trusted_proxies: self.trusted_proxies.clone(),
             },

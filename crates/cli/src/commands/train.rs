@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_train::config::{self, Dtype, Override, RunConfig};
+use polyhead_train::config::{self, Override, RunConfig};
 use polyhead_train::event::Ending;
-use polyhead_train::{Outcome, RunOptions, Start, Task, train};
+use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
 
 use self::view::View;
 use crate::compute_dtype::{ComputeDtype, device_name};
@@ -74,10 +74,10 @@ impl Train {
         if let Some(device) = &self.device {
             config.train.device.clone_from(device);
             // The dtype in the recipe of a run was chosen for its old device.
-            config.train.dtype = Dtype::Auto;
+            config.train.dtype = None;
         }
         if let Some(dtype) = self.dtype.and_then(ComputeDtype::training) {
-            config.train.dtype = dtype;
+            config.train.dtype = Some(dtype);
         }
         if self.dump_config {
             return print_text(&config::dump(&config));
@@ -108,9 +108,9 @@ impl Train {
     }
 }
 
-fn report_end(outcome: &Outcome, config: &RunConfig) {
+fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     let out = &config.out;
-    let Outcome { ending, step, seconds, .. } = outcome;
+    let RunOutcome { ending, step, seconds, .. } = outcome;
     let minutes = seconds / 60.0;
     let reason = match ending {
         Ending::Steps => "train.max_steps reached",

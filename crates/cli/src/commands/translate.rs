@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use polyhead_translate::{Engine, Evidence, Guessing, TranslateOptions, formats};
+use polyhead_translate::{Engine, Evidence, LanguageDetection, TranslateOptions, formats};
 
 use self::documents::Document;
 use self::output::Output;
@@ -198,7 +198,7 @@ impl TranslationJob<'_> {
 
     /// Translates standard input, several lines at a time where they arrive fast.
     fn stream(mut self) -> Result<()> {
-        self.options.guessing = Guessing::InOrder;
+        self.options.detection = LanguageDetection::InOrder;
         let start = Instant::now();
         let bar = progress_beside_results("tokens");
         let (mut lines, mut tokens) = (0_u64, 0_u64);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use clap::Args;
 use polyhead_train::event::Event;
-use polyhead_train::verify::{Verified, VerifyOptions, verify};
+use polyhead_train::verify::{VerifyOptions, VerifyReport, verify};
 
 use crate::option_help::THREADS;
 use crate::report::{Failure, note, print_text, progress, stop_when_interrupted, thread_pool};
@@ -50,7 +50,7 @@ impl VerifyRun {
         let options = VerifyOptions { steps: self.steps, stop: Some(&STOP) };
         let verified = thread_pool(self.threads)?.install(|| verify(&self.run, options, &mut show));
         bar.finish_and_clear();
-        let Verified { steps, lines, weights, differences } = verified?;
+        let VerifyReport { steps, lines, weights, differences } = verified?;
         if lines == 0 {
             note("note: metrics.jsonl has no line within these steps: repeat more with --steps");
         }

@@ -94,9 +94,9 @@ impl BenchAttention {
     pub(crate) fn run(self) -> Result<()> {
         thread_pool(self.threads)?.install(|| {
             let start = Instant::now();
-            let sight = self.mask().resolve(self.length, self.length);
+            let mask = self.mask().resolve(self.length, self.length);
             let mask_ms = 1e3 * start.elapsed().as_secs_f64();
-            let options = sight.on(AttentionOptions { n_heads: 8, ..AttentionOptions::default() });
+            let options = mask.apply(AttentionOptions { n_heads: 8, ..AttentionOptions::default() });
             let inputs: Vec<Tensor> = (0..3).map(|stream| random(&[1, self.length, 512], stream)).collect();
             let mut best = [f64::INFINITY; 2];
             for _ in 0..self.repeats {

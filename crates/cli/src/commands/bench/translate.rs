@@ -15,7 +15,7 @@ use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
 use polyhead_models::{Decoding, ModelConfig, SequenceToSequence};
 use polyhead_random::Random;
-use polyhead_tensor::{Device, Parameters, Precision};
+use polyhead_tensor::{Device, Dtype, Parameters};
 use serde::Serialize;
 
 use super::{Measurement, memory_text, print};
@@ -107,8 +107,8 @@ impl BenchTranslate {
         }
         let pool = thread_pool(self.threads)?;
         let threads = pool.current_num_threads();
-        let (device, precision) = self.dtype.open(&self.device)?;
-        let (model, parameters) = pool.install(|| self.model(&device, precision))?;
+        let (device, dtype) = self.dtype.open(&self.device)?;
+        let (model, parameters) = pool.install(|| self.model(&device, dtype))?;
         let workers = match self.spread {
             Spread::Batches if !device.policy().takes_turns => threads,
             Spread::Batches | Spread::Operations => 1,
@@ -170,9 +170,9 @@ impl BenchTranslate {
     }
 
     /// The model with its weights on the device: random, or those of a folder.
-    fn model(&self, device: &Device, precision: Precision) -> Result<(SequenceToSequence, Parameters)> {
+    fn model(&self, device: &Device, dtype: Dtype) -> Result<(SequenceToSequence, Parameters)> {
         if let Some(folder) = &self.model {
-            let options = polyhead_engine::LoadOptions { device: device.clone(), precision };
+            let options = polyhead_engine::LoadOptions { device: device.clone(), dtype };
             let found = polyhead_engine::load(folder, &options)?;
             return Ok((found.model.into_sequence_to_sequence()?, found.parameters));
         }
@@ -181,15 +181,15 @@ impl BenchTranslate {
         let model = SequenceToSequence::new(&config, &mut parameters)?;
         parameters.initialise(7);
         if let Some(folder) = &self.out {
-            if precision == Precision::Int8 {
-                parameters.prepare(precision);
+            if dtype == Dtype::Int8 {
+                parameters.prepare(dtype);
             }
             save(folder, &config, &parameters, &SaveOptions::default())?;
         }
         if !device.policy().packs_weights {
             return Ok((model, parameters.to_device(device)?));
         }
-        parameters.prepare(precision);
+        parameters.prepare(dtype);
         Ok((model, parameters))
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use polyhead_text::doctor::{Drift, Fault, Finding, Report, SideTotals, check};
+use polyhead_text::doctor::{CheckReport, Drift, Finding, Problem, SideTotals, check};
 
 use super::ProblemOptions;
 use crate::corpus_options::CorpusOptions;
@@ -49,8 +49,10 @@ impl Check {
         if report.is_readable() {
             return Ok(());
         }
-        let malformed =
-            report.findings.iter().any(|finding| finding.fault == Fault::Malformed && finding.percent > 50.0);
+        let malformed = report
+            .findings
+            .iter()
+            .any(|finding| finding.problem == Problem::Malformed && finding.percent > 50.0);
         bail!(Failure {
             message: "the corpus cannot be trained on as it is".into(),
             hint: if malformed {
@@ -63,7 +65,7 @@ impl Check {
 }
 
 /// The report as text.
-fn summary(report: &Report) -> String {
+fn summary(report: &CheckReport) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(text.trim_end());
@@ -95,7 +97,7 @@ fn summary(report: &Report) -> String {
 }
 
 /// Where source and target lines stop corresponding, estimated from their lengths.
-fn drift_lines(report: &Report, drift: Drift) -> Vec<String> {
+fn drift_lines(report: &CheckReport, drift: Drift) -> Vec<String> {
     let (source, target) = (report.source.lines, report.target.lines);
     let mut lines = vec![if source == target {
         "! source and target lines seem misaligned, although their counts are equal".to_owned()
@@ -128,10 +130,10 @@ fn side_line(side: &SideTotals) -> String {
 }
 
 fn finding_lines(finding: &Finding) -> String {
-    let mark = if finding.fault.is_fatal() { '✗' } else { '!' };
+    let mark = if finding.problem.is_fatal() { '✗' } else { '!' };
     let mut out = format!(
         "{mark} {:<32} {:>10}  ({})",
-        finding.fault.describe(),
+        finding.problem.describe(),
         grouped(finding.count),
         percent(finding.percent)
     );

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, builder::PossibleValuesParser};
 use polyhead_text::corpus::{Corpus, PairWriter};
-use polyhead_text::doctor::{Cleaned, Cleaning, Fault, clean};
+use polyhead_text::doctor::{Cleaned, Cleaning, Problem, clean};
 use polyhead_text::output::Output;
 
 use super::ProblemOptions;
@@ -50,7 +50,7 @@ pub(crate) struct Clean {
 }
 
 fn tolerable() -> PossibleValuesParser {
-    PossibleValuesParser::new(Fault::ALL.into_iter().filter(|fault| !fault.is_fatal()).map(Fault::name))
+    PossibleValuesParser::new(Problem::ALL.into_iter().filter(|fault| !fault.is_fatal()).map(Problem::name))
 }
 
 impl Clean {
@@ -59,7 +59,7 @@ impl Clean {
         let corpus = self.corpus.corpus()?;
         self.check_outputs()?;
         let kept = self.writer(&corpus)?;
-        let tolerate = Fault::ALL
+        let tolerate = Problem::ALL
             .into_iter()
             .filter(|fault| self.keep.iter().any(|name| name == fault.name()))
             .collect();

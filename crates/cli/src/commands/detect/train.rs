@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use polyhead_text::Error;
-use polyhead_text::language::{TrainOptions, Trainer};
+use polyhead_text::language::{IdentifierOptions, Trainer};
 use polyhead_text::lines::Lines;
 
 use crate::input::shown;
@@ -104,9 +104,9 @@ impl IdentifierTraining {
         Ok(())
     }
 
-    fn options(&self) -> TrainOptions {
-        let default = TrainOptions::default();
-        TrainOptions {
+    fn options(&self) -> IdentifierOptions {
+        let default = IdentifierOptions::default();
+        IdentifierOptions {
             n_rows: self.rows.unwrap_or(default.n_rows),
             max_n: self.max_n.unwrap_or(default.max_n),
             n_examples: self.examples.unwrap_or(default.n_examples),

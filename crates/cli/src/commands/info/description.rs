@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use polyhead_models::checkpoint::safetensors::Weights;
 use polyhead_models::checkpoint::{
-    Layout, Loaded, check_weights, marian_compatible, read_config, read_config_alone,
+    CheckpointInfo, CheckpointLayout, check_weights, marian_compatible, read_config,
+    read_config_without_weights,
 };
 use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::Parameters;
@@ -21,7 +22,7 @@ pub(super) struct ModelDescription {
     /// The model folder; none for a preset.
     pub(super) folder: Option<PathBuf>,
     /// The checkpoint layout; none for a preset.
-    pub(super) layout: Option<Layout>,
+    pub(super) layout: Option<CheckpointLayout>,
     pub(super) architecture: ModelConfig,
     pub(super) parameters: ParameterCounts,
     pub(super) weights: Option<WeightFiles>,
@@ -88,8 +89,9 @@ impl ModelDescription {
     pub(super) fn of_folder(folder: &Path) -> Result<Self> {
         check_folder(folder)?;
         // Without a config.json, sizes are those of the weights.
-        let has_weights = Weights::are_in(folder) || !folder.join("config.json").exists();
-        let (config, layout) = if has_weights { read_config(folder)? } else { read_config_alone(folder)? };
+        let has_weights = Weights::exist_in(folder) || !folder.join("config.json").exists();
+        let (config, layout) =
+            if has_weights { read_config(folder)? } else { read_config_without_weights(folder)? };
         let mut parameters = Parameters::default();
         Model::new(&config, &mut parameters)?;
         let mut description = Self::of_config(config)?;
@@ -107,7 +109,7 @@ impl ModelDescription {
         description.generation = generation(folder)?;
         description.directions = directions(folder)?;
         let marian = &mut description.marian;
-        marian.loads_folder = marian.compatible && layout == Layout::Marian && has_weights;
+        marian.loads_folder = marian.compatible && layout == CheckpointLayout::Marian && has_weights;
         Ok(Self { folder: Some(folder.to_owned()), layout: Some(layout), ..description })
     }
 
@@ -163,13 +165,13 @@ impl MemoryByDtype {
 
 impl CacheBytes {
     fn of(config: &ModelConfig) -> Self {
-        let [target, source] = config.cache_numbers().map(|numbers| (numbers * size_of::<f32>()) as u64);
+        let [target, source] = config.cache_elements().map(|numbers| (numbers * size_of::<f32>()) as u64);
         Self { per_target_token: target, per_source_token: source }
     }
 }
 
-impl From<Loaded> for WeightFiles {
-    fn from(loaded: Loaded) -> Self {
+impl From<CheckpointInfo> for WeightFiles {
+    fn from(loaded: CheckpointInfo) -> Self {
         let dtypes = loaded.dtypes.iter().map(|dtype| dtype.name()).collect();
         Self { files: loaded.files, bytes: loaded.bytes, dtypes }
     }

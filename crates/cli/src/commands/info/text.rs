@@ -1,7 +1,7 @@
 //! The description of a model as text.
 
 use polyhead_models::View;
-use polyhead_models::checkpoint::Layout;
+use polyhead_models::checkpoint::CheckpointLayout;
 
 use super::description::{MarianSupport, ModelDescription};
 use crate::report::{aligned, bytes, grouped};
@@ -49,12 +49,12 @@ fn is_generative(description: &ModelDescription) -> bool {
     }
 }
 
-fn layout_name(layout: Layout) -> &'static str {
+fn layout_name(layout: CheckpointLayout) -> &'static str {
     match layout {
-        Layout::Polyhead => "polyhead",
-        Layout::Marian => "marian (Hugging Face)",
-        Layout::Fairseq => "fairseq",
-        Layout::Torch => "torch (PyTorch's nn.Transformer)",
+        CheckpointLayout::Polyhead => "polyhead",
+        CheckpointLayout::Marian => "marian (Hugging Face)",
+        CheckpointLayout::Fairseq => "fairseq",
+        CheckpointLayout::Torch => "torch (PyTorch's nn.Transformer)",
     }
 }
 
@@ -106,12 +106,12 @@ fn sizes(description: &ModelDescription, rows: &mut Vec<(&str, String)>) {
     ));
 }
 
-fn marian(marian: &MarianSupport, layout: Option<Layout>) -> String {
+fn marian(marian: &MarianSupport, layout: Option<CheckpointLayout>) -> String {
     if !marian.compatible {
         format!("cannot represent this model: {}", marian.reasons.join("; "))
     } else if marian.loads_folder {
         "loads this folder".to_owned()
-    } else if layout.is_none_or(|layout| layout == Layout::Marian) {
+    } else if layout.is_none_or(|layout| layout == CheckpointLayout::Marian) {
         "can represent this model".to_owned()
     } else {
         "can represent this model, after polyhead export --layout marian".to_owned()

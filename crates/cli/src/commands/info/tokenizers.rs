@@ -6,7 +6,7 @@ use anyhow::Result;
 use polyhead_models::ModelConfig;
 use polyhead_text::tokenizer::Tokenizer;
 use polyhead_text::tokenizer::fairseq_dictionary::{FairseqDictionary, dictionary_language, is_codes};
-use polyhead_text::tokenizer::sentencepiece::Vocabulary as MarianVocabulary;
+use polyhead_text::tokenizer::sentencepiece::MarianVocabulary;
 use serde::Serialize;
 
 use crate::model_folder::{file_name, object, sidecar_files};

@@ -1,7 +1,7 @@
 //! Interventions of `polyhead inspect`: heads and layers, named as `cross:5:3` and `encoder:0`.
 
 use anyhow::Result;
-use polyhead_attention::{Intervention, Kind, Site, SiteGroup, Sites};
+use polyhead_attention::{AttentionKind, Intervention, Site, SiteGroup, Sites};
 
 use super::misuse;
 
@@ -59,7 +59,7 @@ pub(super) fn skip(text: &str) -> Result<LayerSkip, String> {
 }
 
 /// The kind of attention with this name.
-pub(super) fn kind(sites: &Sites, name: &str) -> Result<Kind> {
+pub(super) fn kind(sites: &Sites, name: &str) -> Result<AttentionKind> {
     let names: Vec<&str> = sites.groups().iter().map(|group| group.kind.name).collect();
     let unknown = || unknown("kind of attention", name, &names);
     sites.named(name).map(|group| group.kind).ok_or_else(unknown)

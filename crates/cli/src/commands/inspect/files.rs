@@ -6,7 +6,7 @@ use anyhow::Result;
 use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::{Outcome, Trace};
+use polyhead_inspect::trace::{Trace, TraceOutcome};
 use polyhead_text::output::Output;
 
 use super::misuse;
@@ -85,7 +85,7 @@ fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace)?;
     let mut lines: Vec<String> = trace.sides.iter().map(|side| side.text.clone()).collect();
     lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "→ "));
-    if let Outcome::Classes(classes) = &trace.outcome {
+    if let TraceOutcome::Classes(classes) = &trace.outcome {
         lines.extend(classes.first().map(|class| format!("→ {} ({:.3})", class.label, class.probability)));
     }
     let title = selection.pictured(&trace.sites)?.kind.title();

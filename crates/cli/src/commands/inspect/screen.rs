@@ -10,7 +10,7 @@ use polyhead_inspect::entropy::entropy;
 use polyhead_inspect::heat_map::terminal::{Colours, TerminalOptions, text};
 use polyhead_inspect::label::visible;
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::{Outcome, Side, Trace, Translation};
+use polyhead_inspect::trace::{Trace, TraceOutcome, TraceSide, TranslationTrace};
 
 use crate::report::{aligned, print_text};
 
@@ -63,7 +63,7 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
         trace.sides.get(place).map_or_else(String::new, |side| visible(&side.text))
     };
     match &trace.outcome {
-        Outcome::Translation(found) => {
+        TraceOutcome::Translation(found) => {
             let search = match (&found.tree, found.is_given) {
                 (_, true) => "given".into(),
                 (Some(tree), false) => format!("beam of {}", tree.beam_size),
@@ -83,13 +83,13 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
                 rows.push(("alignment", pharaoh(&pairs)));
             }
         }
-        Outcome::Classes(classes) => {
+        TraceOutcome::Classes(classes) => {
             let list = |classes: &[Class]| -> String {
                 let each = classes.iter().map(|class| format!("{} {:.3}", class.label, class.probability));
                 each.collect::<Vec<_>>().join("  ")
             };
             rows.extend([("text", text(trace, 0)), ("classes", list(classes))]);
-            if let Some(Outcome::Classes(unchanged)) = plain.map(|plain| &plain.outcome) {
+            if let Some(TraceOutcome::Classes(unchanged)) = plain.map(|plain| &plain.outcome) {
                 rows.push(("unchanged", list(unchanged)));
             }
         }
@@ -97,7 +97,7 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
     aligned(&rows)
 }
 
-fn scored(found: &Translation) -> String {
+fn scored(found: &TranslationTrace) -> String {
     format!(
         "log {:.3}, {:.3} per token, {} tokens",
         found.log_probability(),
@@ -107,7 +107,7 @@ fn scored(found: &Translation) -> String {
 }
 
 /// Each token with its probability and its alternatives.
-fn probabilities(found: &Translation, written: &Side, width: usize) -> String {
+fn probabilities(found: &TranslationTrace, written: &TraceSide, width: usize) -> String {
     let mut out = String::from("\nprobability of each token, and alternatives\n");
     let labels: Vec<String> = written.labels().iter().map(|label| visible(label)).collect();
     let margin = labels.iter().map(|label| console::measure_text_width(label)).max().unwrap_or(0);

@@ -1,8 +1,8 @@
 //! The charts of a plot: the metrics of runs and the curves of each.
 
 use anyhow::{Result, bail};
-use polyhead_inspect::chart::{Chart, Mark, Scale, Series, Weight, number_label};
-use polyhead_train::metrics_file::{Line, TrainLine, ValidLine};
+use polyhead_inspect::chart::{AxisScale, Chart, LineWeight, MarkedPoint, Series, number_label};
+use polyhead_train::metrics_file::{MetricsLine, TrainLine, ValidLine};
 
 use crate::report::Misuse;
 
@@ -44,13 +44,13 @@ pub(super) struct PlottedRun {
 }
 
 impl PlottedRun {
-    pub(super) fn new(name: String, lines: Vec<Line>) -> Self {
+    pub(super) fn new(name: String, lines: Vec<MetricsLine>) -> Self {
         let mut run = Self { name, train: Vec::new(), valid: Vec::new() };
         for line in lines {
             match line {
-                Line::Train(line) => run.train.push(line),
-                Line::Valid(line) => run.valid.push(line),
-                Line::Other => {}
+                MetricsLine::Train(line) => run.train.push(line),
+                MetricsLine::Valid(line) => run.valid.push(line),
+                MetricsLine::Other => {}
             }
         }
         run
@@ -64,7 +64,7 @@ struct PlottedMetric<'a> {
     title: &'a str,
     train: Option<fn(&TrainLine) -> f64>,
     valid: Option<fn(&ValidLine) -> f64>,
-    scale: Scale,
+    scale: AxisScale,
     kind: MetricKind,
 }
 
@@ -84,7 +84,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Loss",
         train: Some(|line| line.loss),
         valid: Some(|line| line.loss),
-        scale: Scale::Log,
+        scale: AxisScale::Log,
         kind: MetricKind::Measured,
     },
     PlottedMetric {
@@ -92,7 +92,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Perplexity",
         train: Some(|line| line.perplexity),
         valid: Some(|line| line.perplexity),
-        scale: Scale::Log,
+        scale: AxisScale::Log,
         kind: MetricKind::Measured,
     },
     PlottedMetric {
@@ -100,7 +100,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Learning rate",
         train: Some(|line| line.learning_rate),
         valid: None,
-        scale: Scale::Linear,
+        scale: AxisScale::Linear,
         kind: MetricKind::Scheduled,
     },
     PlottedMetric {
@@ -108,7 +108,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Gradient norm",
         train: Some(|line| line.gradient_norm),
         valid: None,
-        scale: Scale::Log,
+        scale: AxisScale::Log,
         kind: MetricKind::Measured,
     },
     PlottedMetric {
@@ -116,7 +116,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Target tokens a second",
         train: Some(|line| line.tokens_per_s),
         valid: None,
-        scale: Scale::Linear,
+        scale: AxisScale::Linear,
         kind: MetricKind::Measured,
     },
     PlottedMetric {
@@ -124,7 +124,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
         title: "Padding",
         train: Some(|line| line.padding),
         valid: None,
-        scale: Scale::Linear,
+        scale: AxisScale::Linear,
         kind: MetricKind::Measured,
     },
 ];
@@ -165,7 +165,7 @@ impl Curves<'_> {
         let (title, scale, series) = if let Some(metric) = METRICS.iter().find(|metric| same(metric.name)) {
             (metric.title, metric.scale, self.of_metric(metric))
         } else if let Some(score) = scores.iter().find(|score| same(score)) {
-            (*score, Scale::Linear, self.of_score(score))
+            (*score, AxisScale::Linear, self.of_score(score))
         } else {
             let known: Vec<&str> =
                 METRICS.iter().map(|metric| metric.name).chain(scores.iter().copied()).collect();
@@ -174,7 +174,7 @@ impl Curves<'_> {
                 hint: "scores appear after the first validation".into(),
             });
         };
-        let light = series.iter().any(|series| series.weight == Weight::Light && series.name.is_empty());
+        let light = series.iter().any(|series| series.weight == LineWeight::Light && series.name.is_empty());
         Ok(Chart {
             title: if light { format!("{title} (light: training)") } else { title.into() },
             x_label: self.across.label().into(),
@@ -195,9 +195,9 @@ impl Curves<'_> {
                 if metric.kind == MetricKind::Scheduled { train.clone() } else { self.smoothed(&train) };
             let colour = Some(index);
             if self.is_alone() && smoothed != train {
-                below.push(Series { points: train, colour, weight: Weight::Faint, ..Series::default() });
+                below.push(Series { points: train, colour, weight: LineWeight::Faint, ..Series::default() });
             }
-            let weight = if valid.is_empty() { Weight::Strong } else { Weight::Light };
+            let weight = if valid.is_empty() { LineWeight::Strong } else { LineWeight::Light };
             let name = match (self.is_alone(), valid.is_empty()) {
                 (true, _) if metric.valid.is_none() => "",
                 (true, _) => "train",
@@ -256,11 +256,11 @@ impl Curves<'_> {
 }
 
 /// A mark at the best point, labelled with its value; none for fewer than two points.
-fn best(points: &[[f64; 2]], better: fn(&f64, &f64) -> bool) -> Option<Mark> {
+fn best(points: &[[f64; 2]], better: fn(&f64, &f64) -> bool) -> Option<MarkedPoint> {
     let finite = points.iter().filter(|point| point[1].is_finite());
     let best =
         finite.copied().reduce(|best, point| if better(&point[1], &best[1]) { point } else { best })?;
-    (points.len() > 1).then(|| Mark { point: best, text: number_label(best[1]) })
+    (points.len() > 1).then(|| MarkedPoint { point: best, text: number_label(best[1]) })
 }
 
 #[cfg(test)]
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn the_best_point_is_marked() {
         let points = [[0.0, 3.0], [1.0, f64::NAN], [2.0, 1.5], [3.0, 2.0]];
-        assert_eq!(best(&points, f64::lt).unwrap(), Mark { point: [2.0, 1.5], text: "1.5".into() });
+        assert_eq!(best(&points, f64::lt).unwrap(), MarkedPoint { point: [2.0, 1.5], text: "1.5".into() });
         assert_eq!(best(&points, f64::gt).unwrap().point, [0.0, 3.0]);
         assert!(best(&points[..1], f64::lt).is_none() && best(&[], f64::lt).is_none());
     }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_text::metrics::{
-    Accuracy, Bleu, BleuOptions, Chrf, ChrfOptions, Metric, Rouge, RougeVariant, SequenceErrorRate,
-    Smoothing, Ter, TerOptions, TokenErrorRate, Tokenization, Unit,
+    Accuracy, Bleu, BleuOptions, Chrf, ChrfOptions, EditUnit, Metric, Rouge, RougeVariant, SequenceErrorRate,
+    Smoothing, Ter, TerOptions, TokenErrorRate, Tokenization,
 };
 
 use crate::report::Misuse;
@@ -176,9 +176,9 @@ impl MetricOptions {
             }
             MetricName::Accuracy => vec![Box::new(Accuracy { lowercase })],
             MetricName::Ser => vec![Box::new(SequenceErrorRate { lowercase })],
-            MetricName::Wer => rate(Unit::Words),
-            MetricName::Per => rate(Unit::Phonemes),
-            MetricName::Cer => rate(Unit::Characters),
+            MetricName::Wer => rate(EditUnit::Words),
+            MetricName::Per => rate(EditUnit::Phonemes),
+            MetricName::Cer => rate(EditUnit::Characters),
         })
     }
 

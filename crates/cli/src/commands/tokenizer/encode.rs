@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use polyhead_random::Random;
 use polyhead_text::Error;
 use polyhead_text::lines::Lines;
-use polyhead_text::tokenizer::{Dropout, Encoding, Tokenizer};
+use polyhead_text::tokenizer::{BpeDropout, Encoding, Tokenizer};
 
 use super::TokenizerOptions;
 use crate::choices::Choices;
@@ -94,7 +94,7 @@ impl Encode {
         Ok(match self.dropout {
             Some(probability) => {
                 let random = Random::new(self.seed).stream(line);
-                tokenizer.encode_with_dropout(text, &Dropout { probability, random })?
+                tokenizer.encode_with_dropout(text, &BpeDropout { probability, random })?
             }
             None if self.special => tokenizer.encode_with_special(text)?,
             None => tokenizer.encode(text)?,
@@ -146,7 +146,7 @@ impl Decode {
             });
             let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
             let text = tokenizer.decode(&ids).map_err(|error| match error {
-                Error::Unknown { found, vocab_size } => Error::Format {
+                Error::UnknownToken { found, vocab_size } => Error::Format {
                     path: lines.path().to_owned(),
                     line: Some(lines.line()),
                     found,

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use polyhead_text::Error;
 use polyhead_text::lines::Lines;
 use polyhead_text::tokenizer::{
-    Case, Form, HuggingFace, Kind, Normalization, Progress, SpecialTokens, Split, TrainOptions, Unknown,
-    train,
+    HuggingFace, LetterCase, Normalization, SpecialTokens, TokenizerKind, TrainOptions, TrainProgress,
+    UnicodeForm, UnknownCharacters, WordSplit, train,
 };
 
 use crate::option_help::THREADS;
@@ -176,31 +176,31 @@ impl TokenizerTraining {
 
     fn options(&self) -> TrainOptions {
         let kind = match self.kind {
-            Algorithm::Bpe => Kind::Bpe,
-            Algorithm::Unigram => Kind::Unigram,
-            Algorithm::Wordpiece => Kind::WordPiece,
-            Algorithm::Word => Kind::Word,
-            Algorithm::Char => Kind::Character,
+            Algorithm::Bpe => TokenizerKind::Bpe,
+            Algorithm::Unigram => TokenizerKind::Unigram,
+            Algorithm::Wordpiece => TokenizerKind::WordPiece,
+            Algorithm::Word => TokenizerKind::Word,
+            Algorithm::Char => TokenizerKind::Character,
         };
-        let all_entries = matches!(kind, Kind::Word | Kind::Character);
+        let all_entries = matches!(kind, TokenizerKind::Word | TokenizerKind::Character);
         let form = match self.normalize {
-            NormalForm::None => Form::None,
-            NormalForm::Nfc => Form::Nfc,
-            NormalForm::Nfkc => Form::Nfkc,
+            NormalForm::None => UnicodeForm::None,
+            NormalForm::Nfc => UnicodeForm::Nfc,
+            NormalForm::Nfkc => UnicodeForm::Nfkc,
         };
-        let case = if self.lowercase { Case::Lower } else { Case::Keep };
+        let case = if self.lowercase { LetterCase::Lower } else { LetterCase::Keep };
         let defaults = TrainOptions::default();
         TrainOptions {
             kind,
             vocab_size: self.vocab_size.or(if all_entries { None } else { defaults.vocab_size }),
             unknown: match self.unknown {
-                UnknownName::Token => Unknown::Token,
-                UnknownName::Bytes => Unknown::Bytes,
+                UnknownName::Token => UnknownCharacters::Token,
+                UnknownName::Bytes => UnknownCharacters::Bytes,
             },
             normalization: Normalization { form, case },
             word_split: match self.split {
-                WordBoundary::Whitespace => Split::Whitespace,
-                WordBoundary::Punctuation => Split::Punctuation,
+                WordBoundary::Whitespace => WordSplit::Whitespace,
+                WordBoundary::Punctuation => WordSplit::Punctuation,
             },
             character_coverage: self.character_coverage,
             min_frequency: self.min_frequency,
@@ -230,11 +230,11 @@ impl TokenizerTraining {
             texts.next()
         });
         let tokenizer = train(lines, options, &mut |advance| match advance {
-            Progress::Counted(words) => {
+            TrainProgress::Counted(words) => {
                 bar.set_position(0);
                 bar.set_message(format!("{words} distinct words, steps"));
             }
-            Progress::Advanced => bar.inc(1),
+            TrainProgress::Advanced => bar.inc(1),
         });
         bar.finish_and_clear();
         tokenizer.map_err(|error| match error {

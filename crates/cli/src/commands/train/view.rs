@@ -5,8 +5,8 @@ mod live;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use polyhead_train::embeddings::Filled;
-use polyhead_train::event::{Event, Plan, Skipped};
+use polyhead_train::embeddings::FilledEmbeddings;
+use polyhead_train::event::{Event, RunPlan, SkippedRows};
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::LiveView;
@@ -116,7 +116,7 @@ fn text(event: &Event) -> Option<String> {
             }
             text
         }
-        Event::WentBack { step, to, what, factor } => {
+        Event::RolledBack { step, to, what, factor } => {
             format!("step {step}: {what}; back to step {to}, learning rate × {factor} from now on")
         }
         Event::Finished { path, made_of, scores } => {
@@ -138,7 +138,7 @@ fn opened(device: &str, model: Option<&str>, dtype: &str, why: Option<&(String, 
     }
 }
 
-fn examined(report: &polyhead_text::doctor::Report) -> String {
+fn examined(report: &polyhead_text::doctor::CheckReport) -> String {
     let mut text = format!(
         "{}: {} pairs, {} without problems",
         report.source.path.display(),
@@ -146,7 +146,7 @@ fn examined(report: &polyhead_text::doctor::Report) -> String {
         grouped(report.clean)
     );
     for finding in &report.findings {
-        text += &format!("\n    {} {}", grouped(finding.count), finding.fault.describe());
+        text += &format!("\n    {} {}", grouped(finding.count), finding.problem.describe());
     }
     if report.drift.is_some() {
         text += "\n    source and target lines seem misaligned: see polyhead data check";
@@ -154,7 +154,7 @@ fn examined(report: &polyhead_text::doctor::Report) -> String {
     text
 }
 
-fn skips(skipped: &Skipped) -> String {
+fn skips(skipped: &SkippedRows) -> String {
     let mut text = String::new();
     if skipped.empty > 0 {
         text += &format!("\n    {} pairs skipped: empty source or target", grouped(skipped.empty as u64));
@@ -170,9 +170,9 @@ fn skips(skipped: &Skipped) -> String {
     text
 }
 
-fn embedded(path: &Path, tables: &[Filled]) -> String {
+fn embedded(path: &Path, tables: &[FilledEmbeddings]) -> String {
     let mut text = format!("{}: pretrained embeddings", path.display());
-    for Filled { table, found, entries } in tables {
+    for FilledEmbeddings { table, found, entries } in tables {
         let share = 100.0 * *found as f64 / (*entries).max(1) as f64;
         let (found, entries) = (grouped(*found as u64), grouped(*entries as u64));
         text += &format!("\n    {table}: {found} of {entries} entries found ({share:.1} %)");
@@ -180,7 +180,7 @@ fn embedded(path: &Path, tables: &[Filled]) -> String {
     text
 }
 
-fn planned(plan: &Plan) -> String {
+fn planned(plan: &RunPlan) -> String {
     let [source, target] = plan.vocab_sizes;
     let vocabulary = if source == target { grouped(source as u64) } else { format!("{source} and {target}") };
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Error;
 use polyhead_tensor::journal::Journal;
-use polyhead_tensor::optim::{CardAdam, CardAdamOptions};
+use polyhead_tensor::optim::{GpuAdam, GpuAdamOptions};
 use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Device, StepKey, Tape, Tensor};
 
@@ -21,8 +21,8 @@ impl TrainingTask {
         let parameters = self.parameters.to_device(device)?;
         let [source, target] = [&self.source, &self.target].map(|ids| ids.to_device(device));
         let (source, target, expected) = (source?, target?, self.expected.to_device(device)?);
-        let options = CardAdamOptions { adam: self.adam, ..CardAdamOptions::default() };
-        let adam = CardAdam::new(&parameters, options, None)?;
+        let options = GpuAdamOptions { adam: self.adam, ..GpuAdamOptions::default() };
+        let adam = GpuAdam::new(&parameters, options, None)?;
         let mut key = StepKey::new(device);
         let mut journal = Journal::new(device, 2)?;
         let mut work = Repeated::default();
@@ -40,7 +40,7 @@ impl TrainingTask {
                 adam.step();
                 Ok(value)
             };
-            work.go(device, one_step, then)
+            work.run(device, one_step, then)
         };
         next(&mut work, &mut |loss| journal.note(loss))?;
         next(&mut work, &mut |_| {})?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use polyhead_models::{Ids, ModelConfig, TextFacts};
+use polyhead_models::{DataSpec, Ids, ModelConfig};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -69,7 +69,7 @@ impl Sizes {
             "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "n_layers": n_layers, "dropout": dropout,
         });
         let config = ModelConfig::from_recipe(keys.as_object().expect("an object"))?;
-        Ok(config.with_text(&TextFacts { vocab_sizes: [vocab_size; 2], ..TextFacts::default() })?)
+        Ok(config.with_data(&DataSpec { vocab_sizes: [vocab_size; 2], ..DataSpec::default() })?)
     }
 
     /// Target tokens per step.
