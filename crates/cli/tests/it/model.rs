@@ -479,6 +479,6 @@ fn a_quantised_model_is_smaller_and_close_and_cannot_be_quantised_again() {
     assert_error(
         run(&["export", text(&to), "--out", text(&out.path().join("marian")), "--layout", "marian"]),
         1,
-        &["inference only"],
+        &["packed for inference and cannot be saved"],
     );
 }
