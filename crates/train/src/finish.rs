@@ -46,15 +46,15 @@ pub(crate) fn finish<O: Objective>(
     let path = folder.join(MODEL);
     let dtype = run.checkpoint.dtype;
     let model_folder = ModelFolder { run, config: &config, vocabulary: &preparation.vocabulary };
-    let card = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
-    model_folder.write(&path, &parameters, dtype, &card(None))?;
+    let readme = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
+    model_folder.write(&path, &parameters, dtype, &readme(None))?;
     let validation = match &preparation.valid {
         None => None,
         Some(valid) => {
             let candidate =
                 Candidate { objective: &objective, parameters: &parameters, folder: &path, device };
             let validation = valid.validate_finished(candidate, run.checkpoint.beam_size)?;
-            model_folder.write(&path, &parameters, dtype, &card(Some(&validation)))?;
+            model_folder.write(&path, &parameters, dtype, &readme(Some(&validation)))?;
             Some(validation)
         }
     };

@@ -23,13 +23,13 @@ pub(crate) struct ModelFolder<'a> {
 }
 
 impl ModelFolder<'_> {
-    /// Writes a model; `card` is the text of its README after the title.
+    /// Writes a model; `readme` is the text of its README after the title.
     pub(crate) fn write(
         &self,
         folder: &Path,
         parameters: &Parameters,
         dtype: Dtype,
-        card: &str,
+        readme: &str,
     ) -> Result<()> {
         // Models that Hugging Face's Marian classes can describe use their layout; the others use our own parameter names.
         let options =
@@ -48,7 +48,7 @@ impl ModelFolder<'_> {
             (Some(source), Some(target)) => format!("# Translates {source} into {target}"),
             _ => Task::of(self.config).title().into(),
         };
-        Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{card}").as_bytes())?)
+        Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{readme}").as_bytes())?)
     }
 
     /// Generation settings, of a sequence-to-sequence model.

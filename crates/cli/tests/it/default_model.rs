@@ -302,7 +302,10 @@ fn letters_outside_the_vocabulary_are_preserved() {
         }
     }
     let (out, err) = translate(&["--from", "en", "--to", "tr"], "Привет! 漢字。");
-    assert!(out == "Привет! 漢字。" && err.contains("the vocabulary lacks the letters of \"Привет!\""), "{err}");
+    assert!(
+        out == "Привет! 漢字。" && err.contains("the vocabulary lacks the letters of \"Привет!\""),
+        "{err}"
+    );
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn a_model_computes_the_same_in_every_layout() {
             let to = text(&out.path().join(layout)).to_owned();
             let arguments = ["export", &from, "--out", &to, "--layout", layout, "--max-shard-size", "30kB"];
             let err = polyhead(&golden(), &arguments, "").err;
-            assert!(err.contains(&format!("({layout} layout, F32, ")), "{err}");
+            assert!(err.contains(&format!("({layout} layout, f32, ")), "{err}");
             let described = info(&to);
             assert_eq!(described["layout"], *layout, "{err}");
             assert!(described["weights"]["files"].as_array().unwrap().len() > 1, "{described}");

@@ -16,7 +16,7 @@ const ORDER: &[&[&str]] = &[
     &["cli"],
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
@@ -25,7 +25,7 @@ fn rank(name: &str) -> Option<usize> {
 }
 
 /// Every text file of the repository with its path below the root, less what tools leave behind.
-fn files() -> Vec<(String, String)> {
+pub(crate) fn files() -> Vec<(String, String)> {
     let root = root();
     let mut folders = vec![root.clone()];
     let mut found = Vec::new();
@@ -170,6 +170,26 @@ fn every_dependency_has_its_reason() {
         .filter(|line| line.contains(" = ") && !line.starts_with("polyhead-") && !line.contains(" # "))
         .collect();
     assert!(silent.is_empty(), "dependencies without a reason: {silent:?}");
+}
+
+#[test]
+fn unsafe_code_says_why_it_is_sound() {
+    let mut silent = Vec::new();
+    for (name, text) in rust_files() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let starts = ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern "];
+            if !starts.iter().any(|start| code.contains(start)) || code.contains('"') {
+                continue;
+            }
+            let near = lines[index.saturating_sub(12)..=index].iter();
+            if !near.into_iter().any(|line| line.contains("SAFETY") || line.contains("# Safety")) {
+                silent.push(format!("{name}:{}", index + 1));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{} unsafe blocks without a reason: {silent:?}", silent.len());
 }
 
 #[test]

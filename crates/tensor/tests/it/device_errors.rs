@@ -62,7 +62,7 @@ fn every_error_has_a_hint() {
         (&[("STAND_IN_INIT", "3")], ["the NVIDIA driver does not start: it is broken", "nvidia-smi"]),
         (&[("STAND_IN_INIT", "100")], ["the NVIDIA driver finds no GPU", "nvidia-smi"]),
         (&[("STAND_IN_MAJOR", "7")], ["Old 10 has compute capability 7.0, expected 8.0", "Ampere"]),
-        (&[("STAND_IN_CARD", "cuda:5")], ["there is no GPU 5, expected 0 to 0", "polyhead devices"]),
+        (&[("STAND_IN_GPU", "cuda:5")], ["there is no GPU 5, expected 0 to 0", "polyhead devices"]),
     ];
     for (variables, expected) in cases {
         let text = said(&folder, variables);
@@ -78,7 +78,7 @@ fn every_error_has_a_hint() {
 #[test]
 #[ignore = "run by every_error_has_a_hint"]
 fn prints_the_error_of_opening() {
-    let name = std::env::var("STAND_IN_CARD").unwrap_or_else(|_| "cuda".into());
+    let name = std::env::var("STAND_IN_GPU").unwrap_or_else(|_| "cuda".into());
     let error = Device::open(&name, Math::Bf16).unwrap_err();
     println!("{error}\nhint: {}", error.hint());
 }

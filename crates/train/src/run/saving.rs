@@ -58,8 +58,8 @@ impl<O: Objective> Run<'_, O> {
             config: &self.preparation.model,
             vocabulary: &self.preparation.vocabulary,
         };
-        let card = format!("A checkpoint after {} steps.\n", self.state.step);
-        folder.write(unfinished.folder(), self.learner.weights.for_evaluation(), Dtype::F32, &card)?;
+        let readme = format!("A checkpoint after {} steps.\n", self.state.step);
+        folder.write(unfinished.folder(), self.learner.weights.for_evaluation(), Dtype::F32, &readme)?;
         if validate == Validate::Now {
             self.validate(unfinished.folder())?;
         }

@@ -40,7 +40,7 @@ fn an_incomplete_folder_is_refused_by_name() {
     let path = |name: &str| copy.path().join(name);
     let (message, _) = refused(&path("nowhere"));
     assert!(message.ends_with("nowhere: no such folder, expected a model folder"), "{message}");
-    assert!(refused(&path("vocab.json")).0.contains("a file, expected the folder"));
+    assert!(refused(&path("vocab.json")).0.contains("a file, expected a model folder"));
 
     fs::write(path("generation_config.json"), r#"{"num_beams": "many"}"#).unwrap();
     let (message, hint) = refused(copy.path());

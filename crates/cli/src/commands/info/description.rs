@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use polyhead_models::checkpoint::safetensors::Weights;
+use polyhead_models::checkpoint::safetensors::{Weights, header_name};
 use polyhead_models::checkpoint::{
     CheckpointInfo, CheckpointLayout, check_weights, marian_compatible, read_config,
     read_config_without_weights,
@@ -172,7 +172,7 @@ impl CacheBytes {
 
 impl From<CheckpointInfo> for WeightFiles {
     fn from(loaded: CheckpointInfo) -> Self {
-        let dtypes = loaded.dtypes.iter().map(|dtype| dtype.name()).collect();
+        let dtypes = loaded.dtypes.iter().map(|dtype| header_name(*dtype)).collect();
         Self { files: loaded.files, bytes: loaded.bytes, dtypes }
     }
 }
