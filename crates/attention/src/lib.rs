@@ -1,12 +1,12 @@
 //! Attention layers: a query is compared with keys, and the context is the weighted mean of their values.
 //!
-//! This crate knows no model. Layers hold the ids of their parameters and are immutable (`&self`) in use; state is passed
-//! in ([`Pass`], [`KvCache`], [`Intervention`]), and captured weights are returned ([`Capture`]), each under its
-//! [`Site`].
+//! The crate does not depend on any model. Layers hold the ids of their parameters and are immutable (`&self`) in use;
+//! state is passed in ([`Pass`], [`KvCache`], [`Intervention`]), and captured weights are returned ([`Capture`]), each under
+//! its [`Site`].
 //!
 //! 1. [`mask`] defines which keys a query may attend to; [`position`] encodes the order of tokens.
 //! 2. [`multi_head`] is multi-head self-attention and cross-attention.
-//! 3. [`score`] and [`attend`] are attention step by step, with any score function.
+//! 3. [`score`] and [`attend`] compute attention step by step, with any score function.
 //! 4. [`layers`] are the layers around attention.
 //!
 //! Two keys have dot products of 112 and 96 with a query of width 64. Divided by √64 the scores are 14 and 12, and the

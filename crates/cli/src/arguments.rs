@@ -13,7 +13,7 @@ use crate::report::{Misuse, Verbosity};
 #[derive(Debug, Parser)]
 #[command(name = "polyhead", version, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// Print no progress and no notes; errors stay
+    /// Print errors only: no progress, no notes
     #[arg(short, long, global = true, help_heading = "Global options")]
     quiet: bool,
     /// Also print what was loaded and how long it took
@@ -156,7 +156,7 @@ fn check_standard_input(matches: &clap::ArgMatches) -> Result<(), clap::Error> {
         return Ok(());
     }
     let message = format!("standard input is read twice ({}), expected one `-`", named.join(" and "));
-    Err(crate::choices::answer(&message, "name a file for the others"))
+    Err(crate::choices::answer(&message, "name a file for all but one of them"))
 }
 
 /// True for an option or argument that names a file to read as text.

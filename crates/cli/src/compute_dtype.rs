@@ -76,7 +76,7 @@ impl ComputeDtype {
     }
 }
 
-/// Parses the name of a device; whether there is such a device is found out when it is opened.
+/// Parses the name of a device; that the device exists is checked when it is opened.
 pub(crate) fn device_name(text: &str) -> Result<String, String> {
     Device::check_name(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }

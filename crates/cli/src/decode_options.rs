@@ -47,7 +47,7 @@ pub(crate) struct DecodeOptions {
         help_heading = "Decoding"
     )]
     prefix: String,
-    /// Allow no n-gram of N tokens twice; 0 allows all [default: the model's]
+    /// Forbid repeated n-grams of N tokens; 0 allows all [default: the model's]
     #[arg(long, value_name = "N", help_heading = "Decoding")]
     no_repeat_ngram: Option<usize>,
     /// Repetition penalty: divides the logits of earlier tokens; 1 is off [default: the model's]

@@ -68,7 +68,7 @@ pub(crate) struct Chunks {
 /// The lines that a chunk takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkFill {
-    /// Those that have arrived.
+    /// The lines that have arrived.
     Arrived,
     /// As many as fit, waiting for them, so that the same input gives the same chunks.
     Full,

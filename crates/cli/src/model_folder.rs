@@ -73,7 +73,7 @@ pub(crate) fn report_loaded(folder: &Path, device: &Device, dtype: &str, start: 
     });
 }
 
-/// Layout and number of parameters of a model as text, and whether its weights are int8.
+/// Layout and number of parameters of a model as text; true if its weights are int8.
 fn described(folder: &Path) -> Result<(String, bool)> {
     let (config, layout) = read_config(folder)?;
     let mut parameters = Parameters::default();

@@ -6,11 +6,12 @@ pub(crate) const FROM: &str = "Source language: a code or name, such as en, eng 
 pub(crate) const TO: &str = "Target language: a code or name, such as tr, tur or Turkish";
 pub(crate) const DEVICE: &str = "Device: cpu, cuda, cuda:N, or auto for a GPU if one can be used";
 pub(crate) const DTYPE: &str = "Compute dtype; int8 models stay int8";
+pub(crate) const TRAINING_DTYPE: &str = "Compute dtype";
 pub(crate) const THREADS: &str = "Number of threads; results do not depend on it [default: all cores]";
 pub(crate) const SEED: &str = "Random seed";
 pub(crate) const BATCH_TOKENS: &str = "Maximum number of source tokens in a batch, padding included";
 pub(crate) const PICTURE: &str = "Picture to write, .svg or .png";
-pub(crate) const OVERWRITE_MODEL: &str = "Replace the model, tokeniser and README that are in --out";
+pub(crate) const OVERWRITE_MODEL: &str = "Replace the model, tokeniser and README in --out";
 
 /// The default source language where the model knows several.
 pub(crate) const DETECTED: &str = "detected";

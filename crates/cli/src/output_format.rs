@@ -7,7 +7,7 @@ use crate::choices::Choices;
 /// The format of results on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// Text for people
+    /// Human-readable text
     Text,
     /// One JSON document
     Json,

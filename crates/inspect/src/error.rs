@@ -33,7 +33,7 @@ pub enum Error {
         width: f64,
         /// Pixels down.
         height: f64,
-        /// Largest number of pixels.
+        /// Maximum number of pixels.
         most: u64,
     },
     /// PNG encoding failed.

@@ -8,7 +8,7 @@ use resvg::usvg::{ImageHrefResolver, Options, Tree};
 
 use crate::{Error, Result, font};
 
-/// Largest number of pixels: 400 MB while rendering.
+/// Maximum number of pixels: 400 MB while rendering.
 const MOST_PIXELS: u64 = 100_000_000;
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {

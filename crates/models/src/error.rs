@@ -70,8 +70,10 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::Tensor(error) => error.hint().into(),
-            Self::Io { action, .. } if *action == "open" => "is the path right?".into(),
-            Self::Io { .. } => "is there space, and may you read and write there?".into(),
+            Self::Io { action, .. } if *action == "open" => {
+                "check the spelling and the current folder".into()
+            }
+            Self::Io { .. } => "check the permissions and the free space".into(),
             Self::File { hint, .. } | Self::Key { hint, .. } => hint.clone(),
             Self::View { hint, .. } => (*hint).into(),
             Self::Config { .. } => "correct the model's config".into(),

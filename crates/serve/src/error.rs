@@ -121,7 +121,7 @@ impl Error {
             }
             Self::Panicked { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or omit --port".into(),
-            Self::KeyFile { .. } => "is the path right, and may this user read it?".into(),
+            Self::KeyFile { .. } => "check the path and the permissions of the file".into(),
             Self::Key { .. } => "`polyhead keys add FILE NAME` writes such lines".into(),
             Self::NoRandomness { .. } => "is the system still starting?".into(),
             Self::Address { .. } => "choose another with --listen; port 0 takes any free one".into(),

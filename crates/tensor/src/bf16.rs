@@ -1,4 +1,4 @@
-//! bf16 for weights at rest: the upper half of an f32, rounded to the nearest even.
+//! bf16 for stored weights: the upper half of an f32, rounded to the nearest even.
 //!
 //! bf16 has the range of f32 and eight bits of precision, so a weight takes half the memory, and a shift converts it
 //! back to f32.

@@ -1,4 +1,4 @@
-//! Number formats of tensors, weights at rest and computations.
+//! Number formats of tensors, stored weights and computations.
 //!
 //! ```
 //! use polyhead_tensor::Dtype;

@@ -139,7 +139,7 @@ impl Error {
                 path.display()
             ),
             Self::LineCounts { .. } => {
-                "find the first line out of step with: polyhead data check --source … --target …".into()
+                "find the first misaligned line with: polyhead data check --source … --target …".into()
             }
             Self::Empty { .. } => "check the path; an empty .gz also reads as no text".into(),
             Self::VocabularyTooSmall { minimum, .. } => format!(

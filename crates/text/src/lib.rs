@@ -3,7 +3,7 @@
 //! 1. [`lines`] reads text files line by line, plain or gzip; [`output`] writes files atomically.
 //! 2. [`corpus`] reads pairs of lines: two line files, TSV or JSONL.
 //! 3. [`doctor`] finds the problems of a corpus and cleans it.
-//! 4. [`tokenizer`] encodes text to ids and decodes ids; trained here or read from the files of other programs.
+//! 4. [`tokenizer`] encodes text into ids and decodes ids; tokenisers are trained here or read from other programs' files.
 //! 5. [`batch`] groups encoded pairs into batches, in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
 //! 7. [`language`] detects the language of a text.

@@ -1,7 +1,7 @@
 //! The learner: an objective with its model, the parameters and their optimiser; one training step.
 //!
-//! The loss of a step is the mean over all its batches. A step is computed here at once, or queued on a GPU some steps ahead
-//! (`queue.rs`).
+//! The loss of a step is the mean over all its batches. A step is computed at once on the CPU, or queued some steps
+//! ahead on a GPU (`queue.rs`).
 
 mod queue;
 
@@ -175,12 +175,12 @@ impl<O: Objective> Learner<O> {
         Ok(())
     }
 
-    /// Updates `weights` to the last step.
+    /// Copies the weights of the last step from the device to `weights`.
     pub(crate) fn fetch(&mut self) -> Result<()> {
         self.queue.as_mut().map_or(Ok(()), |queue| queue.fetch(&mut self.weights))
     }
 
-    /// Most steps that are queued before their reports are read.
+    /// Maximum number of steps queued before their reports are read.
     pub(crate) fn most_steps(&self) -> usize {
         self.device.policy().steps_ahead
     }
@@ -190,8 +190,8 @@ impl<O: Objective> Learner<O> {
         rounding(&self.device, self.max_len)
     }
 
-    /// Computes the planned steps. A step whose gradient norm is NaN or infinite (on the CPU also: whose loss is) changes no
-    /// weights; its report shows it.
+    /// Computes the planned steps. A step whose gradient norm is NaN or infinite (on the CPU, also one whose loss is)
+    /// changes no weights; its report shows it.
     pub(crate) fn steps(&mut self, epoch: &EpochOf<O>, planned: &[PlannedStep]) -> Result<Vec<StepReport>> {
         let mut reports = Vec::with_capacity(planned.len());
         for plan in planned {
@@ -218,7 +218,7 @@ impl<O: Objective> Learner<O> {
         Ok(batches)
     }
 
-    /// Computes one step at once.
+    /// Computes one step, without a queue.
     fn step(&mut self, batches: &[O::Batch], plan: &PlannedStep) -> Result<StepReport> {
         let tokens: usize = batches.iter().map(O::Batch::weight).sum();
         let mut all: Option<Gradients> = None;

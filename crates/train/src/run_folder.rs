@@ -1,4 +1,4 @@
-//! The run folder: its config, the fingerprints of its text, and the check whether a run can be resumed.
+//! The run folder: its config, the fingerprints of its text, and the check that a run can be resumed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};

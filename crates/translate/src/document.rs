@@ -25,7 +25,7 @@ impl Engine {
     /// one are translated from that. The best translation is used, and alignments are computed where tags need them.
     ///
     /// # Errors
-    /// If the document is not of this format, or if the options make no sense for this model.
+    /// If the document is not of this format, or if the options are invalid for this model.
     pub fn translate_document(
         &self,
         format: Format,
@@ -49,7 +49,7 @@ impl Engine {
         Ok(DocumentTranslation { text: layout.write(&translated), notes, route })
     }
 
-    /// The route of all texts as one, where the language has to be detected.
+    /// The route that all texts share, if the language has to be detected.
     fn document_route(&self, texts: &[&str], options: &TranslateOptions) -> Result<Option<Route>> {
         if options.from.is_some() || options.mode == Mode::Raw || self.languages().directions().is_empty() {
             return Ok(None);

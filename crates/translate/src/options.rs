@@ -53,7 +53,7 @@ pub struct Sampling {
     pub top_k: usize,
     /// Total probability of the tokens to sample from; default: 1, all.
     pub top_p: f32,
-    /// Least probability of a token, as a share of the most probable one's; default: 0, all.
+    /// Minimum probability of a token, as a share of the most probable one's; default: 0, all.
     pub min_p: f32,
     /// Random seed; default: 0.
     pub seed: u64,
@@ -81,7 +81,7 @@ pub struct TranslateOptions {
     pub context: String,
     /// Beam size; 1 is greedy.
     pub beam_size: Option<usize>,
-    /// Most tokens of each sentence's translation, the end token included.
+    /// Maximum number of tokens of each sentence's translation, the end token included.
     pub max_length: Option<usize>,
     /// Exponent α of the length penalty.
     pub length_penalty: Option<f64>,
@@ -99,8 +99,8 @@ pub struct TranslateOptions {
     pub repetition_penalty: Option<f32>,
     /// Evidence to compute besides the translation; default: none.
     pub evidence: Evidence,
-    /// Most source tokens of a batch, padding included; default: 1024, on a GPU 16,384. On the CPU a batch never has more
-    /// than 24 hypotheses.
+    /// Maximum number of source tokens in a batch, padding included; default: 1024, on a GPU 16,384. On the CPU a
+    /// batch never has more than 24 hypotheses.
     pub batch_tokens: Option<usize>,
 }
 

@@ -1,8 +1,8 @@
 //! The whole path of a text: detect → route → split → preserve → encode → search → repair → restore → join.
 //!
-//! A text is split, each sentence takes the hops of its route by itself ([`Engine::translate_sentences`]), and the
-//! translations are joined again. [`Pipeline::run`] is one hop of many sentences at once; it splits and joins too, with the
-//! same functions, since the translation of a first hop may have several sentences.
+//! A text is split, each sentence is translated by itself along the hops of its route ([`Engine::translate_sentences`]), and
+//! the translations are joined again. [`Pipeline::run`] is one hop of many sentences at once; it splits and joins too, with
+//! the same functions, since the translation of the first hop may have several sentences.
 
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ impl Engine {
     /// Translates texts; one translation per text, in order. An empty text stays empty.
     ///
     /// # Errors
-    /// If the options make no sense for this model.
+    /// If the options are invalid for this model.
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
         let plans = self.plan_texts(texts, options)?;
         let sentences: Vec<RoutedSentence> = plans.iter().flat_map(TextPlan::sentences).collect();
@@ -34,7 +34,7 @@ impl Engine {
     /// Detect → route → split: the routes and sentences of texts, in order.
     ///
     /// # Errors
-    /// If the options make no sense for this model.
+    /// If the options are invalid for this model.
     pub fn plan_texts(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<TextPlan>> {
         let pipeline = Pipeline::new(self, options)?;
         let routes = self.route(texts, options)?;
@@ -120,7 +120,7 @@ impl Pipeline<'_> {
 pub(crate) struct HopInput<'t> {
     pub(crate) text: &'t str,
     pub(crate) hop: &'t Hop,
-    /// True if the prefix of the options begins its translation.
+    /// True if its translation begins with the prefix of the options.
     pub(crate) is_first: bool,
 }
 
@@ -129,15 +129,15 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) options: &'a TranslateOptions,
     pub(crate) search: Search,
-    /// False as soon as nobody waits for the result.
+    /// False as soon as the request is cancelled.
     pub(crate) is_wanted: &'a (dyn Fn() -> bool + Sync),
     /// Ids of the prefix of the options.
     pub(crate) prefix: Vec<u32>,
-    /// Most tokens of a sentence; longer ones are split.
+    /// Maximum number of tokens in a sentence; longer ones are split.
     pub(crate) max_tokens: usize,
 }
 
-/// Sentences of more tokens are split, whatever the model can take: few training sentences are longer.
+/// Sentences of more tokens are split even if the model can take them: few training sentences are longer.
 const MAX_TOKENS: usize = 256;
 /// Sentences of at most this many tokens are never split.
 const MIN_TOKENS: usize = 8;
@@ -157,7 +157,7 @@ impl<'a> Pipeline<'a> {
         let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
         if prefix.len() >= search.max_length() {
             let message =
-                format!("a prefix of {} tokens, expected less than {}", prefix.len(), search.max_length());
+                format!("a prefix of {} tokens, expected fewer than {}", prefix.len(), search.max_length());
             return Err(Error::request(message, "shorten it or raise the maximum length"));
         }
         // Translations may be twice as long as their sources.

@@ -165,7 +165,7 @@ impl Pipeline<'_> {
         Ok(Segment::new(sentence, masked, input))
     }
 
-    /// The ids of a sentence behind the tag of its hop, with the prefix of the options.
+    /// The ids of a sentence after the tag of its hop, with the prefix of the options.
     pub(crate) fn decoder_input(&self, mut source: Vec<u32>, hop: &Hop) -> DecoderInput {
         source.splice(0..0, hop.tag);
         DecoderInput { source, prefix: self.prefix.clone() }

@@ -1,4 +1,4 @@
-//! Repair: what the model lost is preserved in a second or third attempt.
+//! Repair: text that the model lost is preserved in a second or third attempt.
 //!
 //! A number that is missing in the translation gets a placeholder, as an address does. Where no hypothesis carries every
 //! placeholder once, the text around the preserved spans is translated by itself and joined with them. A sentence whose
@@ -23,7 +23,7 @@ use crate::translation::{Note, shortened};
 const ENDLESS_RATIO: usize = 4;
 /// and this many more.
 const ENDLESS_EXTRA: usize = 32;
-/// Least source tokens of a segment that is halved.
+/// Minimum number of source tokens of a segment that is halved.
 const MIN_TO_HALVE: usize = 16;
 /// Text that finds no end after this many halvings is not language; it is copied.
 const MAX_HALVINGS: usize = 2;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::languages::name;
 use crate::route::Route;
 
-/// Most unknown pieces, or preserved spans, that a note names.
+/// Maximum number of unknown tokens, or preserved spans, that a note names.
 pub(crate) const MAX_NAMED: usize = 20;
 
 /// The translations of a text. Of two hops, `n_best` and the scores are those of the second, made from the best of the

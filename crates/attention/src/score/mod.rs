@@ -98,7 +98,7 @@ pub struct ScoreOptions {
     pub d_key: usize,
     /// Width of the additive score's hidden layer; default: 512.
     pub d_hidden: usize,
-    /// Largest number of keys of the location-based score; default: 256.
+    /// Maximum number of keys of the location-based score; default: 256.
     pub max_len: usize,
     /// β of the cosine, an inverse temperature; default: 1, at which weights differ by a factor of at most e².
     pub sharpness: f32,

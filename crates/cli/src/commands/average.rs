@@ -34,7 +34,7 @@ pub(crate) struct Average {
     /// Average the newest N checkpoints of the run
     #[arg(long, value_name = "N", conflicts_with = "best", value_parser = positive)]
     last: Option<usize>,
-    /// Average the N checkpoints of the run with the best validation
+    /// Average the N checkpoints of the run that are best by --metric
     #[arg(long, value_name = "N", value_parser = positive)]
     best: Option<usize>,
     /// Metric of --best: a score in metrics.jsonl, or loss [default: the first score, else loss]
@@ -96,7 +96,7 @@ impl Average {
     }
 }
 
-/// The `count` steps with the best validation, in ascending order.
+/// The `count` best validated steps, in ascending order.
 fn best_steps(run: &Path, steps: &[u64], count: usize, metric: Option<&str>) -> Result<Vec<u64>> {
     let lines = read(&run.join(FILE_NAME))?;
     let valid: Vec<&ValidLine> = lines

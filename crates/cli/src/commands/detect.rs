@@ -28,7 +28,7 @@ Examples:
       --train it=en-it.tsv.gz:2 --out three.ngrams
   polyhead detect --model three.ngrams 'el gato'
 
-Each text gives one line: language code, probability and text, separated by tabs; --format jsonl has the probabilities of all languages. Case, missing accents, digits and web and mail addresses are ignored. A text without letters is `und`, undetermined. A text in a language that the identifier was not trained on is assigned to one that it was.
+Each text gives one line: language code, probability and text, separated by tabs; --format jsonl has the probabilities of all languages. Case, missing accents, digits and web and mail addresses are ignored. A text without letters is `und`, undetermined. A text in a language that the identifier was not trained on is assigned to one that it was trained on.
 
 A training file has one text per line, plain or gzip; the column of a .tsv file, counted from 1, follows its name.
 
@@ -38,7 +38,7 @@ Invalid UTF-8 is replaced by U+FFFD, with a note that names the line.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Detect {
-    /// Texts to identify [default: the lines of standard input]
+    /// Texts whose language to detect [default: the lines of standard input]
     #[arg(value_name = "TEXT")]
     texts: Vec<String>,
     /// Languages to choose from [default: all of the identifier]

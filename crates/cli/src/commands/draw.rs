@@ -82,7 +82,7 @@ enum PositionLayout {
     Interleaved,
     /// All sines, then all cosines, as in Marian
     Concatenated,
-    /// The same with d/2 − 1 in the exponent
+    /// As concatenated, with d/2 − 1 in the exponent
     Fairseq,
 }
 
@@ -134,16 +134,16 @@ pub(crate) struct MaskPicture {
     /// Number of tokens [default: 12; for padding, the longest sentence]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SIZE))]
     length: Option<u64>,
-    /// Tokens on each side of a window
+    /// Number of tokens on each side of a window
     #[arg(long, value_name = "N", default_value_t = 2)]
     distance: usize,
     /// Distance between the tokens of a dilated window
     #[arg(long, value_name = "N", default_value_t = 2)]
     dilation: usize,
-    /// Global positions, for global
+    /// Positions of global tokens (with --kind global)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     global: Vec<usize>,
-    /// Sentence lengths of a batch, for padding
+    /// Sentence lengths of the batch (with --kind padding)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,8,3")]
     lengths: Vec<u32>,
     /// Also mask the future

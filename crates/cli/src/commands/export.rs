@@ -19,7 +19,7 @@ Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts
 pub(crate) struct Export {
     #[command(flatten)]
     conversion: ConversionOptions,
-    /// Program whose weight names and config format to write
+    /// Layout of weights and config
     #[arg(long, value_enum)]
     layout: ExportLayout,
 }

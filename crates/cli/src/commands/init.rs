@@ -59,7 +59,7 @@ pub(crate) struct Init {
     /// Run folder of the recipe [default: runs/NAME beside the recipe]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Replace a recipe and held-out pairs that exist
+    /// Replace an existing recipe and its held-out pairs
     #[arg(long)]
     overwrite: bool,
 }

@@ -19,7 +19,7 @@ Examples:
   polyhead plot runs/small runs/base --out compare.png
   polyhead plot runs/en-de --metric loss,gradient_norm,BLEU --across epoch
 
-Reads metrics.jsonl in each run folder; the run may still be training. By default it plots the loss, all validation scores (or the perplexity if there are none) and the learning rate. Light lines are training, strong lines with dots validation; the best point is circled. Several runs share each chart, one colour per run. Loss, perplexity and gradient norm have logarithmic axes.";
+Reads metrics.jsonl in each run folder; the run may still be training. By default it plots the loss, all validation scores (or the perplexity if there are none) and the learning rate. Light lines show training, strong lines with dots show validation; the best point is circled. Several runs share each chart, one colour per run. Loss, perplexity and gradient norm have logarithmic axes.";
 
 /// Options of `polyhead plot`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Plot {
     /// Horizontal axis
     #[arg(long, value_enum, default_value_t = XAxis::Step)]
     across: XAxis,
-    /// Window of the moving average over training lines; 1 for none [default: a fiftieth of all]
+    /// Window of the moving average of training curves, in points; 1 for none [default: a fiftieth of the points]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     smooth: Option<u64>,
 }

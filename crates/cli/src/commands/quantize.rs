@@ -21,7 +21,7 @@ Examples:
   polyhead quantize runs/four/model --out four-int8 --sample valid.en --to tr
   polyhead parity -m en-de-int8 --reference reference.safetensors --absolute 1
 
-Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error: of each matrix, the root mean square error relative to its root mean square, largest first.";
+Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error of each matrix, largest first: the root mean square of the error divided by that of the matrix.";
 
 /// Number of matrices in the list.
 const LISTED: usize = 5;

@@ -51,7 +51,7 @@ pub(crate) struct Score {
     #[arg(long)]
     sentence: bool,
 
-    /// Print 95 % confidence intervals in text, and the resampling in the signature
+    /// Print 95 % confidence intervals (always in JSON), and name the resampling in the signature
     #[arg(long)]
     confidence: bool,
 

@@ -81,10 +81,10 @@ pub(crate) struct Serve {
     /// Maximum number of open connections [default: the limit of open files, less 64]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Limits")]
     max_connections: Option<usize>,
-    /// Seconds that running requests may take when the server stops
+    /// Seconds to wait for running requests when the server stops
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400), help_heading = "Limits")]
     drain: u64,
-    /// Maximum number of requests per minute of a client; a key may have its own [default: no limit]
+    /// Maximum number of requests per minute and client; an API key may have its own limit [default: no limit]
     #[arg(long, value_name = "N", help_heading = "Access")]
     per_minute: Option<u32>,
     /// API key file, written by `polyhead keys add`

@@ -14,7 +14,7 @@ use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
 use self::view::View;
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::input::{STANDARD_INPUT, read_bytes};
-use crate::option_help::{DEVICE, DTYPE, THREADS, with_default};
+use crate::option_help::{DEVICE, THREADS, TRAINING_DTYPE, with_default};
 use crate::report::{Failure, note, print_text, thread_pool};
 
 const EXAMPLES: &str = "\
@@ -54,7 +54,7 @@ pub(crate) struct Train {
           help = with_default(DEVICE, "`train.device` of the recipe"))]
     device: Option<String>,
     #[arg(long, value_name = "DTYPE", value_parser = ComputeDtype::TRAINING, help_heading = "Compute",
-          help = with_default(DTYPE, "`train.dtype` of the recipe"))]
+          help = with_default(TRAINING_DTYPE, "`train.dtype` of the recipe"))]
     dtype: Option<ComputeDtype>,
     #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,

@@ -37,7 +37,7 @@ Languages: without --from the source language is detected; a line is taken to be
 
 Text: each line gives one line. Paragraphs are translated sentence by sentence; sentences that are too long are split, and repetition loops are decoded again. White space between sentences and lines without letters or digits are preserved. A model trained for it also preserves web and mail addresses, @names, #tags, emoji, code, numbers and characters that are not in its vocabulary. Notes about this are printed on standard error and are part of the JSON. --raw passes each line to the model unchanged.
 
-Documents: --file, or --format html, srt or po, translates a whole document. HTML tags are placed by word alignment; subtitles keep their times; of gettext messages, untranslated and fuzzy ones are translated and marked fuzzy. Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
+Documents: --file, or --format html, srt or po, translates a whole document. HTML tags are placed by word alignment; subtitles keep their times; untranslated and fuzzy gettext messages are translated and marked fuzzy. Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
 Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
 

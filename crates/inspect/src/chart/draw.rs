@@ -19,7 +19,7 @@ pub(super) const LABEL: f64 = 11.0;
 const ROW: f64 = 18.0;
 /// Length of the line beside a legend name.
 const SWATCH: f64 = 18.0;
-/// Most points of a strong line that are drawn as dots.
+/// Maximum number of points of a strong line that are drawn as dots.
 const MOST_DOTS: usize = 60;
 
 const INK: &str = "#1f2328";

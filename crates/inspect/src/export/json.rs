@@ -19,7 +19,7 @@
 //! | `text` | the one side of a classifier |
 //! | `start` | the input token of decoder position 0; the input of position t is target token t − 1 |
 //! | `given` | true if the translation was given, false if it was searched for |
-//! | `log_probability`, `score` | the sum over the target's tokens; that over the length penalty |
+//! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `attention` | for each attention `kind` (one of `sites`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |

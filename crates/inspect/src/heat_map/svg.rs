@@ -6,11 +6,11 @@ use super::{HeatMap, ValueRange, colour};
 use crate::label::visible;
 use crate::{font, svg};
 
-/// Most rows or columns of a map; larger ones are downsampled.
+/// Maximum number of rows or columns of a map; larger maps are downsampled.
 pub const MOST_CELLS: usize = 256;
 /// The same for signed values, which cannot be max-pooled.
 const MOST_SIGNED: usize = 2048;
-/// Most maps of a figure with labels.
+/// Maximum number of maps in a figure with labels.
 const MOST_LABELLED: usize = 12;
 /// Largest width of a label.
 const MOST_LABEL: f64 = 130.0;

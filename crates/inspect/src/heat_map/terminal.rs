@@ -6,9 +6,9 @@
 use super::{HeatMap, colour};
 use crate::label::visible;
 
-/// Most characters of a row label.
+/// Maximum length of a row label in characters.
 const MOST_ROW_LABEL: usize = 16;
-/// Most lines of a vertical label.
+/// Maximum height of a vertical label in lines.
 const MOST_LINES: usize = 12;
 /// Width of a narrow column.
 const NARROW: usize = 3;
@@ -29,7 +29,7 @@ pub enum Colours {
 pub struct TerminalOptions {
     /// Width in character columns.
     pub width: usize,
-    /// Most rows of a map; others are left out, with a note.
+    /// Maximum number of rows of a map; others are left out, with a note.
     pub most_rows: usize,
     /// Colour support.
     pub colours: Colours,

@@ -31,7 +31,7 @@ pub struct TraceOptions {
     pub prefix: Vec<u32>,
     /// Beam size, 1 for greedy decoding; default: that of the model folder.
     pub beam_size: Option<usize>,
-    /// Most tokens of the translation; default: that of the model folder.
+    /// Maximum length of the translation in tokens; default: that of the model folder.
     pub max_length: Option<usize>,
     /// Alternatives per step; default: 5.
     pub n_alternatives: usize,

@@ -132,7 +132,7 @@ impl BeamOptions {
 
 /// The best hypotheses of each source, best first.
 ///
-/// There are fewer than `top_beams` only where the model, the rules or [`BeamOptions::surface_forms`] allow no others.
+/// Fewer than `top_beams` are returned only if the model, the rules or [`BeamOptions::surface_forms`] allow no others.
 ///
 /// # Errors
 /// If a source is invalid, or the options are.
@@ -145,7 +145,7 @@ pub fn beam<M: NextToken>(
     Ok(found.into_iter().map(|(hypotheses, _)| hypotheses).collect())
 }
 
-/// Same as [`beam`], with a trace of the search.
+/// Like [`beam`], with a trace of the search.
 ///
 /// # Errors
 /// If a source is invalid, or the options are.

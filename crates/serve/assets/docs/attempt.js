@@ -1,4 +1,4 @@
-// A form that calls POST /translate and shows the answer.
+// A form that calls POST /translate and shows the response.
 
 import { element, freshId, replace } from "../js/dom.js";
 import { languageName } from "../js/format.js";
@@ -8,7 +8,7 @@ import { resolved } from "./schema.js";
 
 const CALL = { method: "post", path: "/translate" };
 
-/** The form, with its answer below. */
+/** The form, with the response below. */
 export function attempt(description, base) {
   const schema = (name) => resolved({ $ref: `#/components/schemas/${name}` }, description);
   const text = element("textarea", { id: freshId("try"), rows: "3", required: true }, "The cat ate the mouse.");
@@ -63,7 +63,7 @@ async function send(request, base) {
     return [
       element("p", { class: response.ok ? "translated" : "status bad", dir: "auto" }, text),
       element("p", { class: "quiet" }, `Status ${response.status}, ${time} ms`),
-      copied("The answer", JSON.stringify(answer, null, 2)),
+      copied("Response", JSON.stringify(answer, null, 2)),
       shown,
     ];
   } catch {

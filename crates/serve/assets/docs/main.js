@@ -1,4 +1,4 @@
-// The API documentation page: reads openapi.json and shows every call with its fields, examples and answers.
+// The API documentation page: reads openapi.json and shows every endpoint with its fields, examples and responses.
 
 import { element } from "../js/dom.js";
 import { themeSwitch } from "../js/theme.js";
@@ -48,7 +48,7 @@ function masthead() {
   return element(
     "header",
     { class: "masthead" },
-    element("a", { class: "skip", href: "#calls" }, "Skip to the calls"),
+    element("a", { class: "skip", href: "#calls" }, "Skip to the endpoints"),
     element("div", { class: "brand" }, element("h1", {}, "Polyhead")),
     element(
       "nav",
@@ -60,7 +60,7 @@ function masthead() {
   );
 }
 
-/** The list of all calls at the side. */
+/** The list of all endpoints at the side. */
 function contents(groups) {
   const link = (call) =>
     element(
@@ -69,7 +69,7 @@ function contents(groups) {
       element("a", { href: `#${call.operationId}` }, element("span", { class: "verb" }, call.method), call.path),
     );
   const list = ({ tag, calls }) => [element("h3", {}, tag.name), element("ul", {}, calls.map(link))];
-  return element("nav", { class: "contents", "aria-label": "Calls" }, groups.map(list));
+  return element("nav", { class: "contents", "aria-label": "Endpoints" }, groups.map(list));
 }
 
 start().catch((error) => {

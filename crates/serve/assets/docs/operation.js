@@ -1,4 +1,4 @@
-// One call: its purpose, fields, example commands and answers.
+// One endpoint: its purpose, fields, example commands and responses.
 
 import { element, freshId, replace } from "../js/dom.js";
 import { command } from "./curl.js";
@@ -10,7 +10,7 @@ const NAMES = {
   "multipart/form-data": "multipart",
 };
 
-/** The article of a call. */
+/** The article of an endpoint. */
 export function operation(call, description, base) {
   const { operationId, method, path, summary, parameters = [], requestBody, responses } = call;
   return element(
@@ -27,7 +27,7 @@ export function operation(call, description, base) {
     parameters.length ? table("Parameters", parameterRows(parameters, description)) : null,
     requestBody ? bodies(requestBody, description) : null,
     commands(call, base).map(([title, text]) => copied(title, text)),
-    element("h4", {}, "Answers"),
+    element("h4", {}, "Responses"),
     Object.entries(responses).map(([status, own]) => answer(status, resolved(own, description), description)),
   );
 }
@@ -60,7 +60,7 @@ export function copied(title, text) {
   );
 }
 
-/** The bodies of a call; those with the same fields share a table. */
+/** The request bodies of an endpoint; those with the same fields share a table. */
 function bodies(requestBody, description) {
   const byFields = new Map();
   for (const [media, { schema }] of Object.entries(requestBody.content)) {

@@ -167,7 +167,7 @@ async fn linger(mut stream: TcpStream) {
             }
         }
     };
-    // An error here concerns nobody any more.
+    // The answer has been sent, so an error here has no consequence.
     let _ = timeout(LINGER, all).await;
 }
 

@@ -16,12 +16,12 @@ pub(crate) struct Document {
     detection: Detection,
 }
 
-/// How the language of a document is detected.
+/// Scope of language detection in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detection {
-    /// By the translator, of each text.
+    /// Each text by itself, when it is translated.
     Each,
-    /// Once, of all its texts: single ones may be too short.
+    /// All texts together, once: a single text may be too short.
     Whole,
 }
 
@@ -66,7 +66,7 @@ impl Document {
         }
     }
 
-    /// How its language is detected.
+    /// The scope of its language detection.
     pub(crate) fn detection(&self) -> Detection {
         self.detection
     }

@@ -123,7 +123,7 @@ impl ModelRegistry {
             "{}: needs about {need} MiB including the program itself, expected at most {limit} MiB",
             folder.display()
         );
-        Err(Error::Request { message, hint: "raise --max-memory, or quantize the model".into() })
+        Err(Error::Request { message, hint: "raise --max-memory, or quantise the model".into() })
     }
 
     /// Index of the model with this name, or of the first for this direction; a missing `from` is detected from `sample` where

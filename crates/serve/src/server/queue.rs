@@ -43,7 +43,7 @@ pub(crate) trait QueueItem {
     fn batch_key(&self) -> Self::BatchKey;
     /// Length in tokens.
     fn tokens(&self) -> usize;
-    /// True if nobody waits for the result any more.
+    /// True if the request was cancelled.
     fn is_abandoned(&self) -> bool;
 }
 

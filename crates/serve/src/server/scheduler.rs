@@ -28,17 +28,17 @@ use crate::{Error, Result};
 pub struct SchedulerOptions {
     /// The models; the first is loaded at the start, the others on demand; default: none.
     pub models: Vec<ModelFolder>,
-    /// Options for loading models; default: as their files are.
+    /// Options for loading models; default: [`LoadOptions::default`].
     pub load: LoadOptions,
     /// Worker threads; default: 1.
     pub threads: usize,
-    /// Sentences that may wait in the queue; default: 4096.
+    /// Maximum number of sentences in the queue; default: 4096.
     pub waiting: usize,
-    /// Tokens of a batch; default: 256.
+    /// Maximum number of tokens in a batch; default: 256.
     pub batch_tokens: usize,
     /// Time that a sentence waits for others to share its batch while a thread is free; default: 0.2 ms.
     pub window: Duration,
-    /// Bytes of the translation cache; default: 64 MiB.
+    /// Size of the translation cache in bytes; default: 64 MiB.
     pub cache_bytes: usize,
     /// Memory limit of the process in bytes; default: none.
     pub max_memory: Option<u64>,
@@ -69,7 +69,7 @@ pub struct TranslationResult {
     pub translations: Vec<Translation>,
 }
 
-/// A sentence that is translated, like all sentences before it.
+/// A translated sentence; all sentences before it are translated, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedSentence {
     /// Index of its text.
@@ -182,7 +182,7 @@ impl Scheduler {
         Ok(TranslationResult { model: loaded.name.clone(), translations: translations.collect() })
     }
 
-    /// The passages that are not in the cache; those that are get their reply at once.
+    /// The passages that are not in the cache; cached ones are answered at once.
     fn uncached(
         &self,
         options: RequestOptions,
@@ -226,14 +226,14 @@ impl Scheduler {
         Error::Busy { found, retry_after: self.wait() }
     }
 
-    /// Tokens a second, as the queue estimates them, of all threads together.
+    /// Tokens per second of all threads together; tokens are counted as the queue estimates them.
     fn tokens_per_second(&self) -> f64 {
         let Counters { tokens, microseconds, .. } = &self.pool.counters;
         let seconds = microseconds.load(Ordering::Relaxed) as f64 / 1e6 / self.threads as f64;
         if seconds > 0.0 { tokens.load(Ordering::Relaxed) as f64 / seconds } else { 1000.0 }
     }
 
-    /// Frees memory where the process exceeds its limit, and fails if that is not enough.
+    /// Frees memory if the process exceeds its limit; an error if that is not enough.
     fn check_memory(&self) -> Result<()> {
         let Some(limit) = self.max_memory else { return Ok(()) };
         let is_over = || resident_bytes().is_some_and(|bytes| bytes > limit);
@@ -261,7 +261,7 @@ impl Scheduler {
     /// A model by its name, default: the first; loads it if necessary, which may take a while.
     ///
     /// # Errors
-    /// If there is none of this name, or it cannot be loaded.
+    /// If no model has this name, or it cannot be loaded.
     pub fn loaded(&self, model: Option<&str>) -> Result<Arc<LoadedModel>> {
         let index = if model.is_some() { self.registry.choose(model, None, None, "")? } else { 0 };
         self.registry.loaded(index)

@@ -1,4 +1,4 @@
-//! Our own calls: `/v1/translate` with n-best lists, scores, alignments and attention, and `/v1/models`.
+//! Polyhead's own endpoints: `/v1/translate` with n-best lists, scores, alignments and attention, and `/v1/models`.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -75,7 +75,7 @@ impl Array {
         let array = cuda.persistent(|| Self::new(cuda, T::DTYPE, numbers.len()));
         if array.is_usable() {
             cuda.bind();
-            // The memory may have been in use before. In stream order nobody reads it any more; while the stream
+            // The memory may have been in use before. In stream order all reads of it come earlier; while the stream
             // records, all earlier work has been waited for.
             let is_recording = cuda.recording.load(Ordering::Relaxed);
             let stream = if is_recording { cuda.side_stream() } else { cuda.stream() };

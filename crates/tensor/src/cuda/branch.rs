@@ -1,4 +1,4 @@
-//! A second stream of a recording, for work that nobody waits for until the end of the backward pass.
+//! A second stream of a recording, for work whose result is needed only at the end of the backward pass.
 //!
 //! The gradient of an input is needed at once, that of a weight only by the optimiser. Recorded on a branch of its own,
 //! the latter runs beside the backward pass wherever the GPU has room. Memory that a branch reads must not be reused

@@ -92,7 +92,7 @@ pub(super) fn check(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<[usize;
     Ok([rows, d_in, d_out])
 }
 
-/// As [`linear`] with prepared weights, without gradients and dropout.
+/// Like [`linear`] with prepared weights, without gradients and dropout.
 ///
 /// # Errors
 /// If the shapes do not fit together.
@@ -126,7 +126,7 @@ struct LinearSaved {
     bias: Option<Var>,
     /// The output; after ReLU it shows where the gradient is zero.
     y: Option<Tensor>,
-    /// Input of the other activations, without the bias.
+    /// Input of the other activations, before the bias is added.
     before: Option<Tensor>,
     mask: Option<DropoutMask>,
     activation: Activation,
@@ -177,7 +177,7 @@ impl LinearSaved {
     }
 }
 
-/// out = or += the sum of the rows of `data`; each column is one chain over the rows.
+/// out = or += the sum of the rows of `data`; each column is summed from the first row to the last.
 pub(crate) fn sum_rows(out: &mut [f32], data: &[f32], output: Output) {
     let width = out.len();
     if output == Output::Overwrite {

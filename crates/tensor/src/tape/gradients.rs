@@ -100,8 +100,8 @@ impl Gradients {
         gpu.is_some_and(crate::cuda::CudaGradientSlot::is_parameter)
     }
 
-    /// Where work on the main stream writes the gradient of `input`, and what it adds to; for kernels that write
-    /// several gradients at once. `None` if the gradient is not needed.
+    /// The array to which work on the main stream writes the gradient of `input`, and the array it adds to; for kernels
+    /// that write several gradients at once. `None` if the gradient is not needed.
     #[cfg(feature = "cuda")]
     pub(crate) fn target(&mut self, input: &Var) -> Option<crate::cuda::GradientTarget> {
         let mut found = None;

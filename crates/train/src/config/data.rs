@@ -26,7 +26,7 @@ pub struct DataConfig {
     /// Validation pairs, which must not overlap with `train`: none, one corpus or several.
     #[serde(deserialize_with = "one_or_several")]
     pub valid: Vec<CorpusConfig>,
-    /// Most tokens on a side; longer pairs are skipped and counted; default: 256.
+    /// Maximum number of tokens per side; longer pairs are skipped and counted; default: 256.
     pub max_length: usize,
 }
 
@@ -184,7 +184,7 @@ pub struct TokenizerConfig {
     pub case: LetterCase,
     /// Fraction of the text's characters covered by entries of their own; default: 0.9995.
     pub character_coverage: f64,
-    /// Least frequency of a merge or word; default: 2.
+    /// Minimum frequency of a merge or word; default: 2.
     pub min_frequency: u64,
     /// BPE-dropout: probability that a merge is skipped in training (Provilkov et al. 2020); default: 0.
     pub dropout: f64,

@@ -48,9 +48,9 @@ pub struct TrainConfig {
     /// The config in the run folder names the dtype chosen.
     #[serde(with = "super::dtype::compute")]
     pub dtype: Option<Dtype>,
-    /// Most tokens of a batch on its longer side, padding included: rows × longest; default: 4096.
+    /// Maximum number of tokens in a batch on its longer side, padding included: rows × longest; default: 4096.
     pub max_tokens: usize,
-    /// Most pairs of a batch; 0 for no limit; default: 0.
+    /// Maximum number of pairs in a batch; 0 for no limit; default: 0.
     pub max_rows: usize,
     /// Bucket width: lengths are rounded up to multiples of this when batches of similar lengths are formed; default: 1.
     pub length_bucket: usize,
@@ -143,7 +143,7 @@ pub struct ValidationConfig {
     pub tokenize: String,
     /// Beam size in validation; default: 1.
     pub beam_size: usize,
-    /// Most rows per corpus that are translated or classified, from the first on; 0 for all; default: 0.
+    /// Maximum number of rows per corpus that are translated or classified, from the first on; 0 for all; default: 0.
     pub max_pairs: usize,
     /// Validations without a better score after which the run ends; 0 for never; default: 0.
     pub patience: u64,

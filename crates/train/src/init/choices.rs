@@ -7,7 +7,7 @@ use super::statistics::{CorpusStatistics, SideStatistics};
 pub const FEW_PAIRS: u64 = 1000;
 /// Smallest vocabulary of subwords; below it, characters are used.
 const MIN_SUBWORDS: u64 = 500;
-/// Most different words of a side with a closed vocabulary.
+/// Maximum number of distinct words of a side with a closed vocabulary.
 const MAX_CLOSED: u64 = 1000;
 /// Largest default of data.max_length, the end token included.
 const MAX_LENGTH: u64 = 1000;
@@ -269,7 +269,7 @@ fn train(stats: &CorpusStatistics, size: &SizeClass, max_tokens: u64, valid: Opt
     settings
 }
 
-/// Least steps between two validations, since translating takes time.
+/// Minimum number of steps between two validations, since translating takes time.
 const MIN_INTERVAL: u64 = 50;
 /// Steps per epoch above which validation is more frequent than once per epoch.
 const LONG_EPOCH: u64 = 5000;

@@ -26,7 +26,7 @@ pub(super) enum Validate {
     Skip,
 }
 
-/// Most rollbacks, each of which halves the learning rate.
+/// Maximum number of rollbacks, each of which halves the learning rate.
 const MOST_SETBACKS: u32 = 5;
 
 impl<O: Objective> Run<'_, O> {

@@ -28,7 +28,7 @@ const TOKENIZE_STREAM: u64 = 0x5045_5054;
 /// Options of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetOptions {
-    /// Most tokens of a side, its end token included; default: 256.
+    /// Maximum number of tokens per side, end token included; default: 256.
     pub max_length: usize,
     /// BPE-dropout: probability of skipping a merge, drawn again in every epoch; default: 0.
     pub dropout: f64,

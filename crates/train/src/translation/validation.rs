@@ -20,11 +20,11 @@ use crate::{Error, Result};
 /// Length limits of a model and a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidationLimits {
-    /// Most tokens of a side in the cross-entropy.
+    /// Maximum number of tokens per side for the cross-entropy.
     pub(crate) max_length: usize,
-    /// Most tokens of a batch.
+    /// Maximum number of tokens in a batch.
     pub(crate) max_tokens: usize,
-    /// Most tokens of a source that is translated.
+    /// Maximum number of tokens of a source that is translated.
     pub(crate) max_len: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct PairValidation {
     references: Vec<String>,
     config: ValidationConfig,
     tokenization: Tokenization,
-    /// Most tokens of a translation: an untrained model rarely writes an end token.
+    /// Maximum number of tokens of a translation: an untrained model rarely writes an end token.
     max_length: usize,
     skipped: usize,
 }

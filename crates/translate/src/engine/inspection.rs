@@ -72,7 +72,7 @@ impl Engine {
     /// The beam search of `options` over the folder's generation settings.
     ///
     /// # Errors
-    /// If they make no sense for this model.
+    /// If they are invalid for this model.
     pub fn beam_options(&self, options: &TranslateOptions) -> Result<BeamOptions> {
         Ok(Search::new(self.generation(), options, self.model.max_len())?.into_beam())
     }

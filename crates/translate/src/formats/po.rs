@@ -268,7 +268,7 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// The character of an escape behind a backslash, and the length of the escape.
+/// The character of an escape after a backslash, and the length of the escape.
 fn escape(text: &str) -> Option<(String, usize)> {
     let first = text.chars().next()?;
     let simple = match first {

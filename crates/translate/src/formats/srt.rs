@@ -1,7 +1,7 @@
 //! SRT: numbered subtitles with times. Numbers, times, blank lines and line ends stay.
 //!
 //! Lines of a subtitle that continue a sentence are one text, which comes back in at most as many lines, of about the same
-//! length. A line behind the end of a sentence, and one that begins with a dash, is a text of its own. Tags such as `<i>`
+//! length. A line after the end of a sentence, and one that begins with a dash, is a text of its own. Tags such as `<i>`
 //! and `{\an8}` are restored as those of a page are; references such as `&amp;` are not decoded.
 
 use std::ops::Range;
@@ -261,7 +261,7 @@ fn is_timing(line: &str) -> bool {
     })
 }
 
-/// True if a line begins with a dash, perhaps behind tags.
+/// True if a line begins with a dash, perhaps after tags.
 fn begins_speech(line: &str) -> bool {
     let mut text = line.trim_start();
     while let Some((end, _)) = tag(text) {

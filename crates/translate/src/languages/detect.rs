@@ -16,15 +16,15 @@ use crate::options::{LanguageDetection, TranslateOptions};
 const CONTEXT_BYTES: usize = 600;
 /// Bytes of a document that its language is detected by.
 const DOCUMENT_BYTES: usize = 20_000;
-/// Least probability of a text in another language than those before it.
+/// Minimum probability of a language other than that of the texts before.
 const CLEAR: f64 = 0.95;
-/// Least probability of a text that is already in its target language.
+/// Minimum probability of a text that is already in its target language.
 const ALREADY_TARGET: f64 = 0.8;
-/// Least probability of another language that overrules the given one.
+/// Minimum probability at which a detected language overrules the given one.
 const OVERRULING: f64 = 0.99;
-/// Least letters of a text that is clear.
+/// Minimum number of letters of a text that is clear.
 const CLEAR_LETTERS: usize = 12;
-/// Least letters of a text that overrules the given language.
+/// Minimum number of letters of a text that overrules the given language.
 const OVERRULING_LETTERS: usize = 20;
 
 /// Detects the language of a text among `known`, as a two-letter code; none without letters.

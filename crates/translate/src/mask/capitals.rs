@@ -3,11 +3,11 @@
 //! The spelling of a word in sentence case (*Mary*, *NATO*, *Hund*) does not follow from its capitals, but from the
 //! vocabulary: of *mary*, *Mary* and *MARY* the spelling with the fewest tokens is the usual one.
 
-/// Least letters of a single word; shorter ones are as likely an abbreviation (*NATO*).
+/// Minimum number of letters of a single word; shorter ones are as likely an abbreviation (*NATO*).
 const MIN_LETTERS_OF_ONE_WORD: usize = 5;
-/// Least letters of several words together.
+/// Minimum number of letters of several words together.
 const MIN_LETTERS: usize = 5;
-/// Least letters of the longest of several words.
+/// Minimum number of letters of the longest of several words.
 const MIN_LETTERS_OF_LONGEST: usize = 3;
 
 /// True if `text` is all in capitals and more than an abbreviation.

@@ -82,7 +82,7 @@ pub(crate) struct RestoredSentence {
 }
 
 impl MaskedSentence {
-    /// Masks the preserved spans of a sentence; besides those at its ends there must not be more than placeholders.
+    /// Masks the preserved spans of a sentence; those inside it must not outnumber the placeholders.
     ///
     /// `casing` names the languages where capitals are to be read as small letters; `n_tokens` counts the tokens of a word.
     pub(crate) fn new(
@@ -287,7 +287,7 @@ fn middle(sentence: &str, preserved: &[PreservedSpan]) -> Range<usize> {
     middle
 }
 
-/// The ranges before, between and behind the preserved spans.
+/// The ranges before, between and after the preserved spans.
 fn gaps<'a>(
     middle: &'a Range<usize>,
     preserved: &'a [Range<usize>],

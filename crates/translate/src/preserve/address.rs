@@ -55,7 +55,7 @@ fn host_len(word: &str) -> Option<usize> {
     let (name, end) = domain.rsplit_once('.')?;
     let is_www = domain.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www.")) && domain.len() > 4;
     let rest = &word[domain.len()..];
-    // With a path behind it any top-level domain will do: `bit.ly/abc`.
+    // With a path after it any top-level domain will do: `bit.ly/abc`.
     let has_long_path = rest.strip_prefix('/').is_some_and(|page| page.starts_with(char::is_alphanumeric))
         && name.len() >= 2
         && end.len() >= 2
@@ -76,7 +76,7 @@ fn domain(word: &str) -> &str {
     domain.find("..").map_or(domain, |end| &domain[..end])
 }
 
-/// The length of the address at the beginning of a word, without quotes and the punctuation of the sentence behind it.
+/// The length of the address at the beginning of a word, without quotes and the punctuation of the sentence after it.
 fn url_len(word: &str) -> usize {
     let end = run(word, |character| !"\"<>“”„«»‹›`{}|\\^'’‘…".contains(character));
     let mut url = &word[..end];

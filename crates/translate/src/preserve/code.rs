@@ -10,7 +10,7 @@ const EMOTICONS: &[&str] = &[
     "^^", "^_^",
 ];
 
-/// The length in bytes of the code or emoticon that `text` begins with, behind the character `before`; 0 for none.
+/// The length in bytes of the code or emoticon that `text` begins with, after the character `before`; 0 for none.
 pub(super) fn code_len(text: &str, before: char) -> usize {
     let end = text.char_indices().find(|(at, letter)| *at >= MAX_BYTES || "\n\r\t".contains(*letter));
     let line = &text[..end.map_or(text.len(), |(at, _)| at)];
@@ -88,7 +88,7 @@ fn braces_len(line: &str) -> usize {
     end + open.len() + close.len()
 }
 
-/// The length of a path (`/etc/hosts`, `~/notes.txt`, `C:\Users\x`): a name behind the first slash, and another slash or
+/// The length of a path (`/etc/hosts`, `~/notes.txt`, `C:\Users\x`): a name after the first slash, and another slash or
 /// a full stop inside.
 fn path_len(line: &str) -> usize {
     let end = line.find(char::is_whitespace).unwrap_or(line.len());

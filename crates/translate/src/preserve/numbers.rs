@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Least digits of a number; smaller ones may be written in words.
+/// Minimum number of digits of a number; smaller ones may be written in words.
 const MIN_DIGITS: usize = 2;
 
 /// The numbers of `source` that `target` lacks. Each must occur as often, and without letters beside it where it had
@@ -51,7 +51,7 @@ pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// True if a space between two texts separates thousands: up to three digits before it, three behind it.
+/// True if a space between two texts separates thousands: up to three digits before it, three after it.
 fn is_before_thousands(before: &str, behind: &str) -> bool {
     let run = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let last = before.bytes().rev().take_while(u8::is_ascii_digit).count();

@@ -12,7 +12,7 @@ impl Engine {
     /// sentence has its hops.
     ///
     /// # Errors
-    /// If the options make no sense for this model.
+    /// If the options are invalid for this model.
     pub fn translate_sentences(
         &self,
         sentences: &[RoutedSentence],
@@ -45,7 +45,7 @@ impl Engine {
             .collect())
     }
 
-    /// The translations of the first hop where there are two; the prefix and the n best are the second's.
+    /// The translations of the first of two hops; the prefix and the n-best list apply to the second.
     fn first_hops(
         &self,
         sentences: &[RoutedSentence],

@@ -22,9 +22,10 @@ const BEAM_SIZE: usize = 4;
 pub struct Generation {
     /// Beam size (`num_beams`); default: 1 in a folder with settings of its own, otherwise 4.
     pub beam_size: usize,
-    /// Most tokens of a translation, the end token included (`max_length` − 1); default: 512, or the model's positions.
+    /// Maximum number of tokens of a translation, the end token included (`max_length` − 1); default: 512, or the model's
+    /// positions.
     pub max_length: usize,
-    /// Fewest tokens before the end token (`min_length` − 1); default: 0.
+    /// Minimum number of tokens before the end token (`min_length` − 1); default: 0.
     pub min_length: usize,
     /// Exponent of the length that sums of log-probabilities are divided by (`length_penalty`); default: 1.
     pub length_penalty: f64,

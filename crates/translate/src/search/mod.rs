@@ -156,7 +156,7 @@ impl Search {
         if self.sampling.is_some() { self.beam.top_beams } else { self.beam.beam_size }
     }
 
-    /// Most tokens of a translation.
+    /// Maximum number of tokens of a translation.
     pub(crate) fn max_length(&self) -> usize {
         self.beam.decode.lengths.max
     }

@@ -10,7 +10,7 @@ pub(super) const REPETITION_PENALTY: f32 = 1.2;
 
 /// Longest run of a loop, in tokens.
 const MAX_RUN: usize = 24;
-/// Least repetitions of a loop: `...` or `000` is none.
+/// Minimum number of repetitions of a loop: `...` and `000` are none.
 const MIN_TIMES: usize = 4;
 
 /// The number of repeated tokens in the worst loop of `target`; 0 without a loop, or if `source` repeats itself likewise.

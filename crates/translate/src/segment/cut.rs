@@ -42,7 +42,7 @@ pub(crate) fn cut<'a>(
     sentence.parts(&ranges)
 }
 
-/// The byte behind the last clause mark of a range that white space follows, or that needs none.
+/// The byte after the last clause mark of a range; white space must follow the mark, unless it needs none.
 fn clause(text: &str, range: Range<usize>) -> Option<usize> {
     let found = text[range.clone()].char_indices().rev().find(|&(at, mark)| {
         let after = range.start + at + mark.len_utf8();
@@ -59,7 +59,7 @@ fn space(text: &str, range: Range<usize>) -> Option<usize> {
     (!text[range.start..at].trim().is_empty()).then_some(at)
 }
 
-/// The first character boundary at or behind `end`, at least one character behind `start`.
+/// The first character boundary at or after `end`, at least one character after `start`.
 fn character(text: &str, start: usize, end: usize) -> usize {
     let mut at = end;
     while !text.is_char_boundary(at) {

@@ -35,7 +35,7 @@ impl<'a> HopText<'a> {
         self.segments.push(Segment::copied(sentence));
     }
 
-    /// Notes how many sentences the text has, and how many more parts came of long ones.
+    /// Adds notes: the number of sentences, and the number of additional parts that long ones were split into.
     pub(crate) fn note_splits(&mut self, n_sentences: usize, n_cut: usize) {
         if n_sentences > 1 {
             self.notes.push(Note::Split { sentences: n_sentences });

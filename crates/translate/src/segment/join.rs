@@ -25,7 +25,7 @@ impl Joiner {
     }
 
     /// Appends the translation of a segment and the separator of its source; returns the byte where it begins. `scores`
-    /// is none for what the model did not decode.
+    /// is none for text that the model did not decode.
     pub(crate) fn push(&mut self, source: Sentence<'_>, target: &str, scores: Option<Scores>) -> usize {
         let joined = &mut self.candidate.text;
         let start = joined.len();
@@ -55,7 +55,7 @@ impl Joiner {
     }
 }
 
-/// True if a text ends with a mark that needs no space behind it.
+/// True if a text ends with a mark that needs no space after it.
 fn ends_full_width(text: &str) -> bool {
     let text = text.trim_end_matches(['」', '』', '）', '”', '’']);
     text.ends_with(|mark| is_full_width_end(mark) || matches!(mark, '，' | '、' | '；' | '：'))

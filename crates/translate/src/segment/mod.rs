@@ -1,4 +1,4 @@
-//! Texts in sentences and back: one split, one join.
+//! Splitting texts into sentences, and joining their translations.
 //!
 //! [`split`] finds sentences; `cut` divides those that are too long for the model; [`Sentence::parts`] makes the parts of
 //! either. `Joiner` puts translations together again with the separators of their sources. None changes a character of
@@ -48,7 +48,7 @@ impl<'a> Split<'a> {
 pub struct Sentence<'a> {
     /// Its text.
     pub text: &'a str,
-    /// The white space behind it; empty at the end of the text and after marks that need none.
+    /// The white space after it; empty at the end of the text and after marks that need none.
     pub separator: &'a str,
 }
 

@@ -1,9 +1,9 @@
-//! Sentence splitting; every character stays.
+//! Sentence splitting; every character is preserved.
 //!
-//! A sentence ends at `.`, `!`, `?` or `…` with the quotes and brackets that close behind them, if white space follows
-//! and what comes next does not begin in lower case. A full stop ends none after an abbreviation, an initial, or a number
+//! A sentence ends at `.`, `!`, `?` or `…` with the quotes and brackets that close after them, if white space follows
+//! and the next word does not begin in lower case. A full stop ends no sentence after an abbreviation, an initial, or a number
 //! of one or two digits (*Mr. Smith*, *J. S. Bach*, *am 3. Oktober*). The marks of Chinese and Japanese need no space
-//! behind them. Tabs and line breaks always separate, and so do bars and bullets with white space around them. In doubt
+//! after them. Tabs and line breaks always separate, and so do bars and bullets with white space around them. In doubt
 //! the text stays together: a model reads two short sentences better than two halves of one.
 //!
 //! ```
@@ -64,7 +64,7 @@ fn first_end(text: &str) -> usize {
     text.trim_end().len()
 }
 
-/// The byte behind further end marks, closing quotes and brackets from `at` on.
+/// The byte after further end marks, closing quotes and brackets from `at` on.
 fn after_closing(text: &str, at: usize) -> usize {
     let rest =
         text[at..].trim_start_matches(|mark| is_end(mark) || is_full_width_end(mark) || is_closing(mark));
@@ -132,7 +132,7 @@ fn is_end(character: char) -> bool {
     matches!(character, '.' | '!' | '?' | '…' | '؟' | '۔' | '।' | '॥')
 }
 
-/// True for marks that end a sentence without white space behind them.
+/// True for marks that end a sentence without white space after them.
 pub(super) fn is_full_width_end(character: char) -> bool {
     matches!(character, '。' | '！' | '？' | '｡' | '．')
 }

@@ -40,7 +40,7 @@ pub struct RoutedSentence {
 #[derive(Debug, Clone)]
 pub struct TextPlan {
     text: String,
-    /// Byte where the text begins behind a tag.
+    /// Byte where the text begins after a tag.
     body: usize,
     /// Byte where the first sentence begins.
     start: usize,
@@ -57,7 +57,7 @@ pub struct TextPlan {
 #[derive(Debug, Clone)]
 struct SentenceSpan {
     text: Range<usize>,
-    /// End of the white space behind it.
+    /// End of the white space after it.
     end: usize,
 }
 
@@ -158,7 +158,7 @@ impl TextPlan {
         (joiner.finish(), starts)
     }
 
-    /// Alignments of sentences as one of the text.
+    /// Joins the alignments of the sentences into that of the text.
     fn alignment(&self, translated: &[&Translation], best: &str, starts: &[usize]) -> Vec<(usize, usize)> {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         let (mut source_words, mut target_words) = (WordCounter::new(&self.text), WordCounter::new(best));

@@ -22,7 +22,7 @@ Examples:
   polyhead bench attention --length 4096 --pattern window
   for n in 256 1024; do polyhead bench attention --length $n; done
 
-Batch 1, 8 heads, d_head 64. One measurement per call, so that the peak memory is its own.";
+Batch 1, 8 heads, d_head 64. Each call makes one measurement, so that the peak memory is that of this measurement alone.";
 
 /// Global positions of `--pattern global`.
 const N_GLOBAL: usize = 8;

@@ -26,7 +26,7 @@ use serde::Serialize;
 use self::workload::{Sizes, Workload};
 use super::{Measurement, memory_text, print};
 use crate::compute_dtype::{ComputeDtype, device_name};
-use crate::option_help::{DEVICE, DTYPE, SEED, THREADS};
+use crate::option_help::{DEVICE, SEED, THREADS, TRAINING_DTYPE};
 use crate::output_format::LineFormat;
 use crate::report::{Misuse, grouped, thread_pool};
 
@@ -59,7 +59,7 @@ pub(crate) struct BenchTrain {
           help = DEVICE)]
     device: String,
     #[arg(long, value_name = "DTYPE", value_parser = ComputeDtype::TRAINING, default_value = "f32",
-          help_heading = "Compute", help = DTYPE)]
+          help_heading = "Compute", help = TRAINING_DTYPE)]
     dtype: ComputeDtype,
     #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,

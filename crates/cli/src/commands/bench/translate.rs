@@ -58,7 +58,7 @@ pub(crate) struct BenchTranslate {
     out: Option<PathBuf>,
     #[arg(long, requires = "out", help = OVERWRITE_MODEL)]
     overwrite: bool,
-    /// Parallelism of the threads
+    /// Distribution of the work over threads
     #[arg(long, value_enum, default_value_t = Spread::Batches)]
     spread: Spread,
     /// Number of timed runs, after a warm-up run

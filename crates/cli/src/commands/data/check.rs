@@ -96,7 +96,7 @@ fn summary(report: &CheckReport) -> String {
     out
 }
 
-/// Where source and target lines stop corresponding, estimated from their lengths.
+/// The lines where source and target stop corresponding, estimated from their lengths.
 fn drift_lines(report: &CheckReport, drift: Drift) -> Vec<String> {
     let (source, target) = (report.source.lines, report.target.lines);
     let mut lines = vec![if source == target {

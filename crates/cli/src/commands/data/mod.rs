@@ -48,10 +48,10 @@ struct ProblemOptions {
     /// Maximum length of a line, in characters
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_chars)]
     max_chars: usize,
-    /// Maximum ratio of the two lengths, where they differ by more than --min-difference
+    /// Maximum ratio of the longer side to the shorter (see --min-difference)
     #[arg(long, value_name = "X", default_value_t = CheckOptions::default().max_ratio)]
     max_ratio: f64,
-    /// Difference of the two lengths, in characters, up to which --max-ratio is not applied
+    /// Apply --max-ratio only if the two lengths differ by more than N characters
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().min_difference)]
     min_difference: usize,
     /// Source sentences of a test set that must not occur in the corpus (with --test-target)

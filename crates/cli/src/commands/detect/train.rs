@@ -23,7 +23,7 @@ pub(super) struct IdentifierTraining {
     /// Identifier to write
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace an identifier that exists
+    /// Replace an existing identifier
     #[arg(long)]
     overwrite: bool,
     /// Rows of the weight table, one byte per language and row [default: 32768]
@@ -131,7 +131,7 @@ impl TrainingText {
                 found: columns(line.split('\t').count()),
                 expected: format!("a column {}", column + 1),
                 hint: format!(
-                    "choose a column behind the name: {}={}:1",
+                    "choose a column after the name: {}={}:1",
                     self.code,
                     shown(&self.path).display()
                 ),

@@ -134,7 +134,7 @@ const METRICS: [PlottedMetric<'static>; 6] = [
 pub(super) struct Curves<'a> {
     pub(super) runs: &'a [PlottedRun],
     pub(super) across: XAxis,
-    /// Window of the moving average, in training lines; default: a fiftieth of all.
+    /// Window of the moving average, in points of the training curve; default: a fiftieth of the points.
     pub(super) smooth: Option<usize>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct TokenizerTraining {
     /// Tokeniser to write (with --separate, a folder)
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
-    /// Replace a tokeniser that exists
+    /// Replace an existing tokeniser
     #[arg(long)]
     overwrite: bool,
     /// Algorithm

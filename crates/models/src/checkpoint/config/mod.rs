@@ -46,7 +46,7 @@ fn read_with(
         let hint = if model.join(CONFIG).exists() {
             format!("this is a run folder: its model is {}", model.display())
         } else {
-            "is this a model folder?".into()
+            "name the folder that contains the model's config.json".into()
         };
         return Err(Error::file(folder, message, hint));
     };

@@ -12,7 +12,7 @@ use crate::{Error, ModelConfig, Result};
 
 /// The suffix of the name of an int8 tensor's scales.
 pub(super) const SCALE: &str = "_scale";
-/// Most problems that a message lists; the rest are counted.
+/// Maximum number of problems that a message lists; the rest are counted.
 const MAX_LISTED: usize = 10;
 
 /// Loads every declared parameter; the tensors of the file and the parameters must match exactly. With a dtype, each is

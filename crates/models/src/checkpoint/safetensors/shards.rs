@@ -187,7 +187,7 @@ fn no_weights(folder: &Path) -> Error {
     let pickled = ["pytorch_model.bin", "model.pt"].into_iter().find(|name| folder.join(name).exists());
     let hint = match pickled {
         Some(name) => format!("{name} is a Python pickle and is not read; convert it to safetensors"),
-        None => "is this a model folder?".to_owned(),
+        None => "name the folder that contains the model's weights".to_owned(),
     };
     Error::file(folder, message, hint)
 }

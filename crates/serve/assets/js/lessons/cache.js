@@ -52,7 +52,7 @@ function build() {
       "div",
       {},
       paragraph(
-        "Token t of a translation attends to the keys and values of all tokens before it. These never change, because no token attends to later ones. So each step computes only its own and takes the rest from the cache: dark cells are computed, light ones cached. Rows are steps.",
+        "Token t of a translation attends to the keys and values of all tokens before it. These never change, because no token attends to later ones. So each step computes only those of its own token and takes the rest from the cache: dark cells are computed, light ones cached. Rows are steps.",
       ),
       element("div", { class: "knobs" }, length.node, cached.node),
       figure,

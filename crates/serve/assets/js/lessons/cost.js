@@ -32,7 +32,7 @@ function build() {
       readout,
       "Parameters |T|·d + 12·N·d² = ",
       element("strong", { class: "number", id: "cost-parameters" }, large(parameters)),
-      `. One head's weights of one layer are n² = ${grouped(n * n)} numbers, ${bytesText(4 * n * n)}. From n = 6·d = ${grouped(crossing)} on, attention itself costs more than all matrix products with weights.`,
+      `. The attention weights of one head in one layer are n² = ${grouped(n * n)} numbers, ${bytesText(4 * n * n)}. From n = 6·d = ${grouped(crossing)} on, attention itself costs more than the projections and the feed-forward network.`,
     );
   }
   draw();
@@ -41,7 +41,7 @@ function build() {
       "div",
       {},
       paragraph(
-        "Every token attends to every token, so twice the text is four times the work. Multiplications of one layer:",
+        "Every token attends to every token, so twice the text is four times the work. Floating-point operations of one layer:",
       ),
       element("div", { class: "knobs" }, length.node, width.node, layers.node, words.node),
       figure,

@@ -1,4 +1,4 @@
-// Lesson: looking up B in the string A A B A, with a query of adjustable strength.
+// Lesson: attention as lookup of B in the string A A B A, with a query of adjustable strength.
 
 import { element, paragraph, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
@@ -8,7 +8,7 @@ import { dot, mix, softmax } from "../maths.js";
 
 const CODES = { A: [1, 0], B: [0, 1] };
 
-export const lookupLesson = { id: "lookup", title: "Looking something up", build };
+export const lookupLesson = { id: "lookup", title: "Attention as lookup", build };
 
 function build() {
   let letters = [..."AABA"];

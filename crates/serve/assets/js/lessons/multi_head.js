@@ -78,7 +78,7 @@ function build(app) {
       "div",
       {},
       paragraph(
-        "One softmax can attend to one thing. ",
+        "One head has one set of weights per token, so it attends to one thing. ",
         chip(0, "Head 0"),
         " compares letters, ",
         chip(1, "head 1"),

@@ -16,7 +16,7 @@ export const scaledLesson = { id: "scaled", title: "Scaled scores", build };
 function build() {
   const first = slider("Score of the first word, q·k₁", { min: 0, max: 160, value: 112 }, draw);
   const second = slider("Score of the second word, q·k₂", { min: 0, max: 160, value: 96 }, draw);
-  const size = slider("Size of a key, dₖ", { min: 1, max: 256, value: 64 }, draw);
+  const size = slider("Dimensions of a key, dₖ", { min: 1, max: 256, value: 64 }, draw);
   const steps = element("div");
   const shares = element("div", { class: "pairs" });
   const plain = element("p");
@@ -29,7 +29,7 @@ function build() {
       steps,
       numberTable({
         id: "scaled-steps",
-        columns: ["score", "÷ √d", "softmax"],
+        columns: ["score", "÷ √dₖ", "softmax"],
         rows: ["word 1", "word 2"],
         data: scores.map((score, own) => [score, scaled[own], weights[own]]),
       }),
@@ -52,7 +52,7 @@ function build() {
           .join(", ")}]`,
       ),
     );
-    plain.textContent = `Without the division softmax would give ${fixed(without[0], 4)} and ${fixed(without[1], 4)}: one word would take nearly all the weight, and the gradients would vanish.`;
+    plain.textContent = `Without the division, softmax would give ${fixed(without[0], 4)} and ${fixed(without[1], 4)}: one word would take nearly all the weight, and the gradients would vanish.`;
   }
   draw();
   return {
@@ -60,7 +60,7 @@ function build() {
       "div",
       {},
       paragraph(
-        "A query is compared with each key by a dot product. The larger the keys, the larger these scores become by chance, so they are divided by √d before softmax turns them into weights.",
+        "A query is compared with each key by a dot product. The more dimensions a key has, the larger these scores become by chance, so they are divided by √dₖ before softmax turns them into weights.",
       ),
       element("div", { class: "knobs" }, first.node, second.node, size.node),
       element("div", { class: "panel" }, steps, shares),

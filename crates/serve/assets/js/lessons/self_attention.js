@@ -1,4 +1,4 @@
-// Lesson: self-attention on the same string, step by step, with W_Q = I and W_K = 10·I.
+// Lesson: self-attention on the string A A B A, step by step, with W_Q = I and W_K = 10·I.
 
 import { element, formula, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";

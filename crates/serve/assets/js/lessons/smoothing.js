@@ -98,7 +98,7 @@ function build() {
       element("div", { class: "panel side-by-side" }, targets, outputs),
       readout,
       paragraph(
-        "The lecture's trained model gives 0.93, 0.8, 0.99, 0.94 and 0.98 to the right words. With ε = 0.1 the optimum is 0.917: try how far training goes with and without smoothing.",
+        "The lecture's trained model gives 0.93, 0.8, 0.99, 0.94 and 0.98 to the right words. With ε = 0.1 the optimum is 0.917. Train with and without smoothing to compare.",
       ),
     ),
     draw,

@@ -1,4 +1,4 @@
-// Beam: the tree of hypotheses. Each column is a step, best on top; dropped hypotheses are faint, the path of the translation is
+// Beam: the tree of hypotheses. Each column is a step, best on top; pruned hypotheses are faint, the path of the translation is
 // strong.
 
 import { drawn, element, replace } from "../dom.js";
@@ -18,7 +18,7 @@ export const beamView = {
 };
 
 function build(app) {
-  const pruned = checkbox("Show dropped hypotheses", true, () => update(app.trace));
+  const pruned = checkbox("Show pruned hypotheses", true, () => update(app.trace));
   const readout = element("div", { class: "readout", "aria-live": "polite" });
   const box = element("div", { class: "tree", tabindex: "0", role: "group", "aria-label": "Tree of hypotheses" });
   const legend = element(
@@ -28,7 +28,7 @@ function build(app) {
       element(
         "span",
         { class: name },
-        { best: "the translation", kept: "kept", finished: "finished", pruned: "dropped" }[name],
+        { best: "the translation", kept: "kept", finished: "finished", pruned: "pruned" }[name],
       ),
     ),
   );
@@ -68,7 +68,7 @@ function build(app) {
   function describe(nodes, own) {
     const path = [];
     for (let node_ = own; node_; node_ = node_.parent === null ? null : nodes[node_.parent]) path.unshift(node_);
-    const fate = { kept: "was kept", finished: "is finished", pruned: "was dropped" }[own.fate];
+    const fate = { kept: "was kept", finished: "is finished", pruned: "was pruned" }[own.fate];
     replace(
       readout,
       element(

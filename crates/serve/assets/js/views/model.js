@@ -24,7 +24,7 @@ function build(app) {
     done = { trace, key };
     const longest = Math.max(trace.source.length, trace.target.length);
     if (longest > app.model.limits.neurons) {
-      const text = `The text has ${longest} tokens; all heads at once are shown up to ${app.model.limits.neurons} tokens. Heat-map shows them one by one.`;
+      const text = `The text has ${longest} tokens; this view shows up to ${app.model.limits.neurons}. Heat-map shows one head at a time.`;
       replace(node, element("div", { class: "empty" }, element("p", {}, text)));
       return;
     }

@@ -45,7 +45,7 @@ function build(app) {
     const limit = app.model.limits.neurons;
     pending?.abort();
     if (longest > limit)
-      return say(`The text has ${longest} tokens; neurons are shown up to ${limit} on each side. Use a shorter text.`);
+      return say(`The text has ${longest} tokens; this view shows up to ${limit} on each side. Use a shorter text.`);
     pending = new AbortController();
     try {
       const [vectors, heads] = await Promise.all([
@@ -55,7 +55,7 @@ function build(app) {
       if (app.trace !== trace) return undefined;
       if (!vectors)
         return say(
-          "Queries and keys are not in this file, which would be too large. polyhead explore shows them.",
+          "Queries and keys are left out of this file to keep it small. polyhead explore shows them.",
         );
       shown = { trace, kind, ...vectors, weights: heads.matrix(head) };
       const tokens = trace.queries(kind);
@@ -169,7 +169,7 @@ function build(app) {
         element(
           "p",
           { class: "quiet" },
-          "The model's own weights differ: positions or rounding add to its scores.",
+          "The model's own weights differ: its scores also depend on relative positions or on rounding.",
         ),
     );
   }

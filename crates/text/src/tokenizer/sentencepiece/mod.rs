@@ -352,6 +352,6 @@ fn hint(bytes: &[u8]) -> String {
          tokenizer.model"
             .into()
     } else {
-        "the file may be damaged or cut short; fetch it again and compare its size".into()
+        "if it is a SentencePiece model, it may be cut short: fetch it again and compare its size".into()
     }
 }

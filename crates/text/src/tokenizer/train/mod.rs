@@ -66,7 +66,7 @@ pub struct TrainOptions {
     pub word_split: WordSplit,
     /// Share of the text's characters covered by entries of their own, the most frequent first; default: 0.9995.
     pub character_coverage: f64,
-    /// Least count of a pair or word with an entry; default: 2.
+    /// Minimum count of a pair or word with an entry; default: 2.
     pub min_frequency: u64,
     /// Longest unigram token, in characters; default: 16.
     pub max_piece_chars: usize,

@@ -118,7 +118,7 @@ impl Reader<'_> {
         match &self.tokens[index].kind {
             TokenKind::Text => self.text(range),
             TokenKind::Markup if is_whole(&self.source[range.clone()]) => self.tag(Tag::Single, range),
-            // Its end depends on the text behind it: it must not move.
+            // Its end depends on the text after it: it must not move.
             TokenKind::Markup => self.keep(range),
             TokenKind::Raw { name } if names::is_block(name) => self.keep(range),
             TokenKind::Raw { .. } => self.tag(Tag::Single, range),

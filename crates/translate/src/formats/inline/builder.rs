@@ -28,7 +28,7 @@ struct PositionedTag {
     bytes: Range<usize>,
     /// End of the plain text before it.
     before: usize,
-    /// Beginning of the plain text behind it, or in it.
+    /// Beginning of the plain text after it, or in it.
     after: usize,
     /// End of the plain text in it.
     until: usize,
@@ -99,7 +99,7 @@ impl Builder {
         self.text(core);
         self.text(if is_spaced[1] { " " } else { "" });
         self.tags[index].until = self.text.len();
-        // White space inside is not behind it.
+        // White space inside is not after it.
         self.tags[index].has_space_after = false;
         self.n_spaced = index;
     }
@@ -135,7 +135,7 @@ impl Builder {
         has_words || self.text[at..].contains(char::is_alphanumeric)
     }
 
-    /// Bytes and tags that stay before and behind the text: white space, and tags that do not enclose just some words.
+    /// Bytes and tags that stay before and after the text: white space, and tags that do not enclose just some words.
     fn edges(&self, source: &str, bytes: Range<usize>, partners: &[Option<usize>]) -> (Edge, Edge) {
         let end = self.text.len();
         let is_edge = |index: usize| match (&self.tags[index].tag, partners[index]) {
@@ -174,7 +174,7 @@ impl Builder {
     }
 }
 
-/// Bytes and tags that stay before or behind a text.
+/// Bytes and tags that stay before or after a text.
 struct Edge {
     bytes: Range<usize>,
     tags: Range<usize>,
@@ -242,7 +242,7 @@ fn nodes(tags: &[PositionedTag], partners: &[Option<usize>], inside: Range<usize
                 element.text.end = tag.before;
                 element.has_space_after = tag.has_space_after;
             } else {
-                // Without words it is placed behind the word before it, as other tags are.
+                // Without words it is placed after the word before it, as other tags are.
                 element.text = element.text.end..element.text.end;
                 element.has_space_after |= tag.has_space_after;
             }

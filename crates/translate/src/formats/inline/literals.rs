@@ -7,7 +7,7 @@ use super::word_parts::marks;
 use super::{Node, NodeKind};
 use crate::words::words;
 
-/// Most words that are compared with a literal, in either direction.
+/// Maximum number of words that are compared with a literal, in either direction.
 const MAX_TRIES: usize = 8;
 
 /// A literal in the text and in the translation, in bytes.

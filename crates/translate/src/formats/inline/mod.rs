@@ -30,7 +30,7 @@ use crate::words::words;
 pub(crate) struct TaggedText {
     /// Bytes of the document before the text: white space, and tags that stay there.
     lead: Range<usize>,
-    /// Bytes behind the text.
+    /// Bytes after the text.
     tail: Range<usize>,
     /// The plain text.
     text: String,

@@ -8,7 +8,7 @@ use super::word_parts::{Aligned, Pair, WordPart, align, origins};
 use super::{Node, NodeKind};
 use crate::words::words;
 
-/// Most parts of other elements, or of none, that an element may enclose.
+/// Maximum number of parts of other elements, or of none, that an element may enclose.
 const MAX_GAP: usize = 4;
 
 /// The positions of all nodes of a text.
@@ -230,7 +230,7 @@ impl Places<'_> {
     }
 }
 
-/// A position outside of all spans: the end of the span around `at` where that comes first in the source, else its
+/// `at`, moved out of the span around it: to the end of the span if the span comes first in the source, else to its
 /// beginning.
 fn outside(spans: &[(Range<usize>, usize)], at: usize, comes_first: impl Fn(usize) -> bool) -> usize {
     let next = spans.partition_point(|(span, _)| span.start < at);

@@ -91,7 +91,7 @@ impl<'t> WordParts<'t> {
         &self.text[self.parts[part].range.clone()]
     }
 
-    /// The parts that overlap with a range of the text; for an empty range none, behind those before it.
+    /// The parts that overlap with a range of the text; for an empty range an empty one, after the parts before it.
     pub(super) fn within(&self, range: &Range<usize>) -> Range<usize> {
         let first = self.parts.partition_point(|part| part.range.end <= range.start);
         let last = self.parts.partition_point(|part| part.range.start < range.end);
