@@ -224,11 +224,11 @@ mod tests {
         let shared = ["device", "dtype", "threads", "seed", "batch-tokens", "from", "to", "quiet", "verbose"];
         let mut texts: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
         for (path, command) in all(&command(), "") {
-            // The dtype of stored weights is another one than that of computing.
-            let is_stored = path.ends_with(" import") || path.ends_with(" export");
+            // The dtype of stored weights is not a compute dtype, and no model is trained in int8.
+            let has_own_dtype = [" import", " export", " train"].iter().any(|own| path.ends_with(own));
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 let name = arg.get_long().unwrap_or_default();
-                if !shared.contains(&name) || (name == "dtype" && is_stored) {
+                if !shared.contains(&name) || (name == "dtype" && has_own_dtype) {
                     continue;
                 }
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();

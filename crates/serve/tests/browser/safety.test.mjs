@@ -40,9 +40,9 @@ test("a text of 2,000 tokens works, with a visible limit", async (t) => {
   assert.ok(Number(tokens) > 1990, status);
   assert.match(status, /up to 512 tokens/);
   await view(page, "neurons");
-  assert.match(await page.locator("#view-neurons .panel").first().textContent(), /shown up to 512/);
+  assert.match(await page.locator("#view-neurons .panel").first().textContent(), /shows up to 512/);
   await view(page, "model");
-  assert.match(await page.locator("#view-model").textContent(), /shown up to 512/);
+  assert.match(await page.locator("#view-model").textContent(), /shows up to 512/);
   await view(page, "heads");
   await view(page, "heat-map");
   await page.locator("#view-heat-map").getByRole("radio", { name: "Encoder" }).click();

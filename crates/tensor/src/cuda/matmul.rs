@@ -181,7 +181,7 @@ impl Cuda {
         let mut answer = Ok(());
         match plan {
             Ok(plan) => {
-                self.timed(KernelFamily::Gemm, || answer = plan.run(state, product, stream_and_workspace))
+                self.timed(KernelFamily::Gemm, || answer = plan.run(state, product, stream_and_workspace));
             }
             Err(error) => answer = Err(error),
         }

@@ -31,6 +31,11 @@ fn one_of<'de, D: serde::Deserializer<'de>>(
 pub(super) mod compute {
     use super::{AUTO, Dtype, one_of};
 
+    #[allow(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes fields by reference"
+    )]
     pub(crate) fn serialize<S: serde::Serializer>(
         dtype: &Option<Dtype>,
         writer: S,

@@ -1,6 +1,6 @@
 //! Splitting texts into sentences, and joining their translations.
 //!
-//! [`split`] finds sentences; `cut` divides those that are too long for the model; [`Sentence::parts`] makes the parts of
+//! [`split`] finds sentences; `cut` divides those that are too long for the model; `Sentence::parts` makes the parts of
 //! either. `Joiner` puts translations together again with the separators of their sources. None changes a character of
 //! the text: property tests join what they split.
 //!
