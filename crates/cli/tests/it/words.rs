@@ -41,6 +41,11 @@ const GLOSSARY: &[(&str, &str)] = &[
     ("breaks down", "panics"),
     ("opens up", "inspects"),
     ("look after", "manage"),
+    ("looks at", "attends to"),
+    ("goes on", "resumes"),
+    ("is told", "is printed"),
+    ("put away", "unload"),
+    ("guesses", "detections"),
 ];
 
 /// Files that readers see: code, documents, recipes, scripts, pages. Runs and golden files are records.
