@@ -1,6 +1,8 @@
 //! Errors of model folders and of requests to them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use polyhead_text::Diagnostic;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -15,26 +17,14 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] polyhead_models::Error),
     /// A file or folder with unexpected content.
-    #[error("{}: {message}", path.display())]
-    File {
-        /// The file or folder.
-        path: PathBuf,
-        /// The problem: what was found and what was expected.
-        message: String,
-        /// A hint: what the user can do about it.
-        hint: String,
-    },
+    #[error(transparent)]
+    File(Diagnostic),
     /// The request was cancelled: the result is no longer needed.
     #[error("the request was cancelled")]
     Cancelled,
     /// A request that this model or this program cannot fulfil.
-    #[error("{message}")]
-    Request {
-        /// The problem: what was found and what was expected.
-        message: String,
-        /// A hint: what the user can do about it.
-        hint: String,
-    },
+    #[error(transparent)]
+    Request(Diagnostic),
 }
 
 impl Error {
@@ -44,7 +34,7 @@ impl Error {
             Self::Text(error) => error.hint(),
             Self::Model(error) => error.hint(),
             Self::Cancelled => "send the request again".into(),
-            Self::File { hint, .. } | Self::Request { hint, .. } => hint.clone(),
+            Self::File(found) | Self::Request(found) => found.hint.clone(),
         }
     }
 
@@ -53,19 +43,19 @@ impl Error {
         match self {
             Self::Text(error) => error.is_misuse(),
             Self::Model(error) => matches!(error, polyhead_models::Error::Request { .. }),
-            Self::File { .. } | Self::Cancelled => false,
-            Self::Request { .. } => true,
+            Self::File(_) | Self::Cancelled => false,
+            Self::Request(_) => true,
         }
     }
 
     /// An error about a file or folder with unexpected content.
     pub fn file(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::File { path: path.to_owned(), message: message.into(), hint: hint.into() }
+        Self::File(Diagnostic::in_file(path, message, hint))
     }
 
     /// An error about a request that cannot be fulfilled.
     pub fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Request { message: message.into(), hint: hint.into() }
+        Self::Request(Diagnostic::new(message, hint))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Errors of traces and pictures.
 
+use polyhead_text::Diagnostic;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -7,13 +9,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An invalid request, or one that the model cannot serve.
-    #[error("{message}")]
-    Request {
-        /// Found and expected.
-        message: String,
-        /// Suggested remedy.
-        hint: String,
-    },
+    #[error(transparent)]
+    Request(Diagnostic),
     /// The engine failed.
     #[error(transparent)]
     Translate(#[from] polyhead_translate::Error),
@@ -45,10 +42,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// An invalid request: found and expected, and a remedy.
+    pub(crate) fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Request(Diagnostic::new(message, hint))
+    }
+
     /// Suggested remedy, for the line `hint: …`.
     pub fn hint(&self) -> String {
         match self {
-            Self::Request { hint, .. } => hint,
+            Self::Request(found) => &found.hint,
             Self::Translate(error) => return error.hint(),
             Self::Models(error) => return error.hint(),
             Self::Svg { .. } => "write the picture as .svg and open it in a browser, which shows the error",
@@ -63,7 +65,7 @@ impl Error {
     /// True if the caller made a mistake (exit code 2), false if something failed (exit code 1).
     pub fn is_misuse(&self) -> bool {
         match self {
-            Self::Request { .. } => true,
+            Self::Request(_) => true,
             Self::Translate(error) => error.is_misuse(),
             _ => false,
         }

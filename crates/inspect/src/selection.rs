@@ -36,7 +36,7 @@ impl IndexSelection {
         let available: Vec<String> =
             stacks.iter().map(|(name, n)| format!("{name}: {}", range(*n))).collect();
         let message = format!("{what} {found}, expected one of the model's ({})", available.join(", "));
-        Err(Error::Request { message, hint: format!("{what}s are counted from 0") })
+        Err(Error::request(message, format!("{what}s are counted from 0")))
     }
 
     fn filter(&self) -> Option<Vec<usize>> {
@@ -82,7 +82,7 @@ impl Selection {
         };
         if let Some(group) = groups.iter().find(|group| group.n_layers == 0) {
             let message = format!("the model has no {} layers, expected at least one", group.kind.stack);
-            return Err(Error::Request { message, hint: "leave --kind out, or choose another".into() });
+            return Err(Error::request(message, "leave --kind out, or choose another"));
         }
         let counts = |count: fn(&SiteGroup) -> usize| -> Vec<(&str, usize)> {
             groups.iter().map(|group| (group.kind.stack, count(group))).collect()
@@ -103,9 +103,11 @@ impl Selection {
     pub fn pictured<'a>(&self, sites: &'a Sites) -> Result<&'a SiteGroup> {
         let own = self.kind.and_then(|kind| sites.of(kind));
         let across = || sites.groups().iter().find(|group| !group.kind.is_self());
-        own.or_else(across).or(sites.groups().last()).ok_or_else(|| Error::Request {
-            message: "the model has no attention, expected a model with attention".into(),
-            hint: "choose another model".into(),
+        own.or_else(across).or(sites.groups().last()).ok_or_else(|| {
+            Error::request(
+                "the model has no attention, expected a model with attention",
+                "choose another model",
+            )
         })
     }
 
@@ -161,7 +163,7 @@ impl Selection {
                 "choose with --kind, --layers and --heads",
             )
         };
-        Error::Request { message, hint: hint.into() }
+        Error::request(message, hint)
     }
 
     fn map(&self, trace: &Trace, kind: AttentionKind, weights: &Matrix, title: String) -> Option<HeatMap> {

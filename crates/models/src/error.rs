@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use polyhead_text::Diagnostic;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -22,15 +24,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file with unexpected content.
-    #[error("{}: {message}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The problem: what was found and what was expected.
-        message: String,
-        /// A hint: what the user can do about it.
-        hint: String,
-    },
+    #[error(transparent)]
+    File(Diagnostic),
     /// An invalid config.
     #[error("{message}")]
     Config {
@@ -38,15 +33,8 @@ pub enum Error {
         message: String,
     },
     /// An invalid key in the section `[model]` of a recipe.
-    #[error("{}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
-    Key {
-        /// The key; empty for the whole section.
-        key: String,
-        /// The problem: what was found and what was expected.
-        message: String,
-        /// A hint: what the user can do about it.
-        hint: String,
-    },
+    #[error(transparent)]
+    Key(Diagnostic),
     /// A model of the wrong kind for the task.
     #[error("{found}, expected {expected}")]
     View {
@@ -74,7 +62,7 @@ impl Error {
                 "check the spelling and the current folder".into()
             }
             Self::Io { .. } => "check the permissions and the free space".into(),
-            Self::File { hint, .. } | Self::Key { hint, .. } => hint.clone(),
+            Self::File(found) | Self::Key(found) => found.hint.clone(),
             Self::View { hint, .. } => (*hint).into(),
             Self::Config { .. } => "correct the model's config".into(),
             Self::Request { .. } => "correct the decoding options".into(),
@@ -85,7 +73,11 @@ impl Error {
         Self::Io { path: path.to_owned(), action, source }
     }
 
+    pub(crate) fn key(key: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Key(Diagnostic::at(key, message, hint))
+    }
+
     pub(crate) fn file(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::File { path: path.to_owned(), message: message.into(), hint: hint.into() }
+        Self::File(Diagnostic::in_file(path, message, hint))
     }
 }

@@ -62,11 +62,8 @@ pub(crate) fn complete<C: Family>(_: &C, section: &Map<String, Value>) -> Result
             _ => drop(map.insert(key.clone(), value.clone())),
         }
     }
-    let config: C = serde_json::from_value(Value::Object(map)).map_err(|error| Error::Key {
-        key: String::new(),
-        message: error.to_string(),
-        hint: "polyhead train --dump-config shows every key".into(),
-    })?;
+    let config: C = serde_json::from_value(Value::Object(map))
+        .map_err(|error| Error::key("", error.to_string(), "polyhead train --dump-config shows every key"))?;
     check(&config)?;
     Ok(config)
 }
@@ -74,27 +71,26 @@ pub(crate) fn complete<C: Family>(_: &C, section: &Map<String, Value>) -> Result
 /// Rejects impossible sizes before any data is read.
 fn check<C: Family>(config: &C) -> Result<()> {
     let least = crate::DataSpec { vocab_sizes: [1, 1], labels: vec![String::new()], ..Default::default() };
-    config.with_data(&least).check().map_err(|error| Error::Key {
-        key: String::new(),
-        message: error.to_string(),
-        hint: "correct the section [model]".into(),
-    })
+    config
+        .with_data(&least)
+        .check()
+        .map_err(|error| Error::key("", error.to_string(), "correct the section [model]"))
 }
 
 fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
     if C::DERIVED.contains(&key) && key == LABELS {
-        return Err(Error::Key {
-            key: key.into(),
-            message: "set by the training data, expected no value".into(),
-            hint: "remove it; the labels are those of the training data".into(),
-        });
+        return Err(Error::key(
+            key,
+            "set by the training data, expected no value",
+            "remove it; the labels are those of the training data",
+        ));
     }
     if C::DERIVED.contains(&key) {
-        return Err(Error::Key {
-            key: key.into(),
-            message: "set by the tokeniser, expected no value".into(),
-            hint: "remove it; tokenizer.vocab_size sets the size of the vocabulary".into(),
-        });
+        return Err(Error::key(
+            key,
+            "set by the tokeniser, expected no value",
+            "remove it; tokenizer.vocab_size sets the size of the vocabulary",
+        ));
     }
     if known.contains_key(key) {
         return Ok(());
@@ -102,21 +98,21 @@ fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
     let known = known.keys().map(String::as_str).filter(|key| !C::DERIVED.contains(key));
     let all = known.chain(C::STACK_KEYS.iter().copied()).chain([PRESET, MODEL_TYPE]);
     let nearest = nearest(key, all).unwrap_or_default();
-    Err(Error::Key {
-        key: key.into(),
-        message: format!("unknown key; the nearest known one is {nearest:?}"),
-        hint: "polyhead train --dump-config shows every key".into(),
-    })
+    Err(Error::key(
+        key,
+        format!("unknown key; the nearest known one is {nearest:?}"),
+        "polyhead train --dump-config shows every key",
+    ))
 }
 
 /// The error for a value that is not one of the known names.
 pub(crate) fn unknown(key: &str, found: &str, known: &[&str]) -> Error {
     let nearest = nearest(found, known.iter().copied()).unwrap_or_default();
-    Error::Key {
-        key: key.into(),
-        message: format!("{found:?}, expected one of {}", known.join(", ")),
-        hint: format!("did you mean {nearest:?}?"),
-    }
+    Error::key(
+        key,
+        format!("{found:?}, expected one of {}", known.join(", ")),
+        format!("did you mean {nearest:?}?"),
+    )
 }
 
 /// A config from the keys of a file, first parsed one by one so that an error names the key.

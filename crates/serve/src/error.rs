@@ -4,6 +4,8 @@ use std::any::Any;
 
 use axum::http::StatusCode;
 
+use polyhead_text::Diagnostic;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -11,13 +13,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An invalid request.
-    #[error("{message}")]
-    Request {
-        /// The problem: found and expected.
-        message: String,
-        /// A remedy.
-        hint: String,
-    },
+    #[error(transparent)]
+    Request(Diagnostic),
     /// A request whose `Host` or `Origin` is not the page's own.
     #[error("host or origin {found:?}, expected {expected}")]
     ForeignOrigin {
@@ -108,10 +105,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// An invalid request: found and expected, and a remedy.
+    pub(crate) fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Request(Diagnostic::new(message, hint))
+    }
+
     /// A remedy for the reader of the message.
     pub fn hint(&self) -> String {
         match self {
-            Self::Request { hint, .. } => hint.clone(),
+            Self::Request(found) => found.hint.clone(),
             Self::ForeignOrigin { .. } => "open the address that the program printed".into(),
             Self::TooLarge { .. } => "shorten it, or send it in parts".into(),
             Self::Inspect(error) => error.hint(),
@@ -132,7 +134,7 @@ impl Error {
     /// True if the program was used wrongly.
     pub fn is_misuse(&self) -> bool {
         match self {
-            Self::Request { .. } => true,
+            Self::Request(_) => true,
             Self::Inspect(error) => error.is_misuse(),
             Self::Translate(error) => error.is_misuse(),
             _ => false,

@@ -167,10 +167,7 @@ impl InterventionRequest {
             check_index("head", *head, group.heads.n_heads)?;
             if !factor.is_finite() || factor.abs() > 100.0 {
                 let message = format!("a factor of {factor}, expected −100 to 100");
-                return Err(Error::Request {
-                    message,
-                    hint: "0 switches a head off, 1 leaves it unchanged".into(),
-                });
+                return Err(Error::request(message, "0 switches a head off, 1 leaves it unchanged"));
             }
             found = found.head(site, *head, *factor);
         }
@@ -203,7 +200,7 @@ pub(crate) fn check_index(what: &str, index: usize, count: usize) -> Result<()> 
         return Ok(());
     }
     let message = format!("{what} {index}, expected one of 0 to {}", count.saturating_sub(1));
-    Err(Error::Request { message, hint: "GET /api/model lists the sizes".into() })
+    Err(Error::request(message, "GET /api/model lists the sizes"))
 }
 
 fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str>) -> Error {
@@ -212,8 +209,5 @@ fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str>) ->
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => known.concat(),
     };
-    Error::Request {
-        message: format!("{what} {found:?}, expected {expected}"),
-        hint: "GET /api/model lists the sizes".into(),
-    }
+    Error::request(format!("{what} {found:?}, expected {expected}"), "GET /api/model lists the sizes")
 }

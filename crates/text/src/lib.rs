@@ -12,6 +12,7 @@
 
 pub mod batch;
 pub mod corpus;
+pub mod diagnostic;
 pub mod doctor;
 pub mod error;
 pub mod figures;
@@ -22,4 +23,5 @@ pub mod output;
 pub mod spelling;
 pub mod tokenizer;
 
+pub use diagnostic::Diagnostic;
 pub use error::{Error, Result};

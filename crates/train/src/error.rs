@@ -1,6 +1,8 @@
 //! Errors of training.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use polyhead_text::Diagnostic;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -18,25 +20,11 @@ pub enum Error {
     #[error(transparent)]
     Translate(#[from] polyhead_translate::Error),
     /// An invalid config.
-    #[error("{place}: {message}")]
-    Config {
-        /// The file, with its line if known, or the key.
-        place: String,
-        /// Found and expected.
-        message: String,
-        /// Suggested remedy.
-        hint: String,
-    },
+    #[error(transparent)]
+    Config(Diagnostic),
     /// A run folder, a checkpoint or a file with unexpected contents.
-    #[error("{}: {message}", path.display())]
-    Run {
-        /// The file or folder.
-        path: PathBuf,
-        /// Found and expected.
-        message: String,
-        /// Suggested remedy.
-        hint: String,
-    },
+    #[error(transparent)]
+    Run(Diagnostic),
     /// The loss is NaN, infinite or far above its running mean.
     #[error("step {step}: {what}")]
     Diverged {
@@ -60,7 +48,7 @@ impl Error {
             Self::Text(error) => error.hint(),
             Self::Model(error) => error.hint(),
             Self::Translate(error) => error.hint(),
-            Self::Config { hint, .. } | Self::Run { hint, .. } => hint.clone(),
+            Self::Config(found) | Self::Run(found) => found.hint.clone(),
             Self::Diverged { .. } => {
                 "lower schedule.peak, raise schedule.warmup_steps or set optimizer.clip_norm = 1.0; \
                                       train.divergence = \"halve\" rolls back and halves the learning rate automatically"
@@ -77,7 +65,7 @@ impl Error {
     /// True if the caller made a mistake (exit code 2), false if something failed (exit code 1).
     pub fn is_misuse(&self) -> bool {
         match self {
-            Self::Config { .. } => true,
+            Self::Config(_) => true,
             Self::Text(error) => error.is_misuse(),
             _ => false,
         }
@@ -88,11 +76,11 @@ impl Error {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self::Config { place: place.into(), message: message.into(), hint: hint.into() }
+        Self::Config(Diagnostic::at(place, message, hint))
     }
 
     pub(crate) fn run(path: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Run { path: path.to_owned(), message: message.into(), hint: hint.into() }
+        Self::Run(Diagnostic::in_file(path, message, hint))
     }
 
     pub(crate) fn io(path: &Path, action: &'static str, error: std::io::Error) -> Self {

@@ -238,7 +238,7 @@ impl TranslationJob<'_> {
 
     /// Prints the translations before the text that cannot be translated, and returns an error that names its line.
     fn translate_until_error(&mut self, texts: &[&str], error: polyhead_translate::Error) -> Result<u64> {
-        let is_request = matches!(error, polyhead_translate::Error::Request { .. });
+        let is_request = matches!(error, polyhead_translate::Error::Request(_));
         if !is_request || self.engine.translate(&[], &self.options).is_err() {
             // The options are wrong, not a text.
             return Err(error.into());

@@ -106,8 +106,8 @@ impl Trace {
         progress: ProgressCallback<'_>,
     ) -> Result<Self> {
         if text.trim().is_empty() {
-            let message = "an empty text, expected a sentence".into();
-            return Err(Error::Request { message, hint: "enter a sentence".into() });
+            let message = "an empty text, expected a sentence";
+            return Err(Error::request(message, "enter a sentence"));
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
         let [source_name, target_name] = SIDES;
@@ -126,8 +126,8 @@ impl Trace {
             None => searched(engine, &source.ids(), &search, intervention, progress)?,
         };
         if target.tokens.is_empty() {
-            let message = "the model wrote no token, expected at least an end token".into();
-            return Err(Error::Request { message, hint: "allow more tokens".into() });
+            let message = "the model wrote no token, expected at least an end token";
+            return Err(Error::request(message, "allow more tokens"));
         }
         let (model, parameters) = (engine.model(), engine.parameters());
         let observe_options =

@@ -136,8 +136,8 @@ impl Explorer {
         for (ids, vocab_size) in [source, target].into_iter().zip(model.vocab_sizes()) {
             at_most(ids.len(), limit, "tokens")?;
             if ids.is_empty() {
-                let message = "no tokens, expected ids of a sentence and its translation".into();
-                return Err(Error::Request { message, hint: "POST /api/trace returns them".into() });
+                let message = "no tokens, expected ids of a sentence and its translation";
+                return Err(Error::request(message, "POST /api/trace returns them"));
             }
             for id in ids {
                 wire::check_index("token", *id as usize, vocab_size)?;
@@ -162,6 +162,6 @@ fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
 }
 
 fn skipped() -> Error {
-    let message = "this layer is skipped, so it has no attention".into();
-    Error::Request { message, hint: "enable the layer again".into() }
+    let message = "this layer is skipped, so it has no attention";
+    Error::request(message, "enable the layer again")
 }

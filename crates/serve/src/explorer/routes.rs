@@ -87,8 +87,8 @@ async fn file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     let Some(asset) = assets::find(path) else {
         let message = format!("unknown path {:?}, expected a file of the page or /api/…", uri.path());
-        let hint = "the page is at /".into();
-        return error_response(StatusCode::NOT_FOUND, &Error::Request { message, hint });
+        let hint = "the page is at /";
+        return error_response(StatusCode::NOT_FOUND, &Error::request(message, hint));
     };
     with_security_headers(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
 }
@@ -188,14 +188,11 @@ fn read<R: DeserializeOwned>(limit: usize, body: ReceivedBody) -> Result<R> {
         StatusCode::PAYLOAD_TOO_LARGE => {
             Error::TooLarge { found: "the request".into(), limit: format!("{limit} bytes") }
         }
-        _ => Error::Request { message: rejection.body_text(), hint: "send the complete request".into() },
+        _ => Error::request(rejection.body_text(), "send the complete request"),
     })?;
     serde_json::from_slice(&body).map_err(|error| {
         let message = format!("{error}, expected a JSON object");
-        Error::Request {
-            message,
-            hint: "reload the page: it may be of another version of the program".into(),
-        }
+        Error::request(message, "reload the page: it may be of another version of the program")
     })
 }
 

@@ -50,13 +50,13 @@ pub(super) struct SentencesToTrace {
 pub(super) fn check(texts: &[String], format: Format, limits: &RequestLimits) -> Result<()> {
     if format != Format::Text {
         let message = format!("attention of format {:?}, expected plain text", format.name());
-        return Err(Error::Request { message, hint: "send the sentences as plain text".into() });
+        return Err(Error::request(message, "send the sentences as plain text"));
     }
     let sentences: usize = texts.iter().map(|text| split(text).sentences.len()).sum();
     let most = limits.attention_sentences;
     if sentences > most {
         let message = format!("attention of {sentences} sentences, expected at most {most}");
-        return Err(Error::Request { message, hint: "send fewer at once".into() });
+        return Err(Error::request(message, "send fewer at once"));
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn trace(loaded: &LoadedModel, pair: &SentencePair, request: &SentencesToTrace) 
     if let Some(Route { from, to, through: Some(through), .. }) = route {
         let [from, through, to] = [from, through, to].map(|code| name(code));
         let message = format!("{from} → {to} goes through {through}, expected a direct translation");
-        return Err(Error::Request { message, hint: format!("translate into {through} first") });
+        return Err(Error::request(message, format!("translate into {through} first")));
     }
     let from = route.map(|route| route.from.clone());
     let to = route.map(|route| route.to.clone()).or_else(|| request.to.clone());
@@ -99,7 +99,7 @@ fn trace(loaded: &LoadedModel, pair: &SentencePair, request: &SentencesToTrace) 
     if source.max(target) > most {
         let found = source.max(target);
         let message = format!("attention of a sentence of {found} tokens, expected at most {most}");
-        return Err(Error::Request { message, hint: "send a shorter sentence".into() });
+        return Err(Error::request(message, "send a shorter sentence"));
     }
     let options = TraceOptions { from, to, target: Some(pair.target.clone()), ..TraceOptions::default() };
     let trace = Trace::new(engine, &pair.source, &options)?;

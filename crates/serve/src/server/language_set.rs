@@ -89,7 +89,7 @@ impl LanguageSet {
 fn unknown(name: &str, given: &str, known: &[&str]) -> Error {
     let given: String = given.chars().take(40).collect();
     let message = format!("{name}: language {given:?}, expected one of {}", known.join(", "));
-    Error::Request { message, hint: "GET /languages lists them".into() }
+    Error::request(message, "GET /languages lists them")
 }
 
 /// Percent, rounded to two decimals.

@@ -263,7 +263,7 @@ fn languages_of(fields: &Fields, languages: &LanguageSet) -> Result<(Option<Stri
 fn file_document(format: Format, bytes: &[u8], most: usize) -> Result<Document, Error> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let message = format!("invalid UTF-8 at byte {}, expected text", error.valid_up_to());
-        Error::Request { message, hint: "save the file as UTF-8".into() }
+        Error::request(message, "save the file as UTF-8")
     })?;
     let document = Document::read_file(format, text.trim_start_matches('\u{feff}'))?;
     at_most(document.texts().iter().map(|text| text.chars().count()).sum(), most, "characters")?;

@@ -94,7 +94,7 @@ impl ModelRegistry {
         for model in models {
             if slots.iter().any(|slot| slot.model.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
-                return Err(Error::Request { message, hint: "name one NAME=DIR".into() });
+                return Err(Error::request(message, "name one NAME=DIR"));
             }
             let state =
                 SlotState { languages: Arc::new(Languages::of(&model.folder)?), loaded: None, used: 0 };
@@ -123,7 +123,7 @@ impl ModelRegistry {
             "{}: needs about {need} MiB including the program itself, expected at most {limit} MiB",
             folder.display()
         );
-        Err(Error::Request { message, hint: "raise --max-memory, or quantise the model".into() })
+        Err(Error::request(message, "raise --max-memory, or quantise the model"))
     }
 
     /// Index of the model with this name, or of the first for this direction; a missing `from` is detected from `sample` where
@@ -143,7 +143,7 @@ impl ModelRegistry {
             return found.ok_or_else(|| {
                 let known: Vec<&str> = self.slots.iter().map(|slot| slot.model.name.as_str()).collect();
                 let message = format!("no model {name:?}, expected one of {}", known.join(", "));
-                Error::Request { message, hint: "leave it out, or see /v1/models".into() }
+                Error::request(message, "leave it out, or see /v1/models")
             });
         }
         if self.slots.len() == 1 {
@@ -157,7 +157,7 @@ impl ModelRegistry {
         fits(from.as_deref()).or_else(|| fits(None)).ok_or_else(|| {
             let name = |code: Option<String>| code.map_or_else(|| "any language".into(), |code| name(&code));
             let message = format!("no model from {} into {}", name(from), name(to));
-            Error::Request { message, hint: "see /languages".into() }
+            Error::request(message, "see /languages")
         })
     }
 

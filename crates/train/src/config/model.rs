@@ -3,6 +3,7 @@
 //! Values that follow from the text (vocabulary sizes, ids of special tokens, labels) cannot be set.
 
 use polyhead_models::ModelConfig;
+use polyhead_text::Diagnostic;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
@@ -18,7 +19,7 @@ pub(super) fn default() -> ModelConfig {
 pub(super) fn complete(given: &Table) -> Result<ModelConfig> {
     let keys = serde_json::to_value(given).ok().and_then(|value| value.as_object().cloned());
     ModelConfig::from_recipe(&keys.unwrap_or_default()).map_err(|error| match error {
-        polyhead_models::Error::Key { key, message, hint } => {
+        polyhead_models::Error::Key(Diagnostic { place: key, message, hint }) => {
             let place = if key.is_empty() { "model".to_owned() } else { format!("model.{key}") };
             Error::config(place, message, hint)
         }

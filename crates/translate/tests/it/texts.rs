@@ -112,7 +112,7 @@ fn a_language_is_chosen_by_option_or_tag() {
     }
     let error = with(Some("de"), text).unwrap_err();
     assert_eq!(error.to_string(), "language \"de\": the model knows fra, tur");
-    assert!(matches!(error, Error::Request { .. }) && error.is_misuse());
+    assert!(matches!(error, Error::Request(_)) && error.is_misuse());
     let from = TranslateOptions { from: Some("fr".into()), ..TranslateOptions::default() };
     assert!(engine.translate(&[text], &from).unwrap_err().to_string().contains("translates from eng"));
 }
