@@ -241,6 +241,22 @@ mod tests {
     }
 
     #[test]
+    fn short_options_mean_the_same_everywhere() {
+        for (path, command) in all(&command(), "") {
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                let short = match arg.get_long().unwrap_or_default() {
+                    "out" => 'o',
+                    "model" => 'm',
+                    "quiet" => 'q',
+                    "verbose" => 'v',
+                    _ => continue,
+                };
+                assert_eq!(arg.get_short(), Some(short), "{path} --{}", arg.get_long().unwrap_or_default());
+            }
+        }
+    }
+
+    #[test]
     fn only_one_file_can_be_standard_input() {
         let check = |arguments: &[&str]| {
             let matches = command().try_get_matches_from([&["polyhead"], arguments].concat()).unwrap();

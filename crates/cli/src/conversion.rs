@@ -38,7 +38,7 @@ pub(crate) struct Folders {
     #[arg(value_name = "FROM")]
     pub(crate) from: PathBuf,
     /// Model folder to write
-    #[arg(short, long = "out", value_name = "DIR")]
+    #[arg(short = 'o', long = "out", value_name = "DIR")]
     pub(crate) to: PathBuf,
     #[arg(long, help = OVERWRITE_MODEL)]
     pub(crate) overwrite: bool,

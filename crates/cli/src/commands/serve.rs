@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     #[arg(short, long = "model", value_name = "DIR")]
     models: Vec<String>,
     /// Address and port to listen on; port 0 chooses a free one
-    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    #[arg(value_parser = address, short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     listen: SocketAddr,
     #[arg(long, value_parser = ComputeDtype::CPU, value_name = "DTYPE", default_value = "f32", help_heading = "Compute",
           help = DTYPE)]
@@ -232,4 +232,9 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     bytes.ok_or_else(|| "expected a number of bytes, such as 512M or 2G".into())
+}
+
+/// Parses the address of `--listen`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected ADDRESS:PORT, such as 0.0.0.0:5000".into())
 }

@@ -209,3 +209,9 @@ fn a_server_that_cannot_start_prints_the_reason() {
         assert!(err.contains("hint: "), "{err}");
     }
 }
+
+#[test]
+fn a_port_alone_is_refused_with_what_is_expected() {
+    let run = crate::program::polyhead(std::path::Path::new("."), &["serve", "--listen", "5000"], "");
+    assert!(run.failed(2).contains("expected ADDRESS:PORT, such as 0.0.0.0:5000"));
+}
