@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn divergence_is_told_from_noise() {
+    fn divergence_differs_from_noise() {
         let mut state = TrainerState::new();
         assert!((0..200).all(|step| !state.diverges(5.0 + f64::from(step % 2), 9000)));
         assert!(!state.diverges(7.4, 9000));

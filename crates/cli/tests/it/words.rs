@@ -42,7 +42,6 @@ const GLOSSARY: &[(&str, &str)] = &[
     ("opens up", "inspects"),
     ("look after", "manage"),
     ("looks at", "attends to"),
-    ("goes on", "resumes"),
     ("is told", "is printed"),
     ("put away", "unload"),
     ("guesses", "detections"),
