@@ -44,10 +44,10 @@ fn read(bytes: &[u8]) {
         let dtype = file.dtype(name).expect("a name of this file");
         if let Ok(tensor) = file.tensor(name) {
             assert_eq!(tensor.shape(), shape);
-            total += tensor.len() * dtype.size();
+            total += tensor.len() * dtype.size_in_bytes();
         }
         if let Ok(ids) = file.ids(name) {
-            total += ids.len() * dtype.size();
+            total += ids.len() * dtype.size_in_bytes();
         }
     }
     assert!(total <= bytes.len(), "{total} bytes of numbers in {}", bytes.len());
