@@ -63,9 +63,9 @@ pub struct Dataset {
 }
 
 /// A pair before tokenisation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PairText {
-    sides: [Box<str>; 2],
+    sides: [Arc<str>; 2],
     /// Id of the language tag before the source.
     tag: Option<u32>,
 }
@@ -84,6 +84,20 @@ impl EncodedPairs {
         self.target.push(target, end_id);
         let length = |ids: &[u32]| ids.len() as u32 + 1;
         self.lengths.push(PairLengths { source: length(source), target: length(target) });
+    }
+
+    /// Appends the pair at `index` once more.
+    fn push_again(&mut self, index: usize) {
+        self.source.push_again(index);
+        self.target.push_again(index);
+        self.lengths.push(self.lengths[index]);
+    }
+
+    /// Appends a pair of other pairs.
+    fn push_from(&mut self, others: &Self, index: usize) {
+        self.source.push_from(&others.source, index);
+        self.target.push_from(&others.target, index);
+        self.lengths.push(others.lengths[index]);
     }
 }
 
@@ -106,18 +120,18 @@ impl Dataset {
         let mut encoded = EncodedPairs::default();
         for (number, run_corpus) in corpora.iter().enumerate() {
             let tag = run_corpus.tag().map(|tag| vocabulary.tag_id(&tag)).transpose()?;
-            for _ in 0..run_corpus.repeat {
-                let mut pairs = run_corpus.corpus.pairs()?;
-                let mut chunk: Vec<(u64, PairText)> = Vec::new();
-                while let Some(pair) = pairs.next_pair()? {
-                    chunk
-                        .push((pair.line, PairText { sides: [pair.source.into(), pair.target.into()], tag }));
-                    if chunk.len() == CHUNK {
-                        dataset.encode_chunk(number, std::mem::take(&mut chunk), &mut encoded)?;
-                    }
+            let (first, before) = (encoded.lengths.len(), dataset.skipped.clone());
+            let mut pairs = run_corpus.corpus.pairs()?;
+            let mut chunk: Vec<(u64, PairText)> = Vec::new();
+            while let Some(pair) = pairs.next_pair()? {
+                let sides = [Arc::from(pair.source), Arc::from(pair.target)];
+                chunk.push((pair.line, PairText { sides, tag }));
+                if chunk.len() == CHUNK {
+                    dataset.encode_chunk(number, std::mem::take(&mut chunk), &mut encoded)?;
                 }
-                dataset.encode_chunk(number, chunk, &mut encoded)?;
             }
+            dataset.encode_chunk(number, chunk, &mut encoded)?;
+            dataset.repeat(first, &before, run_corpus.repeat, &mut encoded);
         }
         if encoded.lengths.is_empty() {
             let SkippedRows { empty, too_long, .. } = dataset.skipped;
@@ -161,6 +175,22 @@ impl Dataset {
         Ok(())
     }
 
+    /// Repeats the pairs from index `first` on, and what was skipped since `before`, until they are there `times` times.
+    fn repeat(&mut self, first: usize, before: &SkippedRows, times: usize, encoded: &mut EncodedPairs) {
+        let more = times.saturating_sub(1);
+        self.skipped.empty += more * (self.skipped.empty - before.empty);
+        self.skipped.too_long += more * (self.skipped.too_long - before.too_long);
+        let end = encoded.lengths.len();
+        for _ in 0..more {
+            for index in first..end {
+                encoded.push_again(index);
+            }
+            if self.options.resamples_each_epoch() {
+                self.texts.extend_from_within(first..end);
+            }
+        }
+    }
+
     /// Tokens of the longest target.
     pub fn longest_target(&self) -> usize {
         self.pairs.lengths.iter().map(|pair| pair.target as usize).max().unwrap_or(0)
@@ -178,6 +208,9 @@ impl Dataset {
                 let random = |purpose| numbers.stream_pair(index as u64, purpose);
                 let sides = [source.as_ref(), target.as_ref()];
                 let changed = augment(sides, changes, random(2));
+                if changed.is_none() && dropout == 0.0 {
+                    return Ok(None);
+                }
                 let seen = changed.as_ref().map_or(sides, |[source, target]| [source, target]);
                 let ids = if dropout > 0.0 {
                     let dropouts =
@@ -187,13 +220,16 @@ impl Dataset {
                     self.vocabulary.encode(seen, *tag)?
                 };
                 let fits = ids.iter().all(|ids| ids.len() < max_length);
-                if fits { Ok(ids) } else { self.vocabulary.encode(sides, *tag) }
+                Ok(fits.then_some(ids))
             })
             .collect::<Result<Vec<_>>>()?;
         let mut encoded = EncodedPairs::default();
         let [_, end_id] = self.vocabulary.special_ids();
-        for ids in &ids {
-            encoded.push(ids, end_id);
+        for (index, changed) in ids.iter().enumerate() {
+            match changed {
+                Some(ids) => encoded.push(ids, end_id),
+                None => encoded.push_from(&self.pairs, index),
+            }
         }
         Ok(encoded)
     }

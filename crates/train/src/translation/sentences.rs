@@ -15,6 +15,19 @@ impl Sentences {
         self.ends.push(self.ids.len());
     }
 
+    /// Appends the sentence at `index` once more.
+    pub(crate) fn push_again(&mut self, index: usize) {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        self.ids.extend_from_within(start..self.ends[index]);
+        self.ends.push(self.ids.len());
+    }
+
+    /// Appends a sentence of other sentences.
+    pub(crate) fn push_from(&mut self, others: &Self, index: usize) {
+        self.ids.extend_from_slice(others.get(index));
+        self.ends.push(self.ids.len());
+    }
+
     /// The ids of a sentence, the end token last.
     pub(crate) fn get(&self, index: usize) -> &[u32] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
