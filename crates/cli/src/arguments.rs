@@ -73,6 +73,9 @@ pub(crate) enum Command {
     Export(commands::export::Export),
     /// Quantise a model's weights to int8
     Quantize(commands::quantize::Quantize),
+    /// Train a lexical shortlist, which makes decoding faster
+    #[command(subcommand)]
+    Shortlist(commands::shortlist::Shortlist),
     /// List the CPU and the GPUs that models can run on
     Devices(commands::devices::Devices),
     /// Measure speed: matrix products, operations, training, decoding
@@ -91,7 +94,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Data", &["data", "tokenizer"]),
     ("Inspect", &["inspect", "explore", "draw", "info", "parity"]),
     ("Serve", &["serve", "keys"]),
-    ("Convert", &["import", "export", "quantize"]),
+    ("Convert", &["import", "export", "quantize", "shortlist"]),
     ("Machine", &["devices", "bench", "completions", "man"]),
 ];
 

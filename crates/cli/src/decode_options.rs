@@ -6,7 +6,9 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_text::lines::Lines;
-use polyhead_translate::{Engine, LengthFormula, LoadOptions, Mode, Sampling, TranslateOptions};
+use polyhead_translate::{
+    Engine, LengthFormula, LoadOptions, Mode, Sampling, ShortlistChoice, TranslateOptions,
+};
 
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::default_model;
@@ -83,7 +85,7 @@ pub(crate) struct DecodeOptions {
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Compute",
           help = with_default(BATCH_TOKENS, "1024, on a GPU 16384"))]
     batch_tokens: Option<usize>,
-    /// Restrict the output vocabulary to the tokens of this target-language text; faster
+    /// Tokens that can be output: those of this target-language text, or of a lexical shortlist (.safetensors); none allows all [default: the model's shortlist]
     #[arg(long, value_name = "FILE", help_heading = "Compute")]
     shortlist: Option<PathBuf>,
 }
@@ -103,16 +105,7 @@ impl DecodeOptions {
         let start = Instant::now();
         let folder = default_model::or(self.model.as_deref())?;
         let (device, dtype) = self.dtype.open(&self.device)?;
-        let shortlist = self.shortlist.as_deref().map_or_else(|| Ok(Vec::new()), Lines::read_all)?;
-        if let Some(path) =
-            self.shortlist.as_deref().filter(|_| shortlist.iter().all(|line| line.trim().is_empty()))
-        {
-            return Err(Failure {
-                message: format!("{}: no text, expected text in the target language", shown(path).display()),
-                hint: "only tokens of that text can be output; leave out --shortlist to allow all".into(),
-            }
-            .into());
-        }
+        let shortlist = self.shortlist.as_deref().map_or(Ok(ShortlistChoice::Folder), shortlist_choice)?;
         let engine = Engine::load(&folder, &LoadOptions { device, dtype, shortlist })?;
         report_loaded(&folder, &engine.device(), self.dtype.name(), start);
         let languages = engine.languages();
@@ -172,6 +165,25 @@ impl DecodeOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// The shortlist that `--shortlist` names: none, a lexical one, or the tokens of a text.
+fn shortlist_choice(path: &Path) -> Result<ShortlistChoice> {
+    if path == Path::new("none") {
+        return Ok(ShortlistChoice::All);
+    }
+    if path.extension().is_some_and(|extension| extension == "safetensors") {
+        return Ok(ShortlistChoice::Lexical(path.to_owned()));
+    }
+    let texts = Lines::read_all(path)?;
+    if texts.iter().all(|line| line.trim().is_empty()) {
+        return Err(Failure {
+            message: format!("{}: no text, expected text in the target language", shown(path).display()),
+            hint: "only tokens of that text can be output; --shortlist none allows all".into(),
+        }
+        .into());
+    }
+    Ok(ShortlistChoice::Texts(texts))
 }
 
 /// Parses a whole number of 1 or more.

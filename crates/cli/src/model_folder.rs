@@ -20,6 +20,7 @@ const SIDECAR_FILES: &[&str] = &[
     "README.md",
     "args.json",
     GENERATION,
+    polyhead_models::checkpoint::shortlist::SHORTLIST,
     "source.json",
     "source.spm",
     "special_tokens_map.json",

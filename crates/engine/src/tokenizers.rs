@@ -130,6 +130,11 @@ impl Tokenizers {
         self.target.as_ref().unwrap_or(&self.source)
     }
 
+    /// True if both sides have the same ids.
+    pub fn are_shared(&self) -> bool {
+        self.target.is_none()
+    }
+
     /// The tokens of a source text as the model expects them, with the end token last.
     ///
     /// # Errors

@@ -24,4 +24,4 @@ pub use error::{Error, Result};
 pub use ids::Ids;
 pub use model::{DataSpec, Model, ModelConfig, View};
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
-pub use shortlist::{Shortlist, Shortlisted};
+pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};

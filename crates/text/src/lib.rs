@@ -7,6 +7,7 @@
 //! 5. [`batch`] groups encoded pairs into batches, in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
 //! 7. [`language`] detects the language of a text.
+//! 8. [`lexicon`] learns which tokens translate which.
 //!
 //! The crate has no tensors. Offsets are bytes and always slice the original string.
 
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod error;
 pub mod figures;
 pub mod language;
+pub mod lexicon;
 pub mod lines;
 pub mod metrics;
 pub mod output;

@@ -39,6 +39,7 @@ mod restore;
 mod route;
 mod search;
 pub mod segment;
+pub mod shortlist;
 mod translation;
 pub mod words;
 
@@ -50,4 +51,5 @@ pub use polyhead_engine::{Error, Result};
 pub use route::Route;
 pub use search::generation;
 pub use segment::{RoutedSentence, TextPlan};
+pub use shortlist::ShortlistChoice;
 pub use translation::{Candidate, Note, Translation};

@@ -22,6 +22,7 @@ pub(crate) mod plot;
 pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod serve;
+pub(crate) mod shortlist;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
@@ -56,6 +57,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),
         Command::Serve(serve) => serve.run(),
+        Command::Shortlist(shortlist) => shortlist.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),

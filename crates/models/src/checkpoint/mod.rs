@@ -11,6 +11,7 @@
 mod config;
 mod names;
 pub mod safetensors;
+pub mod shortlist;
 
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ pub mod greedy;
 pub mod length_penalty;
 pub mod options;
 mod partial;
-mod rows;
+pub(crate) mod rows;
 pub mod rules;
 pub mod sample;
 pub mod score;
@@ -31,6 +31,29 @@ pub use options::{DecodeOptions, Lengths};
 use polyhead_tensor::Tensor;
 
 use crate::Result;
+
+/// Logits of the next token of each row.
+#[derive(Debug)]
+pub enum StepLogits<'a> {
+    /// Of all tokens: rows × vocab_size, on any device.
+    All(Tensor),
+    /// Of listed tokens; no other token can be generated.
+    Listed {
+        /// The rows in order, those of one list together.
+        groups: Vec<ListedLogits<'a>>,
+        /// Size of the whole vocabulary.
+        vocab_size: usize,
+    },
+}
+
+/// Logits of the tokens of one list.
+#[derive(Debug)]
+pub struct ListedLogits<'a> {
+    /// Rows × listed tokens, in CPU memory.
+    pub logits: Tensor,
+    /// The tokens, ascending.
+    pub ids: &'a [u32],
+}
 
 /// A model that predicts the next token of several sequences.
 pub trait NextToken {
@@ -49,6 +72,14 @@ pub trait NextToken {
     /// # Errors
     /// If a token is outside the vocabulary.
     fn step(&self, state: &mut Self::State, tokens: &[u32]) -> Result<Tensor>;
+
+    /// Same as [`Self::step`]; a model that can generate listed tokens only returns the logits of these, which is faster.
+    ///
+    /// # Errors
+    /// If a token is outside the vocabulary.
+    fn step_listed(&self, state: &mut Self::State, tokens: &[u32]) -> Result<StepLogits<'_>> {
+        Ok(StepLogits::All(self.step(state, tokens)?))
+    }
 
     /// Same as [`Self::step`], with the attention weights of each row over the source: rows × source length (or more),
     /// each row summing to 1. `None` for a model that does not attend to its source.

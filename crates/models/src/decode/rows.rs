@@ -9,7 +9,7 @@ use polyhead_tensor::ops::softmax::log_softmax;
 use polyhead_tensor::{Tape, Tensor, Var};
 use rayon::prelude::*;
 
-use super::NextToken;
+use super::{ListedLogits, NextToken, StepLogits};
 use crate::Result;
 
 /// The scores of its rows that a search reads in a step.
@@ -140,9 +140,10 @@ pub(super) fn run<M: NextToken, S: Search>(
         let tokens: Vec<u32> =
             active.iter().flat_map(|sentence| &sentence.next).map(|row| row.token).collect();
         let (logits, attention) = if active.iter().any(|sentence| sentence.search.wants_attention()) {
-            model.step_with_attention(&mut state, &tokens)?
+            let (logits, attention) = model.step_with_attention(&mut state, &tokens)?;
+            (StepLogits::All(logits), attention)
         } else {
-            (model.step(&mut state, &tokens)?, None)
+            (model.step_listed(&mut state, &tokens)?, None)
         };
         let required = active
             .iter()
@@ -182,17 +183,52 @@ enum BatchScores {
 }
 
 impl BatchScores {
-    fn new(logits: &Tensor, required: RequiredScores) -> Result<Self> {
-        Ok(match required {
-            RequiredScores::Top(k) => Self::Top(best_tokens(logits, k)?),
-            RequiredScores::All => {
+    fn new(logits: &StepLogits<'_>, required: RequiredScores) -> Result<Self> {
+        Ok(match (logits, required) {
+            (StepLogits::All(logits), RequiredScores::Top(k)) => Self::Top(best_tokens(logits, k)?),
+            (StepLogits::All(logits), RequiredScores::All) => {
                 let logits = logits.to_host()?;
-                let log_probabilities =
-                    log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone();
+                let log_probabilities = log_probabilities(&logits);
                 Self::All { logits, log_probabilities }
+            }
+            (StepLogits::Listed { groups, .. }, RequiredScores::Top(k)) => {
+                let mut best = Vec::new();
+                for ListedLogits { logits, ids } in groups {
+                    let first = best.len();
+                    best.extend(best_tokens(logits, k)?);
+                    // Lists are in ascending order, so ties go to the smaller id.
+                    let candidates = best[first..].iter_mut().flatten();
+                    candidates.for_each(|candidate| candidate.id = ids[candidate.id as usize]);
+                }
+                Self::Top(best)
+            }
+            (StepLogits::Listed { groups, vocab_size }, RequiredScores::All) => {
+                // Probabilities are those of the list, so that they do not depend on what other sentences require.
+                let all = |values: &dyn Fn(&Tensor) -> Tensor| {
+                    let values: Vec<Tensor> = groups.iter().map(|group| values(&group.logits)).collect();
+                    spread(groups.iter().zip(&values).map(|(group, values)| (group.ids, values)), *vocab_size)
+                };
+                Self::All { logits: all(&Tensor::clone), log_probabilities: all(&log_probabilities) }
             }
         })
     }
+}
+
+fn log_probabilities(logits: &Tensor) -> Tensor {
+    log_softmax(&Tape::inference(), &Var::constant(logits.clone())).value().clone()
+}
+
+/// Rows × vocab_size from the values of listed ids; −∞ for all others.
+pub(crate) fn spread<'a>(groups: impl Iterator<Item = (&'a [u32], &'a Tensor)>, vocab_size: usize) -> Tensor {
+    let mut all = Vec::new();
+    for (ids, values) in groups {
+        for values in values.data().chunks_exact(ids.len()) {
+            let first = all.len();
+            all.resize(first + vocab_size, f32::NEG_INFINITY);
+            ids.iter().zip(values).for_each(|(&id, &value)| all[first + id as usize] = value);
+        }
+    }
+    Tensor::new(&[all.len() / vocab_size, vocab_size], all)
 }
 
 impl StepPredictions {

@@ -4,7 +4,8 @@
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
-use polyhead_models::decode::NextToken as _;
+use polyhead_models::decode::beam::{BeamOptions, beam};
+use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
     AttentionPattern, CrossProjection, Dropout, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
@@ -232,6 +233,67 @@ fn a_shortlist_preserves_the_bits_of_its_logits() {
         }
         assert!(Shortlist::new(&model, &parameters, &[99]).is_err());
     }
+}
+
+#[test]
+fn a_sentence_has_its_own_shortlist_in_any_batch() {
+    let lists = [vec![7, 3, 7], vec![4, 5, 9, 3], vec![11, 10, 9, 8, 2, 1]];
+    for (name, config) in configs() {
+        let (model, parameters) = build(&config);
+        let [mut packed, mut int8] = [parameters.clone(), parameters.clone()];
+        packed.prepare(Dtype::F32);
+        int8.prepare(Dtype::Int8);
+        for parameters in [&parameters, &packed, &int8] {
+            let capture = Capture::off();
+            let decoding = Decoding::new(&model, parameters, &capture);
+            let options = BeamOptions { top_beams: 4, ..beam_options() };
+            let search = |sources: &[&[u32]], lists: &[Vec<u32>]| {
+                let shortlist = Shortlist::of_sentences(&model, parameters, lists).unwrap();
+                beam(&Shortlisted { decoding, shortlist: &shortlist }, sources, &options).unwrap()
+            };
+            let together = search(&SOURCES, &lists);
+            for (sentence, list) in lists.iter().enumerate() {
+                let alone = search(&SOURCES[sentence..=sentence], &lists[sentence..=sentence]);
+                assert_eq!(together[sentence], alone[0], "{name}, sentence {sentence}");
+                let ids = together[sentence].iter().flat_map(|found| &found.ids);
+                assert!(ids.clone().all(|id| *id == 0 || list.contains(id)), "{name}: {ids:?}");
+            }
+            let shortlist = Shortlist::of_sentences(&model, parameters, &lists).unwrap();
+            let short = Shortlisted { decoding, shortlist: &shortlist };
+            let mut states = [decoding.start(&SOURCES, 3).unwrap(), short.start(&SOURCES, 3).unwrap()];
+            let all = decoding.step(&mut states[0], &[12; 3]).unwrap();
+            let few = short.step(&mut states[1], &[12; 3]).unwrap();
+            for (at, (all, few)) in all.data().iter().zip(few.data()).enumerate() {
+                let (row, id) = (at / config.target_vocab_size, (at % config.target_vocab_size) as u32);
+                let is_listed = id == 0 || lists[row].contains(&id);
+                assert_eq!(*few, if is_listed { *all } else { f32::NEG_INFINITY }, "{name}");
+            }
+            assert!(short.start(&SOURCES[..2], 2).is_err(), "three lists, two sources");
+        }
+    }
+}
+
+/// A search that reads all scores of one sentence does not change those of another.
+#[test]
+fn a_forced_prefix_changes_no_other_sentence_of_a_shortlist() {
+    let (model, parameters) = build(&tiny());
+    let capture = Capture::off();
+    let decoding = Decoding::new(&model, &parameters, &capture);
+    let lists = [vec![7, 3, 6], vec![4, 5, 9, 3], vec![11, 10, 9, 8, 2, 1]];
+    let shortlist = Shortlist::of_sentences(&model, &parameters, &lists).unwrap();
+    let short = Shortlisted { decoding, shortlist: &shortlist };
+    let plain = beam(&short, &SOURCES, &beam_options()).unwrap();
+    let mut options = beam_options();
+    options.decode.rules.prefixes = vec![vec![7, 7, 3], vec![], vec![]];
+    let forced = beam(&short, &SOURCES, &options).unwrap();
+    assert_eq!(forced[1..], plain[1..]);
+    assert!(forced[0][0].ids.starts_with(&[7, 7, 3]) && forced[0][0].log_probability.is_finite());
+}
+
+fn beam_options() -> BeamOptions {
+    let lengths = Lengths { max: 9, ..Lengths::default() };
+    let decode = DecodeOptions { start_id: 12, end_id: 0, lengths, ..DecodeOptions::default() };
+    BeamOptions { decode, ..BeamOptions::default() }
 }
 
 #[test]

@@ -7,14 +7,15 @@ use std::sync::{Arc, OnceLock};
 
 use polyhead_engine::load::check_folder;
 use polyhead_engine::tokenizers::Tokenizers;
+use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::decode::surface_forms::SurfaceForms;
-use polyhead_models::{SequenceToSequence, Shortlist};
 use polyhead_tensor::{Device, Dtype, Parameters};
 
 use crate::languages::Languages;
 use crate::preserve::alphabet::Alphabet;
 use crate::search::generation::Generation;
+use crate::shortlist::{ActiveShortlist, ShortlistChoice};
 use crate::{Error, Result};
 
 /// Options of loading a folder.
@@ -24,9 +25,8 @@ pub struct LoadOptions {
     pub device: Device,
     /// Dtype of the weights; default: as in the files. Int8 is smaller and faster, and a little less exact.
     pub dtype: Dtype,
-    /// Texts in the target language: only tokens that occur in them can be written, which makes decoding faster. Default:
-    /// none, so that all tokens can.
-    pub shortlist: Vec<String>,
+    /// The tokens that can be written; fewer are faster. Default: those of the folder's lexical shortlist, if it has one.
+    pub shortlist: ShortlistChoice,
 }
 
 /// A translator. It may be used by several threads at once.
@@ -35,7 +35,7 @@ pub struct Engine {
     pub(crate) model: SequenceToSequence,
     pub(crate) parameters: Parameters,
     pub(crate) tokenizers: Tokenizers,
-    pub(crate) shortlist: Option<Shortlist>,
+    pub(crate) shortlist: ActiveShortlist,
     generation: Generation,
     languages: Languages,
     pub(crate) alphabet: Alphabet,
@@ -64,23 +64,12 @@ impl Engine {
         })?;
         let generation = Generation::load(folder, &model)?;
         let parameters = found.parameters;
-        let shortlist = None;
+        let shortlist = ActiveShortlist::Off;
         let spellings = OnceLock::new();
         let mut engine =
             Self { model, parameters, tokenizers, shortlist, generation, languages, alphabet, spellings };
-        if !options.shortlist.is_empty() {
-            engine.shortlist = Some(engine.shortlist(&options.shortlist)?);
-        }
+        engine.shortlist = engine.shortlist_of(&options.shortlist, folder)?;
         Ok(engine)
-    }
-
-    /// The shortlist of the tokens of `texts`.
-    fn shortlist(&self, texts: &[String]) -> Result<Shortlist> {
-        let mut ids = Vec::new();
-        for text in texts {
-            ids.extend(self.tokenizers.encode_target(text)?.ids);
-        }
-        Ok(Shortlist::new(&self.model, &self.parameters, &ids)?)
     }
 
     /// The text that each target token writes; none where tokens do not mark the beginning of words.

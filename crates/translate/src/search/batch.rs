@@ -8,18 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use polyhead_attention::Capture;
-use polyhead_models::decode::Hypothesis;
-use polyhead_models::{Decoding, Shortlisted};
+use polyhead_models::Decoding;
 use polyhead_tensor::Policy;
 
-use super::{DecoderInput, Search};
+use super::{DecoderInput, Hypotheses, Search};
 use crate::{Engine, Error, Result};
 
 /// Batches are not made smaller than this many tokens to give every thread one.
 const MIN_TOKENS: usize = 128;
-
-/// The hypotheses of each sentence of a batch.
-type Hypotheses = Vec<Vec<Hypothesis>>;
 
 /// The hypotheses of each input, in order; an error as soon as `is_wanted` returns false.
 pub(super) fn decode(
@@ -37,10 +33,7 @@ pub(super) fn decode(
         let capture = Capture::off();
         let decoding = Decoding::new(&engine.model, &engine.parameters, &capture);
         let inputs: Vec<&DecoderInput> = batch.iter().map(|&input| &inputs[input]).collect();
-        match &engine.shortlist {
-            None => search.run(&decoding, &inputs),
-            Some(shortlist) => search.run(&Shortlisted { decoding, shortlist }, &inputs),
-        }
+        engine.shortlist.run(search, decoding, &inputs)
     };
     let threads = rayon::current_num_threads();
     let Policy { batch_tokens: own, rows, takes_turns, .. } = engine.device().policy();

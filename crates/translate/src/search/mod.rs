@@ -25,6 +25,9 @@ use crate::{Error, Result};
 /// Widest beam; each hypothesis needs memory for all its tokens.
 const MAX_BEAMS: usize = 1000;
 
+/// The hypotheses of each sentence of a batch.
+pub(crate) type Hypotheses = Vec<Vec<Hypothesis>>;
+
 /// The settings of a search.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
@@ -156,13 +159,18 @@ impl Search {
         if self.sampling.is_some() { self.beam.top_beams } else { self.beam.beam_size }
     }
 
+    /// True if tokens are sampled.
+    pub(crate) fn is_sampling(&self) -> bool {
+        self.sampling.is_some()
+    }
+
     /// Maximum number of tokens of a translation.
     pub(crate) fn max_length(&self) -> usize {
         self.beam.decode.lengths.max
     }
 
     /// The hypotheses of each input, best first.
-    fn run<M: NextToken>(&self, model: &M, inputs: &[&DecoderInput]) -> Result<Vec<Vec<Hypothesis>>> {
+    pub(crate) fn run<M: NextToken>(&self, model: &M, inputs: &[&DecoderInput]) -> Result<Hypotheses> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.source.as_slice()).collect();
         let mut options = self.beam.clone();
         if inputs.iter().any(|input| !input.prefix.is_empty()) {

@@ -56,7 +56,10 @@ fn batches_and_threads_do_not_change_a_bit_in_int8() {
 #[test]
 fn only_tokens_of_the_shortlist_are_written() {
     let listed = "Kardeşim pazar günü evin arkasında iyi uyudu.";
-    let options = polyhead_translate::LoadOptions { shortlist: vec![listed.into()], ..Default::default() };
+    let options = polyhead_translate::LoadOptions {
+        shortlist: polyhead_translate::ShortlistChoice::Texts(vec![listed.into()]),
+        ..Default::default()
+    };
     let engine = polyhead_translate::Engine::load(crate::golden(), &options).unwrap();
     let letters = |text: &str| -> std::collections::BTreeSet<char> {
         text.chars().filter(|letter| letter.is_alphanumeric()).collect()

@@ -7,6 +7,7 @@ mod invariance;
 mod outside;
 mod preserved;
 mod routes;
+mod shortlist;
 mod texts;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use polyhead_tensor::Dtype;
 
-/// Every dtype that a file may hold, by its name in the header. Values of F64, U8 and BOOL are skipped, never read.
+/// Every dtype that a file may hold, by its name in the header. Values of F64 and BOOL are skipped, never read.
 pub(super) const HEADER_NAMES: [(&str, Dtype); 9] = [
     ("F32", Dtype::F32),
     ("F16", Dtype::F16),

@@ -123,6 +123,15 @@ impl TensorFile {
         }
     }
 
+    /// The bytes of a U8 tensor.
+    pub fn bytes(&self, name: &str) -> Result<&[u8]> {
+        let entry = self.entry(name)?;
+        match entry.dtype {
+            Dtype::U8 => Ok(&self.bytes.as_slice()[entry.bytes.clone()]),
+            other => Err(self.wrong_type(name, other, "u8")),
+        }
+    }
+
     /// An integer tensor as token ids, row by row.
     pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
         let entry = self.entry(name)?;

@@ -109,10 +109,26 @@ impl Int8Weights {
     /// If there is no such output.
     #[must_use]
     pub fn select(&self, outs: &[u32]) -> Self {
-        let bytes: Vec<i8> =
-            outs.iter().flat_map(|&out| (0..self.d_in).map(move |k| self.byte(out as usize, k))).collect();
-        let scales: Vec<f32> = outs.iter().map(|&out| self.scales[out as usize]).collect();
-        Self::from_rows([outs.len(), self.d_in], &bytes, &scales)
+        let groups = self.d_in.div_ceil(GROUP);
+        let mut panels = vec![0; outs.len().div_ceil(PANEL_COLS) * groups * GROUP * PANEL_COLS];
+        let mut offsets = vec![0; outs.len().next_multiple_of(PANEL_COLS)];
+        let (from, _) = self.panels.as_chunks::<GROUP>();
+        let (to, _) = panels.as_chunks_mut::<GROUP>();
+        let panel_len = (groups * PANEL_COLS).max(1);
+        for ((to, offsets), outs) in
+            to.chunks_mut(panel_len).zip(offsets.chunks_mut(PANEL_COLS)).zip(outs.chunks(PANEL_COLS))
+        {
+            for (column, (&out, offset)) in outs.iter().zip(offsets).enumerate() {
+                let out = out as usize;
+                assert!(out < self.d_out, "output {out} of {}", self.d_out);
+                *offset = self.offsets[out];
+                let from = &from[out / PANEL_COLS * panel_len + out % PANEL_COLS..];
+                let places = to[column..].iter_mut().step_by(PANEL_COLS);
+                places.zip(from.iter().step_by(PANEL_COLS)).for_each(|(place, group)| *place = *group);
+            }
+        }
+        let scales = outs.iter().map(|&out| self.scales[out as usize]).collect();
+        Self { d_in: self.d_in, d_out: outs.len(), scales, offsets, panels }
     }
 
     fn byte(&self, out: usize, k: usize) -> i8 {
@@ -373,6 +389,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn selected_outputs_are_packed_as_if_quantised_alone() {
+        let [d_in, d_out] = [33, 100];
+        let weights = Int8Weights::new(Matrix::new(&numbers(d_out * d_in, 2), d_out, d_in));
+        let rows = weights.to_rows();
+        let outs: Vec<u32> = (0..d_out as u32).filter(|out| out % 7 != 3).rev().collect();
+        let selected = weights.select(&outs);
+        let bytes: Vec<i8> =
+            outs.iter().flat_map(|&out| rows[out as usize * d_in..][..d_in].to_vec()).collect();
+        let scales: Vec<f32> = outs.iter().map(|&out| weights.scales[out as usize]).collect();
+        let packed = Int8Weights::from_rows([outs.len(), d_in], &bytes, &scales);
+        assert_eq!((selected.panels, selected.offsets), (packed.panels, packed.offsets));
+        assert_eq!((selected.scales, selected.d_out), (packed.scales, outs.len()));
     }
 
     #[test]
