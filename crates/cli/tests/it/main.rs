@@ -19,6 +19,7 @@ mod plot;
 mod program;
 mod score;
 mod serve;
+mod shortlist;
 mod tidy;
 mod tokenizer;
 mod train;
