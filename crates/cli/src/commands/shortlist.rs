@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use polyhead_models::checkpoint::shortlist::SHORTLIST;
 use polyhead_text::corpus::Corpus;
 use polyhead_translate::shortlist::{
-    LanguagePair, ShortlistOptions, ShortlistProgress, TableSummary, train_shortlist,
+    LanguagePair, ShortlistOptions, ShortlistProgress, TableSummary, is_worth_learning, train_shortlist,
 };
 
 use crate::decode_options::positive;
@@ -60,7 +60,7 @@ pub(crate) struct ShortlistTraining {
     #[arg(long)]
     overwrite: bool,
     /// Candidates of each source token, at most 255
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u8).range(1..))]
     per_token: u8,
     /// Frequent tokens of each target language, on the list of every sentence
     #[arg(long, value_name = "N", default_value_t = ShortlistOptions::default().frequent)]
@@ -68,8 +68,8 @@ pub(crate) struct ShortlistTraining {
     /// Leave out candidates below this probability
     #[arg(long, value_name = "P", default_value_t = ShortlistOptions::default().min_probability)]
     min_probability: f32,
-    /// Pairs of each two languages to learn from, evenly spread over the text
-    #[arg(long, value_name = "N", default_value_t = 150_000, value_parser = positive)]
+    /// Pairs of each two languages to learn from, evenly spread over the text; pairs longer than 140 characters are left out
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = positive)]
     max_pairs: usize,
     #[arg(long, value_name = "N", help = THREADS)]
     threads: Option<usize>,
@@ -142,7 +142,9 @@ impl ShortlistTraining {
             let corpus = Corpus::Tsv { path: path.clone(), source_column: 0, target_column: 1 };
             let mut pairs = corpus.pairs()?;
             while let Some(pair) = pairs.next_pair()? {
-                samples[index].1.add(|| [pair.source.to_owned(), pair.target.to_owned()]);
+                if is_worth_learning([pair.source, pair.target]) {
+                    samples[index].1.add(|| [pair.source.to_owned(), pair.target.to_owned()]);
+                }
                 bar.inc(1);
             }
         }

@@ -29,18 +29,21 @@ fn a_shortlist_is_trained_used_copied_and_turned_off() {
     let text = "The teacher reads a book today.";
     let train = ["shortlist", "train", "-m", "model", "--tsv", "pairs.tsv", "--languages", "en,tr"];
     let few = ["--frequent", "4", "--per-token", "3"];
-    let before = run(&["translate", "-m", "model", "--scores", text]).ok();
+    let before = run(&["translate", "-m", "model", "--to", "tr", "--scores", text]).ok();
     let summary = run(&[&train[..], &few].concat()).ok();
-    assert!(summary.starts_with("any (en-tr): 119 pairs, ") && summary.contains(" coverage "), "{summary}");
+    assert!(
+        summary.starts_with(">>tur<< (en-tr): 119 pairs, ") && summary.contains(" coverage "),
+        "{summary}"
+    );
     let bytes = fs::read(folder.path().join("model/shortlist.safetensors")).unwrap();
     let again = [&train[..], &few, &["--overwrite", "--threads", "1"]].concat();
     assert_eq!(run(&again).ok(), summary);
     assert_eq!(fs::read(folder.path().join("model/shortlist.safetensors")).unwrap(), bytes);
     // Scores are those among listed tokens.
-    let listed = run(&["translate", "-m", "model", "--scores", text]).ok();
+    let listed = run(&["translate", "-m", "model", "--to", "tr", "--scores", text]).ok();
     assert_ne!(listed, before);
     assert_eq!(listed.split(" ||| ").next(), before.split(" ||| ").next());
-    let off = run(&["translate", "-m", "model", "--scores", "--shortlist", "none", text]).ok();
+    let off = run(&["translate", "-m", "model", "--to", "tr", "--scores", "--shortlist", "none", text]).ok();
     assert_eq!(off, before);
     run(&["quantize", "model", "--out", "int8"]).ok();
     assert_eq!(fs::read(folder.path().join("int8/shortlist.safetensors")).unwrap(), bytes);

@@ -173,7 +173,6 @@ mod tests {
         other[at] = b'7';
         std::fs::write(&path, other).unwrap();
         refused("abc", [3, 301], "a shortlist of version \"7\", expected \"1\"");
-        // The first count of a table is the last byte but those of the tensors after it.
         for cut in [0, 7, 20, whole.len() - 1] {
             std::fs::write(&path, &whole[..cut]).unwrap();
             assert!(ShortlistFile::load(&path, "abc", [3, 301]).is_err(), "{cut} bytes");

@@ -55,7 +55,7 @@ impl LexicalShortlist {
         let language = |(tag, table): &(Option<u32>, LexicalTable)| {
             let mut base = vec![0; vocab_size.div_ceil(64)];
             let ids = always.iter().copied().chain(table.frequent.iter().map(|&id| id.into()));
-            ids.filter(|id| (*id as usize) < vocab_size).for_each(|id| set(&mut base, id));
+            ids.for_each(|id| set(&mut base, id));
             let ends = table.counts.iter().scan(0, |end, &count| {
                 *end += u32::from(count);
                 Some(*end)
@@ -79,7 +79,8 @@ impl LexicalShortlist {
         }
         let copied = if self.source_tokens == SourceTokens::Listed { source } else { &[] };
         copied.iter().chain(prefix).for_each(|&id| set(&mut listed, id));
-        let ids: Vec<u32> = (0..).zip(&listed).flat_map(|(word, &bits)| Bits { word, bits }).collect();
+        let ids = (0..).zip(&listed).flat_map(|(word, &bits)| Bits { word, bits });
+        let ids: Vec<u32> = ids.take_while(|id| (*id as usize) < self.vocab_size).collect();
         (ids.len() * 2 < self.vocab_size).then_some(ids)
     }
 }

@@ -47,8 +47,7 @@ impl Shortlist {
         let ([_, vocab_size], end_id) = (model.vocab_sizes(), model.special_ids().end_id);
         let ids = ascending(ids.iter().copied().chain([end_id]).collect());
         if let Some(id) = ids.iter().find(|id| **id as usize >= vocab_size) {
-            let message = format!("id {id} is on the shortlist, expected ids below {vocab_size}");
-            return Err(Error::Request { message });
+            return Err(outside(*id, vocab_size));
         }
         let (weight, bias) = model.output_parameters();
         let rows = match parameters.prepared(weight) {
@@ -69,13 +68,19 @@ impl Shortlist {
         parameters: &Parameters,
         lists: &[Vec<u32>],
     ) -> Result<Self> {
-        let end_id = model.special_ids().end_id;
-        let all = Self::new(model, parameters, &lists.concat())?;
+        let ([_, vocab_size], end_id) = (model.vocab_sizes(), model.special_ids().end_id);
+        // The column of each id; sorting the ids of all lists would take longer.
+        let mut columns = vec![u32::MAX; vocab_size];
+        for &id in lists.iter().flatten().chain([&end_id]) {
+            *columns.get_mut(id as usize).ok_or_else(|| outside(id, vocab_size))? = 0;
+        }
+        let ids: Vec<u32> =
+            (0..).zip(&columns).filter(|(_, column)| **column == 0).map(|(id, _)| id).collect();
+        ids.iter().zip(0..).for_each(|(&id, column)| columns[id as usize] = column);
+        let all = Self::new(model, parameters, &ids)?;
         let list = |ids: &Vec<u32>| {
             let ids = ascending(ids.iter().copied().chain([end_id]).collect());
-            let mut columns = all.ids.iter().zip(0..);
-            let columns = ids.iter().filter_map(|id| Some(columns.find(|(other, _)| *other == id)?.1));
-            SentenceList { columns: columns.collect(), ids }
+            SentenceList { columns: ids.iter().map(|&id| columns[id as usize]).collect(), ids }
         };
         let lists = lists.iter().map(list).collect();
         Ok(Self { lists, ..all })
@@ -108,6 +113,11 @@ impl Shortlist {
         };
         sentences.chunk_by(|a, b| a == b).map(of_sentence).collect()
     }
+}
+
+fn outside(id: u32, vocab_size: usize) -> Error {
+    let message = format!("id {id} is on the shortlist, expected ids below {vocab_size}");
+    Error::Request { message }
 }
 
 /// Sorts ids and removes repetitions.

@@ -11,7 +11,8 @@ use polyhead_models::shortlist::lexical::SourceTokens;
 use polyhead_models::{Decoding, LexicalShortlist, Shortlist, Shortlisted};
 
 pub use self::train::{
-    LanguagePair, ShortlistOptions, ShortlistProgress, TableSummary, TrainedShortlist, train_shortlist,
+    LanguagePair, ShortlistOptions, ShortlistProgress, TableSummary, TrainedShortlist, is_worth_learning,
+    train_shortlist,
 };
 use crate::search::{DecoderInput, Hypotheses, Search};
 use crate::{Engine, Error, Result};

@@ -18,17 +18,17 @@ use crate::{Error, Result};
 
 /// One pair in this many is held out, to measure coverage.
 const HELD_OUT: usize = 100;
-/// Longest side of a training pair in tokens; long pairs cost much and say little about single tokens.
-const MAX_TOKENS: usize = 120;
+/// Longest side of a training pair in characters.
+const MAX_CHARACTERS: usize = 140;
 
 /// Options of training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShortlistOptions {
-    /// Candidates of a source token, besides the frequent tokens, at most 255; default: 16.
+    /// Candidates of a source token, besides the frequent tokens, at most 255; default: 200.
     pub per_token: usize,
-    /// Frequent tokens of each target language, listed for every sentence; default: 800.
+    /// Frequent tokens of each target language, listed for every sentence; default: 4000.
     pub frequent: usize,
-    /// Candidates below this probability are left out; default: 0.005.
+    /// Candidates below this probability are left out; default: 0.00003.
     pub min_probability: f32,
     /// Iterations and cut-off of IBM Model 1.
     pub lexicon: LexiconOptions,
@@ -36,7 +36,7 @@ pub struct ShortlistOptions {
 
 impl Default for ShortlistOptions {
     fn default() -> Self {
-        Self { per_token: 16, frequent: 800, min_probability: 0.005, lexicon: LexiconOptions::default() }
+        Self { per_token: 200, frequent: 4000, min_probability: 0.000_03, lexicon: LexiconOptions::default() }
     }
 }
 
@@ -47,6 +47,12 @@ pub struct LanguagePair {
     pub languages: [String; 2],
     /// The texts of each side.
     pub pairs: Vec<[String; 2]>,
+}
+
+/// True if a pair is worth learning from: long ones cost much (the product of their lengths) and say little about single
+/// tokens.
+pub fn is_worth_learning(pair: [&str; 2]) -> bool {
+    pair.iter().all(|text| !text.trim().is_empty() && text.chars().nth(MAX_CHARACTERS).is_none())
 }
 
 /// A step of training.
@@ -202,17 +208,14 @@ impl ModelVocabulary {
         Ok(found)
     }
 
-    /// The ids of pairs, source first; empty and very long pairs are left out.
+    /// The ids of the pairs that are worth learning from, source first.
     fn encode(&self, pairs: &[[String; 2]], reversed: bool) -> Result<IdPairs> {
         let encode = |[one, two]: &[String; 2]| {
             let (source, target) = if reversed { (two, one) } else { (one, two) };
             Ok((self.tokenizers.source().encode(source)?.ids, self.tokenizers.encode_target(target)?.ids))
         };
-        let found: Result<IdPairs> = pairs.par_iter().map(encode).collect();
-        let mut found = found?;
-        let is_usable = |ids: &[u32]| (1..=MAX_TOKENS).contains(&ids.len());
-        found.retain(|(source, target)| is_usable(source) && is_usable(target));
-        Ok(found)
+        let pairs = pairs.par_iter().filter(|[one, two]| is_worth_learning([one, two]));
+        pairs.map(encode).collect()
     }
 
     /// Tokens that may occur in any translation: special tokens, bytes, placeholders, single characters, and tokens

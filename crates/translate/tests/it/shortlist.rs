@@ -25,8 +25,15 @@ fn load(folder: &Path, shortlist: ShortlistChoice) -> Engine {
     Engine::load(folder, &LoadOptions { shortlist, ..LoadOptions::default() }).unwrap()
 }
 
+/// The language tag by which the model's table is found.
+const TAG: &str = ">>tur<<";
+
+fn into_turkish() -> TranslateOptions {
+    TranslateOptions { to: Some("tr".into()), ..TranslateOptions::default() }
+}
+
 fn translate(engine: &Engine, texts: &[&str]) -> Vec<Translation> {
-    engine.translate(texts, &TranslateOptions { n_best: 2, ..TranslateOptions::default() }).unwrap()
+    engine.translate(texts, &TranslateOptions { n_best: 2, ..into_turkish() }).unwrap()
 }
 
 /// Trains on the sentences and the model's own translations of them.
@@ -41,7 +48,7 @@ fn train(folder: &Path, options: &ShortlistOptions) -> TrainedShortlist {
 const FEW: usize = 3;
 
 fn few() -> ShortlistOptions {
-    ShortlistOptions { frequent: FEW, per_token: 4, ..ShortlistOptions::default() }
+    ShortlistOptions { frequent: FEW, per_token: 9, ..ShortlistOptions::default() }
 }
 
 #[test]
@@ -50,10 +57,10 @@ fn a_trained_shortlist_is_used_and_changes_little() {
     let all = translate(&load(folder.path(), ShortlistChoice::Folder), SENTENCES);
     let trained = train(folder.path(), &few());
     let [table] = trained.tables.as_slice() else { panic!("{:?}", trained.tables) };
-    assert_eq!((table.tag.as_str(), table.pairs), ("any", 198));
+    assert_eq!((table.tag.as_str(), table.pairs), (TAG, 198));
     assert_eq!(table.directions, [("en".to_owned(), "tr".to_owned())]);
     assert!(table.coverage > 0.9 && table.entries > 20, "{table:?}");
-    assert_eq!(trained.file.tables["any"].frequent.len(), FEW);
+    assert_eq!(trained.file.tables[TAG].frequent.len(), FEW);
     trained.file.save(&folder.path().join(SHORTLIST)).unwrap();
     let listed = translate(&load(folder.path(), ShortlistChoice::Folder), SENTENCES);
     assert_eq!(listed[0].text(), all[0].text());
@@ -72,8 +79,7 @@ fn batches_and_threads_do_not_change_a_bit_with_a_lexical_shortlist() {
     for dtype in [polyhead_tensor::Dtype::F32, polyhead_tensor::Dtype::Int8] {
         let engine = Engine::load(folder.path(), &LoadOptions { dtype, ..LoadOptions::default() }).unwrap();
         let with = |texts: &[&str], batch_tokens| {
-            let options =
-                TranslateOptions { batch_tokens: Some(batch_tokens), ..TranslateOptions::default() };
+            let options = TranslateOptions { batch_tokens: Some(batch_tokens), ..into_turkish() };
             engine.translate(texts, &options).unwrap()
         };
         let alone: Vec<Translation> = SENTENCES.iter().flat_map(|text| with(&[text], 1024)).collect();
@@ -92,22 +98,22 @@ fn batches_and_threads_do_not_change_a_bit_with_a_lexical_shortlist() {
 fn only_listed_tokens_are_written_and_prefixes_are_listed() {
     let folder = folder();
     let mut file = train(folder.path(), &few()).file;
-    let n_sources = file.tables["any"].counts.len();
+    let n_sources = file.tables[TAG].counts.len();
     let empty = LexicalTable { frequent: Vec::new(), counts: vec![0; n_sources], candidates: Vec::new() };
-    file.tables = BTreeMap::from([("any".to_owned(), empty)]);
+    file.tables = BTreeMap::from([(TAG.to_owned(), empty)]);
     file.save(&folder.path().join(SHORTLIST)).unwrap();
     let engine = load(folder.path(), ShortlistChoice::Folder);
     let text = SENTENCES[0];
     let all = translate(&load(folder.path(), ShortlistChoice::All), &[text]);
     assert_ne!(translate(&engine, &[text])[0].text(), all[0].text(), "its tokens are not listed");
     let prefix = all[0].text().split(' ').next().unwrap().to_owned();
-    let options = TranslateOptions { prefix: prefix.clone(), ..TranslateOptions::default() };
+    let options = TranslateOptions { prefix: prefix.clone(), ..into_turkish() };
     let found = engine.translate(&[text], &options).unwrap().remove(0);
     assert!(found.text().starts_with(&prefix), "{}", found.text());
     assert!(found.best().log_probability.is_finite());
     // Samples are drawn from all tokens.
     let sampling = Some(Sampling { seed: 5, ..Sampling::default() });
-    let options = TranslateOptions { sampling, ..TranslateOptions::default() };
+    let options = TranslateOptions { sampling, ..into_turkish() };
     let samples = [ShortlistChoice::Folder, ShortlistChoice::All]
         .map(|choice| load(folder.path(), choice).translate(&[text], &options).unwrap());
     assert_eq!(samples[0], samples[1]);

@@ -118,13 +118,18 @@ impl Int8Weights {
         for ((to, offsets), outs) in
             to.chunks_mut(panel_len).zip(offsets.chunks_mut(PANEL_COLS)).zip(outs.chunks(PANEL_COLS))
         {
-            for (column, (&out, offset)) in outs.iter().zip(offsets).enumerate() {
+            let mut firsts = [0; PANEL_COLS];
+            for ((first, offset), &out) in firsts.iter_mut().zip(offsets).zip(outs) {
                 let out = out as usize;
                 assert!(out < self.d_out, "output {out} of {}", self.d_out);
                 *offset = self.offsets[out];
-                let from = &from[out / PANEL_COLS * panel_len + out % PANEL_COLS..];
-                let places = to[column..].iter_mut().step_by(PANEL_COLS);
-                places.zip(from.iter().step_by(PANEL_COLS)).for_each(|(place, group)| *place = *group);
+                *first = out / PANEL_COLS * panel_len + out % PANEL_COLS;
+            }
+            // Neighbouring outputs share cache lines, so all columns of a group are copied before the next group.
+            for (group, to) in to.chunks_exact_mut(PANEL_COLS).enumerate() {
+                for (to, first) in to.iter_mut().zip(&firsts[..outs.len()]) {
+                    *to = from[first + group * PANEL_COLS];
+                }
             }
         }
         let scales = outs.iter().map(|&out| self.scales[out as usize]).collect();
