@@ -113,6 +113,8 @@ fn distribute(
 
 #[cfg(test)]
 mod tests {
+    use polyhead_models::decode::Hypothesis;
+
     use super::*;
 
     #[test]
