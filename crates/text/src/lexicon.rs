@@ -92,7 +92,9 @@ impl Scratch {
         }
         let result = work(self);
         if let Some(row) = row {
-            row.iter().for_each(|&(id, _)| self.probabilities[id as usize] = 0.0);
+            for &(id, _) in row {
+                self.probabilities[id as usize] = 0.0;
+            }
         }
         result
     }
@@ -103,7 +105,9 @@ impl IndexedPairs {
         let (mut targets, mut starts) = (Vec::new(), vec![0]);
         let mut occurrences = vec![Vec::new(); source_vocab_size + 1];
         for (pair, (source, target)) in (0..).zip(pairs) {
-            source.iter().for_each(|&id| occurrences[id as usize].push(pair));
+            for &id in source {
+                occurrences[id as usize].push(pair);
+            }
             occurrences[source_vocab_size].push(pair);
             targets.extend(target);
             starts.push(targets.len());
@@ -236,7 +240,7 @@ mod tests {
             next += 1;
             (random.uniform(next) * below as f64) as u32
         };
-        let mut side = |below| (0..1 + draw(9)).map(|_| draw(below)).collect::<Vec<u32>>();
+        let mut side = |below| (0..=draw(9)).map(|_| draw(below)).collect::<Vec<u32>>();
         let pairs: Vec<(Vec<u32>, Vec<u32>)> = (0..300).map(|_| (side(4), side(5))).collect();
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::program::polyhead;
 
-const PAIRS: &str = "The teacher reads a book today.\tÖğretmen bugün bir kitap okuyor.\n\
+const PAIRS: &str = "The teacher reads a book today.\tKardeşim pazar günü evin arkasında iyi uyudu.\n\
                      Nobody slept well!\tKimse iyi uyumadı!\n";
 
 /// A copy of a golden model, and pairs.
@@ -28,7 +28,7 @@ fn a_shortlist_is_trained_used_copied_and_turned_off() {
     let run = |arguments: &[&str]| polyhead(folder.path(), arguments, "");
     let text = "The teacher reads a book today.";
     let train = ["shortlist", "train", "-m", "model", "--tsv", "pairs.tsv", "--languages", "en,tr"];
-    let few = ["--frequent", "4", "--per-token", "3"];
+    let few = ["--frequent", "4", "--per-token", "9"];
     let before = run(&["translate", "-m", "model", "--to", "tr", "--scores", text]).ok();
     let summary = run(&[&train[..], &few].concat()).ok();
     assert!(

@@ -244,13 +244,17 @@ impl ModelVocabulary {
         let mut occurrences = vec![0_u64; n_targets];
         pairs.iter().flat_map(|(_, target)| target).for_each(|&id| occurrences[id as usize] += 1);
         let mut is_listed = vec![false; n_targets];
-        always.iter().for_each(|&id| is_listed[usize::from(id)] = true);
+        for &id in always {
+            is_listed[usize::from(id)] = true;
+        }
         let mut frequent: Vec<usize> =
             (0..n_targets).filter(|&id| occurrences[id] > 0 && !is_listed[id]).collect();
         frequent.sort_by_key(|&id| std::cmp::Reverse(occurrences[id]));
         frequent.truncate(options.frequent);
         frequent.sort_unstable();
-        frequent.iter().for_each(|&id| is_listed[id] = true);
+        for &id in &frequent {
+            is_listed[id] = true;
+        }
         let lexicon = Lexicon::train(pairs, self.vocab_sizes, &options.lexicon, report);
         let copies = source_tokens(&self.tokenizers) == SourceTokens::Listed;
         let (mut counts, mut candidates) = (Vec::new(), Vec::new());
