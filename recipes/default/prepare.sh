@@ -178,14 +178,14 @@ done
 # Made-up pairs: nothing of a test, a validation set or the phrase list.
 python3 "$here/phrases.py" keys "$here/phrases.tsv" | python keys "$work/phrases"
 cat "$work/held" "$work/phrases" > "$work/all-held"
-python3 "$here/synthetic.py" pairs "$text" --keys "$work/all-held"
+python3 "$here/synthetic/synthetic.py" pairs "$text" --keys "$work/all-held"
 for long in deu fra tur; do
     cat "$text/tatoeba.eng-$long.tsv" "$text/tatoeba-more.eng-$long.tsv" > "$work/everyday.eng-$long.tsv"
     awk -F'\t' '{print $2 "\t" $1}' "$work/everyday.eng-$long.tsv" > "$work/everyday.$long-eng.tsv"
     for way in "eng-$long" "$long-eng"; do
-        python3 "$here/synthetic.py" noise "$work/everyday.$way.tsv" "$text/noise.$way.tsv" --languages "${way/-/,}"
+        python3 "$here/synthetic/synthetic.py" noise "$work/everyday.$way.tsv" "$text/noise.$way.tsv" --languages "${way/-/,}" --share 0.3
     done
-    python3 "$here/synthetic.py" lines "$work/everyday.eng-$long.tsv" "$text/lines.eng-$long.tsv"
+    python3 "$here/synthetic/synthetic.py" lines "$work/everyday.eng-$long.tsv" "$text/lines.eng-$long.tsv"
 done
 
 mapfile -t made < <(ls "$text"/*.tsv | grep -v '/valid\.')
