@@ -227,7 +227,7 @@ markup	a <b>bold</b> word	ein fettes Wort
 markup	the [[town]] of {{name}}	die Stadt
 script	Good morning, Tom.	Доброе утро, Том.
 untranslated	Please read this first.	please read this first
-language	This is a sentence in English.	This sentence was left in English here.
+language	This is a sentence in English.	Nobody ever cared to translate the last page of this book.
 language	Diese Seite sollte eigentlich auf Englisch sein.	Diese Seite ist auf Deutsch geschrieben.
 numbers	He was born in 1956.	Er wurde 1965 geboren.
 numbers	It costs 12,500 euros.	Es kostet 12.600 Euro.

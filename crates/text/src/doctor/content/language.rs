@@ -8,6 +8,10 @@ use crate::language::Identifier;
 
 /// Bytes of a side that are read.
 const MAX_BYTES: usize = 400;
+/// Bytes of a side that settle most cases.
+const FEW_BYTES: usize = 100;
+/// Probability of the expected language in those bytes from which on the side is not read further.
+const SETTLED: f64 = 0.1;
 /// Words that a side must have.
 const MIN_WORDS: usize = 4;
 /// Words in lower case that a side must have.
@@ -47,8 +51,8 @@ impl Expected {
     /// The code of the language that a side is most like, if it clearly is not in the expected one, and the latter.
     pub(super) fn other_language(&self, side: usize, sides: [&str; 2]) -> Option<[&'static str; 2]> {
         let expected = self.sides[side]?;
-        let text = start(sides[side]);
-        if !has_enough_words(text, MIN_LOWER) {
+        let text = start(sides[side], MAX_BYTES);
+        if !has_enough_words(text, MIN_LOWER) || is_probable(start(text, FEW_BYTES), expected, SETTLED) {
             return None;
         }
         let found = most_like(text, expected)?;
@@ -60,7 +64,7 @@ impl Expected {
             // Nearly a copy of the other side: no list of names, and not framed by words of the expected language.
             let is_list = text.matches(',').count() * MAX_OWN > n_words;
             let is_others = self.sides[1 - side].is_none_or(|other| other == found);
-            let is_framed = is_probable(&own.join(" "), expected);
+            let is_framed = is_probable(&own.join(" "), expected, 0.5);
             let is_copy = is_others && !is_list && !is_framed && has_enough_words(text, MIN_COPIED_LOWER);
             is_copy.then_some(found)?
         } else {
@@ -81,9 +85,9 @@ fn most_like(text: &str, expected: usize) -> Option<usize> {
     (0..probabilities.len()).max_by(|&a, &b| probabilities[a].total_cmp(&probabilities[b]))
 }
 
-/// True if `text` is in the expected language rather than in all others.
-fn is_probable(text: &str, expected: usize) -> bool {
-    Identifier::four().probabilities(text).is_some_and(|probabilities| probabilities[expected] > 0.5)
+/// True if the expected language has more than this probability.
+fn is_probable(text: &str, expected: usize, probability: f64) -> bool {
+    Identifier::four().probabilities(text).is_some_and(|probabilities| probabilities[expected] > probability)
 }
 
 /// True if one side is a copy of the other but for case, marks around words and white space.
@@ -96,8 +100,8 @@ pub(super) fn is_copy([source, target]: [&str; 2]) -> bool {
 }
 
 /// The first bytes of a long text.
-fn start(text: &str) -> &str {
-    let end = (0..=MAX_BYTES.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+fn start(text: &str, max_bytes: usize) -> &str {
+    let end = (0..=max_bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or_default()]
 }
 

@@ -15,6 +15,9 @@ use super::examine::{SIDES, excerpt};
 use super::problem::Problem;
 use crate::Result;
 
+/// Bytes of a side above which a pair is no pair of sentences and is not read.
+const MAX_BYTES: usize = 1 << 14;
+
 /// The checks that are wanted, and the languages of the sides.
 #[derive(Debug)]
 pub(super) struct ContentChecks {
@@ -30,6 +33,9 @@ impl ContentChecks {
 
     /// Calls `found` with each problem of the pair and its detail.
     pub(super) fn examine(&self, sides: [&str; 2], mut found: impl FnMut(Problem, String)) {
+        if sides.iter().any(|side| side.len() > MAX_BYTES) {
+            return;
+        }
         let mut check = |problem, find: &dyn Fn() -> Option<String>| {
             if !self.ignore.contains(&problem)
                 && let Some(detail) = find()
