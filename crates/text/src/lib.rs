@@ -7,6 +7,7 @@
 //! 5. [`batch`] groups encoded pairs into batches, in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
 //! 7. [`language`] detects the language of a text.
+//! 8. [`entities`] reads the character references of HTML.
 //!
 //! The crate has no tensors. Offsets are bytes and always slice the original string.
 
@@ -14,6 +15,7 @@ pub mod batch;
 pub mod corpus;
 pub mod diagnostic;
 pub mod doctor;
+pub mod entities;
 pub mod error;
 pub mod figures;
 pub mod language;
