@@ -123,7 +123,8 @@ impl<'a> Router<'a> {
             (None, DetectedLanguage::Detected(code)) => (code, true),
             (None, _) => return self.plan_undetected(plan, to),
         };
-        let default = || self.languages.default_target(&from).map(str::to_owned);
+        let english_to = self.options.english_to.as_deref().map(short);
+        let default = || self.languages.default_target(&from, english_to.as_deref()).map(str::to_owned);
         let is_default = to.is_none();
         let Some(to) = to.or_else(default) else {
             let message = format!("no target language for {}", name(&from));
