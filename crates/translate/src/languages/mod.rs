@@ -3,6 +3,7 @@
 
 mod codes;
 pub(crate) mod detect;
+pub(crate) mod other;
 
 use std::path::Path;
 
