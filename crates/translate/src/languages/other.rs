@@ -16,7 +16,7 @@ const MIN_WORDS: usize = 4;
 /// Words of a text that are counted; the beginning of a long text is enough.
 const MAX_WORDS: usize = 200;
 
-/// A language that is told from English, German, French and Turkish.
+/// A language that is distinguished from English, German, French and Turkish.
 struct OtherLanguage {
     code: &'static str,
     /// Function words that the four languages do not have, in alphabetical order.
@@ -342,13 +342,13 @@ fn all_lists() -> &'static HashMap<&'static str, Lists> {
 /// The numbers of words of its own and shared words of a language, by its index; none where they are too few, or too many
 /// words speak against it.
 fn score(index: usize, words: &[Word]) -> Option<(usize, usize)> {
-    let is_own = |word: &&Word| word.lists.own >> index & 1 == 1;
-    let is_shared = |word: &&Word| word.lists.shared >> index & 1 == 1;
+    let is_own = |word: &&Word| (word.lists.own >> index) & 1 == 1;
+    let is_shared = |word: &&Word| (word.lists.shared >> index) & 1 == 1;
     let first = words.iter().find(is_own)?;
     let (n_words, n_own) = (words.len(), words.iter().filter(is_own).count());
     let n_listed = words.iter().filter(|word| is_own(word) || is_shared(word)).count();
     let others = || words.iter().filter(|word| !is_own(word) && !is_shared(word));
-    let against = |four: usize| others().filter(|word| word.lists.frequent >> four & 1 == 1).count();
+    let against = |four: usize| others().filter(|word| (word.lists.frequent >> four) & 1 == 1).count();
     let against = (0..FOUR.len()).map(against).max().unwrap_or(0);
     let has_several = words.iter().filter(is_own).any(|word| word.text != first.text);
     let is_clear = has_several && against <= n_own && n_own * 8 >= n_words && n_listed * 4 >= n_words;

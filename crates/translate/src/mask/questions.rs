@@ -136,7 +136,7 @@ fn is_french(words: &[&str]) -> bool {
         "pouvons",
         "devons",
     ];
-    let is_inverted = |word: &&&str| {
+    let is_inverted = |word: &str| {
         let Some((verb, subject)) = word.rsplit_once('-') else { return false };
         match subject {
             "vous" | "nous" => VERBS_BEFORE_VOUS.contains(&verb),
@@ -147,7 +147,7 @@ fn is_french(words: &[&str]) -> bool {
             _ => false,
         }
     };
-    if words.iter().take(3).find(is_inverted).is_some() {
+    if words.iter().take(3).any(|word| is_inverted(word)) {
         return true;
     }
     let second = words[1];
