@@ -2,9 +2,9 @@
 //!
 //! Without its accents a word is another token sequence, which models have hardly seen. A table per language has the
 //! frequent words with accents, each for its plain spelling (`assets/make_accents.py`). It is used only where a sentence
-//! has no accent at all, and words that need one are as frequent as in such a text: of clean sentences (Tatoeba, FLORES,
-//! NTREX, Common Voice) fewer than 1 in 1,000 is changed, and of the words of plain ones nine in ten are spelled right
-//! again (Turkish: three in four of those that need an accent).
+//! has no accent at all, and words that need one are as frequent as in such a text. Measured before that last condition
+//! was added: of clean sentences (Tatoeba, FLORES, NTREX, Common Voice, LibreOffice, web pages) 0 to 0.3 % are changed; of
+//! the words of plain ones 96 to 98 % (German), 93 to 96 % (French) and 70 to 88 % (Turkish) are spelled right.
 
 use std::sync::OnceLock;
 
