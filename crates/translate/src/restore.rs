@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use polyhead_models::decode::Hypothesis;
+
 use crate::Result;
 use crate::alignment::{AlignedPart, align_parts};
 use crate::mask::{MaskedSentence, PLACEHOLDERS, RestoredSentence};
@@ -104,7 +106,7 @@ impl Pipeline<'_> {
         (joiner.finish(), parts)
     }
 
-    /// Notes loops, unknown tokens and translations that reached the maximum length.
+    /// Notes loops, unknown tokens, low probabilities and translations that reached the maximum length.
     fn note_hypotheses(&self, text: &HopText<'_>, notes: &mut Vec<Note>) {
         let unknown = self.engine.tokenizers.target().unknown_id();
         let mut n_unknown = 0;
@@ -119,10 +121,24 @@ impl Pipeline<'_> {
                 let (sentence, tokens) = (shortened(segment.sentence.text), best.ids.len());
                 notes.push(Note::Limit { sentence, tokens });
             }
+            if let Some(log_probability) = self.unsure(segment, best) {
+                notes.push(Note::Unsure { sentence: shortened(segment.sentence.text), log_probability });
+            }
         }
         if n_unknown > 0 {
             notes.push(Note::UnknownWritten { tokens: n_unknown });
         }
+    }
+}
+
+impl Pipeline<'_> {
+    /// The mean log-probability of a token of the best hypothesis, where it is low. What was sampled, or begins with a
+    /// prefix that the model did not choose, says nothing about the model.
+    fn unsure(&self, segment: &Segment<'_>, best: &Hypothesis) -> Option<f64> {
+        let below = self.engine.generation().unsure_below?;
+        let is_own = self.options.sampling.is_none() && segment.prefix().is_empty();
+        let mean = best.log_probability / best.ids.len().max(1) as f64;
+        (is_own && mean < below).then_some(mean)
     }
 }
 

@@ -34,6 +34,11 @@ impl Translation {
     pub fn text(&self) -> &str {
         &self.best().text
     }
+
+    /// True if the model gave the translation of a sentence a low probability ([`Note::Unsure`]).
+    pub fn is_unsure(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Unsure { .. }))
+    }
 }
 
 /// One translation of a text.
@@ -50,7 +55,7 @@ pub struct Candidate {
 }
 
 /// A note on processing besides decoding, or on a problem. The names of its JSON are stable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
     /// The text was translated sentence by sentence.
@@ -79,6 +84,16 @@ pub enum Note {
         language: String,
         /// True if it was translated from that; false where there is no route from it.
         is_believed: bool,
+    },
+    /// The text looks like a language that the model does not translate; it was translated all the same.
+    OtherLanguage {
+        /// Code of the language.
+        language: String,
+    },
+    /// Most letters of the text belong to a script that no language of the model is written in.
+    OtherScript {
+        /// Name of the script, such as `Cyrillic`.
+        script: String,
     },
     /// Text that was preserved: addresses, emoji, numbers, what the model cannot spell.
     #[serde(rename = "kept")]
@@ -130,6 +145,13 @@ pub enum Note {
     Empty {
         /// The sentence, shortened.
         sentence: String,
+    },
+    /// The model gave the translation of a sentence a low probability.
+    Unsure {
+        /// The sentence, shortened.
+        sentence: String,
+        /// Mean log-probability of a token of the translation.
+        log_probability: f64,
     },
     /// Pieces of the source that the vocabulary lacks.
     Unknown {
@@ -194,6 +216,12 @@ impl std::fmt::Display for Note {
             Self::LooksLike { language, is_believed: false } => {
                 write!(f, "the text looks like {}", name(language))
             }
+            Self::OtherLanguage { language } => {
+                write!(f, "the text looks like {}, which this model does not translate", name(language))
+            }
+            Self::OtherScript { script } => {
+                write!(f, "the text is in {script} script, which this model does not translate")
+            }
             Self::Preserved { spans } => write!(f, "preserved: {}", spans.join(" ")),
             Self::Around { sentence } => {
                 write!(f, "{sentence:?} was translated in parts around its preserved text")
@@ -223,6 +251,7 @@ impl std::fmt::Display for Note {
                 )
             }
             Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
+            Self::Unsure { sentence, .. } => write!(f, "unsure: {sentence:?}"),
             Self::Unknown { pieces } => {
                 // Control characters could move the cursor.
                 let shown = pieces.join(" ").chars().fold(String::new(), |shown, letter| {

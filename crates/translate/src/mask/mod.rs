@@ -5,18 +5,23 @@
 //! ```
 //!
 //! Preserved spans become placeholders, private-use characters that the model has learned to carry over. Symbols at
-//! either end are set aside. Capitals become small letters, and English gets the apostrophes that were left out. The
-//! origin of each character is recorded, so that alignments refer to the words of the texts.
+//! either end are set aside. Capitals become small letters; apostrophes, accents and question marks that were left out are
+//! added, the marks to be dropped again. The origin of each character is recorded, so that alignments refer to the words
+//! of the texts.
 
+mod accents;
 mod capitals;
 mod contractions;
 mod mapping;
+mod questions;
+mod respelling;
 
 use std::ops::Range;
 
 use self::capitals::{capitalised, is_in_capitals, upper, usual};
-use self::contractions::contraction;
 use self::mapping::Mapping;
+use self::questions::is_question;
+use self::respelling::Respelling;
 use crate::preserve::{PreservedKind, PreservedSpan};
 
 /// Placeholders of the first, second, … preserved span of a sentence, as models are trained with them.
@@ -69,6 +74,8 @@ pub(crate) struct MaskedSentence {
     middle: Range<usize>,
     /// The target language of a sentence in capitals; none for others.
     capitals: Option<String>,
+    /// True if a question mark was added, which the translation is not to have.
+    is_marked: bool,
 }
 
 /// A translation with the preserved spans in place of their placeholders.
@@ -96,7 +103,11 @@ impl MaskedSentence {
         let preserved: Vec<Range<usize>> =
             preserved.iter().filter(inside).map(|span| span.range.clone()).collect();
         let plain: String = gaps(&middle, &preserved).map(|gap| format!("{} ", &sentence[gap])).collect();
-        let is_english = casing.is_some_and(|languages| languages.from == "en");
+        let language = casing.map(|languages| languages.from);
+        let respelling = Respelling::of(&plain, language);
+        // A part of a sentence may begin like a question.
+        let is_marked = case == Case::Detect
+            && language.is_some_and(|language| is_question(&sentence[middle.clone()], language));
         let casing = casing.filter(|_| case.is_capitals(&plain));
         let mut masked = Self {
             text: String::new(),
@@ -104,16 +115,22 @@ impl MaskedSentence {
             preserved: Vec::new(),
             middle: middle.clone(),
             capitals: casing.map(|languages| languages.to.to_owned()),
+            is_marked,
         };
         for (index, gap) in gaps(&middle, &preserved).enumerate() {
             match casing {
-                None if is_english => masked.push_english(sentence, gap),
-                None => masked.push(&sentence[gap.clone()], gap),
-                Some(languages) => masked.push_in_sentence_case(sentence, gap, languages.from, n_tokens),
+                None => masked.push_respelled(sentence, gap, respelling),
+                Some(languages) => {
+                    let usual = |word: &str| respelling.accented(usual(word, languages.from, n_tokens));
+                    masked.push_in_sentence_case(sentence, gap, languages.from, &usual);
+                }
             }
             if let (Some(range), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
                 masked.push(&placeholder.to_string(), range.clone());
             }
+        }
+        if is_marked {
+            masked.push("?", middle.end..middle.end);
         }
         masked.preserved = preserved;
         masked
@@ -137,16 +154,15 @@ impl MaskedSentence {
         }
     }
 
-    /// Appends English with the apostrophes that people leave out.
-    fn push_english(&mut self, sentence: &str, gap: Range<usize>) {
+    /// Appends text with the apostrophes or accents that people leave out.
+    fn push_respelled(&mut self, sentence: &str, gap: Range<usize>, respelling: Respelling) {
         let (mut plain, mut at) = (gap.start, gap.start);
         while at < gap.end {
             let rest = &sentence[at..gap.end];
             let is_word = rest.starts_with(char::is_alphanumeric);
             let length = rest.find(|letter: char| letter.is_alphanumeric() != is_word).unwrap_or(rest.len());
-            let stands_alone = !sentence[..at].ends_with(['\'', '’', '-', '.']);
-            let next = rest[length..].chars().next();
-            if let Some(spelled) = contraction(&rest[..length], next).filter(|_| is_word && stands_alone) {
+            let neighbours = [sentence[..at].chars().next_back(), rest[length..].chars().next()];
+            if let Some(spelled) = respelling.word(&rest[..length], neighbours).filter(|_| is_word) {
                 self.push(&sentence[plain..at], plain..at);
                 self.push_spelled(&spelled, &rest[..length], at);
                 plain = at + length;
@@ -156,13 +172,13 @@ impl MaskedSentence {
         self.push(&sentence[plain..gap.end], plain..gap.end);
     }
 
-    /// Appends a text in capitals as it is usually spelled.
+    /// Appends a text in capitals, each word in its `usual` spelling.
     fn push_in_sentence_case(
         &mut self,
         sentence: &str,
         gap: Range<usize>,
         language: &str,
-        n_tokens: &dyn Fn(&str) -> usize,
+        usual: &dyn Fn(&str) -> String,
     ) {
         let mut at = gap.start;
         while at < gap.end {
@@ -177,7 +193,7 @@ impl MaskedSentence {
                 self.push(word, range);
             } else {
                 let is_first = !self.text.contains(char::is_alphanumeric);
-                let spelled = usual(word, language, n_tokens);
+                let spelled = usual(word);
                 let spelled = if is_first { capitalised(&spelled, language) } else { spelled };
                 self.push_spelled(&spelled, word, at);
             }
@@ -228,7 +244,8 @@ impl MaskedSentence {
         let mut restored = RestoredSentence::default();
         restored.copy(sentence, 0..self.middle.start);
         let mut had_space = false;
-        for (at, character) in written.char_indices() {
+        let end = if self.is_marked { without_mark(written).len() } else { written.len() };
+        for (at, character) in written[..end].char_indices() {
             let written = at..at + character.len_utf8();
             if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
                 let Some(span) = self.preserved.get(index) else { continue };
@@ -285,6 +302,11 @@ fn middle(sentence: &str, preserved: &[PreservedSpan]) -> Range<usize> {
         }
     }
     middle
+}
+
+/// A sentence without its final mark and the white space before it.
+fn without_mark(written: &str) -> &str {
+    written.trim_end().trim_end_matches(['?', '.', '!', '？']).trim_end()
 }
 
 /// The ranges before, between and after the preserved spans.
@@ -360,6 +382,25 @@ mod tests {
         );
         let whole = masked("SEE @bob AND COME", Some(&languages));
         assert_eq!([Case::of(Some(&whole)), Case::of(None)], [Case::Capitals, Case::Mixed]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_read_and_not_written() {
+        let languages = |from| HopLanguages { from, to: "fr" };
+        let question = masked("where are you 😀", Some(&languages("en")));
+        assert_eq!(question.text, "where are you?");
+        let restored = question.restore("where are you 😀", "Où es-tu\u{a0}?");
+        assert_eq!(restored.text, "Où es-tu 😀");
+        assert_eq!(question.origin.map(&(13..14)), 13..13);
+        assert_eq!(&restored.text[restored.position.map(&(4..9))], "es-tu");
+        let turkish = masked("HAVA COK GUZEL", Some(&languages("tr")));
+        assert_eq!(turkish.text, "Hava çok güzel");
+        let sentence = "@ali cok guzel bir yer, degil mi";
+        let turkish = masked(sentence, Some(&languages("tr")));
+        assert_eq!(turkish.text, "\u{e000} çok güzel bir yer, değil mi?");
+        assert_eq!(&sentence[turkish.origin.map(&(4..8))], "cok");
+        let part = MaskedSentence::new("where are you", &[], (Some(&languages("en")), Case::Mixed), &|_| 1);
+        assert_eq!(part.text, "where are you");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod address;
 pub(crate) mod alphabet;
 mod code;
+mod control;
 mod emoji;
 pub(crate) mod numbers;
 
@@ -13,7 +14,11 @@ use std::ops::Range;
 
 use self::address::address_len;
 use self::code::{code_len, is_sign};
+use self::control::control_len;
 use self::emoji::emoji_len;
+
+/// Letters of the longest word that is translated; the longest of German and Turkish have about 80.
+const MAX_LETTERS: usize = 100;
 
 /// A span of a sentence that comes through unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +31,7 @@ pub(crate) struct PreservedSpan {
 /// The reason for preserving a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreservedKind {
-    /// A web or mail address, `@name`, `#tag`, code.
+    /// A web or mail address, `@name`, `#tag`, code, a word longer than those of any language.
     Address,
     /// Emoji and other signs that the model cannot spell.
     Symbol,
@@ -58,6 +63,10 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     if emoji > 0 {
         return (emoji, Some(PreservedKind::Symbol));
     }
+    let control = control_len(text);
+    if control > 0 {
+        return (control, Some(PreservedKind::Symbol));
+    }
     let is_inside_word = before.is_alphanumeric() || before == '_';
     let address = if is_inside_word { 0 } else { address_len(text) };
     if address > 0 {
@@ -70,11 +79,14 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     let first = text.chars().next().unwrap_or_default();
     if first.is_alphabetic() {
         let word = run(text, |letter| letter.is_alphabetic() || is_mark(letter));
+        if is_too_long(&text[..word]) {
+            return (word, Some(PreservedKind::Address));
+        }
         let is_foreign = text[..word].chars().any(|letter| letter.is_alphabetic() && !is_known(letter));
         return (word, is_foreign.then_some(PreservedKind::Foreign));
     }
     let is_usual = first.is_ascii_digit() || ".,;:!?'\"()-".contains(first);
-    let is_plain = is_usual || first.is_whitespace() || first.is_control() || is_known(first);
+    let is_plain = is_usual || first.is_whitespace() || is_known(first);
     let is_preserved = is_private(first) || is_sign(first) || !is_plain;
     (first.len_utf8(), is_preserved.then_some(PreservedKind::Symbol))
 }
@@ -107,6 +119,12 @@ fn run(text: &str, matches: impl Fn(char) -> bool) -> usize {
     text.find(|character| !matches(character)).unwrap_or(text.len())
 }
 
+/// True for a word in a script with upper and lower case that is no language.
+fn is_too_long(word: &str) -> bool {
+    let has_case = |letter: char| letter.is_lowercase() || letter.is_uppercase();
+    word.len() > MAX_LETTERS && word.chars().count() > MAX_LETTERS && word.chars().all(has_case)
+}
+
 /// True for combining marks and joiners.
 fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}'
@@ -127,6 +145,14 @@ mod tests {
         // The letters of western Europe.
         let is_known = |character: char| character < '\u{180}' || "“”„’…–€".contains(character);
         find(text, &is_known).into_iter().map(|span| &text[span.range]).collect()
+    }
+
+    #[test]
+    fn control_characters_and_endless_words_are_preserved() {
+        assert_eq!(preserved("a \0 \u{1b}[31mred\u{1b}[0m"), ["\0 \u{1b}[31m", "\u{1b}[0m"]);
+        let word = "é".repeat(101);
+        assert_eq!(preserved(&format!("a {word} b")), [word.as_str()]);
+        assert!(preserved(&format!("{} {}", "x".repeat(100), "ª".repeat(40))).is_empty());
     }
 
     #[test]
