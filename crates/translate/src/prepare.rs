@@ -8,8 +8,9 @@ use crate::mask::{Case, HopLanguages, MaskedSentence};
 use crate::options::Mode;
 use crate::pipeline::{HopInput, Pipeline};
 use crate::preserve::alphabet::Alphabet;
-use crate::preserve::numbers::numbers;
-use crate::preserve::{self, PreservedSpan};
+use crate::preserve::numbers::{missing, numbers};
+use crate::preserve::{self, PreservedKind, PreservedSpan};
+use crate::quantities::{self, Language, Quantity};
 use crate::route::Hop;
 use crate::search::DecoderInput;
 use crate::segment::{HopText, Segment, Sentence, Split, cut, split};
@@ -51,20 +52,96 @@ impl Pipeline<'_> {
         let has = |letter: char| self.alphabet().has(letter, &self.engine.tokenizers);
         // Capitals are going to be read as small letters.
         let is_lowered = hop.languages.is_some() && case.is_capitals(sentence);
-        preserve::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)))
+        let mut found =
+            preserve::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)));
+        if sentence.contains("&nbsp;") {
+            self.join_entities(sentence, hop, &mut found);
+        }
+        found
     }
 
-    /// True if there is something to translate outside of the preserved spans.
-    pub(crate) fn has_text(&self, sentence: &str, preserved: &[PreservedSpan]) -> bool {
+    /// Replaces preserved spans inside a quantity (5`&nbsp;`km) by the quantity.
+    fn join_entities(&self, sentence: &str, hop: &Hop, found: &mut Vec<PreservedSpan>) {
+        let Some(languages) = rules(hop) else { return };
+        for quantity in quantities::find(sentence, languages[0]) {
+            if sentence[quantity.range.clone()].contains("&nbsp;") {
+                found.retain(|span| {
+                    span.range.end <= quantity.range.start || quantity.range.end <= span.range.start
+                });
+                found.push(quantity_span(sentence, &quantity, languages[1]));
+            }
+        }
+        found.sort_by_key(|span| span.range.start);
+    }
+
+    /// True if there is something to translate outside of the preserved spans, and of quantities such as *5 km*.
+    pub(crate) fn has_text(&self, sentence: &str, preserved: &[PreservedSpan], hop: &Hop) -> bool {
         if self.alphabet().n_placeholders() == 0 {
             return sentence.contains(char::is_alphanumeric);
         }
-        // Both are in order, so that one pass is enough.
-        let mut rest = preserved.iter().peekable();
-        sentence.char_indices().any(|(at, letter)| {
-            while rest.next_if(|span| span.range.end <= at).is_some() {}
-            letter.is_alphabetic() && !rest.peek().is_some_and(|span| span.range.contains(&at))
-        })
+        let is_text = |ranges: &[Range<usize>]| {
+            // Both are in order, so that one pass is enough.
+            let mut rest = ranges.iter().peekable();
+            sentence.char_indices().any(|(at, letter)| {
+                while rest.next_if(|range| range.end <= at).is_some() {}
+                letter.is_alphabetic() && !rest.peek().is_some_and(|range| range.contains(&at))
+            })
+        };
+        let preserved: Vec<Range<usize>> = preserved.iter().map(|span| span.range.clone()).collect();
+        if !is_text(&preserved) {
+            return false;
+        }
+        let Some([from, _]) = rules(hop).filter(|_| sentence.contains(|digit: char| digit.is_ascii_digit()))
+        else {
+            return true;
+        };
+        let marked = quantities::find(sentence, from).into_iter().filter(Quantity::is_marked);
+        let marked: Vec<Range<usize>> = marked.map(|quantity| quantity.range).collect();
+        is_text(&merged(preserved, marked))
+    }
+
+    /// A sentence without text to translate as a segment: copied, its amounts, times and measures in the form of the target
+    /// language. Plain numbers alone stay as they are: they may be data.
+    pub(crate) fn copied<'t>(
+        &self,
+        sentence: Sentence<'t>,
+        preserved: &[PreservedSpan],
+        hop: &Hop,
+    ) -> Segment<'t> {
+        let text = sentence.text;
+        let Some([from, to]) = rules(hop).filter(|_| self.alphabet().n_placeholders() > 0) else {
+            return Segment::copied(sentence);
+        };
+        let is_free =
+            |quantity: &Quantity| !preserved.iter().any(|span| overlap(&span.range, &quantity.range));
+        let mut spans = preserved.to_vec();
+        let found: Vec<Quantity> = quantities::find(text, from).into_iter().filter(is_free).collect();
+        if found.iter().any(Quantity::is_marked) {
+            spans.extend(found.iter().map(|quantity| quantity_span(text, quantity, to)));
+        }
+        spans.sort_by_key(|span| span.range.start);
+        let (mut written, mut at) = (String::new(), 0);
+        for span in &spans {
+            written += &text[at..span.range.start];
+            written += span.text(text);
+            at = span.range.end;
+        }
+        written += &text[at..];
+        Segment::replaced(sentence, (written != text).then_some(written))
+    }
+
+    /// The quantities of a sentence that `target` lacks, with their forms in the target language.
+    pub(crate) fn missing(&self, sentence: &str, target: &str, hop: &Hop) -> Vec<PreservedSpan> {
+        match rules(hop) {
+            Some([from, to]) => {
+                let lost = quantities::lost(sentence, target, [from, to]);
+                lost.iter().map(|quantity| quantity_span(sentence, quantity, to)).collect()
+            }
+            None => {
+                let lost = missing(sentence, target).into_iter();
+                lost.map(|range| PreservedSpan::unchanged(range, PreservedKind::Quantity)).collect()
+            }
+        }
     }
 
     /// The sentence with placeholders; none where the model reads the sentence as it is.
@@ -89,7 +166,7 @@ impl Pipeline<'_> {
     ) -> Vec<Sentence<'t>> {
         let preserved = masked.map_or(&[][..], MaskedSentence::preserved);
         let starts = preserved.iter().step_by(self.alphabet().n_placeholders().max(1)).skip(1);
-        let starts: Vec<usize> = starts.map(|range| range.start).collect();
+        let starts: Vec<usize> = starts.map(|span| span.range.start).collect();
         if starts.is_empty() {
             return Vec::new();
         }
@@ -106,17 +183,30 @@ impl Pipeline<'_> {
         sentence: Sentence<'t>,
         masked: Option<&MaskedSentence>,
         encoding: &Encoding,
+        hop: &Hop,
     ) -> Vec<Sentence<'t>> {
-        cut(sentence, encoding, self.max_tokens, &self.uncut(sentence.text, masked))
+        cut(sentence, encoding, self.max_tokens, &self.uncut(sentence.text, masked, hop))
     }
 
-    /// The ranges of a sentence that are never cut: preserved spans, and numbers, which could not be found again.
-    pub(crate) fn uncut(&self, sentence: &str, masked: Option<&MaskedSentence>) -> Vec<Range<usize>> {
+    /// The ranges of a sentence that are never cut: preserved spans, and quantities, which could not be found again.
+    pub(crate) fn uncut(
+        &self,
+        sentence: &str,
+        masked: Option<&MaskedSentence>,
+        hop: &Hop,
+    ) -> Vec<Range<usize>> {
         if self.alphabet().n_placeholders() == 0 {
             return Vec::new();
         }
-        let short = numbers(sentence).into_iter().filter(|number| number.len() <= MAX_NUMBER_LEN);
-        masked.map_or_else(Vec::new, |masked| masked.unchanged(sentence)).into_iter().chain(short).collect()
+        let quantities: Vec<Range<usize>> = match rules(hop) {
+            Some([from, _]) => {
+                quantities::find(sentence, from).into_iter().map(|quantity| quantity.range).collect()
+            }
+            None => numbers(sentence),
+        };
+        let short = quantities.into_iter().filter(|range| range.len() <= MAX_NUMBER_LEN);
+        let unread = masked.map_or_else(Vec::new, |masked| masked.unread(sentence));
+        unread.into_iter().map(|span| span.range).chain(short).collect()
     }
 
     /// The ids of what the model reads; offsets are bytes of the sentence.
@@ -156,8 +246,8 @@ impl Pipeline<'_> {
         context: SentenceContext<'_>,
         prefix: &mut Vec<u32>,
     ) -> Result<Segment<'t>> {
-        if !self.has_text(sentence.text, preserved) {
-            return Ok(Segment::copied(sentence));
+        if !self.has_text(sentence.text, preserved, context.hop) {
+            return Ok(self.copied(sentence, preserved, context.hop));
         }
         let masked = self.mask(sentence.text, preserved, context);
         let mut input = self.decoder_input(self.encode(sentence.text, masked.as_ref())?.ids, context.hop);
@@ -189,4 +279,34 @@ impl Pipeline<'_> {
             }
         }
     }
+}
+
+/// The languages of a hop, if the quantities of both have rules.
+fn rules(hop: &Hop) -> Option<[Language; 2]> {
+    let (from, to) = hop.languages.as_ref()?;
+    Some([Language::from_code(from)?, Language::from_code(to)?])
+}
+
+/// A quantity as a span that becomes its form in a language.
+fn quantity_span(sentence: &str, quantity: &Quantity, to: Language) -> PreservedSpan {
+    let (range, kind) = (quantity.range.clone(), PreservedKind::Quantity);
+    let written = quantity.written(sentence, to);
+    let replacement = (written != sentence[range.clone()]).then_some(written);
+    PreservedSpan { range, kind, replacement }
+}
+
+/// True if two ranges have a byte in common.
+pub(crate) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+/// Two lists of ranges as one, in order; a range that overlaps with the one before it is left out.
+fn merged(a: Vec<Range<usize>>, b: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = a.into_iter().chain(b).collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, before| {
+        before.end = if next.start < before.end { before.end.max(next.end) } else { before.end };
+        next.start < before.end
+    });
+    ranges
 }

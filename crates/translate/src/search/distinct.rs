@@ -22,7 +22,7 @@ impl Pipeline<'_> {
         for hypothesis in found {
             let mut text = self.engine.decode(&hypothesis.ids)?;
             if let Some(masked) = masked {
-                if masked.n_placeholders() > 0 && !masked.is_carried_by(&text) {
+                if masked.n_placeholders() > 0 && !masked.is_carried_by(segment.sentence.text, &text) {
                     continue;
                 }
                 // A sentence in capitals has one text, whatever case the model wrote.
