@@ -86,7 +86,7 @@ impl Pipeline<'_> {
             let context = SentenceContext { hop, case };
             let preserved = self.preserve(sentence.text, context);
             if !self.has_text(sentence.text, &preserved, hop) {
-                text.copy(self.copied(sentence, &preserved, hop), &preserved);
+                text.copy(self.copied(sentence, &preserved, context), &preserved);
                 continue;
             }
             let masked = self.mask(sentence.text, &preserved, context);

@@ -52,26 +52,12 @@ impl Pipeline<'_> {
         let has = |letter: char| self.alphabet().has(letter, &self.engine.tokenizers);
         // Capitals are going to be read as small letters.
         let is_lowered = hop.languages.is_some() && case.is_capitals(sentence);
-        let mut found =
+        let found =
             preserve::find(sentence, &|letter| has(letter) || (is_lowered && letter.to_lowercase().all(has)));
-        if sentence.contains("&nbsp;") {
-            self.join_entities(sentence, hop, &mut found);
+        match rules(hop) {
+            Some(languages) if !found.is_empty() => joined_quantities(sentence, &found, languages),
+            _ => found,
         }
-        found
-    }
-
-    /// Replaces preserved spans inside a quantity (5`&nbsp;`km) by the quantity.
-    fn join_entities(&self, sentence: &str, hop: &Hop, found: &mut Vec<PreservedSpan>) {
-        let Some(languages) = rules(hop) else { return };
-        for quantity in quantities::find(sentence, languages[0]) {
-            if sentence[quantity.range.clone()].contains("&nbsp;") {
-                found.retain(|span| {
-                    span.range.end <= quantity.range.start || quantity.range.end <= span.range.start
-                });
-                found.push(quantity_span(sentence, &quantity, languages[1]));
-            }
-        }
-        found.sort_by_key(|span| span.range.start);
     }
 
     /// True if there is something to translate outside of the preserved spans, and of quantities such as *5 km*.
@@ -101,12 +87,12 @@ impl Pipeline<'_> {
     }
 
     /// A sentence without text to translate as a segment: copied, its amounts, times and measures in the form of the target
-    /// language. Plain numbers alone stay as they are: they may be data.
+    /// language. A whole sentence of plain numbers stays as it is: it may be data.
     pub(crate) fn copied<'t>(
         &self,
         sentence: Sentence<'t>,
         preserved: &[PreservedSpan],
-        hop: &Hop,
+        SentenceContext { hop, case }: SentenceContext<'_>,
     ) -> Segment<'t> {
         let text = sentence.text;
         let Some([from, to]) = rules(hop).filter(|_| self.alphabet().n_placeholders() > 0) else {
@@ -116,7 +102,7 @@ impl Pipeline<'_> {
             |quantity: &Quantity| !preserved.iter().any(|span| overlap(&span.range, &quantity.range));
         let mut spans = preserved.to_vec();
         let found: Vec<Quantity> = quantities::find(text, from).into_iter().filter(is_free).collect();
-        if found.iter().any(Quantity::is_marked) {
+        if case != Case::Detect || found.iter().any(Quantity::is_marked) {
             spans.extend(found.iter().map(|quantity| quantity_span(text, quantity, to)));
         }
         spans.sort_by_key(|span| span.range.start);
@@ -247,7 +233,7 @@ impl Pipeline<'_> {
         prefix: &mut Vec<u32>,
     ) -> Result<Segment<'t>> {
         if !self.has_text(sentence.text, preserved, context.hop) {
-            return Ok(self.copied(sentence, preserved, context.hop));
+            return Ok(self.copied(sentence, preserved, context));
         }
         let masked = self.mask(sentence.text, preserved, context);
         let mut input = self.decoder_input(self.encode(sentence.text, masked.as_ref())?.ids, context.hop);
@@ -309,4 +295,88 @@ fn merged(a: Vec<Range<usize>>, b: Vec<Range<usize>>) -> Vec<Range<usize>> {
         next.start < before.end
     });
     ranges
+}
+
+/// Preserved spans, with the whole quantity in place of a sign or an entity inside it that the model cannot read (6,05 *€*,
+/// 5*`&nbsp;`*km).
+fn joined_quantities(
+    sentence: &str,
+    found: &[PreservedSpan],
+    languages: [Language; 2],
+) -> Vec<PreservedSpan> {
+    let is_sign = |span: &PreservedSpan| {
+        span.kind == PreservedKind::Symbol || &sentence[span.range.clone()] == "&nbsp;"
+    };
+    // Digits of an address are no quantity.
+    let is_own = |quantity: &Quantity| {
+        let first = found.partition_point(|span| span.range.end <= quantity.range.start);
+        let others = found[first..].iter().take_while(|span| span.range.start < quantity.range.end);
+        quantity.is_marked() && others.into_iter().all(is_sign)
+    };
+    let quantities: Vec<Quantity> =
+        quantities::find(sentence, languages[0]).into_iter().filter(is_own).collect();
+    let mut quantities = quantities.iter().peekable();
+    let mut joined: Vec<PreservedSpan> = Vec::with_capacity(found.len());
+    for span in found {
+        let mut rest = span.range.clone();
+        while quantities.next_if(|quantity| quantity.range.end <= rest.start).is_some() {}
+        while let Some(quantity) = quantities.next_if(|quantity| overlap(&quantity.range, &rest)) {
+            let before = trimmed(sentence, rest.start..quantity.range.start.max(rest.start));
+            joined.extend((!before.is_empty()).then(|| PreservedSpan::unchanged(before, span.kind)));
+            joined.push(quantity_span(sentence, quantity, languages[1]));
+            rest.start = quantity.range.end.min(rest.end);
+        }
+        let is_inside = joined.last().is_some_and(|last| last.range.end >= rest.end);
+        if rest.start == span.range.start && !is_inside {
+            joined.push(span.clone());
+        } else if !is_inside {
+            let rest = trimmed(sentence, rest);
+            joined.extend((!rest.is_empty()).then(|| PreservedSpan::unchanged(rest, span.kind)));
+        }
+    }
+    joined
+}
+
+/// A range without the white space at its ends.
+pub(crate) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let slice = &text[range.clone()];
+    let start = range.start + slice.len() - slice.trim_start().len();
+    start..start + slice.trim().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_their_signs() {
+        let found = |sentence: &str| -> Vec<String> {
+            let spans = preserve::find(sentence, &|letter| letter.is_ascii());
+            let spans = joined_quantities(sentence, &spans, [Language::French, Language::English]);
+            spans.iter().map(|span| span.text(sentence).to_owned()).collect()
+        };
+        assert_eq!(found("J'ai vu 6,05 € hier"), ["€6.05"]);
+        assert_eq!(found("5&nbsp;km et 6&nbsp;€ ou 7 £"), ["5&nbsp;km", "€6", "£7"]);
+        assert_eq!(found("😀 6,05 € 🎉 x €"), ["😀", "€6.05", "🎉", "€"]);
+        assert_eq!(found("@tom 5 € &amp; &nbsp; x"), ["@tom", "€5", "&amp;", "&nbsp;"]);
+        assert_eq!(found("a 20 km, x"), [""; 0]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn joined_spans_are_in_order(sentence in "([0-9]|[ ,a@]|€|😀|&nbsp;| km|\\$|漢){0,24}") {
+            let spans = preserve::find(&sentence, &|letter| letter.is_ascii());
+            let joined = joined_quantities(&sentence, &spans, [Language::French, Language::English]);
+            let mut end = 0;
+            for span in &joined {
+                proptest::prop_assert!(span.range.start >= end && !span.range.is_empty(), "{:?}", joined);
+                end = span.range.end;
+            }
+            // No preserved character is given to the model.
+            for at in spans.into_iter().flat_map(|span| trimmed(&sentence, span.range)) {
+                let is_white = sentence.as_bytes()[at] == b' ';
+                proptest::prop_assert!(is_white || joined.iter().any(|span| span.range.contains(&at)), "{:?}", joined);
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::mask::{Case, MaskedSentence};
 use crate::options::Mode;
 use crate::pipeline::Pipeline;
-use crate::prepare::{SentenceContext, overlap};
+use crate::prepare::{SentenceContext, overlap, trimmed};
 use crate::preserve::{PreservedKind, PreservedSpan, names};
 use crate::route::Hop;
 use crate::segment::{HopText, Segment, cut};
@@ -209,11 +209,4 @@ impl Pipeline<'_> {
 fn is_free(segment: &Segment<'_>, range: &Range<usize>) -> bool {
     let preserved = segment.masked.as_ref().map_or(&[][..], MaskedSentence::preserved);
     !preserved.iter().any(|span| overlap(&span.range, range))
-}
-
-/// A range without the white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
-    let slice = &text[range.clone()];
-    let start = range.start + slice.len() - slice.trim_start().len();
-    start..start + slice.trim().len()
 }

@@ -22,12 +22,11 @@ pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> us
     let words = words(sentence);
     let names: Vec<Option<Range<usize>>> = words.iter().map(|word| name(sentence, word)).collect();
     let is_capitalised = |word: &&Range<usize>| {
-        sentence[(*word).clone()]
-            .trim_start_matches(|mark: char| !mark.is_alphanumeric())
-            .starts_with(char::is_uppercase)
+        let word = sentence[(*word).clone()].trim_start_matches(|mark: char| !mark.is_alphanumeric());
+        word.starts_with(char::is_uppercase) && word != "I"
     };
-    // In a title every word is capitalised.
-    let n_capitalised = words.iter().filter(is_capitalised).count();
+    // In a title every word is capitalised; the first one always is.
+    let n_capitalised = words.iter().skip(1).filter(is_capitalised).count();
     let is_title = language != "de" && 2 * n_capitalised >= words.len();
     if is_title || !matches!(language, "en" | "fr" | "tr" | "de") {
         return Vec::new();

@@ -117,6 +117,13 @@ mod tests {
             ("25% of it", "25 davon", [English, German], &["25%"]),
             ("on 2026-11-15 at 14:30.", "am 15.11.2026 um 14.30 Uhr", [English, German], &["2026-11-15"]),
             ("Ça coûte 1 234,50 €.", "It costs €1,234.50.", [French, English], &[]),
+            (
+                "J'ai vu 6,05 € dans le journal.",
+                "I saw 6.000 € in the newspaper.",
+                [French, English],
+                &["6,05 €"],
+            ),
+            ("J'ai vu 674 281,81.", "I saw 674 281.81.", [French, English], &["674 281,81"]),
             ("50 TL verdim.", "I paid 50 lira.", [Turkish, English], &[]),
             ("call (555) 123-4567.", "(555) 123-4567 anrufen", [English, German], &[]),
             ("$5 and 5 km, 50", "5 km, 5 $ und 50", [English, German], &[]),

@@ -115,6 +115,8 @@ impl Number {
             is_negative: false,
         };
         let is_space = |mark: char| !matches!(mark, '.' | ',');
+        // English has commas; spaces are read, but not what a translation should have.
+        let is_usual = |mark: char| !is_space(mark) || language != Language::English;
         let decimal = language.decimal_mark();
         let (last, others) = match marks.split_last() {
             None => return Some((length, number(1, false, true))),
@@ -126,11 +128,11 @@ impl Number {
         } else if is_one_kind && are_thousands(rest) {
             // One group after a full stop or a comma is clear only by the language: 1.234 in French is not.
             let is_clear = !others.is_empty() || is_space(last) || Some(last) == language.thousands_mark();
-            is_clear.then(|| number(groups.len(), true, last != decimal))?
+            is_clear.then(|| number(groups.len(), true, last != decimal && is_usual(last)))?
         } else if let Some(group_mark) = others.first() {
             let is_regular = others.iter().all(|mark| mark == group_mark) && *group_mark != last;
             let is_number = is_regular && !is_space(last) && are_thousands(&rest[..rest.len() - 1]);
-            is_number.then(|| number(groups.len() - 1, true, last == decimal))?
+            is_number.then(|| number(groups.len() - 1, true, last == decimal && is_usual(*group_mark)))?
         } else {
             return None;
         };

@@ -46,7 +46,9 @@ fn text_that_the_model_loses_is_preserved() {
         ("the cat saw https://x.org/a today", &["https://x.org/a"][..]),
         ("😀 the mouse 👍🏽 ate @tom and me@x.org 🎉🎉", &["😀 ", "👍🏽", "@tom", "me@x.org", " 🎉🎉"]),
         ("the cat Привет, мир the mouse", &["Привет, мир"]),
-        ("the cat ate 1,234.50 mice on 2026-11-15", &["1,234.50", "2026-11-15"]),
+        ("the cat ate 1,234.50 mice on 2026-11-15", &["1.234,50", "2026-11-15"]),
+        ("the cat paid $19.99 at 11:45 p.m. today", &["19,99 $", "23:45 Uhr"]),
+        ("the cat saw 25% of 5&nbsp;km and 1.5 kg", &["25 %", "5&nbsp;km", "1,5 kg"]),
         (
             "a.com b.com c.com d.com the e.com f.com cat",
             &["a.com", "b.com", "c.com", "d.com", "e.com", "f.com"],
