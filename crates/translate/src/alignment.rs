@@ -167,6 +167,17 @@ impl AlignedPart<'_> {
     }
 }
 
+/// The alignment of a text and its translation, both as the model reads and writes them; `tag` precedes the text.
+pub(crate) fn align_words(
+    engine: &Engine,
+    tag: Option<u32>,
+    [source, target]: [&str; 2],
+) -> Result<Vec<(usize, usize)>> {
+    let mut aligner = WordAligner::new(source, target);
+    aligner.add_attention(&TokenPair { engine, tag, source, target }.attention()?);
+    Ok(aligner.alignment())
+}
+
 /// The alignment of a text and its translation, segment by segment; `tag` precedes every segment.
 pub(crate) fn align_parts(
     engine: &Engine,

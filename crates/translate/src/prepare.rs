@@ -297,28 +297,31 @@ fn merged(a: Vec<Range<usize>>, b: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Preserved spans, with the whole quantity in place of a sign or an entity inside it that the model cannot read (6,05 *€*,
-/// 5*`&nbsp;`*km).
+/// Preserved spans, with the whole quantity in place of a sign, a letter or an entity inside it that the model cannot read
+/// (6,05 *€*, 5*`&nbsp;`*km).
 fn joined_quantities(
     sentence: &str,
     found: &[PreservedSpan],
     languages: [Language; 2],
 ) -> Vec<PreservedSpan> {
+    // Digits of an address or of an emoji are no quantity.
     let is_sign = |span: &PreservedSpan| {
-        span.kind == PreservedKind::Symbol || &sentence[span.range.clone()] == "&nbsp;"
+        let text = &sentence[span.range.clone()];
+        let is_address = span.kind == PreservedKind::Address && text != "&nbsp;";
+        !is_address && !text.contains(|digit: char| digit.is_ascii_digit())
     };
-    // Digits of an address are no quantity.
     let is_own = |quantity: &Quantity| {
         let first = found.partition_point(|span| span.range.end <= quantity.range.start);
-        let others = found[first..].iter().take_while(|span| span.range.start < quantity.range.end);
-        quantity.is_marked() && others.into_iter().all(is_sign)
+        let mut others = found[first..].iter().take_while(|span| span.range.start < quantity.range.end);
+        others.all(is_sign)
     };
     let quantities: Vec<Quantity> =
         quantities::find(sentence, languages[0]).into_iter().filter(is_own).collect();
     let mut quantities = quantities.iter().peekable();
     let mut joined: Vec<PreservedSpan> = Vec::with_capacity(found.len());
     for span in found {
-        let mut rest = span.range.clone();
+        let taken = joined.last().map_or(0, |last| last.range.end);
+        let mut rest = span.range.start.max(taken)..span.range.end.max(taken);
         while quantities.next_if(|quantity| quantity.range.end <= rest.start).is_some() {}
         while let Some(quantity) = quantities.next_if(|quantity| overlap(&quantity.range, &rest)) {
             let before = trimmed(sentence, rest.start..quantity.range.start.max(rest.start));
@@ -347,6 +350,7 @@ pub(crate) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mask::PLACEHOLDERS;
 
     #[test]
     fn quantities_have_their_signs() {
@@ -360,9 +364,46 @@ mod tests {
         assert_eq!(found("😀 6,05 € 🎉 x €"), ["😀", "€6.05", "🎉", "€"]);
         assert_eq!(found("@tom 5 € &amp; &nbsp; x"), ["@tom", "€5", "&amp;", "&nbsp;"]);
         assert_eq!(found("a 20 km, x"), [""; 0]);
+        assert_eq!(found("0&nbsp;€€ ou 1️⃣"), ["€0", "€", "1️⃣"]);
     }
 
     proptest::proptest! {
+        /// A model that writes anything: placeholders in any order, dropped or doubled. Either the mask notices, or every
+        /// value is in the restored sentence.
+        #[test]
+        fn a_carried_quantity_is_not_lost(
+            parts in proptest::collection::vec(
+                "\\$[1-9][0-9]?(\\.[0-9]{2})?|[1-9]:[0-5][0-9] p\\.m\\.|[1-9][0-9]%|[1-9][0-9]{2}\\.[0-9] km|1[0-2]/[12][1-9]/2024",
+                1..=4,
+            ),
+            written in proptest::collection::vec("\u{e000}|\u{e001}|\u{e002}|\u{e003}|Wort|,|'da| ", 0..12),
+            is_ordered: bool,
+        ) {
+            let sentence = format!("the {} end", parts.join(" and "));
+            let mut written: String = written.concat();
+            if is_ordered {
+                written.retain(|letter| !('\u{e000}'..='\u{e003}').contains(&letter));
+                written.extend(('\u{e000}'..='\u{e003}').take(parts.len()));
+            }
+            for to in [Language::German, Language::French, Language::Turkish] {
+                let found = quantities::find(&sentence, Language::English);
+                proptest::prop_assert_eq!(found.len(), parts.len());
+                let spans: Vec<PreservedSpan> =
+                    found.iter().map(|quantity| quantity_span(&sentence, quantity, to)).collect();
+                let masked = MaskedSentence::new(&sentence, &spans, (None, Case::Mixed), &|word| word.len());
+                if masked.is_carried_by(&sentence, &written) {
+                    let restored = masked.restore(&sentence, &written).text;
+                    for part in &spans {
+                        proptest::prop_assert!(restored.contains(part.text(&sentence)), "{} in {}", sentence, restored);
+                    }
+                } else {
+                    let counts = PLACEHOLDERS.iter().map(|mark| written.matches(*mark).count());
+                    let is_exact = counts.enumerate().all(|(index, count)| count == usize::from(index < parts.len()));
+                    proptest::prop_assert!(!is_exact);
+                }
+            }
+        }
+
         #[test]
         fn joined_spans_are_in_order(sentence in "([0-9]|[ ,a@]|€|😀|&nbsp;| km|\\$|漢){0,24}") {
             let spans = preserve::find(&sentence, &|letter| letter.is_ascii());

@@ -9,13 +9,15 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::Result;
+use crate::alignment::align_words;
 use crate::mask::{Case, MaskedSentence};
 use crate::options::Mode;
 use crate::pipeline::Pipeline;
 use crate::prepare::{SentenceContext, overlap, trimmed};
 use crate::preserve::{PreservedKind, PreservedSpan, names};
 use crate::route::Hop;
-use crate::segment::{HopText, Segment, cut};
+use crate::search::DecoderInput;
+use crate::segment::{HopText, Segment, Tags, cut};
 use crate::translation::{Note, shortened};
 
 /// A translation without an end has at least this many times the tokens of its source,
@@ -49,6 +51,13 @@ impl Pipeline<'_> {
                 let spans = names.map(|span| shortened(&segment.sentence.text[span.range.clone()])).collect();
                 text.notes.push(Note::Lost { spans });
                 text.segments.push(*before);
+                continue;
+            }
+            let were_aside = matches!(segment.tags, Tags::Aside(_));
+            let segment = self.with_tags(segment, text.hop)?;
+            if !were_aside && matches!(segment.tags, Tags::Aside(_)) {
+                is_changed = true;
+                text.segments.push(segment);
                 continue;
             }
             if segment.is_waiting() {
@@ -90,6 +99,33 @@ impl Pipeline<'_> {
         Ok(is_changed)
     }
 
+    /// Repairs the tags of a segment. One whose tags no hypothesis carries is decoded without them, and the tags are placed
+    /// by the word alignment; if that fails too, its text around the tags is going to be translated by itself.
+    fn with_tags<'t>(&self, mut segment: Segment<'t>, hop: &Hop) -> Result<Segment<'t>> {
+        let Some(masked) = &segment.masked else { return Ok(segment) };
+        match &segment.tags {
+            Tags::Read if segment.is_waiting() => {
+                let Some(stripped) = masked.without_tags(segment.sentence.text) else { return Ok(segment) };
+                let end_id = self.engine.model.special_ids().end_id;
+                let ids = self.engine.tokenizers.encode_source(&stripped.text, end_id)?.ids;
+                let prefix = segment.prefix();
+                segment.input = Some(DecoderInput { prefix, ..self.decoder_input(ids, hop) });
+                segment.tags = Tags::Aside(stripped);
+            }
+            Tags::Aside(stripped) => {
+                let Some(best) = segment.hypotheses.first() else { return Ok(segment) };
+                let written = self.engine.decode(&best.ids)?;
+                let alignment = align_words(self.engine, hop.tag, [&stripped.text, &written])?;
+                let placed = stripped.placed(&written, &alignment);
+                let placed = placed.filter(|placed| masked.is_carried_by(segment.sentence.text, placed));
+                segment.hypotheses.truncate(usize::from(placed.is_some()));
+                segment.tags = placed.map_or(Tags::Read, Tags::Placed);
+            }
+            Tags::Read | Tags::Placed(_) => {}
+        }
+        Ok(segment)
+    }
+
     /// True if the best translation of a segment is far longer than any correct one, and the segment can be cut.
     fn is_endless(&self, segment: &Segment<'_>) -> bool {
         let (Some(input), Some(best)) = (&segment.input, segment.hypotheses.first()) else { return false };
@@ -123,7 +159,10 @@ impl Pipeline<'_> {
     /// The best translation of a segment with its preserved spans in place; none where the model wrote none.
     fn written(&self, segment: &Segment<'_>) -> Result<Option<String>> {
         let Some(best) = segment.hypotheses.first() else { return Ok(None) };
-        let written = self.engine.decode(&best.ids)?;
+        let written = match &segment.tags {
+            Tags::Placed(written) => written.clone(),
+            _ => self.engine.decode(&best.ids)?,
+        };
         Ok(Some(match &segment.masked {
             Some(masked) => masked.restore(segment.sentence.text, &written).text,
             None => written,
@@ -152,7 +191,6 @@ impl Pipeline<'_> {
         let Some((from, _)) = hop.languages.as_ref().filter(|_| !segment.are_names_checked) else {
             return Ok(segment);
         };
-        segment.are_names_checked = true;
         let room = self.alphabet().n_placeholders().saturating_sub(segment.n_placeholders());
         let written = match self.written(&segment)? {
             Some(written) if room > 0 && Case::of(segment.masked.as_ref()) == Case::Mixed => written,
@@ -161,16 +199,19 @@ impl Pipeline<'_> {
         let text = segment.sentence.text;
         let n_tokens =
             |word: &str| self.engine.tokenizers.source().encode(word).map_or(0, |found| found.len());
-        let lost = names::find(text, from, &n_tokens).into_iter();
-        let lost =
-            lost.filter(|name| is_free(&segment, name) && !names::is_written(&text[name.clone()], &written));
-        let spans = names::joined(text, lost).into_iter().take(room);
+        let names = names::find(text, from, &n_tokens).into_iter().filter(|name| is_free(&segment, name));
+        // Of a first and a last name both are preserved: the model may lose the other one next.
+        let is_lost = |name: &Range<usize>| {
+            text[name.clone()].split(' ').any(|part| !names::is_written(part, &written))
+        };
+        let spans = names::joined(text, names).into_iter().filter(is_lost).take(room);
         let spans = spans.map(|range| PreservedSpan::unchanged(range, PreservedKind::Name));
         let spans: Vec<PreservedSpan> = spans.collect();
         if spans.is_empty() {
             return Ok(segment);
         }
         let again = self.preserving(&segment, spans, hop)?;
+        segment.are_names_checked = true;
         Ok(Segment { without_names: Some(Box::new(segment)), ..again })
     }
 

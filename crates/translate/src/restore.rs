@@ -7,7 +7,7 @@ use crate::alignment::{AlignedPart, align_parts};
 use crate::mask::{MaskedSentence, PLACEHOLDERS, RestoredSentence};
 use crate::options::{Evidence, Mode};
 use crate::pipeline::Pipeline;
-use crate::segment::{HopText, Joiner, LoopOutcome, Scores, Segment};
+use crate::segment::{HopText, Joiner, LoopOutcome, Scores, Segment, Tags};
 use crate::translation::{Candidate, MAX_NAMED, Note, Translation, shortened};
 
 /// The translation of a segment with its preserved spans in place.
@@ -58,7 +58,10 @@ impl Pipeline<'_> {
         let Some(hypothesis) = segment.hypotheses.get(rank).or(segment.hypotheses.last()) else {
             return Ok(RestoredSegment { written: None, restored: None, scores: None });
         };
-        let mut written = self.engine.decode(&hypothesis.ids)?;
+        let mut written = match &segment.tags {
+            Tags::Placed(written) => written.clone(),
+            _ => self.engine.decode(&hypothesis.ids)?,
+        };
         if segment.masked.is_none() && self.alphabet().n_placeholders() > 0 {
             // No preserved span belongs to them.
             written.retain(|character| !PLACEHOLDERS.contains(&character));

@@ -18,6 +18,7 @@ use std::ops::Range;
 use self::capitals::{capitalised, is_in_capitals, upper, usual};
 use self::contractions::contraction;
 use self::mapping::Mapping;
+pub(crate) use self::tags::StrippedSentence;
 use crate::preserve::{PreservedKind, PreservedSpan};
 
 /// Placeholders of the first, second, … preserved span of a sentence, as models are trained with them.
@@ -228,6 +229,11 @@ impl MaskedSentence {
             && tags::enclose_words(sentence, &self.preserved, written)
     }
 
+    /// The sentence without its inline tags; none if it has none.
+    pub(crate) fn without_tags(&self, sentence: &str) -> Option<StrippedSentence> {
+        StrippedSentence::new(sentence, &self.text, &self.preserved)
+    }
+
     /// Restores the preserved spans and capitals in the model's output; a placeholder of no span is dropped. White space
     /// beside a preserved span returns where a letter or a digit would touch it.
     pub(crate) fn restore(&self, sentence: &str, written: &str) -> RestoredSentence {
@@ -243,7 +249,7 @@ impl MaskedSentence {
             }
             if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
                 let Some(span) = self.preserved.get(index) else { continue };
-                let is_touched = restored.text.ends_with(char::is_alphanumeric);
+                let is_touched = restored.text.ends_with(char::is_alphanumeric) || had_space;
                 if is_touched && sentence[..span.range.start].ends_with(char::is_whitespace) {
                     restored.text.push(' ');
                 }

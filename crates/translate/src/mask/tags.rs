@@ -1,9 +1,13 @@
 //! Inline tags: in a translation, as in its source, words stand between an opening tag and its closing one.
 //!
 //! A model that carries both placeholders may still write them side by side: *`<b></b>` tıklayın* for *Click `<b>`here`</b>`*.
+//! Then it reads the sentence without its tags, and they are placed around the words that are aligned with theirs.
+
+use std::ops::Range;
 
 use super::PLACEHOLDERS;
 use crate::preserve::PreservedSpan;
+use crate::words::words;
 
 /// Elements without a closing tag.
 const VOID: &[&str] = &["area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"];
@@ -45,6 +49,94 @@ pub(super) fn enclose_words(sentence: &str, spans: &[PreservedSpan], written: &s
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|index| places[*index].start);
     pairs.iter().all(is_enclosing) && is_nested(&order, &pairs)
+}
+
+/// A masked sentence without the placeholders of its tags.
+#[derive(Debug, Clone)]
+pub(crate) struct StrippedSentence {
+    /// The text that the model reads.
+    pub(crate) text: String,
+    /// Placeholder of each tag and its byte in `text`.
+    tags: Vec<(char, usize)>,
+    /// Pairs of indices of `tags`; none for the partner of a single tag.
+    pairs: Vec<(Option<usize>, Option<usize>)>,
+    /// The placeholders that are left.
+    others: Vec<char>,
+}
+
+impl StrippedSentence {
+    /// Strips `masked`, the text with placeholders of the `spans` of `sentence`; none if it has no tags.
+    pub(super) fn new(sentence: &str, masked: &str, spans: &[PreservedSpan]) -> Option<Self> {
+        let kinds: Vec<Option<Tag<'_>>> =
+            spans.iter().map(|span| tag(&sentence[span.range.clone()])).collect();
+        let (mut text, mut tags, mut others) = (String::new(), Vec::new(), Vec::new());
+        for letter in masked.chars() {
+            match PLACEHOLDERS.iter().position(|mark| *mark == letter).map(|index| kinds.get(index)) {
+                Some(Some(Some(_))) => tags.push((letter, text.len())),
+                Some(_) => {
+                    others.push(letter);
+                    text.push(letter);
+                }
+                None => text.push(letter),
+            }
+        }
+        // Placeholders are in the order of their spans, and so are the tags among them.
+        let tag_kinds: Vec<Option<Tag<'_>>> = kinds.into_iter().filter(Option::is_some).collect();
+        let pairs = pairs(&tag_kinds);
+        (!tags.is_empty() && tags.len() == tag_kinds.len()).then_some(Self { text, tags, pairs, others })
+    }
+
+    /// True if `written` has each placeholder that is left once, and no other.
+    pub(crate) fn is_carried_by(&self, written: &str) -> bool {
+        let expected = |mark: &char| usize::from(self.others.contains(mark));
+        PLACEHOLDERS.iter().all(|mark| written.matches(*mark).count() == expected(mark))
+    }
+
+    /// A translation of the text with the placeholders of the tags around the words that `alignment` pairs with theirs;
+    /// none if no words are paired with those of a tag.
+    pub(crate) fn placed(&self, written: &str, alignment: &[(usize, usize)]) -> Option<String> {
+        let (source_words, target_words) = (words(&self.text), words(written));
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for &(open, close) in &self.pairs {
+            let start = open.map_or(0, |index| self.tags[index].1);
+            let end = close.map_or(self.text.len(), |index| self.tags[index].1);
+            let is_inside = |word: &Range<usize>| word.start < end && word.end > start;
+            let aligned = alignment.iter().filter(|pair| source_words.get(pair.0).is_some_and(is_inside));
+            let targets: Vec<usize> = aligned.map(|pair| pair.1).collect();
+            let first = target_words.get(*targets.iter().min()?)?;
+            let last = target_words.get(*targets.iter().max()?)?;
+            let own = self.text[start..end].trim();
+            if let Some(index) = open {
+                places.push((first.start + lead_len(&written[first.clone()], own), index));
+            }
+            if let Some(index) = close {
+                places.push((last.end - tail_len(&written[last.clone()], own), index));
+            }
+        }
+        places.sort_unstable();
+        let (mut placed, mut at) = (String::with_capacity(written.len() + 3 * places.len()), 0);
+        for (place, index) in places {
+            placed.push_str(written.get(at..place)?);
+            placed.push(self.tags[index].0);
+            at = place;
+        }
+        placed.push_str(&written[at..]);
+        Some(placed)
+    }
+}
+
+/// The bytes of marks before a word that stay outside of a tag whose own text begins without one.
+fn lead_len(word: &str, own: &str) -> usize {
+    let lead = word.find(char::is_alphanumeric).unwrap_or(0);
+    if own.starts_with(char::is_alphanumeric) { lead } else { 0 }
+}
+
+/// The bytes of marks after a word that stay outside of a tag whose own text ends without one.
+fn tail_len(word: &str, own: &str) -> usize {
+    let tail = word
+        .rfind(char::is_alphanumeric)
+        .map_or(0, |at| word[at..].chars().skip(1).map(char::len_utf8).sum());
+    if own.ends_with(char::is_alphanumeric) { tail } else { 0 }
 }
 
 /// True for the placeholder of something other than a tag.
@@ -134,6 +226,32 @@ mod tests {
         assert!(is_right(sentence, "Ein 01Wort2 fett3 hier"));
         assert!(!is_right(sentence, "Ein 0fettes 1Wort32 hier"));
         assert!(!is_right(sentence, "Ein 1fettes 0Wort23 hier"));
+    }
+
+    #[test]
+    fn tags_are_placed_around_aligned_words() {
+        let placed = |sentence: &str, written: &str, alignment: &[(usize, usize)]| {
+            let spans = find(sentence, &|_| true);
+            let mut masked = sentence.to_owned();
+            for (index, span) in spans.iter().enumerate().rev() {
+                masked.replace_range(span.range.clone(), &PLACEHOLDERS[index].to_string());
+            }
+            let stripped = StrippedSentence::new(sentence, &masked, &spans)?;
+            let mut placed = stripped.placed(written, alignment)?;
+            for (index, span) in spans.iter().enumerate() {
+                placed = placed.replace(PLACEHOLDERS[index], &sentence[span.range.clone()]);
+            }
+            Some(placed)
+        };
+        let sentence = "Click <b>here</b> to continue.";
+        let alignment = [(2, 0), (1, 1), (0, 2)];
+        let expected = Some("Fortfahren: <b>hier</b>, klicken.".into());
+        assert_eq!(placed(sentence, "Fortfahren: hier, klicken.", &alignment), expected);
+        assert_eq!(placed(sentence, "Fortfahren: hier, klicken.", &[(0, 1)]), None);
+        let sentence = "A <b>bold <i>word</i></b> by Tom";
+        let expected = Some("Tom: <b><i>Wort</i> fett</b>.".into());
+        assert_eq!(placed(sentence, "Tom: Wort fett.", &[(1, 2), (2, 1)]), expected);
+        assert_eq!(placed("no tags @tom", "x", &[]), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use polyhead_models::decode::Hypothesis;
 
 use super::Sentence;
-use crate::mask::MaskedSentence;
+use crate::mask::{MaskedSentence, StrippedSentence};
 use crate::preserve::{PreservedKind, PreservedSpan};
 use crate::route::Hop;
 use crate::search::DecoderInput;
@@ -69,10 +69,23 @@ pub(crate) struct Segment<'a> {
     pub(crate) n_halvings: usize,
     /// The text of a sentence that is not given to the model; none where it is copied as it is.
     pub(crate) replacement: Option<String>,
+    /// Its inline tags.
+    pub(crate) tags: Tags,
     /// The attempt before this one, which lacked nothing but names.
     pub(crate) without_names: Option<Box<Segment<'a>>>,
-    /// True if its names were examined.
+    /// True if it stays as it is, whatever names it lacks.
     pub(crate) are_names_checked: bool,
+}
+
+/// The inline tags of a segment.
+#[derive(Clone)]
+pub(crate) enum Tags {
+    /// The model reads their placeholders.
+    Read,
+    /// The model does not read them.
+    Aside(StrippedSentence),
+    /// They are placed in this translation, the placeholders of all spans in place.
+    Placed(String),
 }
 
 /// The outcome of decoding a loop again.
@@ -99,6 +112,7 @@ impl<'a> Segment<'a> {
             loop_outcome: None,
             n_halvings: 0,
             replacement: None,
+            tags: Tags::Read,
             without_names: None,
             are_names_checked: false,
         }

@@ -136,6 +136,43 @@ proptest::proptest! {
     }
 }
 
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 32, ..Default::default() })]
+
+    #[test]
+    fn quantities_are_converted_or_noted(
+        words in proptest::collection::vec(
+            "the|cat|mouse|ate|\\$[1-9][0-9]?\\.[0-9]{2}|[1-9]:[0-5][0-9] p\\.m\\.|[1-9][0-9]%|[1-9]\\.[0-9] kg|1[0-2]/[12][1-9]/2024",
+            1..10,
+        )
+    ) {
+        let text = format!("the {} cat", words.join(" "));
+        let found = translate(&text);
+        let is_lost = found.notes.iter().any(|note| matches!(note, Note::Lost { .. }));
+        for word in words.iter().filter(|word| word.contains(|digit: char| digit.is_ascii_digit())) {
+            let form = german(word);
+            proptest::prop_assert!(is_lost || found.text().contains(&form), "{} in {:?} of {:?}", form, found.text(), text);
+        }
+    }
+}
+
+/// The German form of an English quantity.
+fn german(word: &str) -> String {
+    if let Some(amount) = word.strip_prefix('$') {
+        return format!("{} $", amount.replace('.', ","));
+    }
+    if let Some(number) = word.strip_suffix('%') {
+        return format!("{number} %");
+    }
+    if let Some((hour, rest)) = word.strip_suffix(" p.m.").and_then(|time| time.split_once(':')) {
+        return format!("{}:{rest} Uhr", hour.parse::<u8>().unwrap() + 12);
+    }
+    if let [month, day, year] = word.split('/').collect::<Vec<_>>()[..] {
+        return format!("{day}.{month}.{year}");
+    }
+    word.replace('.', ",")
+}
+
 #[test]
 fn thousands_of_preserved_spans_take_little_time() {
     let engine = engine();
