@@ -116,20 +116,6 @@ impl Pipeline<'_> {
         Segment::replaced(sentence, (written != text).then_some(written))
     }
 
-    /// The quantities of a sentence that `target` lacks, with their forms in the target language.
-    pub(crate) fn missing(&self, sentence: &str, target: &str, hop: &Hop) -> Vec<PreservedSpan> {
-        match rules(hop) {
-            Some([from, to]) => {
-                let lost = quantities::lost(sentence, target, [from, to]);
-                lost.iter().map(|quantity| quantity_span(sentence, quantity, to)).collect()
-            }
-            None => {
-                let lost = missing(sentence, target).into_iter();
-                lost.map(|range| PreservedSpan::unchanged(range, PreservedKind::Quantity)).collect()
-            }
-        }
-    }
-
     /// The sentence with placeholders; none where the model reads the sentence as it is.
     pub(crate) fn mask(
         &self,
@@ -265,6 +251,16 @@ impl Pipeline<'_> {
             }
         }
     }
+}
+
+/// The quantities of a sentence that `target` lacks, with their forms in the target language.
+pub(crate) fn missing_quantities(sentence: &str, target: &str, hop: &Hop) -> Vec<PreservedSpan> {
+    if let Some([from, to]) = rules(hop) {
+        let lost = quantities::lost(sentence, target, [from, to]);
+        return lost.iter().map(|quantity| quantity_span(sentence, quantity, to)).collect();
+    }
+    let lost = missing(sentence, target).into_iter();
+    lost.map(|range| PreservedSpan::unchanged(range, PreservedKind::Quantity)).collect()
 }
 
 /// The languages of a hop, if the quantities of both have rules.

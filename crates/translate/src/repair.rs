@@ -13,7 +13,7 @@ use crate::alignment::align_words;
 use crate::mask::{Case, MaskedSentence};
 use crate::options::Mode;
 use crate::pipeline::Pipeline;
-use crate::prepare::{SentenceContext, overlap, trimmed};
+use crate::prepare::{SentenceContext, missing_quantities, overlap, trimmed};
 use crate::preserve::{PreservedKind, PreservedSpan, names};
 use crate::route::Hop;
 use crate::search::DecoderInput;
@@ -152,7 +152,7 @@ impl Pipeline<'_> {
     /// The quantities of a segment that its best hypothesis lacks, as spans to preserve.
     pub(crate) fn lost_quantities(&self, segment: &Segment<'_>, hop: &Hop) -> Result<Vec<PreservedSpan>> {
         let Some(written) = self.written(segment)? else { return Ok(Vec::new()) };
-        let lost = self.missing(segment.sentence.text, &written, hop);
+        let lost = missing_quantities(segment.sentence.text, &written, hop);
         Ok(lost.into_iter().filter(|span| is_free(segment, &span.range)).collect())
     }
 

@@ -81,7 +81,7 @@ impl StrippedSentence {
             }
         }
         // Placeholders are in the order of their spans, and so are the tags among them.
-        let tag_kinds: Vec<Option<Tag<'_>>> = kinds.into_iter().filter(Option::is_some).collect();
+        let tag_kinds: Vec<Option<Tag<'_>>> = kinds.into_iter().flatten().map(Some).collect();
         let pairs = pairs(&tag_kinds);
         (!tags.is_empty() && tags.len() == tag_kinds.len()).then_some(Self { text, tags, pairs, others })
     }

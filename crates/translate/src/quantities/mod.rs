@@ -150,10 +150,10 @@ fn at_start(text: &str, before: &str, language: Language) -> (usize, Option<Valu
     if first.is_ascii_digit() || is_minus {
         return number_at(text, before, language);
     }
-    if first == '%' && !touches_word && text[1..].starts_with(|digit: char| digit.is_ascii_digit()) {
-        if let Some((length, figure)) = Figure::read(&text[1..], language) {
-            return (1 + length, Some(Value::Percent(figure)));
-        }
+    let is_percent =
+        first == '%' && !touches_word && text[1..].starts_with(|digit: char| digit.is_ascii_digit());
+    if let Some((length, figure)) = is_percent.then(|| Figure::read(&text[1..], language)).flatten() {
+        return (1 + length, Some(Value::Percent(figure)));
     }
     if first.is_alphabetic() && touches_word {
         return (first.len_utf8(), None);

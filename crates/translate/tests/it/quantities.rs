@@ -168,7 +168,7 @@ fn amounts_arrive() {
                 format!("{} {sign}", written(from))
             };
             let own = written(to);
-            let plain = own.replace(['\u{a0}'], "").replace(if to == "en" { ',' } else { '.' }, "");
+            let plain = own.replace(['\u{a0}', if to == "en" { ',' } else { '.' }], "");
             let spaced = own.replace('\u{a0}', " ");
             let mut forms = Vec::new();
             for number in [own, plain, spaced] {
@@ -239,7 +239,7 @@ fn numbers_arrive() {
                 _ => decimal(integer, hundredths, language),
             };
             let own = written(to);
-            let plain = own.replace('\u{a0}', "").replace(if to == "en" { ',' } else { '.' }, "");
+            let plain = own.replace(['\u{a0}', if to == "en" { ',' } else { '.' }], "");
             (written(from), vec![own.replace('\u{a0}', " "), own, plain])
         }),
     );
