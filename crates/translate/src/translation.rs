@@ -107,6 +107,11 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
+    /// Numbers, amounts, times, dates or names that the translation lacks.
+    Lost {
+        /// The first ones as they are in the source, shortened.
+        spans: Vec<String>,
+    },
     /// The translation of a sentence found no end, so it was translated in halves.
     Halved {
         /// The sentence, shortened.
@@ -177,6 +182,7 @@ impl Note {
                     return;
                 }
                 (Self::Preserved { spans: own }, Self::Preserved { spans: more })
+                | (Self::Lost { spans: own }, Self::Lost { spans: more })
                 | (Self::Unknown { pieces: own }, Self::Unknown { pieces: more }) => {
                     let is_new: Vec<&String> = more.iter().filter(|more| !own.contains(more)).collect();
                     let room = MAX_NAMED.saturating_sub(own.len());
@@ -226,6 +232,7 @@ impl std::fmt::Display for Note {
             Self::Around { sentence } => {
                 write!(f, "{sentence:?} was translated in parts around its preserved text")
             }
+            Self::Lost { spans } => write!(f, "the translation may lack: {}", spans.join(", ")),
             Self::Halved { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: translated in halves")
             }

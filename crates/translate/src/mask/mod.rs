@@ -15,6 +15,7 @@ mod contractions;
 mod mapping;
 mod questions;
 mod respelling;
+mod tags;
 
 use std::ops::Range;
 
@@ -22,6 +23,7 @@ use self::capitals::{capitalised, is_in_capitals, upper, usual};
 use self::mapping::Mapping;
 use self::questions::is_question;
 use self::respelling::Respelling;
+pub(crate) use self::tags::StrippedSentence;
 use crate::preserve::{PreservedKind, PreservedSpan};
 
 /// Placeholders of the first, second, … preserved span of a sentence, as models are trained with them.
@@ -68,8 +70,8 @@ pub(crate) struct MaskedSentence {
     pub(crate) text: String,
     /// From bytes of `text` to bytes of the sentence.
     pub(crate) origin: Mapping,
-    /// Preserved ranges of the sentence, in the order of their placeholders.
-    preserved: Vec<Range<usize>>,
+    /// Preserved spans of the sentence, in the order of their placeholders.
+    preserved: Vec<PreservedSpan>,
     /// The sentence without the symbols set aside at its ends.
     middle: Range<usize>,
     /// The target language of a sentence in capitals; none for others.
@@ -84,7 +86,7 @@ pub(crate) struct RestoredSentence {
     pub(crate) text: String,
     /// From bytes of the model's output to bytes of `text`.
     pub(crate) position: Mapping,
-    /// Ranges of the sentence that were copied, and their ranges in `text`.
+    /// Ranges of the sentence that were preserved, and their ranges in `text`.
     pub(crate) copies: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -100,8 +102,7 @@ impl MaskedSentence {
     ) -> Self {
         let middle = middle(sentence, preserved);
         let inside = |span: &&PreservedSpan| span.range.start >= middle.start && span.range.end <= middle.end;
-        let preserved: Vec<Range<usize>> =
-            preserved.iter().filter(inside).map(|span| span.range.clone()).collect();
+        let preserved: Vec<PreservedSpan> = preserved.iter().filter(inside).cloned().collect();
         let plain: String = gaps(&middle, &preserved).map(|gap| format!("{} ", &sentence[gap])).collect();
         let language = casing.map(|languages| languages.from);
         let respelling = Respelling::of(&plain, language);
@@ -125,8 +126,8 @@ impl MaskedSentence {
                     masked.push_in_sentence_case(sentence, gap, languages.from, &usual);
                 }
             }
-            if let (Some(range), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
-                masked.push(&placeholder.to_string(), range.clone());
+            if let (Some(span), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
+                masked.push(&placeholder.to_string(), span.range.clone());
             }
         }
         if is_marked {
@@ -216,8 +217,8 @@ impl MaskedSentence {
         self.capitals.is_some()
     }
 
-    /// The ranges of the sentence that the placeholders stand for.
-    pub(crate) fn preserved(&self) -> &[Range<usize>] {
+    /// The spans of the sentence that the placeholders stand for.
+    pub(crate) fn preserved(&self) -> &[PreservedSpan] {
         &self.preserved
     }
 
@@ -227,15 +228,26 @@ impl MaskedSentence {
         ends.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// The ranges of the sentence, which is `text`, that come through unchanged.
-    pub(crate) fn unchanged(&self, text: &str) -> Vec<Range<usize>> {
-        self.set_aside(text).into_iter().chain(self.preserved.iter().cloned()).collect()
+    /// All spans of the sentence, which is `text`, that the model does not read, in order.
+    pub(crate) fn unread(&self, text: &str) -> Vec<PreservedSpan> {
+        let aside = self.set_aside(text).into_iter();
+        let aside = aside.map(|range| PreservedSpan::unchanged(range, PreservedKind::Symbol));
+        let mut spans: Vec<PreservedSpan> = aside.chain(self.preserved.iter().cloned()).collect();
+        spans.sort_by_key(|span| span.range.start);
+        spans
     }
 
-    /// True if `written` has each placeholder once, and no other.
-    pub(crate) fn is_carried_by(&self, written: &str) -> bool {
+    /// True if `written`, a translation of `sentence`, has each placeholder once and no other, and words between its tags.
+    pub(crate) fn is_carried_by(&self, sentence: &str, written: &str) -> bool {
         let expected = |index: usize| usize::from(index < self.preserved.len());
-        PLACEHOLDERS.iter().enumerate().all(|(index, mark)| written.matches(*mark).count() == expected(index))
+        let mut placeholders = PLACEHOLDERS.iter().enumerate();
+        placeholders.all(|(index, mark)| written.matches(*mark).count() == expected(index))
+            && tags::enclose_words(sentence, &self.preserved, written)
+    }
+
+    /// The sentence without its inline tags; none if it has none.
+    pub(crate) fn without_tags(&self, sentence: &str) -> Option<StrippedSentence> {
+        StrippedSentence::new(sentence, &self.text, &self.preserved)
     }
 
     /// Restores the preserved spans and capitals in the model's output; a placeholder of no span is dropped. White space
@@ -243,19 +255,27 @@ impl MaskedSentence {
     pub(crate) fn restore(&self, sentence: &str, written: &str) -> RestoredSentence {
         let mut restored = RestoredSentence::default();
         restored.copy(sentence, 0..self.middle.start);
-        let mut had_space = false;
+        let (mut had_space, mut repeated_until) = (false, 0);
         let end = if self.is_marked { without_mark(written).len() } else { written.len() };
         for (at, character) in written[..end].char_indices() {
+            let rest = &written[at + character.len_utf8()..end];
             let written = at..at + character.len_utf8();
+            if at < repeated_until {
+                restored.position.push(written, restored.text.len()..restored.text.len());
+                continue;
+            }
             if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
                 let Some(span) = self.preserved.get(index) else { continue };
-                let is_touched = restored.text.ends_with(char::is_alphanumeric);
-                if is_touched && sentence[..span.start].ends_with(char::is_whitespace) {
+                let is_touched = restored.text.ends_with(char::is_alphanumeric) || had_space;
+                if is_touched && sentence[..span.range.start].ends_with(char::is_whitespace) {
                     restored.text.push(' ');
                 }
-                had_space = sentence[span.end..].starts_with(char::is_whitespace);
-                restored.position.push(written, restored.text.len()..restored.text.len() + span.len());
-                restored.copy(sentence, span.clone());
+                had_space = sentence[span.range.end..].starts_with(char::is_whitespace);
+                let start = restored.text.len();
+                restored.push_span(span, sentence);
+                repeated_until =
+                    written.end + span.replacement.as_deref().map_or(0, |text| repeated_len(text, rest));
+                restored.position.push(written, start..restored.text.len());
                 continue;
             }
             if std::mem::take(&mut had_space) && character.is_alphanumeric() {
@@ -276,10 +296,28 @@ impl MaskedSentence {
 impl RestoredSentence {
     fn copy(&mut self, sentence: &str, range: Range<usize>) {
         if !range.is_empty() {
-            let start = self.text.len();
-            self.text.push_str(&sentence[range.clone()]);
-            self.copies.push((range, start..self.text.len()));
+            self.push_span(&PreservedSpan::unchanged(range, PreservedKind::Symbol), sentence);
         }
+    }
+
+    fn push_span(&mut self, span: &PreservedSpan, sentence: &str) {
+        let start = self.text.len();
+        self.text.push_str(span.text(sentence));
+        self.copies.push((span.range.clone(), start..self.text.len()));
+    }
+}
+
+/// The length in bytes of the last word of a replacement, or of its full stop, where the model wrote it as well at the
+/// beginning of `rest`: *um 23:45 Uhr Uhr*, *at 4:30 p.m..*
+fn repeated_len(replacement: &str, rest: &str) -> usize {
+    if replacement.ends_with('.') && rest.starts_with('.') && !rest.starts_with("..") {
+        return 1;
+    }
+    let Some((_, last)) = replacement.rsplit_once(' ') else { return 0 };
+    let word = rest.trim_start_matches([' ', '\u{a0}']);
+    match word.strip_prefix(last) {
+        Some(behind) if !behind.starts_with(char::is_alphanumeric) => rest.len() - behind.len(),
+        _ => 0,
     }
 }
 
@@ -312,10 +350,10 @@ fn without_mark(written: &str) -> &str {
 /// The ranges before, between and after the preserved spans.
 fn gaps<'a>(
     middle: &'a Range<usize>,
-    preserved: &'a [Range<usize>],
+    preserved: &'a [PreservedSpan],
 ) -> impl Iterator<Item = Range<usize>> + 'a {
-    let starts = std::iter::once(middle.start).chain(preserved.iter().map(|range| range.end));
-    let ends = preserved.iter().map(|range| range.start).chain([middle.end]);
+    let starts = std::iter::once(middle.start).chain(preserved.iter().map(|span| span.range.end));
+    let ends = preserved.iter().map(|span| span.range.start).chain([middle.end]);
     starts.zip(ends).map(|(start, end)| start..end)
 }
 
@@ -335,10 +373,10 @@ mod tests {
         let sentence = "😀 See https://x.org and @tom 👍 now 🎉🎉";
         let masked = masked(sentence, None);
         assert_eq!(masked.text, "See \u{e000} and \u{e001} \u{e002} now");
-        assert!(masked.is_carried_by("\u{e001} \u{e002} \u{e000}"));
+        assert!(masked.is_carried_by(sentence, "\u{e001} \u{e002} \u{e000}"));
         assert!(
-            !masked.is_carried_by("\u{e001} \u{e000}")
-                && !masked.is_carried_by("\u{e001}\u{e001}\u{e002}\u{e000}")
+            !masked.is_carried_by(sentence, "\u{e001} \u{e000}")
+                && !masked.is_carried_by(sentence, "\u{e001}\u{e001}\u{e002}\u{e000}")
         );
         let restored = masked.restore(sentence, "Jetzt \u{e001} und \u{e000}\u{e003} \u{e002}!");
         assert_eq!(restored.text, "😀 Jetzt @tom und https://x.org 👍! 🎉🎉");
@@ -352,6 +390,41 @@ mod tests {
         assert_eq!(&sentence[masked.origin.map(&(0..3))], "See");
         assert_eq!(&sentence[masked.origin.map(&(4..7))], "https://x.org");
         assert_eq!(&sentence[masked.origin.map(&(8..11))], "and");
+    }
+
+    #[test]
+    fn replacements_take_the_place_of_their_placeholders() {
+        let sentence = "It is $19.99 at 11:45 p.m. now";
+        let span = |text: &str, replacement: &str| {
+            let start = sentence.find(text).unwrap();
+            let (range, replacement) = (start..start + text.len(), Some(replacement.to_owned()));
+            PreservedSpan { range, kind: PreservedKind::Quantity, replacement }
+        };
+        let spans = [span("$19.99", "19,99 $"), span("11:45 p.m.", "23:45 Uhr")];
+        let masked = MaskedSentence::new(sentence, &spans, (None, Case::Mixed), &|word| word.len());
+        assert_eq!(masked.text, "It is \u{e000} at \u{e001} now");
+        let written = "Jetzt um \u{e001} Uhr: \u{e000}.";
+        let restored = masked.restore(sentence, written);
+        assert_eq!(restored.text, "Jetzt um 23:45 Uhr: 19,99 $.");
+        let copies =
+            restored.copies.iter().map(|(from, to)| (&sentence[from.clone()], &restored.text[to.clone()]));
+        assert_eq!(copies.collect::<Vec<_>>(), [("11:45 p.m.", "23:45 Uhr"), ("$19.99", "19,99 $")]);
+        let at = |text: &str| {
+            let start = written.find(text).unwrap();
+            &restored.text[restored.position.map(&(start..start + text.len()))]
+        };
+        assert_eq!([at("\u{e001}"), at(":"), at("\u{e000}"), at(".")], ["23:45 Uhr", ":", "19,99 $", "."]);
+    }
+
+    #[test]
+    fn what_the_model_repeats_of_a_replacement_is_left_out() {
+        assert_eq!(repeated_len("23:45 Uhr", " Uhr los"), 4);
+        assert_eq!(repeated_len("4:30 p.m.", ". Then"), 1);
+        assert_eq!(repeated_len("25 %", "%"), 1);
+        assert_eq!(repeated_len("23:45 Uhr", " Uhrzeit"), 0);
+        assert_eq!(repeated_len("19,99 $", " now"), 0);
+        assert_eq!(repeated_len("4:30 p.m.", "..."), 0);
+        assert_eq!(repeated_len("23:45", " 23:45"), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Preserved text: addresses, `@names`, `#tags`, emoji, code, and what the model cannot spell.
+//! Preserved text: addresses, `@names`, `#tags`, emoji, code, lines of code, and what the model cannot spell.
 //!
 //! Found by hand-written rules, in one pass. A word with one letter that the vocabulary lacks is preserved whole, and
 //! neighbouring ones together with the text between them (*Привет, мир*).
@@ -6,26 +6,43 @@
 mod address;
 pub(crate) mod alphabet;
 mod code;
+mod code_line;
 mod control;
 mod emoji;
+pub(crate) mod names;
 pub(crate) mod numbers;
 
 use std::ops::Range;
 
 use self::address::address_len;
 use self::code::{code_len, is_sign};
+use self::code_line::is_code_line;
 use self::control::control_len;
 use self::emoji::emoji_len;
 
 /// Letters of the longest word that is translated; the longest of German and Turkish have about 80.
 const MAX_LETTERS: usize = 100;
 
-/// A span of a sentence that comes through unchanged.
+/// A span of a sentence that the model does not translate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PreservedSpan {
     /// Its bytes in the sentence.
     pub(crate) range: Range<usize>,
     pub(crate) kind: PreservedKind,
+    /// The text that it becomes, such as an amount in the form of the target language; none where it stays as it is.
+    pub(crate) replacement: Option<String>,
+}
+
+impl PreservedSpan {
+    /// A span that comes through unchanged.
+    pub(crate) fn unchanged(range: Range<usize>, kind: PreservedKind) -> Self {
+        Self { range, kind, replacement: None }
+    }
+
+    /// The text of a span of `sentence` in the translation.
+    pub(crate) fn text<'a>(&'a self, sentence: &'a str) -> &'a str {
+        self.replacement.as_deref().unwrap_or(&sentence[self.range.clone()])
+    }
 }
 
 /// The reason for preserving a span.
@@ -37,19 +54,24 @@ pub(crate) enum PreservedKind {
     Symbol,
     /// Words that the model cannot spell.
     Foreign,
-    /// A number that the model did not carry over.
-    Number,
+    /// A quantity that the model did not carry over.
+    Quantity,
+    /// A name that the model did not carry over.
+    Name,
 }
 
 /// Finds the spans of `text` to preserve, from left to right; `is_known` is true for characters that the model can spell.
 pub(crate) fn find(text: &str, is_known: &dyn Fn(char) -> bool) -> Vec<PreservedSpan> {
+    if is_code_line(text) {
+        return vec![PreservedSpan::unchanged(0..text.len(), PreservedKind::Address)];
+    }
     let mut found: Vec<PreservedSpan> = Vec::new();
     let (mut at, mut before) = (0, ' ');
     while let Some(character) = text[at..].chars().next() {
         let rest = &text[at..];
         let (length, kind) = at_start(rest, before, is_known);
         if let Some(kind) = kind {
-            add(&mut found, text, PreservedSpan { range: at..at + length, kind });
+            add(&mut found, text, PreservedSpan::unchanged(at..at + length, kind));
         }
         before = rest[..length].chars().next_back().unwrap_or(character);
         at += length;
@@ -175,6 +197,12 @@ mod tests {
             ("the file %(name)s is", "%(name)s"),
             ("in snake_case.", "snake_case"),
             ("a | b", "|"),
+            ("see #tag-with-dash, ok", "#tag-with-dash"),
+            ("ask @user-name.", "@user-name"),
+            ("die #MeToo-Bewegung", "#MeToo"),
+            ("Tom &amp; Anna", "&amp;"),
+            ("run it with --save-dev now", "--save-dev"),
+            ("open report_v2.pdf, please", "report_v2.pdf"),
         ] {
             assert_eq!(preserved(text), [expected], "{text}");
         }
@@ -196,6 +224,8 @@ mod tests {
             "5:30",
             "..com",
             "Größe: 10 × 20 °C",
+            "Tom & Anna; AT&T",
+            "a--b, -5 and - x",
             "x@",
             "end.Then",
             "@",
