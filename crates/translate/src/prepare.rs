@@ -86,8 +86,8 @@ impl Pipeline<'_> {
         is_text(&merged(preserved, marked))
     }
 
-    /// A sentence without text to translate as a segment: copied, its amounts, times and measures in the form of the target
-    /// language. A whole sentence of plain numbers stays as it is: it may be data.
+    /// A sentence without text to translate as a segment. Of a part of a sentence, and where quantities have letters (*5 km*,
+    /// *11:45 p.m.*), quantities take the form of the target language; numbers and signs alone are copied: they may be data.
     pub(crate) fn copied<'t>(
         &self,
         sentence: Sentence<'t>,
@@ -100,10 +100,14 @@ impl Pipeline<'_> {
         };
         let is_free =
             |quantity: &Quantity| !preserved.iter().any(|span| overlap(&span.range, &quantity.range));
-        let mut spans = preserved.to_vec();
-        let found: Vec<Quantity> = quantities::find(text, from).into_iter().filter(is_free).collect();
-        if case != Case::Detect || found.iter().any(Quantity::is_marked) {
-            spans.extend(found.iter().map(|quantity| quantity_span(text, quantity, to)));
+        let found = quantities::find(text, from).into_iter().filter(is_free);
+        let found = found.map(|quantity| quantity_span(text, &quantity, to));
+        let mut spans: Vec<PreservedSpan> = preserved.iter().cloned().chain(found).collect();
+        let has_letters = |span: &PreservedSpan| {
+            span.kind == PreservedKind::Quantity && text[span.range.clone()].contains(char::is_alphabetic)
+        };
+        if case == Case::Detect && !spans.iter().any(has_letters) {
+            return Segment::copied(sentence);
         }
         spans.sort_by_key(|span| span.range.start);
         let (mut written, mut at) = (String::new(), 0);

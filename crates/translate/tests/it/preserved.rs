@@ -81,6 +81,16 @@ fn text_without_words_is_not_decoded() {
 }
 
 #[test]
+fn quantities_with_letters_are_converted_without_the_model() {
+    for (text, expected) in
+        [("11:45 PM", "23:45 Uhr"), ("3.5 km, 20%", "3,5 km, 20 %"), ("$19.99", "$19.99"), ("50 %", "50 %")]
+    {
+        let found = translate(text);
+        assert_eq!((found.text(), found.source_tokens), (expected, 0), "{text}");
+    }
+}
+
+#[test]
 fn more_numbers_than_placeholders_are_preserved() {
     let found = translate("the cat ate 123 the 456 cat 789 ate 234 the 567 mouse @tom");
     for number in ["123", "456", "789", "234", "567", "@tom"] {
