@@ -35,7 +35,8 @@ pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> us
         let word = &sentence[range.clone()];
         let before = &sentence[words[index - 1].clone()];
         let is_place = if language == "de" { TITLES.contains(&before) } else { !ends_sentence(before) };
-        let small = word.to_lowercase();
+        // The small letter of İ has a dot of its own.
+        let small = word.to_lowercase().replace('\u{307}', "");
         is_place
             && !changes(&small, language)
             && [word, &small].iter().all(|word| n_tokens(word) >= MIN_TOKENS)
@@ -124,6 +125,7 @@ mod tests {
             ("It is over. Everything went well for us all.", "en"),
             ("the NATO and the UNESCO met again today", "en"),
             ("Gestern sah ich den Bürgermeister im Garten.", "de"),
+            ("Dün bana sordu: sence burası İngiltere mi yoksa değil mi?", "tr"),
             ("Dün akşam Almanya'da bir Fransızla konuştum ve güldüm.", "tr"),
             ("Il vit à Londres depuis longtemps avec les Allemands.", "fr"),
             ("we met Wozniak", "xx"),
