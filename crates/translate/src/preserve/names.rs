@@ -1,7 +1,8 @@
 //! Names of people and products that a translation must not lose: *Wozniak*, *Ayşe*, *Frau Kowalczyk*.
 //!
 //! A name is a capitalised word inside a sentence that the vocabulary has only in parts, in capitals and in small letters
-//! alike. German capitalises all nouns; there only a word after a title is one. Names that differ between the languages
+//! alike; the first word of a sentence is one if it has a letter that the language lacks. German capitalises all nouns; there
+//! only a word after a title, or with such a letter at the beginning, is one. Names that differ between the languages
 //! (countries, cities, nationalities, months: `names.txt`) are left to the model.
 
 use std::collections::HashSet;
@@ -33,16 +34,21 @@ pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> us
     }
     let is_name = |index: usize, range: &Range<usize>| {
         let word = &sentence[range.clone()];
-        let before = &sentence[words[index - 1].clone()];
-        let is_place = if language == "de" { TITLES.contains(&before) } else { !ends_sentence(before) };
+        let before = index.checked_sub(1).map(|before| &sentence[words[before].clone()]);
+        let is_place = match before.filter(|before| language == "de" || !ends_sentence(before)) {
+            Some(before) if language == "de" => TITLES.contains(&before),
+            Some(_) => true,
+            // The first word of a sentence is capitalised whatever it is.
+            None => has_foreign_letter(word, language),
+        };
         // The small letter of İ has a dot of its own.
         let small = word.to_lowercase().replace('\u{307}', "");
         is_place
             && !changes(&small, language)
             && [word, &small].iter().all(|word| n_tokens(word) >= MIN_TOKENS)
     };
-    let inside = names.into_iter().enumerate().skip(1);
-    inside.filter_map(|(index, range)| range.filter(|range| is_name(index, range))).collect()
+    let all = names.into_iter().enumerate();
+    all.filter_map(|(index, range)| range.filter(|range| is_name(index, range))).collect()
 }
 
 /// True if `target` has a word that begins with a name: *Ayşe'yi*, *Annas*.
@@ -75,6 +81,17 @@ fn name(sentence: &str, word: &Range<usize>) -> Option<Range<usize>> {
     let is_whole = !rest[end..].starts_with(|next: char| next.is_alphanumeric() || "-_/@&".contains(next));
     let is_name = is_capitalised && is_whole && rest[..end].chars().count() >= MIN_LETTERS;
     is_name.then(|| start..start + end)
+}
+
+/// True if a word has a letter that is not in the alphabet of a language.
+fn has_foreign_letter(word: &str, language: &str) -> bool {
+    let own = match language {
+        "de" => "äöüß",
+        "fr" => "àâæçéèêëîïôœùûüÿ",
+        "tr" => "çğıöşüâîû\u{307}",
+        _ => "",
+    };
+    word.to_lowercase().contains(|letter: char| !letter.is_ascii() && !own.contains(letter))
 }
 
 /// True if the next word begins a sentence, a quotation or a list.
@@ -113,6 +130,8 @@ mod tests {
         assert_eq!(found("I saw Margaret Kowalski’s house near the river.", "en"), ["Margaret Kowalski"]);
         assert_eq!(found("Dün akşam Elmalı'da Zeynep'i gördüm ve konuştum.", "tr"), ["Elmalı", "Zeynep"]);
         assert_eq!(found("Hier, j'ai vu Delacroix dans le journal.", "fr"), ["Delacroix"]);
+        assert_eq!(found("Ayşegül paid the bill in the old town.", "en"), ["Ayşegül"]);
+        assert_eq!(found("It is over. Ayşegül paid the bill for us.", "en"), ["Ayşegül"]);
         assert_eq!(found("Gestern sah ich Frau Kowalczyk im Garten.", "de"), ["Kowalczyk"]);
     }
 
@@ -120,6 +139,8 @@ mod tests {
     fn other_words_are_no_names() {
         for (sentence, language) in [
             ("Wozniak came late to the party again.", "en"),
+            ("Égalité est un mot de la langue française.", "fr"),
+            ("Öğretmenler dün akşam bana bir kitap verdi.", "tr"),
             ("In December many Germans fly to Switzerland for a week.", "en"),
             ("The Quick Brown Foxtrot Jumps over it", "en"),
             ("It is over. Everything went well for us all.", "en"),
