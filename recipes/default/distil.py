@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Translations by the teacher of all text that prepare.sh prepared: the student learns from them.
 
-    distil.py TEACHER TEXT OUT [--minutes 7.5] [--device cuda] [--polyhead polyhead]
+    distil.py TEACHER TEXT OUT [--minutes 7.5] [--raw] [--device cuda] [--polyhead polyhead]
 
 TEACHER is a model folder, TEXT the folder of prepare.sh, OUT a folder for these files, all "source TAB target":
 
@@ -12,8 +12,8 @@ TEACHER is a model folder, TEXT the folder of prepare.sh, OUT a folder for these
 
 Distillation: Kim & Rush 2016, "Sequence-Level Knowledge Distillation". Back-translation: Sennrich et al. 2016, "Improving
 Neural Machine Translation Models with Monolingual Data". All six directions run at once, each as a process that shares the
-GPU; each stops reading when the minutes are over. A translation is dropped if its length, its numbers or a repetition
-show that it is wrong.
+GPU; each stops reading when the minutes are over, and another call goes on where it stopped. A translation is dropped if
+its length, its numbers or a repetition show that it is wrong.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import time
 
 LANGUAGES = ["deu", "fra", "tur"]
@@ -90,6 +89,12 @@ def sources(text, source, target):
     return first, second + [sentence for sentence in third if sentence not in known]
 
 
+def is_short(sentence):
+    """True if a sentence surely has fewer tokens than the teacher can read: signs and foreign letters are tokens each."""
+    letters = sum(letter.isalpha() and letter < "\u0180" or letter == " " for letter in sentence)
+    return letters // 3 + 4 * (len(sentence) - letters) < 240
+
+
 def is_good(source, target):
     """False for translations that are wrong by their length, numbers or repetition."""
     a, b = len(source), len(target)
@@ -105,31 +110,52 @@ def is_good(source, target):
     return numbers(source) == numbers(target)
 
 
-def translate(options, source, target, sentences, beam, deadline):
-    """The sentences that were reached before the deadline, with their translations."""
-    out = f"{options.out}/.{source}-{target}.{beam}"
-    command = [options.polyhead, "translate", "--model", options.teacher, "--device", options.device, "--quiet"]
-    command += ["--from", source, "--to", target, "--raw", "--beam", str(beam), "--max-length", "120"]
-    command += ["--batch-tokens", "65536"] if options.device == "cuda" else []
-    with open(out, "w", encoding="utf-8") as written:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=written)
+def translate(options, source, target, kind, sentences, deadline):
+    """The sentences that were reached before the deadline, with their translations.
 
-        def feed():
+    Translations are appended to a file of their own; what it has already is not translated again. After a failure the
+    translator goes on with smaller batches.
+    """
+    path = f"{options.out}/raw/{source}-{target}.{kind}"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    command = [options.polyhead, "translate", "--model", options.teacher, "--device", options.device, "--quiet"]
+    command += ["--from", source, "--to", target, "--raw", "--max-length", "120"]
+    command += ["--beam", "2" if kind == "everyday" else "1"]
+    for batch_tokens, dtype in ((32768, "bf16"), (16384, "bf16"), (16384, "f32"), (4096, "f32")):
+        done = complete_lines(path)
+        if done >= len(sentences) or time.time() > deadline:
+            break
+        own = command + (["--batch-tokens", str(batch_tokens), "--dtype", dtype] if options.device == "cuda" else [])
+        if run(own, sentences[done:], path, deadline) == 0:
+            break
+        print(f"{source}-{target}: stopped after {complete_lines(path):,} of {len(sentences):,} {kind} sentences", flush=True)
+    complete_lines(path)
+    with open(path, encoding="utf-8", newline="\n") as file:
+        return list(zip(sentences, (line.rstrip("\n") for line in file)))
+
+
+def run(command, sentences, path, deadline):
+    """Feeds a translator until the deadline and appends what it writes; returns its exit status."""
+    with open(path, "a", encoding="utf-8") as written:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=written)
+        try:
             for start in range(0, len(sentences), 512):
                 if time.time() > deadline:
                     break
                 process.stdin.write("".join(s + "\n" for s in sentences[start : start + 512]).encode())
             process.stdin.close()
+        except BrokenPipeError:
+            pass
+        return process.wait()
 
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        feeder.join()
-        if process.wait() != 0:
-            sys.exit(f"{' '.join(command)}: exit status {process.returncode}")
-    with open(out, encoding="utf-8", newline="\n") as file:
-        found = list(zip(sentences, (line.rstrip("\n") for line in file)))
-    os.remove(out)
-    return found
+
+def complete_lines(path):
+    """The number of lines of a file, after removing a last one without its end."""
+    with open(path, "a+b") as file:
+        file.seek(0)
+        data = file.read()
+        file.truncate(data.rfind(b"\n") + 1)
+        return data.count(b"\n")
 
 
 def write(path, rows):
@@ -141,10 +167,11 @@ def direction(options, source, target, deadline):
     """All files of one direction, and those of back-translation of the other."""
     started = time.time()
     first, second = sources(options.text, source, target)
-    # The end of a side's tokens is unknown here; characters are a bound.
-    first, second = ([s for s in part if len(s) <= 420] for part in (first, second))
-    everyday = translate(options, source, target, first, 2, deadline)
-    others = translate(options, source, target, second, 1, deadline)
+    first, second = ([s for s in part if is_short(s)] for part in (first, second))
+    everyday = translate(options, source, target, "everyday", first, deadline)
+    others = translate(options, source, target, "others", second, deadline)
+    if options.raw:
+        return
     good = [[pair for pair in part if is_good(*pair)] for part in (everyday, others)]
     write(f"{options.out}/tatoeba.{source}-{target}.tsv", good[0])
     reached = {sentence for sentence, _ in others}
@@ -170,6 +197,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--minutes", type=float, default=7.5)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--raw", action="store_true", help="translate only, into OUT/raw; a later call goes on from there")
     parser.add_argument("--polyhead", default=os.environ.get("POLYHEAD", "polyhead"))
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)

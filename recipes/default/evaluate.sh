@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The score card of a translator (models/default, or $1), six directions, beam 5: BLEU and chrF2 of every test under data/
+# The scores of a translator (models/default, or $1), six directions, beam 5: BLEU and chrF2 of every test under data/
 # (or $2), and the accepted share of the phrase list. Translations are saved in runs/default/tests/NAME, NAME being $3 or
 # "default". Needs polyhead on the PATH, or in $POLYHEAD, and python3.
 # $TESTS chooses among "tatoeba newstest flores ntrex pud phrases"; $LINES scores the first lines of each test only;

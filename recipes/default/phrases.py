@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Phrase list of the score card: check it, print its sources, score translations.
+"""The phrase list: check it, print its sources, score translations.
 
   phrases.py check   phrases.tsv                 validate the file, print the counts
   phrases.py sources phrases.tsv FROM TO         print the source lines of one direction

@@ -128,6 +128,9 @@ mapfile -t tests < <(
 )
 python held "$work/held" "${tests[@]}"
 
+# Checks that are younger than the model in models/default. They drop 0.1 % of these pairs; the next edition will use them.
+keep=mojibake,markup,untranslated,numbers
+
 # Formulas, code, addresses and lists of options teach nothing about a language.
 markup='[]`*=%$|{}\\<>_[]\|XX\|://'
 
@@ -137,7 +140,7 @@ add() {
     if [ ! -e "$file" ]; then echo "$name.eng-$long: no $file, left out"; return; fi
     unpack "$file" | cut -f1,2 | if [ -n "${PLAIN:-}" ]; then grep -v "$PLAIN"; else cat; fi |
         sed '/^[-–•] /!s/\t[-–•] /\t/' > "$work/raw.tsv"     # a list's dash that one side has
-    "$polyhead" data clean --tsv "$work/raw.tsv" --max-chars 400 --max-ratio 3 --out "$work/clean.tsv" \
+    "$polyhead" data clean --tsv "$work/raw.tsv" --max-chars 400 --max-ratio 3 --keep "$keep" --out "$work/clean.tsv" \
         --report "$work/dropped.jsonl" > "$work/$name.$long.cleaning"
     touch "$work/seen.$long"
     python filter "$work/held" "$work/seen.$long" "$work/clean.tsv" "$text/$name.eng-$long.tsv" "$name.eng-$long" "$words"
@@ -178,14 +181,14 @@ done
 # Made-up pairs: nothing of a test, a validation set or the phrase list.
 python3 "$here/phrases.py" keys "$here/phrases.tsv" | python keys "$work/phrases"
 cat "$work/held" "$work/phrases" > "$work/all-held"
-python3 "$here/synthetic.py" pairs "$text" --keys "$work/all-held"
+python3 "$here/synthetic/synthetic.py" pairs "$text" --keys "$work/all-held"
 for long in deu fra tur; do
     cat "$text/tatoeba.eng-$long.tsv" "$text/tatoeba-more.eng-$long.tsv" > "$work/everyday.eng-$long.tsv"
     awk -F'\t' '{print $2 "\t" $1}' "$work/everyday.eng-$long.tsv" > "$work/everyday.$long-eng.tsv"
     for way in "eng-$long" "$long-eng"; do
-        python3 "$here/synthetic.py" noise "$work/everyday.$way.tsv" "$text/noise.$way.tsv" --languages "${way/-/,}"
+        python3 "$here/synthetic/synthetic.py" noise "$work/everyday.$way.tsv" "$text/noise.$way.tsv" --languages "${way/-/,}" --share 0.3
     done
-    python3 "$here/synthetic.py" lines "$work/everyday.eng-$long.tsv" "$text/lines.eng-$long.tsv"
+    python3 "$here/synthetic/synthetic.py" lines "$work/everyday.eng-$long.tsv" "$text/lines.eng-$long.tsv"
 done
 
 mapfile -t made < <(ls "$text"/*.tsv | grep -v '/valid\.')

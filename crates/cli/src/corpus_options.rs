@@ -64,7 +64,8 @@ impl CorpusOptions {
     }
 }
 
-fn two(text: &str) -> Result<[&str; 2], String> {
+/// The two parts of `S,T`.
+pub(crate) fn two(text: &str) -> Result<[&str; 2], String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     <[&str; 2]>::try_from(parts)
         .map_err(|parts| format!("{} values, expected two, separated by a comma", parts.len()))

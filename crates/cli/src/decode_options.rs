@@ -13,9 +13,10 @@ use polyhead_translate::{
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::default_model;
 use crate::input::shown;
+use crate::locale;
 use crate::model_folder::report_loaded;
 use crate::option_help::{
-    BATCH_TOKENS, DETECTED, DEVICE, DTYPE, ENGLISH_OR_TURKISH, FROM, MODEL, SEED, THREADS, TO, with_default,
+    BATCH_TOKENS, DETECTED, DEVICE, DTYPE, ENGLISH_OR_LOCALE, FROM, MODEL, SEED, THREADS, TO, with_default,
 };
 use crate::report::{Failure, Misuse, note};
 
@@ -26,7 +27,7 @@ pub(crate) struct DecodeOptions {
     model: Option<PathBuf>,
     #[arg(long, value_name = "LANGUAGE", help = with_default(FROM, DETECTED))]
     from: Option<String>,
-    #[arg(long, value_name = "LANGUAGE", help = with_default(TO, ENGLISH_OR_TURKISH))]
+    #[arg(long, value_name = "LANGUAGE", help = with_default(TO, ENGLISH_OR_LOCALE))]
     to: Option<String>,
     /// Beam size; 1 is greedy search [default: the model's]
     #[arg(long, value_name = "N", help_heading = "Decoding", value_parser = positive)]
@@ -130,6 +131,7 @@ impl DecodeOptions {
             mode: if self.raw { Mode::Raw } else { Mode::Guarded },
             from: self.from.clone(),
             to: self.to.clone(),
+            english_to: locale::language(),
             beam_size: self.beam,
             max_length: self.max_length,
             length_penalty: self.length_penalty,

@@ -9,6 +9,7 @@ mod corpus_options;
 mod decode_options;
 mod default_model;
 mod input;
+mod locale;
 mod model_folder;
 mod old_options;
 mod option_help;

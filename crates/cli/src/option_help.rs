@@ -17,6 +17,9 @@ pub(crate) const OVERWRITE_MODEL: &str = "Replace the model, tokeniser and READM
 pub(crate) const DETECTED: &str = "detected";
 /// The default target language of the bundled model.
 pub(crate) const ENGLISH_OR_TURKISH: &str = "English; for English text, Turkish";
+/// The default target language of `translate`.
+pub(crate) const ENGLISH_OR_LOCALE: &str =
+    "English; for English text, the language of the locale, otherwise Turkish";
 
 /// A help text with the default that the command computes.
 pub(crate) fn with_default(help: &str, default: &str) -> String {

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::lines::Lines;
@@ -144,7 +145,8 @@ impl Pairs {
             return Ok(None);
         }
         if matches!(&self.files, PairFiles::LineFiles { has, .. } if *has != [true; 2]) {
-            return Err(self.unequal_counts()?);
+            while self.advance()? {}
+            return Err(self.unequal_counts());
         }
         let RawPair { line, source, target } = self.current();
         let [source, target] = [source, target].map(|bytes| std::str::from_utf8(bytes.unwrap_or_default()));
@@ -223,19 +225,17 @@ impl Pairs {
         Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }
     }
 
-    /// Counts the remaining lines of the longer side and returns the error about the counts.
-    pub(crate) fn unequal_counts(&mut self) -> Result<Error> {
-        let last = self.line - 1;
-        while self.advance()? {}
+    /// The error about the line counts of both sides, once they have been read to the end.
+    pub(crate) fn unequal_counts(&self) -> Error {
         let PairFiles::LineFiles { source, target, .. } = &self.files else {
             unreachable!("a single file has a single line count")
         };
-        Ok(Error::LineCounts {
+        Error::LineCounts {
             source_path: source.path().to_owned(),
             target_path: target.path().to_owned(),
-            source_lines: source.line().max(last),
-            target_lines: target.line().max(last),
-        })
+            source_lines: source.line(),
+            target_lines: target.line(),
+        }
     }
 }
 
@@ -271,6 +271,44 @@ fn bad_json(path: &Path, line: u64, found: String, fields: &[String; 2]) -> Erro
     }
 }
 
+/// The object of a JSONL line with other texts in some fields; the fields keep their order.
+fn changed_object(whole: &[u8], texts: [(&String, &String); 2]) -> Vec<u8> {
+    let Fields(mut fields) = serde_json::from_slice(whole).expect("the line was read before");
+    for (name, value) in &mut fields {
+        if let Some((_, text)) = texts.iter().find(|(field, _)| *field == name) {
+            *value = Value::String((*text).clone());
+        }
+    }
+    let fields: Vec<String> =
+        fields.into_iter().map(|(name, value)| format!("{}:{value}", Value::String(name))).collect();
+    format!("{{{}}}", fields.join(",")).into_bytes()
+}
+
+/// The fields of a JSON object in their order.
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct FieldVisitor;
+        impl<'de> Visitor<'de> for FieldVisitor {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(FieldVisitor)
+    }
+}
+
 /// Writer of pairs in the format in which they were read.
 #[derive(Debug)]
 pub enum PairWriter {
@@ -286,11 +324,11 @@ pub enum PairWriter {
 }
 
 impl PairWriter {
-    /// Writes the current pair of `pairs`.
-    pub(crate) fn write(&mut self, pairs: &Pairs) -> Result<()> {
+    /// Writes a pair; `whole` is its line in a TSV or JSONL file.
+    pub(crate) fn write(&mut self, pair: RawPair<'_>, whole: &[u8]) -> Result<()> {
         match self {
             Self::LineFiles { source: first, target: second } => {
-                let RawPair { source, target, .. } = pairs.current();
+                let RawPair { source, target, .. } = pair;
                 for (output, bytes) in [(first, source), (second, target)] {
                     output.write(bytes.unwrap_or_default())?;
                     output.write(b"\n")?;
@@ -298,10 +336,32 @@ impl PairWriter {
                 Ok(())
             }
             Self::Whole(output) => {
-                output.write(pairs.whole_line())?;
+                output.write(whole)?;
                 output.write(b"\n")
             }
         }
+    }
+
+    /// Writes a pair of `corpus` with other texts; they hold no tab and no line end.
+    pub(crate) fn write_changed(&mut self, corpus: &Corpus, whole: &[u8], sides: &[String; 2]) -> Result<()> {
+        let [source, target] = sides.each_ref().map(|side| Some(side.as_bytes()));
+        let changed = match corpus {
+            Corpus::LineFiles { .. } => Vec::new(),
+            Corpus::Tsv { source_column, target_column, .. } => {
+                let column = |(index, column)| match index {
+                    index if index == *source_column => sides[0].as_bytes(),
+                    index if index == *target_column => sides[1].as_bytes(),
+                    _ => column,
+                };
+                let columns: Vec<&[u8]> =
+                    whole.split(|&byte| byte == b'\t').enumerate().map(column).collect();
+                columns.join(&b'\t')
+            }
+            Corpus::Jsonl { source_field, target_field, .. } => {
+                changed_object(whole, [(source_field, &sides[0]), (target_field, &sides[1])])
+            }
+        };
+        self.write(RawPair { line: 0, source, target }, &changed)
     }
 
     /// Completes the files and renames them to their final names.

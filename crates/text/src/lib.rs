@@ -7,7 +7,8 @@
 //! 5. [`batch`] groups encoded pairs into batches, in an order that is a pure function of (seed, epoch).
 //! 6. [`metrics`] compares strings: BLEU, chrF, TER, ROUGE, accuracy, error rates.
 //! 7. [`language`] detects the language of a text.
-//! 8. [`lexicon`] learns which tokens translate which.
+//! 8. [`entities`] reads the character references of HTML.
+//! 9. [`lexicon`] learns which tokens translate which.
 //!
 //! The crate has no tensors. Offsets are bytes and always slice the original string.
 
@@ -15,6 +16,7 @@ pub mod batch;
 pub mod corpus;
 pub mod diagnostic;
 pub mod doctor;
+pub mod entities;
 pub mod error;
 pub mod figures;
 pub mod language;

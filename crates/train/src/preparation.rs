@@ -70,7 +70,7 @@ impl Corpora {
             }
             let alike = self.valid.iter().find(|valid| valid.languages == *languages);
             let test = alike.map(|valid| valid.corpus.clone());
-            let options = CheckOptions { test, ..CheckOptions::default() };
+            let options = CheckOptions { test, ..CheckOptions::without_content() };
             let report = check(corpus, &options, &mut |_| {})?;
             let is_readable = report.is_readable();
             on_event(&Event::Examined(Box::new(report)));

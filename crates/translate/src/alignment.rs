@@ -82,10 +82,14 @@ impl<'t> WordAligner<'t> {
         }
     }
 
-    /// Aligns a range of the source with its copy in the target, word by word; both in bytes.
+    /// Aligns a preserved range of the source with its range in the target, word by word; both in bytes. Further words of the
+    /// target belong to the last one of the source (*$5* and *5 $*).
     pub(crate) fn add_copy(&mut self, source: &Range<usize>, target: &Range<usize>) {
         let source = overlapping(&self.source_words, source);
-        for (source, target) in source.zip(overlapping(&self.target_words, target)) {
+        let Some(last) = source.clone().next_back() else { return };
+        for (source, target) in
+            source.chain(std::iter::repeat(last)).zip(overlapping(&self.target_words, target))
+        {
             self.weights[target].insert(source, f64::INFINITY);
         }
     }
@@ -124,6 +128,8 @@ pub(crate) struct AlignedPart<'a> {
     pub(crate) source: Range<usize>,
     /// The byte of the target where its translation begins.
     pub(crate) target: usize,
+    /// Length in bytes of its translation where it was copied or replaced.
+    pub(crate) copied_len: usize,
     /// The model's output; none where the source was copied.
     pub(crate) written: Option<String>,
     /// The mask and the restored sentence; none where the model read and wrote the texts as they are.
@@ -141,7 +147,7 @@ impl AlignedPart<'_> {
         match (&self.restored, &self.written) {
             (Some((_, restored)), _) => restored.copies.clone(),
             (None, Some(_)) => Vec::new(),
-            (None, None) => vec![(0..self.source.len(), 0..self.source.len())],
+            (None, None) => vec![(0..self.source.len(), 0..self.copied_len)],
         }
     }
 
@@ -159,6 +165,17 @@ impl AlignedPart<'_> {
         }
         Ok(attention)
     }
+}
+
+/// The alignment of a text and its translation, both as the model reads and writes them; `tag` precedes the text.
+pub(crate) fn align_words(
+    engine: &Engine,
+    tag: Option<u32>,
+    [source, target]: [&str; 2],
+) -> Result<Vec<(usize, usize)>> {
+    let mut aligner = WordAligner::new(source, target);
+    aligner.add_attention(&TokenPair { engine, tag, source, target }.attention()?);
+    Ok(aligner.alignment())
 }
 
 /// The alignment of a text and its translation, segment by segment; `tag` precedes every segment.

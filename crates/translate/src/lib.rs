@@ -34,6 +34,7 @@ mod options;
 mod pipeline;
 mod prepare;
 mod preserve;
+mod quantities;
 mod repair;
 mod restore;
 mod route;

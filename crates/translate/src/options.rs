@@ -73,8 +73,10 @@ pub struct TranslateOptions {
     /// The language of the texts; default: the model's only one, or detected.
     pub from: Option<String>,
     /// The language to translate into; default: the model's only one, that of a tag before the text, or English, and for
-    /// English texts Turkish.
+    /// English texts `english_to`.
     pub to: Option<String>,
+    /// The language to translate English texts into where `to` is none and the model translates into it; default: Turkish.
+    pub english_to: Option<String>,
     /// DetectedLanguage of languages where `from` is none and the model states its directions; default: each text by itself.
     pub detection: LanguageDetection,
     /// Preceding text, for detection in order; default: none. See [`TranslateOptions::follow`].
@@ -110,6 +112,7 @@ impl Default for TranslateOptions {
             mode: Mode::Guarded,
             from: None,
             to: None,
+            english_to: None,
             detection: LanguageDetection::Each,
             context: String::new(),
             beam_size: None,

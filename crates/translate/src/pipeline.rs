@@ -85,8 +85,8 @@ impl Pipeline<'_> {
         while let Some((sentence, case)) = waiting.pop() {
             let context = SentenceContext { hop, case };
             let preserved = self.preserve(sentence.text, context);
-            if !self.has_text(sentence.text, &preserved) {
-                text.copy(sentence, &preserved);
+            if !self.has_text(sentence.text, &preserved, hop) {
+                text.copy(self.copied(sentence, &preserved, context), &preserved);
                 continue;
             }
             let masked = self.mask(sentence.text, &preserved, context);
@@ -97,7 +97,7 @@ impl Pipeline<'_> {
                 continue;
             }
             let encoding = self.encode(sentence.text, masked.as_ref())?;
-            let parts = self.split_by_length(sentence, masked.as_ref(), &encoding);
+            let parts = self.split_by_length(sentence, masked.as_ref(), &encoding, hop);
             if parts.len() > 1 {
                 n_cut += parts.len() - 1;
                 waiting.extend(parts.into_iter().rev().map(|part| (part, case)));

@@ -9,14 +9,15 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::Result;
+use crate::alignment::align_words;
 use crate::mask::{Case, MaskedSentence};
 use crate::options::Mode;
 use crate::pipeline::Pipeline;
-use crate::prepare::SentenceContext;
-use crate::preserve::numbers::missing;
-use crate::preserve::{PreservedKind, PreservedSpan};
+use crate::prepare::{SentenceContext, missing_quantities, overlap, trimmed};
+use crate::preserve::{PreservedKind, PreservedSpan, names};
 use crate::route::Hop;
-use crate::segment::{HopText, Segment, cut};
+use crate::search::DecoderInput;
+use crate::segment::{HopText, Segment, Tags, cut};
 use crate::translation::{Note, shortened};
 
 /// A translation without an end has at least this many times the tokens of its source,
@@ -44,6 +45,21 @@ impl Pipeline<'_> {
     fn repair_text(&self, text: &mut HopText<'_>) -> Result<bool> {
         let mut is_changed = false;
         for segment in std::mem::take(&mut text.segments) {
+            if let Some(before) = segment.without_names.clone().filter(|_| segment.is_waiting()) {
+                let names = segment.masked.as_ref().map_or(&[][..], MaskedSentence::preserved).iter();
+                let names = names.filter(|span| span.kind == PreservedKind::Name);
+                let spans = names.map(|span| shortened(&segment.sentence.text[span.range.clone()])).collect();
+                text.notes.push(Note::Lost { spans });
+                text.segments.push(*before);
+                continue;
+            }
+            let were_aside = matches!(segment.tags, Tags::Aside(_));
+            let segment = self.with_tags(segment, text.hop)?;
+            if !were_aside && matches!(segment.tags, Tags::Aside(_)) {
+                is_changed = true;
+                text.segments.push(segment);
+                continue;
+            }
             if segment.is_waiting() {
                 text.notes.push(Note::Around { sentence: shortened(segment.sentence.text) });
                 let parts = self.without_placeholders(&segment, text.hop)?;
@@ -65,13 +81,15 @@ impl Pipeline<'_> {
                     continue;
                 }
             }
-            let lost = self.lost_numbers(&segment)?;
+            let lost = self.lost_quantities(&segment, text.hop)?;
             if lost.is_empty() {
+                let segment = self.preserving_names(segment, text.hop)?;
+                is_changed |= segment.is_waiting();
                 text.segments.push(segment);
                 continue;
             }
             is_changed = true;
-            let segment = self.preserving(&segment, &lost, text.hop)?;
+            let segment = self.preserving(&segment, lost, text.hop)?;
             if segment.n_placeholders() > self.alphabet().n_placeholders() {
                 text.segments.extend(self.without_placeholders(&segment, text.hop)?);
             } else {
@@ -79,6 +97,33 @@ impl Pipeline<'_> {
             }
         }
         Ok(is_changed)
+    }
+
+    /// Repairs the tags of a segment. One whose tags no hypothesis carries is decoded without them, and the tags are placed
+    /// by the word alignment; if that fails too, its text around the tags is going to be translated by itself.
+    fn with_tags<'t>(&self, mut segment: Segment<'t>, hop: &Hop) -> Result<Segment<'t>> {
+        let Some(masked) = &segment.masked else { return Ok(segment) };
+        match &segment.tags {
+            Tags::Read if segment.is_waiting() => {
+                let Some(stripped) = masked.without_tags(segment.sentence.text) else { return Ok(segment) };
+                let end_id = self.engine.model.special_ids().end_id;
+                let ids = self.engine.tokenizers.encode_source(&stripped.text, end_id)?.ids;
+                let prefix = segment.prefix();
+                segment.input = Some(DecoderInput { prefix, ..self.decoder_input(ids, hop) });
+                segment.tags = Tags::Aside(stripped);
+            }
+            Tags::Aside(stripped) => {
+                let Some(best) = segment.hypotheses.first() else { return Ok(segment) };
+                let written = self.engine.decode(&best.ids)?;
+                let alignment = align_words(self.engine, hop.tag, [&stripped.text, &written])?;
+                let placed = stripped.placed(&written, &alignment);
+                let placed = placed.filter(|placed| masked.is_carried_by(segment.sentence.text, placed));
+                segment.hypotheses.truncate(usize::from(placed.is_some()));
+                segment.tags = placed.map_or(Tags::Read, Tags::Placed);
+            }
+            Tags::Read | Tags::Placed(_) => {}
+        }
+        Ok(segment)
     }
 
     /// True if the best translation of a segment is far longer than any correct one, and the segment can be cut.
@@ -95,7 +140,7 @@ impl Pipeline<'_> {
         let context = SentenceContext { hop, case: Case::of(masked) };
         let mut prefix = segment.prefix();
         let mut halves = Vec::new();
-        let whole = self.uncut(segment.sentence.text, masked);
+        let whole = self.uncut(segment.sentence.text, masked, hop);
         for sentence in cut(segment.sentence, &encoding, encoding.len().div_ceil(2), &whole) {
             let preserved = self.preserve(sentence.text, context);
             let half = self.segment(sentence, &preserved, context, &mut prefix)?;
@@ -104,76 +149,105 @@ impl Pipeline<'_> {
         Ok(halves)
     }
 
-    /// The numbers of a segment that its best hypothesis lacks.
-    fn lost_numbers(&self, segment: &Segment<'_>) -> Result<Vec<Range<usize>>> {
-        let Some(best) = segment.hypotheses.first() else { return Ok(Vec::new()) };
-        let (text, masked) = (segment.sentence.text, segment.masked.as_ref());
-        let written = self.engine.decode(&best.ids)?;
-        let preserved = masked.map_or(&[][..], MaskedSentence::preserved);
-        let written = masked.map_or(written.clone(), |masked| masked.restore(text, &written).text);
-        let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-        let is_free = |number: &Range<usize>| !preserved.iter().any(|span| overlaps(span, number));
-        Ok(missing(text, &written).into_iter().filter(is_free).collect())
+    /// The quantities of a segment that its best hypothesis lacks, as spans to preserve.
+    pub(crate) fn lost_quantities(&self, segment: &Segment<'_>, hop: &Hop) -> Result<Vec<PreservedSpan>> {
+        let Some(written) = self.written(segment)? else { return Ok(Vec::new()) };
+        let lost = missing_quantities(segment.sentence.text, &written, hop);
+        Ok(lost.into_iter().filter(|span| is_free(segment, &span.range)).collect())
     }
 
-    /// The segment with these numbers preserved too, to be decoded again.
+    /// The best translation of a segment with its preserved spans in place; none where the model wrote none.
+    fn written(&self, segment: &Segment<'_>) -> Result<Option<String>> {
+        let Some(best) = segment.hypotheses.first() else { return Ok(None) };
+        let written = match &segment.tags {
+            Tags::Placed(written) => written.clone(),
+            _ => self.engine.decode(&best.ids)?,
+        };
+        Ok(Some(match &segment.masked {
+            Some(masked) => masked.restore(segment.sentence.text, &written).text,
+            None => written,
+        }))
+    }
+
+    /// The segment with further spans preserved, to be decoded again.
     fn preserving<'t>(
         &self,
         segment: &Segment<'t>,
-        numbers: &[Range<usize>],
+        spans: Vec<PreservedSpan>,
         hop: &Hop,
     ) -> Result<Segment<'t>> {
         let text = segment.sentence.text;
-        let (aside, before) = match &segment.masked {
-            Some(masked) => (masked.set_aside(text), masked.preserved().to_vec()),
-            None => (Vec::new(), Vec::new()),
-        };
-        let symbols = aside.into_iter().map(|range| PreservedSpan { range, kind: PreservedKind::Symbol });
-        let others = before.into_iter().chain(numbers.iter().cloned());
-        let others = others.map(|range| PreservedSpan { range, kind: PreservedKind::Number });
-        let mut preserved: Vec<PreservedSpan> = symbols.chain(others).collect();
+        let mut preserved = segment.masked.as_ref().map_or_else(Vec::new, |masked| masked.unread(text));
+        preserved.extend(spans);
         preserved.sort_by_key(|span| span.range.start);
         let context = SentenceContext { hop, case: Case::of(segment.masked.as_ref()) };
-        self.segment(segment.sentence, &preserved, context, &mut segment.prefix())
+        let found = self.segment(segment.sentence, &preserved, context, &mut segment.prefix())?;
+        Ok(Segment { are_names_checked: segment.are_names_checked, ..found })
     }
 
-    /// A segment without placeholders: preserved spans copied, the text around them translated by itself.
+    /// The segment with the names that its best hypothesis lacks preserved, to be decoded again; the segment itself if it
+    /// lacks none. Where the second attempt fails the first one stays: a sentence in parts is worse than a name.
+    fn preserving_names<'t>(&self, mut segment: Segment<'t>, hop: &Hop) -> Result<Segment<'t>> {
+        let Some((from, _)) = hop.languages.as_ref().filter(|_| !segment.are_names_checked) else {
+            return Ok(segment);
+        };
+        let room = self.alphabet().n_placeholders().saturating_sub(segment.n_placeholders());
+        let written = match self.written(&segment)? {
+            Some(written) if room > 0 && Case::of(segment.masked.as_ref()) == Case::Mixed => written,
+            _ => return Ok(segment),
+        };
+        let text = segment.sentence.text;
+        let n_tokens =
+            |word: &str| self.engine.tokenizers.source().encode(word).map_or(0, |found| found.len());
+        let names = names::find(text, from, &n_tokens).into_iter().filter(|name| is_free(&segment, name));
+        // Of a first and a last name both are preserved: the model may lose the other one next.
+        let is_lost = |name: &Range<usize>| {
+            text[name.clone()].split(' ').any(|part| !names::is_written(part, &written))
+        };
+        let spans = names::joined(text, names).into_iter().filter(is_lost).take(room);
+        let spans = spans.map(|range| PreservedSpan::unchanged(range, PreservedKind::Name));
+        let spans: Vec<PreservedSpan> = spans.collect();
+        if spans.is_empty() {
+            return Ok(segment);
+        }
+        let again = self.preserving(&segment, spans, hop)?;
+        segment.are_names_checked = true;
+        Ok(Segment { without_names: Some(Box::new(segment)), ..again })
+    }
+
+    /// A segment without placeholders: preserved spans copied or replaced, the text around them translated by itself.
     fn without_placeholders<'t>(&self, segment: &Segment<'t>, hop: &Hop) -> Result<Vec<Segment<'t>>> {
         let Some(masked) = &segment.masked else { return Ok(vec![segment.clone()]) };
         let text = segment.sentence.text;
-        let mut unchanged: Vec<Range<usize>> = masked.unchanged(text);
-        unchanged.sort_by_key(|range| range.start);
-        let (mut ranges, mut is_text, mut at) = (Vec::new(), Vec::new(), 0);
-        let end = text.len();
-        let gaps_and_spans = unchanged.into_iter().chain(std::iter::once(end..end)).flat_map(|span| {
-            let gap = at..span.start;
-            at = span.end;
-            [(gap, true), (span, false)]
-        });
-        for (range, is_gap) in gaps_and_spans {
+        let (mut ranges, mut replacements, mut at) = (Vec::new(), Vec::new(), 0);
+        let mut add = |range: Range<usize>, replacement: Option<Option<String>>| {
             let range = trimmed(text, range);
             if !range.is_empty() {
                 ranges.push(range);
-                is_text.push(is_gap);
+                replacements.push(replacement);
             }
+        };
+        for span in masked.unread(text) {
+            add(at..span.range.start, None);
+            at = span.range.end;
+            add(span.range, Some(span.replacement));
         }
+        add(at..text.len(), None);
         let context = SentenceContext { hop, case: Case::of(Some(masked)) };
         let mut prefix = segment.prefix();
         let mut segments = Vec::with_capacity(ranges.len());
-        for (sentence, is_text) in segment.sentence.parts(&ranges).into_iter().zip(is_text) {
-            segments.push(if is_text {
-                self.segment(sentence, &[], context, &mut prefix)?
-            } else {
-                Segment::copied(sentence)
+        for (sentence, replacement) in segment.sentence.parts(&ranges).into_iter().zip(replacements) {
+            segments.push(match replacement {
+                None => self.segment(sentence, &[], context, &mut prefix)?,
+                Some(replacement) => Segment::replaced(sentence, replacement),
             });
         }
         Ok(segments)
     }
 }
 
-/// A range without the white space at its ends.
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
-    let slice = &text[range.clone()];
-    let start = range.start + slice.len() - slice.trim_start().len();
-    start..start + slice.trim().len()
+/// True if a range of a segment overlaps with none that is preserved already.
+fn is_free(segment: &Segment<'_>, range: &Range<usize>) -> bool {
+    let preserved = segment.masked.as_ref().map_or(&[][..], MaskedSentence::preserved);
+    !preserved.iter().any(|span| overlap(&span.range, range))
 }

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use polyhead_models::decode::Hypothesis;
+
 use crate::Result;
 use crate::alignment::{AlignedPart, align_parts};
 use crate::mask::{MaskedSentence, PLACEHOLDERS, RestoredSentence};
-use crate::options::Evidence;
+use crate::options::{Evidence, Mode};
 use crate::pipeline::Pipeline;
-use crate::segment::{HopText, Joiner, LoopOutcome, Scores, Segment};
+use crate::segment::{HopText, Joiner, LoopOutcome, Scores, Segment, Tags};
 use crate::translation::{Candidate, MAX_NAMED, Note, Translation, shortened};
 
 /// The translation of a segment with its preserved spans in place.
@@ -25,6 +27,7 @@ impl Pipeline<'_> {
         let mut notes = std::mem::take(&mut text.notes);
         note_masks(&text, &mut notes);
         self.note_hypotheses(&text, &mut notes);
+        self.note_lost(&text, &mut notes)?;
         let n_best = text.segments.iter().map(|segment| segment.hypotheses.len()).max().unwrap_or(0).max(1);
         let mut candidates = Vec::with_capacity(n_best);
         let mut best_parts = Vec::new();
@@ -57,7 +60,10 @@ impl Pipeline<'_> {
         let Some(hypothesis) = segment.hypotheses.get(rank).or(segment.hypotheses.last()) else {
             return Ok(RestoredSegment { written: None, restored: None, scores: None });
         };
-        let mut written = self.engine.decode(&hypothesis.ids)?;
+        let mut written = match &segment.tags {
+            Tags::Placed(written) => written.clone(),
+            _ => self.engine.decode(&hypothesis.ids)?,
+        };
         if segment.masked.is_none() && self.alphabet().n_placeholders() > 0 {
             // No preserved span belongs to them.
             written.retain(|character| !PLACEHOLDERS.contains(&character));
@@ -85,8 +91,9 @@ impl Pipeline<'_> {
             let target = match (&restored, &written) {
                 (Some((_, restored)), _) => restored.text.as_str(),
                 (None, Some(written)) => written,
-                (None, None) => segment.sentence.text,
+                (None, None) => segment.copied_text(),
             };
+            let copied_len = target.len();
             let start = joiner.push(segment.sentence, target, scores);
             if index + 1 < text.segments.len() {
                 joiner.space_after(segment.sentence);
@@ -96,6 +103,7 @@ impl Pipeline<'_> {
                 parts.push(AlignedPart {
                     source: source_range(text, segment),
                     target: start,
+                    copied_len,
                     written,
                     restored,
                 });
@@ -104,7 +112,24 @@ impl Pipeline<'_> {
         (joiner.finish(), parts)
     }
 
-    /// Notes loops, unknown tokens and translations that reached the maximum length.
+    /// Notes the quantities that the best translation lacks, which no repair could save.
+    fn note_lost(&self, text: &HopText<'_>, notes: &mut Vec<Note>) -> Result<()> {
+        if self.options.mode == Mode::Raw {
+            return Ok(());
+        }
+        let mut spans = Vec::new();
+        for segment in &text.segments {
+            let lost = self.lost_quantities(segment, text.hop)?;
+            spans.extend(lost.into_iter().map(|span| shortened(&segment.sentence.text[span.range])));
+        }
+        spans.truncate(MAX_NAMED);
+        if !spans.is_empty() {
+            notes.push(Note::Lost { spans });
+        }
+        Ok(())
+    }
+
+    /// Notes loops, unknown tokens, low probabilities and translations that reached the maximum length.
     fn note_hypotheses(&self, text: &HopText<'_>, notes: &mut Vec<Note>) {
         let unknown = self.engine.tokenizers.target().unknown_id();
         let mut n_unknown = 0;
@@ -119,10 +144,24 @@ impl Pipeline<'_> {
                 let (sentence, tokens) = (shortened(segment.sentence.text), best.ids.len());
                 notes.push(Note::Limit { sentence, tokens });
             }
+            if let Some(log_probability) = self.unsure(segment, best) {
+                notes.push(Note::Unsure { sentence: shortened(segment.sentence.text), log_probability });
+            }
         }
         if n_unknown > 0 {
             notes.push(Note::UnknownWritten { tokens: n_unknown });
         }
+    }
+}
+
+impl Pipeline<'_> {
+    /// The mean log-probability of a token of the best hypothesis, where it is low. What was sampled, or begins with a
+    /// prefix that the model did not choose, says nothing about the model.
+    fn unsure(&self, segment: &Segment<'_>, best: &Hypothesis) -> Option<f64> {
+        let below = self.engine.generation().unsure_below?;
+        let is_own = self.options.sampling.is_none() && segment.prefix().is_empty();
+        let mean = best.log_probability / best.ids.len().max(1) as f64;
+        (is_own && mean < below).then_some(mean)
     }
 }
 
@@ -138,7 +177,7 @@ fn note_masks(text: &HopText<'_>, notes: &mut Vec<Note>) {
         || text.segments.iter().filter_map(|segment| Some((segment.sentence.text, segment.masked.as_ref()?)));
     let in_capitals = masks().filter(|(_, masked)| masked.is_in_capitals()).count();
     let spans = |(text, masked): (&str, &MaskedSentence)| {
-        masked.unchanged(text).into_iter().map(|range| shortened(text[range].trim())).collect::<Vec<_>>()
+        masked.unread(text).iter().map(|span| shortened(span.text(text).trim())).collect::<Vec<_>>()
     };
     let mut spans: Vec<String> = masks().flat_map(spans).filter(|span| !span.is_empty()).collect();
     spans.dedup();

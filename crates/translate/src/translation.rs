@@ -34,6 +34,11 @@ impl Translation {
     pub fn text(&self) -> &str {
         &self.best().text
     }
+
+    /// True if the model gave the translation of a sentence a low probability ([`Note::Unsure`]).
+    pub fn is_unsure(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Unsure { .. }))
+    }
 }
 
 /// One translation of a text.
@@ -50,7 +55,7 @@ pub struct Candidate {
 }
 
 /// A note on processing besides decoding, or on a problem. The names of its JSON are stable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
     /// The text was translated sentence by sentence.
@@ -80,6 +85,16 @@ pub enum Note {
         /// True if it was translated from that; false where there is no route from it.
         is_believed: bool,
     },
+    /// The text looks like a language that the model does not translate; it was translated all the same.
+    OtherLanguage {
+        /// Code of the language.
+        language: String,
+    },
+    /// Most letters of the text belong to a script that no language of the model is written in.
+    OtherScript {
+        /// Name of the script, such as `Cyrillic`.
+        script: String,
+    },
     /// Text that was preserved: addresses, emoji, numbers, what the model cannot spell.
     #[serde(rename = "kept")]
     Preserved {
@@ -91,6 +106,11 @@ pub enum Note {
     Around {
         /// The sentence, shortened.
         sentence: String,
+    },
+    /// Numbers, amounts, times, dates or names that the translation lacks.
+    Lost {
+        /// The first ones as they are in the source, shortened.
+        spans: Vec<String>,
     },
     /// The translation of a sentence found no end, so it was translated in halves.
     Halved {
@@ -131,6 +151,13 @@ pub enum Note {
         /// The sentence, shortened.
         sentence: String,
     },
+    /// The model gave the translation of a sentence a low probability.
+    Unsure {
+        /// The sentence, shortened.
+        sentence: String,
+        /// Mean log-probability of a token of the translation.
+        log_probability: f64,
+    },
     /// Pieces of the source that the vocabulary lacks.
     Unknown {
         /// The pieces.
@@ -155,6 +182,7 @@ impl Note {
                     return;
                 }
                 (Self::Preserved { spans: own }, Self::Preserved { spans: more })
+                | (Self::Lost { spans: own }, Self::Lost { spans: more })
                 | (Self::Unknown { pieces: own }, Self::Unknown { pieces: more }) => {
                     let is_new: Vec<&String> = more.iter().filter(|more| !own.contains(more)).collect();
                     let room = MAX_NAMED.saturating_sub(own.len());
@@ -194,10 +222,17 @@ impl std::fmt::Display for Note {
             Self::LooksLike { language, is_believed: false } => {
                 write!(f, "the text looks like {}", name(language))
             }
+            Self::OtherLanguage { language } => {
+                write!(f, "the text looks like {}, which this model does not translate", name(language))
+            }
+            Self::OtherScript { script } => {
+                write!(f, "the text is in {script} script, which this model does not translate")
+            }
             Self::Preserved { spans } => write!(f, "preserved: {}", spans.join(" ")),
             Self::Around { sentence } => {
                 write!(f, "{sentence:?} was translated in parts around its preserved text")
             }
+            Self::Lost { spans } => write!(f, "the translation may lack: {}", spans.join(", ")),
             Self::Halved { sentence } => {
                 write!(f, "the translation of {sentence:?} found no end: translated in halves")
             }
@@ -223,6 +258,7 @@ impl std::fmt::Display for Note {
                 )
             }
             Self::Empty { sentence } => write!(f, "the model wrote nothing for {sentence:?}"),
+            Self::Unsure { sentence, .. } => write!(f, "unsure: {sentence:?}"),
             Self::Unknown { pieces } => {
                 // Control characters could move the cursor.
                 let shown = pieces.join(" ").chars().fold(String::new(), |shown, letter| {

@@ -1,4 +1,4 @@
-"""Writes attention.json: what PyTorch says attention in its many forms gives, with gradients.
+"""Writes attention.json.gz: what PyTorch says attention in its many forms gives, with gradients.
 
     python make.py
 
@@ -24,6 +24,7 @@ recurrent: nn.RNN (tanh), nn.GRU, nn.LSTM, one layer; weights under torch's name
     given by name for the outputs and the last states.
 """
 
+import gzip
 import json
 import math
 import pathlib
@@ -275,6 +276,6 @@ def recurrent():
 check_rotary()
 for make in (plain_and_masked, windows, relative, rotary, scores, recurrent):
     make()
-path = pathlib.Path(__file__).with_name("attention.json")
+path = pathlib.Path(__file__).with_name("attention.json.gz")
 lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in cases)
-path.write_text(f'{{"torch":"{torch.__version__}","cases":[\n{lines}\n]}}\n')
+path.write_bytes(gzip.compress(f'{{"torch":"{torch.__version__}","cases":[\n{lines}\n]}}\n'.encode(), mtime=0))

@@ -1,5 +1,8 @@
 //! Golden files: values and gradients computed by PyTorch (`tests/golden/make.py`).
 
+use std::io::BufReader;
+
+use flate2::read::GzDecoder;
 use polyhead_tensor::{Parameters, Tensor};
 use serde_json::Value;
 
@@ -8,7 +11,8 @@ pub(crate) const TOLERANCE: f64 = 1e-5;
 
 /// All cases of a kind.
 pub(crate) fn cases(kind: &str) -> Vec<Value> {
-    let all: Value = serde_json::from_str(include_str!("../golden/attention.json")).unwrap();
+    let file = GzDecoder::new(&include_bytes!("../golden/attention.json.gz")[..]);
+    let all: Value = serde_json::from_reader(BufReader::new(file)).unwrap();
     let cases: Vec<Value> =
         all["cases"].as_array().unwrap().iter().filter(|case| case["kind"] == kind).cloned().collect();
     assert!(!cases.is_empty());

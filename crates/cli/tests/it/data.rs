@@ -217,3 +217,150 @@ fn stats_refuse_an_unreadable_corpus() {
     let folder = folder(&[("a", "x\ny\n"), ("b", "x\n")]);
     polyhead(folder.path(), &["data", "stats", "--source", "a", "--target", "b"], "").failed(1);
 }
+
+/// Pairs with one problem of the text itself each, its name, and pairs that only look like it.
+const CONTENT: &str = "\
+mojibake	The coffee is good.	Der CafÃ© ist gut, fÃ¼r mich.
+mojibake	He lost it.	Er hat es verl\u{fffd}ren.
+markup	Tom &amp; Jerry	Tom und Jerry
+markup	a <b>bold</b> word	ein fettes Wort
+markup	the [[town]] of {{name}}	die Stadt
+script	Good morning, Tom.	Доброе утро, Том.
+untranslated	Please read this first.	please read this first
+language	This is a sentence in English.	Nobody ever cared to translate the last page of this book.
+language	Diese Seite sollte eigentlich auf Englisch sein.	Diese Seite ist auf Deutsch geschrieben.
+numbers	He was born in 1956.	Er wurde 1965 geboren.
+numbers	It costs 12,500 euros.	Es kostet 12.600 Euro.
+-	The train leaves at 11:45 pm.	Der Zug fährt um 23:45 Uhr ab.
+-	It costs 12,500.50 euros.	Es kostet 12.500,50 Euro.
+-	Twelve of the 1960s cars	12 Autos der 60er Jahre
+-	Johann Sebastian Bach, Das Wohltemperierte Klavier	Johann Sebastian Bach, Das wohltemperierte Klavier
+-	a <b>bold</b> word &amp; more	ein <b>fettes</b> Wort &amp; mehr
+-	Thank you.	Merci.
+-	The letter Ä and the word Café.	Der Buchstabe „Ä“ und das Wort Café.
+";
+
+/// The lines of a report, from 1, with their reasons.
+fn reasons(report: &str) -> Vec<(u64, Vec<String>)> {
+    let dropped = report.lines().map(|line| {
+        let pair: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let names = pair["reasons"].as_array().expect("reasons").iter();
+        let names = names.map(|name| name.as_str().expect("a name").to_owned()).collect();
+        (pair["line"].as_u64().expect("a line"), names)
+    });
+    dropped.collect()
+}
+
+#[test]
+fn problems_of_the_text_itself_are_found() {
+    let folder = folder(&[("a.tsv", CONTENT)]);
+    let corpus = ["--tsv", "a.tsv", "--columns", "2,3", "--languages", "en,de"];
+    let clean = ["data", "clean", "--out", "b.tsv", "--report", "r.jsonl"];
+    let out = polyhead(folder.path(), &[&clean[..], &corpus].concat(), "").ok();
+    let report = fs::read_to_string(folder.path().join("r.jsonl")).expect("text");
+    let expected: Vec<(u64, Vec<String>)> = (1..)
+        .zip(CONTENT.lines())
+        .map(|(line, text)| (line, vec![text.split('\t').next().expect("a name").to_owned()]))
+        .filter(|(_, names)| names[0] != "-")
+        .collect();
+    assert_eq!(reasons(&report), expected);
+    let kept: String =
+        CONTENT.lines().filter(|line| line.starts_with('-')).map(|line| format!("{line}\n")).collect();
+    assert_eq!(fs::read_to_string(folder.path().join("b.tsv")).expect("text"), kept);
+    let row = "  numbers that differ                       2  line 10: only in the source: 1956; only in the target: 1965\n";
+    assert!(out.contains(row), "{out}");
+
+    let out = polyhead(folder.path(), &[&["data", "check"], &corpus[..]].concat(), "").ok();
+    for finding in [
+        "! wrong encoding (mojibake)                 2  ",
+        "    line 1          Ã© at byte 8 of the target\n",
+        "! markup on one side only                   3  ",
+        "    line 4          <b> only in the source\n",
+        "! letters of another script                 1  ",
+        "! source = target but for case              1  ",
+        "! another language                          2  ",
+        "    line 8          the target is not de, most like en\n",
+        "! numbers that differ                       2  ",
+    ] {
+        assert!(out.contains(finding), "{finding}\n{out}");
+    }
+}
+
+#[test]
+fn every_check_can_be_switched_off() {
+    let folder = folder(&[("a.tsv", CONTENT)]);
+    let clean =
+        ["data", "clean", "--tsv", "a.tsv", "--columns", "2,3", "--out", "b.tsv", "--report", "r.jsonl"];
+    let run = |more: &[&str]| {
+        let out = polyhead(folder.path(), &[&clean[..], more].concat(), "").ok();
+        out.lines().next().expect("a line").to_owned()
+    };
+    let all = "mojibake,markup,script,untranslated,language,numbers";
+    assert_eq!(run(&["--languages", "en,de", "--keep", all]), "18 pairs read, 18 kept (100.0 %), 0 dropped");
+    assert_eq!(
+        run(&["--languages", "en,de", "--keep", "numbers"]),
+        "18 pairs read, 9 kept (50.0 %), 9 dropped"
+    );
+    // Without languages, script and language are unknown; any language passes.
+    assert_eq!(run(&[]), "18 pairs read, 10 kept (55.5 %), 8 dropped");
+    assert_eq!(run(&["--languages", "und,de"]), "18 pairs read, 8 kept (44.4 %), 10 dropped");
+    let misused = |more: &[&str]| polyhead(folder.path(), &[&clean[..], more].concat(), "").failed(2);
+    let err = misused(&["--keep", "mojibak"]);
+    assert!(err.contains("mojibake") && err.contains("untranslated") && err.contains("numbers"), "{err}");
+    let err = misused(&["--languages", "en,xx"]);
+    assert!(err.contains("\"xx\", expected some of en, de, fr, tr"), "{err}");
+}
+
+#[test]
+fn repair_undoes_wrong_encoding_and_references() {
+    let pairs = [
+        ("CafÃ© &amp; thÃ©", "Kaffee &amp; Tee", Some(("Café & thé", "Kaffee & Tee"))),
+        ("itâ€™s Tom &#39;here&#39;", "Tom ist hier", Some(("it’s Tom 'here'", "Tom ist hier"))),
+        ("twice: ÃƒÂ©tÃƒÂ©", "doppelt: Sommer", Some(("twice: été", "doppelt: Sommer"))),
+        ("a &lt;b&gt;bold&lt;/b&gt; word", "ein fettes Wort", None),
+        ("a lost \u{fffd} letter", "ein verlorener Buchstabe", None),
+        ("mixed CafÃ© and ş", "gemischt", None),
+        (
+            "nothing to repair: é",
+            "nichts zu reparieren: ä",
+            Some(("nothing to repair: é", "nichts zu reparieren: ä")),
+        ),
+        ("a&#10;b&#9;c", "a b c d", Some(("a b c", "a b c d"))),
+    ];
+    let line = |(source, target): (&str, &str)| {
+        [format!("id\t{source}\t{target}\n"), format!("{source}\n"), format!("{target}\n")]
+    };
+    let mut texts = [const { String::new() }; 3];
+    let mut expected = [const { String::new() }; 3];
+    let (mut jsonl, mut expected_jsonl) = (String::new(), String::new());
+    for (source, target, repaired) in pairs {
+        for (text, more) in texts.iter_mut().zip(line((source, target))) {
+            text.push_str(&more);
+        }
+        let object = |(source, target): (&str, &str)| {
+            let [source, target] = [source, target].map(|text| serde_json::json!(text));
+            format!("{{\"z\":1,\"source\":{source},\"target\":{target},\"a\":[2]}}\n")
+        };
+        jsonl.push_str(&object((source, target)));
+        if let Some(repaired) = repaired {
+            for (text, more) in expected.iter_mut().zip(line(repaired)) {
+                text.push_str(&more);
+            }
+            expected_jsonl.push_str(&object(repaired));
+        }
+    }
+    let [tsv, source, target] = &texts;
+    let folder = folder(&[("a.tsv", tsv), ("a.en", source), ("a.de", target), ("a.jsonl", &jsonl)]);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("text");
+    let clean = ["data", "clean", "--repair", "--report", "r.jsonl"];
+    let run = |more: &[&str]| polyhead(folder.path(), &[&clean[..], more].concat(), "").ok();
+    let out = run(&["--tsv", "a.tsv", "--columns", "2,3", "--out", "b.tsv"]);
+    assert!(
+        out.starts_with("8 pairs read, 5 kept (62.5 %), 3 dropped\n4 of the kept pairs repaired\n"),
+        "{out}"
+    );
+    run(&["--source", "a.en", "--target", "a.de", "--out-source", "b.en", "--out-target", "b.de"]);
+    run(&["--jsonl", "a.jsonl", "--out", "b.jsonl"]);
+    assert_eq!([read("b.tsv"), read("b.en"), read("b.de")], expected);
+    assert_eq!(read("b.jsonl"), expected_jsonl);
+}

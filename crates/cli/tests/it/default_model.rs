@@ -34,11 +34,12 @@ fn translate_all(from: &str, to: &str, texts: &[String]) -> (Vec<String>, String
     (out.lines().map(str::to_owned).collect(), err)
 }
 
-/// The translation of one text, without any note.
+/// The translation of one text, without any note except that it is unsure.
 #[track_caller]
 fn quiet(from: &str, to: &str, text: &str) -> String {
     let (out, err) = translate(&["--from", from, "--to", to], text);
-    assert_eq!(err, "", "{text}");
+    let notes: Vec<&str> = err.lines().filter(|note| !note.contains(": unsure: ")).collect();
+    assert_eq!(notes, [""; 0], "{text}");
     out
 }
 
@@ -87,6 +88,30 @@ fn without_a_language_texts_become_english_and_english_becomes_turkish() {
 }
 
 #[test]
+fn without_a_language_english_goes_into_that_of_the_locale() {
+    let into = |variables: &[(&str, &str)], text: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_polyhead"));
+        command.args(["translate", text]).current_dir(root());
+        for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        err.trim_end().rsplit_once("into ").map(|(_, language)| language.to_owned()).unwrap()
+    };
+    let english = "The cat ate the mouse.";
+    assert_eq!(into(&[("LANG", "de_DE.UTF-8")], english), "German");
+    assert_eq!(into(&[("LANG", "de_DE.UTF-8"), ("LC_MESSAGES", "fr_CA")], english), "French");
+    for variables in [&[][..], &[("LC_ALL", "C"), ("LANG", "de_DE")], &[("LANG", "POSIX")]] {
+        assert_eq!(into(variables, english), "Turkish", "{variables:?}");
+    }
+    for locale in ["en_US.UTF-8", "es_ES"] {
+        assert_eq!(into(&[("LANG", locale)], english), "Turkish", "{locale}");
+    }
+    assert_eq!(into(&[("LANG", "fr_FR")], "Die Katze hat die Maus gefressen."), "English");
+}
+
+#[test]
 fn untrained_directions_go_via_english() {
     let text = "Die Katze trinkt Milch.";
     let (out, err) = translate(&["--from", "de", "--to", "fr"], text);
@@ -132,7 +157,9 @@ fn a_tag_in_the_text_chooses_the_language() {
 fn short_lines_of_a_file_have_the_language_of_those_before_them() {
     let input = "Es war einmal ein König, der hatte drei Töchter.\nHotel\nTaxi\nJa\n";
     let run = run(&["--to", "en"], input);
-    assert_eq!(run.err, "from German (detected), into English\n");
+    let (first, notes) = run.err.split_once('\n').unwrap();
+    assert_eq!(first, "from German (detected), into English");
+    assert!(notes.lines().all(|note| note.contains(": unsure: ")), "{notes}");
     assert_eq!(run.ok().lines().count(), 4);
 }
 

@@ -1,6 +1,7 @@
 //! The integration tests of the program, one binary: each drives `polyhead` as a user would.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod bad_input;
 mod bench;
 mod classify;
 mod data;

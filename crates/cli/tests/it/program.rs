@@ -15,11 +15,12 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
-/// Runs `polyhead` with `arguments` in `folder`, `input` on standard input.
+/// Runs `polyhead` with `arguments` in `folder` and in the locale `C`, `input` on standard input.
 pub(crate) fn polyhead(folder: &Path, arguments: &[&str], input: &str) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_polyhead"))
         .args(arguments)
         .current_dir(folder)
+        .env("LC_ALL", "C")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

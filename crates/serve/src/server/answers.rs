@@ -138,6 +138,9 @@ pub struct TranslationAnswer {
     /// Source and target language, if the model declares them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
+    /// True if the model gave a sentence a low probability; left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
     /// Notes on preprocessing, decoding and its problems.
     pub notes: Vec<NoteAnswer>,
     /// An attention trace of each sentence, if requested.
@@ -186,7 +189,7 @@ impl From<Candidate> for CandidateAnswer {
 }
 
 /// A note with its message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NoteAnswer {
     /// The note.
     #[serde(flatten)]

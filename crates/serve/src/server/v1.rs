@@ -173,6 +173,7 @@ impl V1Plan {
             n_best,
             alignment,
             route: route(found).cloned(),
+            unsure: found.iter().any(Translation::is_unsure),
             notes: notes(found).into_iter().map(Into::into).collect(),
             attention: None,
         }

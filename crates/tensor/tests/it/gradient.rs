@@ -86,9 +86,15 @@ pub(crate) fn same_bits(what: &str, inputs: &[Tensor], operation: impl Fn(&Tape,
     assert!(one == bits(2) && one == bits(3), "{what}: bits depend on threads");
 }
 
+/// The content of a golden file.
+pub(crate) fn unpacked(bytes: &[u8]) -> serde_json::Value {
+    let file = flate2::read::GzDecoder::new(bytes);
+    serde_json::from_reader(std::io::BufReader::new(file)).unwrap()
+}
+
 /// Compares every case of the golden file whose first word is in `names` with PyTorch to 1e-5.
 pub(crate) fn golden(names: &[&str], operation: impl Fn(&str, &Tape, &[Var]) -> Var) {
-    let file: serde_json::Value = serde_json::from_str(include_str!("../golden/ops/ops.json")).unwrap();
+    let file = unpacked(include_bytes!("../golden/ops/ops.json.gz"));
     let mut seen = std::collections::BTreeSet::new();
     for case in file["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();

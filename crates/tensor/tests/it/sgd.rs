@@ -5,7 +5,7 @@ use polyhead_tensor::ops::reduce::{Over, sum};
 use polyhead_tensor::optim::{Momentum, Sgd, SgdOptions};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 
-use crate::gradient::{close, f32s, f64s, numbers};
+use crate::gradient::{close, f32s, f64s, numbers, unpacked};
 
 /// θ after `steps` steps on the loss Σ weights·θ³/3.
 fn descend(options: SgdOptions, start: Tensor, weights: &Tensor, steps: u64) -> Vec<f32> {
@@ -25,7 +25,7 @@ fn descend(options: SgdOptions, start: Tensor, weights: &Tensor, steps: u64) -> 
 
 #[test]
 fn equal_to_pytorch() {
-    let file: serde_json::Value = serde_json::from_str(include_str!("../golden/ops/ops.json")).unwrap();
+    let file = unpacked(include_bytes!("../golden/ops/ops.json.gz"));
     for case in file["sgd"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let momentum = match name {

@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use crate::adam::given;
 use crate::finite_difference::assert_close;
+use crate::gradient::unpacked;
 
 /// Tolerance relative to the largest value of an array.
 const TOLERANCE: f64 = 1e-5;
 
 fn cases(name: &str) -> Vec<Value> {
-    let all: Value = serde_json::from_str(include_str!("../golden/torch/torch.json")).unwrap();
+    let all = unpacked(include_bytes!("../golden/torch/torch.json.gz"));
     let cases: Vec<Value> =
         all["cases"].as_array().unwrap().iter().filter(|case| case["name"] == name).cloned().collect();
     assert!(!cases.is_empty());

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::examine::Examiner;
-use super::report::ProblemCounters;
-use super::{CheckOptions, Problem, unreadable};
-use crate::corpus::{Corpus, PairWriter, Pairs, RawPair};
+use super::examine::{Diagnosis, Examiner, Repair};
+use super::pair_batch::{BatchedPair, each_pair};
+use super::report::{Example, ProblemCounters};
+use super::{CheckOptions, Problem};
+use crate::corpus::{Corpus, PairWriter};
 use crate::output::Output;
 use crate::{Error, Result};
 
@@ -18,7 +19,7 @@ pub struct DroppedPair<'a> {
     pub reasons: Vec<Problem>,
     /// Details of each reason, in the same order.
     pub details: Vec<String>,
-    /// The source, with U+FFFD for invalid UTF-8; the whole line if it is malformed.
+    /// The source, with U+FFFD for invalid UTF-8; the whole line if it cannot be read as a pair.
     pub source: &'a str,
     /// The target, with U+FFFD for invalid UTF-8.
     pub target: &'a str,
@@ -33,22 +34,26 @@ pub struct Cleaned {
     pub kept: u64,
     /// Pairs dropped.
     pub dropped: u64,
+    /// Pairs of which a side was repaired, among those written.
+    pub repaired: u64,
     /// Number of pairs dropped for each problem, the most severe first; a pair may have several.
     pub reasons: Vec<(Problem, u64)>,
+    /// The first pair dropped for each problem, in the order of `reasons`.
+    pub first: Vec<Example>,
 }
 
-/// Outputs of cleaning, and the problems to ignore.
+/// Outputs of cleaning, and whether to repair.
 #[derive(Debug)]
 pub struct Cleaning {
     /// Receives the pairs without problems.
     pub kept: PairWriter,
     /// Receives a [`DroppedPair`] as a JSON line for each other pair.
     pub report: Output,
-    /// Problems to ignore.
-    pub tolerate: Vec<Problem>,
+    /// True if mojibake is repaired and character references are decoded before a pair is examined.
+    pub repair: bool,
 }
 
-/// Copies the pairs without problems and reports the others. Calls `progress` with the line number every 4096 lines.
+/// Copies the pairs without problems and reports the others. Calls `progress` with the line number now and then.
 ///
 /// Unequal line counts are an error, since no pair can be trusted then. An error leaves no file behind.
 pub fn clean(
@@ -57,77 +62,112 @@ pub fn clean(
     mut cleaning: Cleaning,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Cleaned> {
-    let mut examiner = Examiner::new(options)?;
-    let mut counters = ProblemCounters::default();
+    let repair = if cleaning.repair { Repair::WherePossible } else { Repair::Never };
+    let examiner = Examiner::new(options, repair)?;
+    let mut counters = ProblemCounters::with_examples(1);
     let mut cleaned = Cleaned::default();
+    let mut is_unpaired = false;
     let mut pairs = corpus.pairs()?;
-    while let Some(problems) = next(&mut pairs, &mut examiner, cleaned.read + 1)? {
-        let line = cleaned.read + 1;
-        let reasons: Vec<(Problem, String)> =
-            problems.into_iter().filter(|(problem, _)| !cleaning.tolerate.contains(problem)).collect();
-        if reasons.iter().any(|(problem, _)| *problem == Problem::Unpaired) {
-            return Err(pairs.unequal_counts()?);
+    each_pair(&mut pairs, &examiner, progress, |line, diagnosis| {
+        cleaned.read = line.pair.line;
+        is_unpaired |= diagnosis.problems.iter().any(|problem| problem == Problem::Unpaired);
+        if is_unpaired {
+            // The remaining lines are counted, not copied.
+            return Ok(());
         }
-        if reasons.is_empty() {
-            cleaned.kept += 1;
-            cleaning.kept.write(&pairs)?;
-        } else {
-            cleaning.drop(&mut counters, line, reasons, &pairs)?;
+        if !diagnosis.problems.is_empty() {
+            return cleaning.drop(&mut counters, line, &diagnosis);
         }
-        cleaned.read = line;
-        if line.is_multiple_of(4096) {
-            progress(line);
+        cleaned.kept += 1;
+        cleaned.repaired += u64::from(diagnosis.repaired.is_some());
+        match diagnosis.repaired {
+            None => cleaning.kept.write(line.pair, line.whole),
+            Some(sides) => cleaning.kept.write_changed(corpus, line.whole, &sides),
         }
+    })?;
+    if is_unpaired {
+        return Err(pairs.unequal_counts());
     }
     if cleaned.read == 0 {
         return Err(Error::Empty { what: corpus.source_path().display().to_string() });
     }
     cleaned.dropped = cleaned.read - cleaned.kept;
-    cleaned.reasons =
-        counters.findings(cleaned.read).into_iter().map(|finding| (finding.problem, finding.count)).collect();
+    for finding in counters.findings(cleaned.read) {
+        cleaned.reasons.push((finding.problem, finding.count));
+        cleaned.first.extend(finding.examples);
+    }
     cleaning.kept.finish()?;
     cleaning.report.finish()?;
     Ok(cleaned)
-}
-
-/// The problems of the next pair with their details; `None` at the end.
-fn next(pairs: &mut Pairs, examiner: &mut Examiner, line: u64) -> Result<Option<Vec<(Problem, String)>>> {
-    match pairs.next_raw() {
-        Ok(None) => Ok(None),
-        Ok(Some(pair)) => {
-            let pair = RawPair { line, ..pair };
-            let diagnosis = examiner.examine(pair);
-            let problems =
-                diagnosis.problems.iter().map(|problem| (problem, diagnosis.detail(problem, pair)));
-            Ok(Some(problems.collect()))
-        }
-        Err(error) => unreadable(error).map(|problem| Some(vec![problem])),
-    }
 }
 
 impl Cleaning {
     fn drop(
         &mut self,
         counters: &mut ProblemCounters,
-        line: u64,
-        problems: Vec<(Problem, String)>,
-        pairs: &Pairs,
+        line: BatchedPair<'_>,
+        diagnosis: &Diagnosis,
     ) -> Result<()> {
-        for (problem, _) in &problems {
-            counters.add(*problem, line, String::new);
+        let reasons: Vec<Problem> = diagnosis.problems.iter().collect();
+        let details: Vec<String> =
+            reasons.iter().map(|problem| diagnosis.detail(*problem, line.pair)).collect();
+        for (problem, detail) in reasons.iter().zip(&details) {
+            counters.add(*problem, line.pair.line, || detail.clone());
         }
-        let malformed = problems.iter().any(|(problem, _)| *problem == Problem::Malformed);
-        // A malformed line has no columns or fields to report: it is reported whole.
-        let [source, target] = if malformed {
-            [Some(pairs.whole_line()), None]
-        } else {
-            let RawPair { source, target, .. } = pairs.current();
-            [source, target]
-        }
-        .map(|side| String::from_utf8_lossy(side.unwrap_or_default()));
-        let (reasons, details) = problems.into_iter().unzip();
-        let dropped = DroppedPair { line, reasons, details, source: &source, target: &target };
+        // A line that is no pair has no columns or fields to report: it is reported whole.
+        let sides = match line.unreadable {
+            Some(_) => [Some(line.whole), None],
+            None => [line.pair.source, line.pair.target],
+        };
+        let [source, target] = sides.map(|side| String::from_utf8_lossy(side.unwrap_or_default()));
+        let dropped =
+            DroppedPair { line: line.pair.line, reasons, details, source: &source, target: &target };
         let json = serde_json::to_string(&dropped).expect("strings and numbers are always representable");
         self.report.write_line(&json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_threads_does_not_matter() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pairs.tsv");
+        let pairs: String = (0..20_000)
+            .map(|line| match line % 1000 {
+                7 => format!("{line} CafÃ©s\t{line} Kaffeehäuser\n"),
+                9 => "again\tnoch einmal\n".to_owned(),
+                11 => format!("{line} cats\t{} Katzen\n", line + 100),
+                13 => "one column\n".to_owned(),
+                _ => format!("{line} the cat ate\t{line} die Katze fraß\n"),
+            })
+            .collect();
+        std::fs::write(&path, pairs).unwrap();
+        let corpus = Corpus::Tsv { path, source_column: 0, target_column: 1 };
+        let run = |n_threads: usize| {
+            let [kept, report] =
+                ["kept", "report"].map(|name| folder.path().join(format!("{name}{n_threads}")));
+            let cleaning = Cleaning {
+                kept: PairWriter::Whole(Output::create(&kept).unwrap()),
+                report: Output::create(&report).unwrap(),
+                repair: true,
+            };
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
+            let options = CheckOptions::default();
+            let cleaned = pool.install(|| clean(&corpus, &options, cleaning, &mut |_| {})).unwrap();
+            (cleaned, std::fs::read(kept).unwrap(), std::fs::read(report).unwrap())
+        };
+        let alone = run(1);
+        assert_eq!(
+            alone.0.reasons,
+            [(Problem::Malformed, 20), (Problem::Numbers, 20), (Problem::Duplicate, 19)]
+        );
+        assert_eq!((alone.0.read, alone.0.dropped, alone.0.repaired), (20_000, 59, 20));
+        assert_eq!(alone.0.first[1].line, 12);
+        for n_threads in [2, 5] {
+            assert!(run(n_threads) == alone, "{n_threads} threads");
+        }
     }
 }

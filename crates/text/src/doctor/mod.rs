@@ -1,11 +1,14 @@
 //! The data doctor: finds problems in a parallel corpus, line by line, before training.
 //!
-//! One pass, about 25 bytes of memory per line: a hash and a length are stored, not the text.
+//! One pass, about 25 bytes of memory per line: a hash and a length are stored, not the text. Pairs are read in batches
+//! and examined on all threads; the report depends on neither.
 
 mod clean;
+mod content;
 mod drift;
 mod examine;
 mod line_facts;
+mod pair_batch;
 mod pair_index;
 mod problem;
 mod report;
@@ -16,7 +19,8 @@ pub use problem::Problem;
 pub use report::{CheckReport, Example, Finding, SideTotals};
 
 use self::drift::Lengths;
-use self::examine::Examiner;
+use self::examine::{Examiner, Repair};
+use self::pair_batch::{BatchedPair, each_pair};
 use self::report::ProblemCounters;
 use crate::corpus::{Corpus, RawPair};
 use crate::{Error, Result};
@@ -34,15 +38,35 @@ pub struct CheckOptions {
     pub test: Option<Corpus>,
     /// Maximum number of example lines per problem; default: 5.
     pub n_examples: usize,
+    /// Codes of the source's and the target's language, for [`Problem::Language`] and [`Problem::Script`], which are not
+    /// looked for without them; `und` is any language. Default: none.
+    pub languages: Option<[String; 2]>,
+    /// Problems that are not looked for; default: none.
+    pub ignore: Vec<Problem>,
 }
 
 impl Default for CheckOptions {
     fn default() -> Self {
-        Self { max_chars: 1000, max_ratio: 5.0, min_difference: 30, test: None, n_examples: 5 }
+        Self {
+            max_chars: 1000,
+            max_ratio: 5.0,
+            min_difference: 30,
+            test: None,
+            n_examples: 5,
+            languages: None,
+            ignore: Vec::new(),
+        }
     }
 }
 
-/// Reads the corpus once and reports its problems. Calls `progress` with the line number every 4096 lines.
+impl CheckOptions {
+    /// The default without [`Problem::CONTENT`]: only what prevents training, and sizes.
+    pub fn without_content() -> Self {
+        Self { ignore: Problem::CONTENT.to_vec(), ..Self::default() }
+    }
+}
+
+/// Reads the corpus once and reports its problems. Calls `progress` with the line number now and then.
 ///
 /// ```
 /// use polyhead_text::{corpus::Corpus, doctor::{CheckOptions, Problem, check}};
@@ -54,33 +78,26 @@ impl Default for CheckOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
-    let mut examiner = Examiner::new(options)?;
+    let examiner = Examiner::new(options, Repair::Never)?;
     let mut sizes = SizeTotals::new(corpus);
     let mut counters = ProblemCounters::with_examples(options.n_examples);
-    let mut pairs = corpus.pairs()?;
     let (mut lines, mut clean) = (0, 0);
-    loop {
-        let line = lines + 1;
-        match pairs.next_raw() {
-            Ok(None) => break,
-            Ok(Some(pair)) => {
-                let diagnosis = examiner.examine(pair);
+    each_pair(
+        &mut corpus.pairs()?,
+        &examiner,
+        progress,
+        |BatchedPair { pair, unreadable, .. }, diagnosis| {
+            lines = pair.line;
+            clean += u64::from(diagnosis.problems.is_empty());
+            if unreadable.is_none() {
                 sizes.add(pair, [diagnosis.source, diagnosis.target]);
-                clean += u64::from(diagnosis.problems.is_empty());
-                for problem in diagnosis.problems.iter() {
-                    counters.add(problem, line, || diagnosis.detail(problem, pair));
-                }
             }
-            Err(error) => {
-                let (problem, detail) = unreadable(error)?;
-                counters.add(problem, line, || detail);
+            for problem in diagnosis.problems.iter() {
+                counters.add(problem, lines, || diagnosis.detail(problem, pair));
             }
-        }
-        lines = line;
-        if line.is_multiple_of(4096) {
-            progress(line);
-        }
-    }
+            Ok(())
+        },
+    )?;
     sizes.report(lines, clean, counters)
 }
 

@@ -101,7 +101,20 @@ impl Identifier {
         })
     }
 
-    fn detect(&self, text: &str, is_candidate: impl Fn(&str) -> bool) -> Option<Detection> {
+    /// Probability of each language, in the order of [`Identifier::codes`]; `None` if `text` holds no letter of a known
+    /// language.
+    pub(crate) fn probabilities(&self, text: &str) -> Option<Vec<f64>> {
+        let mut scores = self.scores(text)?;
+        let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        for score in &mut scores {
+            *score = (*score - best).exp();
+        }
+        let total: f64 = scores.iter().sum();
+        Some(scores.into_iter().map(|score| score / total).collect())
+    }
+
+    /// Score of each language, the logarithm of its probability up to a constant.
+    fn scores(&self, text: &str) -> Option<Vec<f64>> {
         let n_codes = self.codes.len();
         let mut sums = vec![0_i64; n_codes];
         let mut n_grams = 0_u64;
@@ -112,13 +125,14 @@ impl Identifier {
                 *sum += i64::from(weight.cast_signed());
             }
         });
-        if n_grams == 0 {
-            return None;
-        }
         let unit = f64::from(self.scale) / (n_grams as f64).sqrt();
-        let scores = self.codes.iter().zip(&sums).filter(|(code, _)| is_candidate(code));
-        let mut ranked: Vec<(String, f64)> =
-            scores.map(|(code, &sum)| (code.clone(), sum as f64 * unit)).collect();
+        (n_grams > 0).then(|| sums.into_iter().map(|sum| sum as f64 * unit).collect())
+    }
+
+    fn detect(&self, text: &str, is_candidate: impl Fn(&str) -> bool) -> Option<Detection> {
+        let scores = self.scores(text)?;
+        let scores = self.codes.iter().zip(scores).filter(|(code, _)| is_candidate(code));
+        let mut ranked: Vec<(String, f64)> = scores.map(|(code, score)| (code.clone(), score)).collect();
         // Equal scores stay in the order of the codes.
         ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let best = ranked.first()?.1;

@@ -116,9 +116,9 @@ impl HuggingFace {
         Self::new(inner, name)
     }
 
-    /// The content of `tokenizer.json`.
+    /// The content of `tokenizer.json`, on one line.
     pub fn to_json(&self) -> String {
-        self.inner.to_string(true).expect("a tokeniser is always representable")
+        self.inner.to_string(false).expect("a tokeniser is always representable")
     }
 
     /// Writes `tokenizer.json` atomically.

@@ -3,6 +3,7 @@
 
 mod codes;
 pub(crate) mod detect;
+pub(crate) mod other;
 
 use std::path::Path;
 
@@ -189,12 +190,13 @@ impl Languages {
         })
     }
 
-    /// The default target language of a text in `from`: English, for English Turkish, otherwise the first language that
-    /// the model was trained to translate it into.
-    pub fn default_target(&self, from: &str) -> Option<&str> {
+    /// The default target language of a text in `from`: English, for English `english_to` or Turkish, otherwise the first
+    /// language that the model was trained to translate it into.
+    pub fn default_target(&self, from: &str, english_to: Option<&str>) -> Option<&str> {
         let trained =
             || self.directions.iter().filter(|direction| direction.0 == from).map(|found| found.1.as_str());
-        let preferred = ["en", "tr"].into_iter().find_map(|code| trained().find(|to| *to == code));
+        let codes = [Some("en"), english_to.filter(|_| from == "en"), Some("tr")];
+        let preferred = codes.into_iter().flatten().find_map(|code| trained().find(|to| *to == code));
         preferred.or_else(|| trained().next())
     }
 
@@ -256,7 +258,11 @@ mod tests {
         let error = known.between("tr", "fr").unwrap_err();
         assert_eq!(error.to_string(), "no route from tr to fr, directly or via a third language");
         assert!(error.hint().ends_with("trained on en-de, de-en, en-tr, tr-en, fr-en"), "{}", error.hint());
-        assert_eq!(["en", "de", "it"].map(|from| known.default_target(from)), [Some("tr"), Some("en"), None]);
+        let default = |from| known.default_target(from, None);
+        assert_eq!(["en", "de", "it"].map(default), [Some("tr"), Some("en"), None]);
+        let default = |english_to| known.default_target("en", Some(english_to));
+        assert_eq!(["de", "tr", "en", "it"].map(default), ["de", "tr", "tr", "tr"].map(Some));
+        assert_eq!(known.default_target("tr", Some("de")), Some("en"));
         assert!(known.check_source("Turkish").is_ok());
         let error = known.check_source("spa").unwrap_err().to_string();
         assert_eq!(

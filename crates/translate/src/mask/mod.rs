@@ -5,18 +5,25 @@
 //! ```
 //!
 //! Preserved spans become placeholders, private-use characters that the model has learned to carry over. Symbols at
-//! either end are set aside. Capitals become small letters, and English gets the apostrophes that were left out. The
-//! origin of each character is recorded, so that alignments refer to the words of the texts.
+//! either end are set aside. Capitals become small letters; apostrophes, accents and question marks that were left out are
+//! added, the marks to be dropped again. The origin of each character is recorded, so that alignments refer to the words
+//! of the texts.
 
+mod accents;
 mod capitals;
 mod contractions;
 mod mapping;
+mod questions;
+mod respelling;
+mod tags;
 
 use std::ops::Range;
 
 use self::capitals::{capitalised, is_in_capitals, upper, usual};
-use self::contractions::contraction;
 use self::mapping::Mapping;
+use self::questions::is_question;
+use self::respelling::Respelling;
+pub(crate) use self::tags::StrippedSentence;
 use crate::preserve::{PreservedKind, PreservedSpan};
 
 /// Placeholders of the first, second, … preserved span of a sentence, as models are trained with them.
@@ -63,12 +70,14 @@ pub(crate) struct MaskedSentence {
     pub(crate) text: String,
     /// From bytes of `text` to bytes of the sentence.
     pub(crate) origin: Mapping,
-    /// Preserved ranges of the sentence, in the order of their placeholders.
-    preserved: Vec<Range<usize>>,
+    /// Preserved spans of the sentence, in the order of their placeholders.
+    preserved: Vec<PreservedSpan>,
     /// The sentence without the symbols set aside at its ends.
     middle: Range<usize>,
     /// The target language of a sentence in capitals; none for others.
     capitals: Option<String>,
+    /// True if a question mark was added, which the translation is not to have.
+    is_marked: bool,
 }
 
 /// A translation with the preserved spans in place of their placeholders.
@@ -77,7 +86,7 @@ pub(crate) struct RestoredSentence {
     pub(crate) text: String,
     /// From bytes of the model's output to bytes of `text`.
     pub(crate) position: Mapping,
-    /// Ranges of the sentence that were copied, and their ranges in `text`.
+    /// Ranges of the sentence that were preserved, and their ranges in `text`.
     pub(crate) copies: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -93,10 +102,13 @@ impl MaskedSentence {
     ) -> Self {
         let middle = middle(sentence, preserved);
         let inside = |span: &&PreservedSpan| span.range.start >= middle.start && span.range.end <= middle.end;
-        let preserved: Vec<Range<usize>> =
-            preserved.iter().filter(inside).map(|span| span.range.clone()).collect();
+        let preserved: Vec<PreservedSpan> = preserved.iter().filter(inside).cloned().collect();
         let plain: String = gaps(&middle, &preserved).map(|gap| format!("{} ", &sentence[gap])).collect();
-        let is_english = casing.is_some_and(|languages| languages.from == "en");
+        let language = casing.map(|languages| languages.from);
+        let respelling = Respelling::of(&plain, language);
+        // A part of a sentence may begin like a question.
+        let is_marked = case == Case::Detect
+            && language.is_some_and(|language| is_question(&sentence[middle.clone()], language));
         let casing = casing.filter(|_| case.is_capitals(&plain));
         let mut masked = Self {
             text: String::new(),
@@ -104,16 +116,22 @@ impl MaskedSentence {
             preserved: Vec::new(),
             middle: middle.clone(),
             capitals: casing.map(|languages| languages.to.to_owned()),
+            is_marked,
         };
         for (index, gap) in gaps(&middle, &preserved).enumerate() {
             match casing {
-                None if is_english => masked.push_english(sentence, gap),
-                None => masked.push(&sentence[gap.clone()], gap),
-                Some(languages) => masked.push_in_sentence_case(sentence, gap, languages.from, n_tokens),
+                None => masked.push_respelled(sentence, gap, respelling),
+                Some(languages) => {
+                    let usual = |word: &str| respelling.accented(usual(word, languages.from, n_tokens));
+                    masked.push_in_sentence_case(sentence, gap, languages.from, &usual);
+                }
             }
-            if let (Some(range), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
-                masked.push(&placeholder.to_string(), range.clone());
+            if let (Some(span), Some(placeholder)) = (preserved.get(index), PLACEHOLDERS.get(index)) {
+                masked.push(&placeholder.to_string(), span.range.clone());
             }
+        }
+        if is_marked {
+            masked.push("?", middle.end..middle.end);
         }
         masked.preserved = preserved;
         masked
@@ -137,16 +155,15 @@ impl MaskedSentence {
         }
     }
 
-    /// Appends English with the apostrophes that people leave out.
-    fn push_english(&mut self, sentence: &str, gap: Range<usize>) {
+    /// Appends text with the apostrophes or accents that people leave out.
+    fn push_respelled(&mut self, sentence: &str, gap: Range<usize>, respelling: Respelling) {
         let (mut plain, mut at) = (gap.start, gap.start);
         while at < gap.end {
             let rest = &sentence[at..gap.end];
             let is_word = rest.starts_with(char::is_alphanumeric);
             let length = rest.find(|letter: char| letter.is_alphanumeric() != is_word).unwrap_or(rest.len());
-            let stands_alone = !sentence[..at].ends_with(['\'', '’', '-', '.']);
-            let next = rest[length..].chars().next();
-            if let Some(spelled) = contraction(&rest[..length], next).filter(|_| is_word && stands_alone) {
+            let neighbours = [sentence[..at].chars().next_back(), rest[length..].chars().next()];
+            if let Some(spelled) = respelling.word(&rest[..length], neighbours).filter(|_| is_word) {
                 self.push(&sentence[plain..at], plain..at);
                 self.push_spelled(&spelled, &rest[..length], at);
                 plain = at + length;
@@ -156,13 +173,13 @@ impl MaskedSentence {
         self.push(&sentence[plain..gap.end], plain..gap.end);
     }
 
-    /// Appends a text in capitals as it is usually spelled.
+    /// Appends a text in capitals, each word in its `usual` spelling.
     fn push_in_sentence_case(
         &mut self,
         sentence: &str,
         gap: Range<usize>,
         language: &str,
-        n_tokens: &dyn Fn(&str) -> usize,
+        usual: &dyn Fn(&str) -> String,
     ) {
         let mut at = gap.start;
         while at < gap.end {
@@ -177,7 +194,7 @@ impl MaskedSentence {
                 self.push(word, range);
             } else {
                 let is_first = !self.text.contains(char::is_alphanumeric);
-                let spelled = usual(word, language, n_tokens);
+                let spelled = usual(word);
                 let spelled = if is_first { capitalised(&spelled, language) } else { spelled };
                 self.push_spelled(&spelled, word, at);
             }
@@ -200,8 +217,8 @@ impl MaskedSentence {
         self.capitals.is_some()
     }
 
-    /// The ranges of the sentence that the placeholders stand for.
-    pub(crate) fn preserved(&self) -> &[Range<usize>] {
+    /// The spans of the sentence that the placeholders stand for.
+    pub(crate) fn preserved(&self) -> &[PreservedSpan] {
         &self.preserved
     }
 
@@ -211,15 +228,26 @@ impl MaskedSentence {
         ends.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// The ranges of the sentence, which is `text`, that come through unchanged.
-    pub(crate) fn unchanged(&self, text: &str) -> Vec<Range<usize>> {
-        self.set_aside(text).into_iter().chain(self.preserved.iter().cloned()).collect()
+    /// All spans of the sentence, which is `text`, that the model does not read, in order.
+    pub(crate) fn unread(&self, text: &str) -> Vec<PreservedSpan> {
+        let aside = self.set_aside(text).into_iter();
+        let aside = aside.map(|range| PreservedSpan::unchanged(range, PreservedKind::Symbol));
+        let mut spans: Vec<PreservedSpan> = aside.chain(self.preserved.iter().cloned()).collect();
+        spans.sort_by_key(|span| span.range.start);
+        spans
     }
 
-    /// True if `written` has each placeholder once, and no other.
-    pub(crate) fn is_carried_by(&self, written: &str) -> bool {
+    /// True if `written`, a translation of `sentence`, has each placeholder once and no other, and words between its tags.
+    pub(crate) fn is_carried_by(&self, sentence: &str, written: &str) -> bool {
         let expected = |index: usize| usize::from(index < self.preserved.len());
-        PLACEHOLDERS.iter().enumerate().all(|(index, mark)| written.matches(*mark).count() == expected(index))
+        let mut placeholders = PLACEHOLDERS.iter().enumerate();
+        placeholders.all(|(index, mark)| written.matches(*mark).count() == expected(index))
+            && tags::enclose_words(sentence, &self.preserved, written)
+    }
+
+    /// The sentence without its inline tags; none if it has none.
+    pub(crate) fn without_tags(&self, sentence: &str) -> Option<StrippedSentence> {
+        StrippedSentence::new(sentence, &self.text, &self.preserved)
     }
 
     /// Restores the preserved spans and capitals in the model's output; a placeholder of no span is dropped. White space
@@ -227,18 +255,27 @@ impl MaskedSentence {
     pub(crate) fn restore(&self, sentence: &str, written: &str) -> RestoredSentence {
         let mut restored = RestoredSentence::default();
         restored.copy(sentence, 0..self.middle.start);
-        let mut had_space = false;
-        for (at, character) in written.char_indices() {
+        let (mut had_space, mut repeated_until) = (false, 0);
+        let end = if self.is_marked { without_mark(written).len() } else { written.len() };
+        for (at, character) in written[..end].char_indices() {
+            let rest = &written[at + character.len_utf8()..end];
             let written = at..at + character.len_utf8();
+            if at < repeated_until {
+                restored.position.push(written, restored.text.len()..restored.text.len());
+                continue;
+            }
             if let Some(index) = PLACEHOLDERS.iter().position(|mark| *mark == character) {
                 let Some(span) = self.preserved.get(index) else { continue };
-                let is_touched = restored.text.ends_with(char::is_alphanumeric);
-                if is_touched && sentence[..span.start].ends_with(char::is_whitespace) {
+                let is_touched = restored.text.ends_with(char::is_alphanumeric) || had_space;
+                if is_touched && sentence[..span.range.start].ends_with(char::is_whitespace) {
                     restored.text.push(' ');
                 }
-                had_space = sentence[span.end..].starts_with(char::is_whitespace);
-                restored.position.push(written, restored.text.len()..restored.text.len() + span.len());
-                restored.copy(sentence, span.clone());
+                had_space = sentence[span.range.end..].starts_with(char::is_whitespace);
+                let start = restored.text.len();
+                restored.push_span(span, sentence);
+                repeated_until =
+                    written.end + span.replacement.as_deref().map_or(0, |text| repeated_len(text, rest));
+                restored.position.push(written, start..restored.text.len());
                 continue;
             }
             if std::mem::take(&mut had_space) && character.is_alphanumeric() {
@@ -259,10 +296,28 @@ impl MaskedSentence {
 impl RestoredSentence {
     fn copy(&mut self, sentence: &str, range: Range<usize>) {
         if !range.is_empty() {
-            let start = self.text.len();
-            self.text.push_str(&sentence[range.clone()]);
-            self.copies.push((range, start..self.text.len()));
+            self.push_span(&PreservedSpan::unchanged(range, PreservedKind::Symbol), sentence);
         }
+    }
+
+    fn push_span(&mut self, span: &PreservedSpan, sentence: &str) {
+        let start = self.text.len();
+        self.text.push_str(span.text(sentence));
+        self.copies.push((span.range.clone(), start..self.text.len()));
+    }
+}
+
+/// The length in bytes of the last word of a replacement, or of its full stop, where the model wrote it as well at the
+/// beginning of `rest`: *um 23:45 Uhr Uhr*, *at 4:30 p.m..*
+fn repeated_len(replacement: &str, rest: &str) -> usize {
+    if replacement.ends_with('.') && rest.starts_with('.') && !rest.starts_with("..") {
+        return 1;
+    }
+    let Some((_, last)) = replacement.rsplit_once(' ') else { return 0 };
+    let word = rest.trim_start_matches([' ', '\u{a0}']);
+    match word.strip_prefix(last) {
+        Some(behind) if !behind.starts_with(char::is_alphanumeric) => rest.len() - behind.len(),
+        _ => 0,
     }
 }
 
@@ -287,13 +342,18 @@ fn middle(sentence: &str, preserved: &[PreservedSpan]) -> Range<usize> {
     middle
 }
 
+/// A sentence without its final mark and the white space before it.
+fn without_mark(written: &str) -> &str {
+    written.trim_end().trim_end_matches(['?', '.', '!', '？']).trim_end()
+}
+
 /// The ranges before, between and after the preserved spans.
 fn gaps<'a>(
     middle: &'a Range<usize>,
-    preserved: &'a [Range<usize>],
+    preserved: &'a [PreservedSpan],
 ) -> impl Iterator<Item = Range<usize>> + 'a {
-    let starts = std::iter::once(middle.start).chain(preserved.iter().map(|range| range.end));
-    let ends = preserved.iter().map(|range| range.start).chain([middle.end]);
+    let starts = std::iter::once(middle.start).chain(preserved.iter().map(|span| span.range.end));
+    let ends = preserved.iter().map(|span| span.range.start).chain([middle.end]);
     starts.zip(ends).map(|(start, end)| start..end)
 }
 
@@ -313,10 +373,10 @@ mod tests {
         let sentence = "😀 See https://x.org and @tom 👍 now 🎉🎉";
         let masked = masked(sentence, None);
         assert_eq!(masked.text, "See \u{e000} and \u{e001} \u{e002} now");
-        assert!(masked.is_carried_by("\u{e001} \u{e002} \u{e000}"));
+        assert!(masked.is_carried_by(sentence, "\u{e001} \u{e002} \u{e000}"));
         assert!(
-            !masked.is_carried_by("\u{e001} \u{e000}")
-                && !masked.is_carried_by("\u{e001}\u{e001}\u{e002}\u{e000}")
+            !masked.is_carried_by(sentence, "\u{e001} \u{e000}")
+                && !masked.is_carried_by(sentence, "\u{e001}\u{e001}\u{e002}\u{e000}")
         );
         let restored = masked.restore(sentence, "Jetzt \u{e001} und \u{e000}\u{e003} \u{e002}!");
         assert_eq!(restored.text, "😀 Jetzt @tom und https://x.org 👍! 🎉🎉");
@@ -330,6 +390,41 @@ mod tests {
         assert_eq!(&sentence[masked.origin.map(&(0..3))], "See");
         assert_eq!(&sentence[masked.origin.map(&(4..7))], "https://x.org");
         assert_eq!(&sentence[masked.origin.map(&(8..11))], "and");
+    }
+
+    #[test]
+    fn replacements_take_the_place_of_their_placeholders() {
+        let sentence = "It is $19.99 at 11:45 p.m. now";
+        let span = |text: &str, replacement: &str| {
+            let start = sentence.find(text).unwrap();
+            let (range, replacement) = (start..start + text.len(), Some(replacement.to_owned()));
+            PreservedSpan { range, kind: PreservedKind::Quantity, replacement }
+        };
+        let spans = [span("$19.99", "19,99 $"), span("11:45 p.m.", "23:45 Uhr")];
+        let masked = MaskedSentence::new(sentence, &spans, (None, Case::Mixed), &|word| word.len());
+        assert_eq!(masked.text, "It is \u{e000} at \u{e001} now");
+        let written = "Jetzt um \u{e001} Uhr: \u{e000}.";
+        let restored = masked.restore(sentence, written);
+        assert_eq!(restored.text, "Jetzt um 23:45 Uhr: 19,99 $.");
+        let copies =
+            restored.copies.iter().map(|(from, to)| (&sentence[from.clone()], &restored.text[to.clone()]));
+        assert_eq!(copies.collect::<Vec<_>>(), [("11:45 p.m.", "23:45 Uhr"), ("$19.99", "19,99 $")]);
+        let at = |text: &str| {
+            let start = written.find(text).unwrap();
+            &restored.text[restored.position.map(&(start..start + text.len()))]
+        };
+        assert_eq!([at("\u{e001}"), at(":"), at("\u{e000}"), at(".")], ["23:45 Uhr", ":", "19,99 $", "."]);
+    }
+
+    #[test]
+    fn what_the_model_repeats_of_a_replacement_is_left_out() {
+        assert_eq!(repeated_len("23:45 Uhr", " Uhr los"), 4);
+        assert_eq!(repeated_len("4:30 p.m.", ". Then"), 1);
+        assert_eq!(repeated_len("25 %", "%"), 1);
+        assert_eq!(repeated_len("23:45 Uhr", " Uhrzeit"), 0);
+        assert_eq!(repeated_len("19,99 $", " now"), 0);
+        assert_eq!(repeated_len("4:30 p.m.", "..."), 0);
+        assert_eq!(repeated_len("23:45", " 23:45"), 0);
     }
 
     #[test]
@@ -360,6 +455,25 @@ mod tests {
         );
         let whole = masked("SEE @bob AND COME", Some(&languages));
         assert_eq!([Case::of(Some(&whole)), Case::of(None)], [Case::Capitals, Case::Mixed]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_read_and_not_written() {
+        let languages = |from| HopLanguages { from, to: "fr" };
+        let question = masked("where are you 😀", Some(&languages("en")));
+        assert_eq!(question.text, "where are you?");
+        let restored = question.restore("where are you 😀", "Où es-tu\u{a0}?");
+        assert_eq!(restored.text, "Où es-tu 😀");
+        assert_eq!(question.origin.map(&(13..14)), 13..13);
+        assert_eq!(&restored.text[restored.position.map(&(4..9))], "es-tu");
+        let turkish = masked("HAVA COK GUZEL", Some(&languages("tr")));
+        assert_eq!(turkish.text, "Hava çok güzel");
+        let sentence = "@ali cok guzel bir yer, degil mi";
+        let turkish = masked(sentence, Some(&languages("tr")));
+        assert_eq!(turkish.text, "\u{e000} çok güzel bir yer, değil mi?");
+        assert_eq!(&sentence[turkish.origin.map(&(4..8))], "cok");
+        let part = MaskedSentence::new("where are you", &[], (Some(&languages("en")), Case::Mixed), &|_| 1);
+        assert_eq!(part.text, "where are you");
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub(super) fn address_len(text: &str) -> usize {
     let end = text.char_indices().find(|(at, letter)| letter.is_whitespace() || *at >= LONGEST_ADDRESS);
     let word = &text[..end.map_or(text.len(), |(at, _)| at)];
     if let Some(rest) = word.strip_prefix('@') {
-        let name = run(rest, is_name);
+        let name = name_len(rest);
         return if name == 0 { 0 } else { 1 + rest[..name].trim_end_matches('_').len() };
     }
     if let Some(rest) = word.strip_prefix('#') {
-        let tag = run(rest, is_name);
+        let tag = name_len(rest);
         return if rest[..tag].contains(char::is_alphabetic) { 1 + tag } else { 0 };
     }
     if !word.starts_with(|first: char| first.is_ascii_alphanumeric()) {
@@ -94,6 +94,18 @@ fn url_len(word: &str) -> usize {
     }
 }
 
-fn is_name(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
+/// The length of a name: letters, digits and underscores, and hyphens before small letters and digits (`tag-with-dash`; but
+/// *#MeToo-Bewegung* is a tag and a word).
+fn name_len(text: &str) -> usize {
+    let is_name = |character: char| character.is_alphanumeric() || character == '_';
+    let mut end = run(text, is_name);
+    while end > 0 {
+        let Some(rest) = text[end..].strip_prefix('-') else { break };
+        let is_small = rest.starts_with(|next: char| next.is_lowercase() || next.is_ascii_digit());
+        if !is_small {
+            break;
+        }
+        end += 1 + run(rest, is_name);
+    }
+    end
 }

@@ -1,6 +1,10 @@
-//! Code in a text: tags, format specifiers, code between backticks, paths, identifiers; and emoticons.
+//! Code in a text: tags, entities, format specifiers, code between backticks, paths, file names, options, identifiers; and
+//! emoticons.
 //!
-//! `<b>`, `%s`, `%(name)s`, `{count}`, `${HOME}`, `` `ls -la` ``, `/etc/hosts`, `C:\Users`, `snake_case`, `:-)`.
+//! `<b>`, `&nbsp;`, `%s`, `%(name)s`, `{count}`, `${HOME}`, `$HOME`, `` `ls -la` ``, `/etc/hosts`, `C:\Users`, `main.rs`,
+//! `--output=FILE`, `snake_case`, `std::io`, `main()`, `0x1F`, `84537c9`, `:-)`.
+
+use super::run;
 
 /// Bytes of the longest unit that is found.
 const MAX_BYTES: usize = 256;
@@ -27,15 +31,19 @@ pub(super) fn code_len(text: &str, before: char) -> usize {
             0 => 0,
             length => length + 1,
         },
+        Some('$') if is_word_start => variable_len(line),
+        Some('&') => entity_len(line),
+        Some('-') if before.is_whitespace() || "([\"'“".contains(before) => option_len(line),
         Some('`') => line[1..].find('`').filter(|length| *length > 0).map_or(0, |length| length + 2),
         Some('/' | '~' | '\\') if is_word_start => path_len(line),
         Some(first) if first.is_ascii_alphabetic() && is_word_start => {
             if line[1..].starts_with(":\\") {
                 path_len(line)
             } else {
-                identifier_len(line)
+                file_len(line).max(identifier_len(line)).max(hexadecimal_len(line))
             }
         }
+        Some(first) if first.is_ascii_digit() && is_word_start => file_len(line).max(hexadecimal_len(line)),
         _ => 0,
     }
 }
@@ -100,11 +108,112 @@ fn path_len(line: &str) -> usize {
     if is_path && has_parts && is_name { word.len() } else { 0 }
 }
 
-/// The length of an identifier in `snake_case`.
+/// The length of an identifier in `snake_case`, of a path of names (`std::io`) or of a call (`main()`).
 fn identifier_len(line: &str) -> usize {
-    let end = line.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(line.len());
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut end = run(line, is_part);
+    while let Some(rest) = line[end..].strip_prefix("::").filter(|rest| rest.starts_with(is_part)) {
+        end += 2 + run(rest, is_part);
+    }
+    if line[end..].starts_with("()") {
+        return end + 2;
+    }
     let word = line[..end].trim_end_matches('_');
-    if word.contains('_') { word.len() } else { 0 }
+    if word.contains('_') || word.contains("::") { word.len() } else { 0 }
+}
+
+/// The length of an HTML entity: `&nbsp;`, `&#39;`, `&#x27;`.
+fn entity_len(line: &str) -> usize {
+    let Some(end) = line.find(';').filter(|end| (3..=12).contains(end)) else { return 0 };
+    let name = &line[1..end];
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_entity = match name.strip_prefix('#') {
+        Some(number) => is_number(number.strip_prefix(['x', 'X']).unwrap_or(number)),
+        None => {
+            name.starts_with(|first: char| first.is_ascii_alphabetic())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        }
+    };
+    if is_entity { end + 1 } else { 0 }
+}
+
+/// The length of a variable of a shell: `$HOME`, `$MY_PATH1`.
+fn variable_len(line: &str) -> usize {
+    let name =
+        run(&line[1..], |letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_');
+    let is_name = name > 1 && line[1..].starts_with(|first: char| first.is_ascii_uppercase() || first == '_');
+    let is_ended = !line[1 + name..].starts_with(char::is_alphanumeric);
+    if is_name && is_ended { 1 + name } else { 0 }
+}
+
+/// Capitals after a dash that begins a line of dialogue: *-I see.*, *-O geldi.*
+const WORDS_OF_ONE_LETTER: &str = "AIOYaoy";
+
+/// The length of an option of a command: `-v`, `--save-dev`, `--output=FILE`.
+fn option_len(line: &str) -> usize {
+    let is_letter = |letter: char| letter.is_ascii_alphabetic();
+    let Some(name) = line.strip_prefix("--") else {
+        let mut letters = line[1..].chars();
+        let is_short =
+            letters.next().is_some_and(|letter| is_letter(letter) && !WORDS_OF_ONE_LETTER.contains(letter));
+        let is_ended = !letters.next().is_some_and(|next| next.is_alphanumeric() || "-'’".contains(next));
+        return if is_short && is_ended { 2 } else { 0 };
+    };
+    let length = run(name, |letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+    if length < 2 || !name.starts_with(is_letter) || name[length..].starts_with(char::is_alphanumeric) {
+        return 0;
+    }
+    let Some(value) = name[length..].strip_prefix('=') else {
+        return 2 + name[..length].trim_end_matches(['-', '_']).len();
+    };
+    let value = value[..value.find(char::is_whitespace).unwrap_or(value.len())].trim_end_matches(MARKS);
+    2 + length + 1 + value.len()
+}
+
+/// Marks after a word that belong to its sentence.
+const MARKS: [char; 12] = ['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'', '”', '’'];
+
+/// Endings of file names; none that is a word after a full stop without a space.
+const FILE_ENDINGS: &[&str] = &[
+    "avi", "bat", "bin", "bmp", "c", "cfg", "conf", "cpp", "cs", "css", "csv", "doc", "docx", "epub", "exe",
+    "gif", "gz", "h", "hpp", "htm", "html", "ini", "ipynb", "jar", "java", "jpeg", "jpg", "js", "json",
+    "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mkv", "mov", "mp3", "mp4", "odt", "ogg", "pdf", "php",
+    "png", "po", "ppt", "pptx", "ps1", "py", "rar", "rb", "rs", "rst", "rtf", "scss", "sh", "sql", "srt",
+    "svg", "swift", "tar", "tex", "toml", "ts", "tsv", "tsx", "txt", "vue", "wav", "webm", "webp", "xls",
+    "xlsx", "xml", "yaml", "yml", "zip",
+];
+
+/// The length of a file name: `main.rs`, `report_v2.pdf`, `archive.tar.gz`.
+fn file_len(line: &str) -> usize {
+    let end = run(line, |letter| letter.is_alphanumeric() || "._-".contains(letter));
+    let word = line[..end].trim_end_matches(['.', '-', '_']);
+    let Some((name, ending)) = word.rsplit_once('.') else { return 0 };
+    let is_file =
+        FILE_ENDINGS.contains(&ending) && name.ends_with(|last: char| last.is_alphanumeric() || last == '_');
+    if is_file && name.contains(|letter: char| letter.is_alphabetic()) { word.len() } else { 0 }
+}
+
+/// Minimum number of digits of a hexadecimal number without `0x`.
+const MIN_HEXADECIMAL: usize = 7;
+
+/// The length of a hexadecimal number: `0x1F`, the hash `84537c9`, a UUID.
+fn hexadecimal_len(line: &str) -> usize {
+    let is_hexadecimal = |letter: char| letter.is_ascii_hexdigit();
+    let is_ended = |end: usize| !line[end..].starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    if let Some(number) = line.strip_prefix("0x").or_else(|| line.strip_prefix("0X")) {
+        let end = 2 + run(number, is_hexadecimal);
+        return if end > 2 && is_ended(end) { end } else { 0 };
+    }
+    let end = run(line, |letter| is_hexadecimal(letter) || letter == '-');
+    let groups: Vec<usize> = line[..end].split('-').map(str::len).collect();
+    if groups == [8, 4, 4, 4, 12] && is_ended(end) {
+        return end;
+    }
+    let end = run(line, is_hexadecimal);
+    let word = &line[..end];
+    let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
+    let is_hash = end >= MIN_HEXADECIMAL && has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase);
+    if is_hash && !has(u8::is_ascii_uppercase) && is_ended(end) { end } else { 0 }
 }
 
 #[cfg(test)]
@@ -137,6 +246,25 @@ mod tests {
             ":-)",
             ":D",
             "<3",
+            "&nbsp;",
+            "&#39;",
+            "&#x27;",
+            "$HOME",
+            "$MY_PATH1",
+            "-v",
+            "--flag",
+            "--save-dev",
+            "--output=FILE",
+            "main.rs",
+            "report_v2.pdf",
+            "archive.tar.gz",
+            "3d-model.txt",
+            "FOO_BAR",
+            "std::io::Read",
+            "main()",
+            "0x1F",
+            "84537c9",
+            "123e4567-e89b-12d3-a456-426614174000",
         ] {
             for after in ["", " a", ", a", ". A"] {
                 assert_eq!(code_len(&format!("{code}{after}"), ' '), code.len(), "{code}{after}");
@@ -169,9 +297,30 @@ mod tests {
             "</",
             "%seen",
             "A. B.",
+            "AT&T; x",
+            "& now;",
+            "&;",
+            "$5",
+            "$A",
+            "$Home",
+            "-I see",
+            "-5",
+            "-- so",
+            "-ein",
+            "--",
+            "e.g",
+            "1.5",
+            "deadbeef",
+            "1234567",
+            "1990s",
+            "word(s)",
+            "std:io",
+            "Node.jsx2",
         ] {
             assert_eq!(code_len(text, ' '), 0, "{text}");
         }
+        assert_eq!(code_len("-t-il", 'a'), 0);
+        assert_eq!(code_len("--but", 'e'), 0);
         assert_eq!(code_len("%s", '5'), 0);
         assert_eq!(code_len("/or", 'd'), 0);
         assert_eq!(code_len(":)", 'a'), 0);

@@ -1,4 +1,4 @@
-//! Preserved text: addresses, `@names`, `#tags`, emoji, code, and what the model cannot spell.
+//! Preserved text: addresses, `@names`, `#tags`, emoji, code, lines of code, and what the model cannot spell.
 //!
 //! Found by hand-written rules, in one pass. A word with one letter that the vocabulary lacks is preserved whole, and
 //! neighbouring ones together with the text between them (*Привет, мир*).
@@ -6,45 +6,72 @@
 mod address;
 pub(crate) mod alphabet;
 mod code;
+mod code_line;
+mod control;
 mod emoji;
+pub(crate) mod names;
 pub(crate) mod numbers;
 
 use std::ops::Range;
 
 use self::address::address_len;
 use self::code::{code_len, is_sign};
+use self::code_line::is_code_line;
+use self::control::control_len;
 use self::emoji::emoji_len;
 
-/// A span of a sentence that comes through unchanged.
+/// Letters of the longest word that is translated; the longest of German and Turkish have about 80.
+const MAX_LETTERS: usize = 100;
+
+/// A span of a sentence that the model does not translate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PreservedSpan {
     /// Its bytes in the sentence.
     pub(crate) range: Range<usize>,
     pub(crate) kind: PreservedKind,
+    /// The text that it becomes, such as an amount in the form of the target language; none where it stays as it is.
+    pub(crate) replacement: Option<String>,
+}
+
+impl PreservedSpan {
+    /// A span that comes through unchanged.
+    pub(crate) fn unchanged(range: Range<usize>, kind: PreservedKind) -> Self {
+        Self { range, kind, replacement: None }
+    }
+
+    /// The text of a span of `sentence` in the translation.
+    pub(crate) fn text<'a>(&'a self, sentence: &'a str) -> &'a str {
+        self.replacement.as_deref().unwrap_or(&sentence[self.range.clone()])
+    }
 }
 
 /// The reason for preserving a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreservedKind {
-    /// A web or mail address, `@name`, `#tag`, code.
+    /// A web or mail address, `@name`, `#tag`, code, a word longer than those of any language.
     Address,
     /// Emoji and other signs that the model cannot spell.
     Symbol,
     /// Words that the model cannot spell.
     Foreign,
-    /// A number that the model did not carry over.
-    Number,
+    /// A quantity that the model did not carry over.
+    Quantity,
+    /// A name that the model did not carry over.
+    Name,
 }
 
 /// Finds the spans of `text` to preserve, from left to right; `is_known` is true for characters that the model can spell.
 pub(crate) fn find(text: &str, is_known: &dyn Fn(char) -> bool) -> Vec<PreservedSpan> {
+    if is_code_line(text) {
+        return vec![PreservedSpan::unchanged(0..text.len(), PreservedKind::Address)];
+    }
     let mut found: Vec<PreservedSpan> = Vec::new();
     let (mut at, mut before) = (0, ' ');
     while let Some(character) = text[at..].chars().next() {
         let rest = &text[at..];
         let (length, kind) = at_start(rest, before, is_known);
         if let Some(kind) = kind {
-            add(&mut found, text, PreservedSpan { range: at..at + length, kind });
+            add(&mut found, text, PreservedSpan::unchanged(at..at + length, kind));
         }
         before = rest[..length].chars().next_back().unwrap_or(character);
         at += length;
@@ -58,6 +85,10 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     if emoji > 0 {
         return (emoji, Some(PreservedKind::Symbol));
     }
+    let control = control_len(text);
+    if control > 0 {
+        return (control, Some(PreservedKind::Symbol));
+    }
     let is_inside_word = before.is_alphanumeric() || before == '_';
     let address = if is_inside_word { 0 } else { address_len(text) };
     if address > 0 {
@@ -70,11 +101,14 @@ fn at_start(text: &str, before: char, is_known: &dyn Fn(char) -> bool) -> (usize
     let first = text.chars().next().unwrap_or_default();
     if first.is_alphabetic() {
         let word = run(text, |letter| letter.is_alphabetic() || is_mark(letter));
+        if is_too_long(&text[..word]) {
+            return (word, Some(PreservedKind::Address));
+        }
         let is_foreign = text[..word].chars().any(|letter| letter.is_alphabetic() && !is_known(letter));
         return (word, is_foreign.then_some(PreservedKind::Foreign));
     }
     let is_usual = first.is_ascii_digit() || ".,;:!?'\"()-".contains(first);
-    let is_plain = is_usual || first.is_whitespace() || first.is_control() || is_known(first);
+    let is_plain = is_usual || first.is_whitespace() || is_known(first);
     let is_preserved = is_private(first) || is_sign(first) || !is_plain;
     (first.len_utf8(), is_preserved.then_some(PreservedKind::Symbol))
 }
@@ -107,6 +141,12 @@ fn run(text: &str, matches: impl Fn(char) -> bool) -> usize {
     text.find(|character| !matches(character)).unwrap_or(text.len())
 }
 
+/// True for a word in a script with upper and lower case that is no language.
+fn is_too_long(word: &str) -> bool {
+    let has_case = |letter: char| letter.is_lowercase() || letter.is_uppercase();
+    word.len() > MAX_LETTERS && word.chars().count() > MAX_LETTERS && word.chars().all(has_case)
+}
+
 /// True for combining marks and joiners.
 fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}'
@@ -130,6 +170,14 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_and_endless_words_are_preserved() {
+        assert_eq!(preserved("a \0 \u{1b}[31mred\u{1b}[0m"), ["\0 \u{1b}[31m", "\u{1b}[0m"]);
+        let word = "é".repeat(101);
+        assert_eq!(preserved(&format!("a {word} b")), [word.as_str()]);
+        assert!(preserved(&format!("{} {}", "x".repeat(100), "ª".repeat(40))).is_empty());
+    }
+
+    #[test]
     fn addresses_end_before_punctuation() {
         for (text, expected) in [
             ("See https://example.org/a_(b)?x=1&y=2. Then", "https://example.org/a_(b)?x=1&y=2"),
@@ -149,6 +197,12 @@ mod tests {
             ("the file %(name)s is", "%(name)s"),
             ("in snake_case.", "snake_case"),
             ("a | b", "|"),
+            ("see #tag-with-dash, ok", "#tag-with-dash"),
+            ("ask @user-name.", "@user-name"),
+            ("die #MeToo-Bewegung", "#MeToo"),
+            ("Tom &amp; Anna", "&amp;"),
+            ("run it with --save-dev now", "--save-dev"),
+            ("open report_v2.pdf, please", "report_v2.pdf"),
         ] {
             assert_eq!(preserved(text), [expected], "{text}");
         }
@@ -170,6 +224,8 @@ mod tests {
             "5:30",
             "..com",
             "Größe: 10 × 20 °C",
+            "Tom & Anna; AT&T",
+            "a--b, -5 and - x",
             "x@",
             "end.Then",
             "@",

@@ -21,7 +21,7 @@ pub(crate) fn missing(source: &str, target: &str) -> Vec<Range<usize>> {
 }
 
 /// True if no letter touches a number.
-fn is_alone(text: &str, number: &Range<usize>) -> bool {
+pub(crate) fn is_alone(text: &str, number: &Range<usize>) -> bool {
     !text[..number.start].ends_with(char::is_alphabetic)
         && !text[number.end..].starts_with(char::is_alphabetic)
 }
@@ -32,23 +32,29 @@ pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(start) = text[at..].find(|digit: char| digit.is_ascii_digit()).map(|start| at + start) {
-        let mut end = start;
-        let mut characters = text[start..].char_indices().peekable();
-        while let Some((offset, character)) = characters.next() {
-            let is_joint = is_joint(character)
-                && characters.peek().is_some_and(|(_, next): &(usize, char)| next.is_ascii_digit())
-                || character == ' ' && is_before_thousands(&text[start..end], &text[start + offset + 1..]);
-            if !character.is_ascii_digit() && !is_joint {
-                break;
-            }
-            end = start + offset + character.len_utf8();
-        }
+        let end = start + number_len(&text[start..]);
         if digits(&text[start..end]).len() >= MIN_DIGITS {
             found.push(start..end);
         }
         at = end;
     }
     found
+}
+
+/// The length in bytes of the number that `text` begins with.
+pub(crate) fn number_len(text: &str) -> usize {
+    let mut end = 0;
+    let mut characters = text.char_indices().peekable();
+    while let Some((offset, character)) = characters.next() {
+        let is_joint = is_joint(character)
+            && characters.peek().is_some_and(|(_, next): &(usize, char)| next.is_ascii_digit())
+            || character == ' ' && is_before_thousands(&text[..end], &text[offset + 1..]);
+        if !character.is_ascii_digit() && !is_joint {
+            break;
+        }
+        end = offset + character.len_utf8();
+    }
+    end
 }
 
 /// True if a space between two texts separates thousands: up to three digits before it, three after it.
@@ -63,7 +69,8 @@ fn is_joint(character: char) -> bool {
     matches!(character, '.' | ',' | ':' | '/' | '-' | '–' | '\'' | '’' | '\u{a0}' | '\u{202f}')
 }
 
-fn digits(text: &str) -> String {
+/// The digits of a text.
+pub(crate) fn digits(text: &str) -> String {
     text.chars().filter(char::is_ascii_digit).collect()
 }
 

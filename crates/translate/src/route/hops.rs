@@ -4,7 +4,7 @@ use crate::alignment::compose;
 use crate::options::TranslateOptions;
 use crate::pipeline::{HopInput, Pipeline};
 use crate::segment::RoutedSentence;
-use crate::translation::Translation;
+use crate::translation::{Note, Translation, shortened};
 use crate::{Engine, Result};
 
 impl Engine {
@@ -41,7 +41,8 @@ impl Engine {
         Ok(last_hops
             .into_iter()
             .zip(&first_hops)
-            .map(|(last, first)| chained(first.as_ref(), last))
+            .zip(sentences)
+            .map(|((last, first), sentence)| chained(first.as_ref(), last, &sentence.text))
             .collect())
     }
 
@@ -66,9 +67,18 @@ impl Engine {
     }
 }
 
-/// The translations of two hops as one.
-fn chained(first: Option<&Translation>, mut last: Translation) -> Translation {
+/// The translations of a sentence in two hops as one.
+fn chained(first: Option<&Translation>, mut last: Translation, sentence: &str) -> Translation {
     let Some(first) = first else { return last };
+    if first.is_unsure() {
+        last.notes.retain(|note| !matches!(note, Note::Unsure { .. }));
+    }
+    for note in &mut last.notes {
+        // The reader knows the sentence, not what the first hop made of it.
+        if let Note::Unsure { sentence: named, .. } = note {
+            *named = shortened(sentence);
+        }
+    }
     let mut notes = first.notes.clone();
     notes.extend(last.notes.into_iter().filter(|note| !first.notes.contains(note)));
     last.notes = notes;

@@ -4,6 +4,7 @@ use polyhead_text::language::Identifier;
 
 use super::{Hop, Route};
 use crate::languages::detect::{self, DetectedLanguage};
+use crate::languages::other::note_other;
 use crate::languages::{Language, Languages, name, short};
 use crate::options::{Mode, TranslateOptions};
 use crate::translation::Note;
@@ -112,6 +113,7 @@ impl<'a> Router<'a> {
         }
         let to = to.map(|to| short(&to.code));
         let mut plan = RoutePlan::new(body, Vec::new());
+        plan.notes.extend(note_other(body, &self.languages.known()));
         let (from, is_detected) = match (self.from.as_deref(), detected) {
             (Some(given), DetectedLanguage::Contradicts(code)) => {
                 // Whoever names both languages wants a translation.
@@ -123,7 +125,8 @@ impl<'a> Router<'a> {
             (None, DetectedLanguage::Detected(code)) => (code, true),
             (None, _) => return self.plan_undetected(plan, to),
         };
-        let default = || self.languages.default_target(&from).map(str::to_owned);
+        let english_to = self.options.english_to.as_deref().map(short);
+        let default = || self.languages.default_target(&from, english_to.as_deref()).map(str::to_owned);
         let is_default = to.is_none();
         let Some(to) = to.or_else(default) else {
             let message = format!("no target language for {}", name(&from));

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::options::Mode;
 use crate::pipeline::Pipeline;
 use crate::search::{DecoderInput, Search};
-use crate::segment::Segment;
+use crate::segment::{Segment, Tags};
 
 impl Pipeline<'_> {
     /// True if only the best of several hypotheses with the same text counts. Samples stay as drawn.
@@ -22,7 +22,11 @@ impl Pipeline<'_> {
         for hypothesis in found {
             let mut text = self.engine.decode(&hypothesis.ids)?;
             if let Some(masked) = masked {
-                if masked.n_placeholders() > 0 && !masked.is_carried_by(&text) {
+                let is_carried = match &segment.tags {
+                    Tags::Aside(stripped) => stripped.is_carried_by(&text),
+                    _ => masked.n_placeholders() == 0 || masked.is_carried_by(segment.sentence.text, &text),
+                };
+                if !is_carried {
                     continue;
                 }
                 // A sentence in capitals has one text, whatever case the model wrote.

@@ -39,6 +39,9 @@ pub struct Generation {
     pub no_repeat_ngram: usize,
     /// Penalty of tokens that occurred before (`repetition_penalty`); default: 1, none.
     pub repetition_penalty: f32,
+    /// Mean log-probability of a token below which a translation is noted as unsure (`unsure_below`, a key of this
+    /// program); default: none, nothing is noted.
+    pub unsure_below: Option<f64>,
     /// Id that decoding starts from (`decoder_start_token_id`); default: the model's.
     pub start_id: u32,
     /// Id that ends a translation (`eos_token_id`); default: the model's.
@@ -64,6 +67,7 @@ impl Generation {
             at_limit: AtLimit::Cut,
             no_repeat_ngram: 0,
             repetition_penalty: 1.0,
+            unsure_below: None,
             start_id,
             end_id,
             pad_id,
@@ -134,6 +138,7 @@ impl Settings {
             repetition_penalty: self
                 .get("repetition_penalty", "a positive number", penalty)?
                 .unwrap_or(default.repetition_penalty),
+            unsure_below: self.get("unsure_below", "a negative number", negative)?.or(default.unsure_below),
             start_id: self.get("decoder_start_token_id", "an id", id)?.unwrap_or(default.start_id),
             end_id,
             pad_id: self.get("pad_token_id", "an id", id)?.unwrap_or(default.pad_id),
@@ -176,6 +181,10 @@ fn penalty(value: &Value) -> Option<f32> {
     value.as_f64().map(|number| number as f32).filter(|number| *number > 0.0 && number.is_finite())
 }
 
+fn negative(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| *number < 0.0)
+}
+
 fn stopping(value: &Value) -> Option<EarlyStopping> {
     match value {
         Value::Bool(true) => Some(EarlyStopping::First),
@@ -205,7 +214,8 @@ mod tests {
         assert_eq!((found.beam_size, found.max_length, found.end_id), (6, 299, 3));
         assert_eq!((found.suppressed, found.at_limit), (vec![vec![7], vec![1, 2]], AtLimit::ForceEnd));
         assert_eq!((found.early_stopping, found.length_penalty), (EarlyStopping::Never, 0.6));
-        assert_eq!(found.repetition_penalty, 1.0);
+        assert_eq!((found.repetition_penalty, found.unsure_below), (1.0, None));
+        assert_eq!(read(r#"{"unsure_below": -1.25}"#).unwrap().unsure_below, Some(-1.25));
         let silent = read("{}").unwrap();
         assert_eq!((silent.beam_size, silent.max_length, silent.suppressed), (4, 512, vec![vec![9]]));
         assert_eq!(read(r#"{"decoder_start_token_id": 9}"#).unwrap().beam_size, 1);
@@ -219,6 +229,7 @@ mod tests {
             (r#"{"max_length": -1}"#, "max_length is -1, expected"),
             (r#"{"bad_words_ids": [1]}"#, "bad_words_ids is [1], expected a list of lists of ids"),
             (r#"{"early_stopping": "soon"}"#, "early_stopping is \"soon\""),
+            (r#"{"unsure_below": 1}"#, "unsure_below is 1, expected a negative number"),
             (r#"{"repetition_penalty": 0}"#, "repetition_penalty is 0, expected a positive number"),
         ] {
             let error = read(text).unwrap_err();

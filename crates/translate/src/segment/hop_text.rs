@@ -3,7 +3,7 @@
 use polyhead_models::decode::Hypothesis;
 
 use super::Sentence;
-use crate::mask::MaskedSentence;
+use crate::mask::{MaskedSentence, StrippedSentence};
 use crate::preserve::{PreservedKind, PreservedSpan};
 use crate::route::Hop;
 use crate::search::DecoderInput;
@@ -27,12 +27,12 @@ impl<'a> HopText<'a> {
         Self { text, lead, segments: Vec::new(), notes: Vec::new(), unknown: Vec::new(), hop }
     }
 
-    /// Appends a sentence that is copied because nothing but its preserved spans is in it.
-    pub(crate) fn copy(&mut self, sentence: Sentence<'a>, preserved: &[PreservedSpan]) {
+    /// Appends a sentence that is copied, or replaced, because nothing but preserved spans and quantities is in it.
+    pub(crate) fn copy(&mut self, segment: Segment<'a>, preserved: &[PreservedSpan]) {
         if preserved.iter().any(|span| span.kind == PreservedKind::Foreign) {
-            self.notes.push(Note::Unspelled { sentence: shortened(sentence.text) });
+            self.notes.push(Note::Unspelled { sentence: shortened(segment.sentence.text) });
         }
-        self.segments.push(Segment::copied(sentence));
+        self.segments.push(segment);
     }
 
     /// Adds notes: the number of sentences, and the number of additional parts that long ones were split into.
@@ -67,6 +67,25 @@ pub(crate) struct Segment<'a> {
     pub(crate) loop_outcome: Option<LoopOutcome>,
     /// Number of halvings because the translation found no end.
     pub(crate) n_halvings: usize,
+    /// The text of a sentence that is not given to the model; none where it is copied as it is.
+    pub(crate) replacement: Option<String>,
+    /// Its inline tags.
+    pub(crate) tags: Tags,
+    /// The attempt before this one, which lacked nothing but names.
+    pub(crate) without_names: Option<Box<Segment<'a>>>,
+    /// True if it stays as it is, whatever names it lacks.
+    pub(crate) are_names_checked: bool,
+}
+
+/// The inline tags of a segment.
+#[derive(Clone)]
+pub(crate) enum Tags {
+    /// The model reads their placeholders.
+    Read,
+    /// The model does not read them.
+    Aside(StrippedSentence),
+    /// They are placed in this translation, the placeholders of all spans in place.
+    Placed(String),
 }
 
 /// The outcome of decoding a loop again.
@@ -92,7 +111,21 @@ impl<'a> Segment<'a> {
             hypotheses: Vec::new(),
             loop_outcome: None,
             n_halvings: 0,
+            replacement: None,
+            tags: Tags::Read,
+            without_names: None,
+            are_names_checked: false,
         }
+    }
+
+    /// A segment that is not given to the model and becomes another text, if there is one.
+    pub(crate) fn replaced(sentence: Sentence<'a>, replacement: Option<String>) -> Self {
+        Self { replacement, ..Self::copied(sentence) }
+    }
+
+    /// Its text where the model does not translate it.
+    pub(crate) fn copied_text(&self) -> &str {
+        self.replacement.as_deref().unwrap_or(self.sentence.text)
     }
 
     /// The ids that its translation begins with.

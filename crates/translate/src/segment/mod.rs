@@ -17,7 +17,7 @@ mod text_plan;
 use std::ops::Range;
 
 pub(crate) use self::cut::cut;
-pub(crate) use self::hop_text::{HopText, LoopOutcome, Segment};
+pub(crate) use self::hop_text::{HopText, LoopOutcome, Segment, Tags};
 pub(crate) use self::join::{Joiner, Scores};
 pub use self::split::split;
 pub use self::text_plan::{RoutedSentence, TextPlan};

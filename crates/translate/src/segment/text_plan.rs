@@ -72,7 +72,7 @@ impl TextPlan {
         let is_text = |sentence: &Sentence<'_>| {
             hops.last().is_some_and(|hop| {
                 let context = SentenceContext { hop, case: Case::Detect };
-                pipeline.has_text(sentence.text, &pipeline.preserve(sentence.text, context))
+                pipeline.has_text(sentence.text, &pipeline.preserve(sentence.text, context), hop)
             })
         };
         let has_prefix = !pipeline.options.prefix.is_empty();

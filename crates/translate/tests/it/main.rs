@@ -6,6 +6,7 @@ mod folders;
 mod invariance;
 mod outside;
 mod preserved;
+mod quantities;
 mod routes;
 mod shortlist;
 mod texts;

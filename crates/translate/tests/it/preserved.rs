@@ -46,7 +46,9 @@ fn text_that_the_model_loses_is_preserved() {
         ("the cat saw https://x.org/a today", &["https://x.org/a"][..]),
         ("😀 the mouse 👍🏽 ate @tom and me@x.org 🎉🎉", &["😀 ", "👍🏽", "@tom", "me@x.org", " 🎉🎉"]),
         ("the cat Привет, мир the mouse", &["Привет, мир"]),
-        ("the cat ate 1,234.50 mice on 2026-11-15", &["1,234.50", "2026-11-15"]),
+        ("the cat ate 1,234.50 mice on 2026-11-15", &["1.234,50", "2026-11-15"]),
+        ("the cat paid $19.99 at 11:45 p.m. today", &["19,99 $", "23:45 Uhr"]),
+        ("the cat saw 25% of 5&nbsp;km and 1.5 kg", &["25 %", "5&nbsp;km", "1,5 kg"]),
         (
             "a.com b.com c.com d.com the e.com f.com cat",
             &["a.com", "b.com", "c.com", "d.com", "e.com", "f.com"],
@@ -75,6 +77,16 @@ fn text_without_words_is_not_decoded() {
     {
         let found = translate(text);
         assert_eq!((found.text(), found.source_tokens), (text, 0), "{text}");
+    }
+}
+
+#[test]
+fn quantities_with_letters_are_converted_without_the_model() {
+    for (text, expected) in
+        [("11:45 PM", "23:45 Uhr"), ("3.5 km, 20%", "3,5 km, 20 %"), ("$19.99", "$19.99"), ("50 %", "50 %")]
+    {
+        let found = translate(text);
+        assert_eq!((found.text(), found.source_tokens), (expected, 0), "{text}");
     }
 }
 
@@ -132,6 +144,43 @@ proptest::proptest! {
             proptest::prop_assert!(digits.contains(number.as_str()), "{} in {:?} of {:?}", number, found.text(), text);
         }
     }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 32, ..Default::default() })]
+
+    #[test]
+    fn quantities_are_converted_or_noted(
+        words in proptest::collection::vec(
+            "the|cat|mouse|ate|\\$[1-9][0-9]?\\.[0-9]{2}|[1-9]:[0-5][0-9] p\\.m\\.|[1-9][0-9]%|[1-9]\\.[0-9] kg|1[0-2]/[12][1-9]/2024",
+            1..10,
+        )
+    ) {
+        let text = format!("the {} cat", words.join(" "));
+        let found = translate(&text);
+        let is_lost = found.notes.iter().any(|note| matches!(note, Note::Lost { .. }));
+        for word in words.iter().filter(|word| word.contains(|digit: char| digit.is_ascii_digit())) {
+            let form = german(word);
+            proptest::prop_assert!(is_lost || found.text().contains(&form), "{} in {:?} of {:?}", form, found.text(), text);
+        }
+    }
+}
+
+/// The German form of an English quantity.
+fn german(word: &str) -> String {
+    if let Some(amount) = word.strip_prefix('$') {
+        return format!("{} $", amount.replace('.', ","));
+    }
+    if let Some(number) = word.strip_suffix('%') {
+        return format!("{number} %");
+    }
+    if let Some((hour, rest)) = word.strip_suffix(" p.m.").and_then(|time| time.split_once(':')) {
+        return format!("{}:{rest} Uhr", hour.parse::<u8>().unwrap() + 12);
+    }
+    if let [month, day, year] = word.split('/').collect::<Vec<_>>()[..] {
+        return format!("{day}.{month}.{year}");
+    }
+    word.replace('.', ",")
 }
 
 #[test]

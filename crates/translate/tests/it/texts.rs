@@ -1,6 +1,6 @@
 //! Texts of every kind: white space stays, and nothing is lost without a note.
 
-use polyhead_translate::{Engine, Error, Evidence, Mode, Note, TranslateOptions, Translation};
+use polyhead_translate::{Engine, Error, Evidence, LoadOptions, Mode, Note, TranslateOptions, Translation};
 
 use crate::engine;
 
@@ -199,4 +199,25 @@ fn the_best_translations_of_a_paragraph_come_best_first() {
         assert!(scores.windows(2).all(|pair| pair[0] >= pair[1]), "{pair}: {scores:?}");
         assert_eq!(found.text(), translate(&engine, &pair).text(), "a longer list never changes the first");
     }
+}
+
+#[test]
+fn a_low_probability_is_noted_where_the_folder_has_a_limit() {
+    let folder = crate::folders::copy();
+    let path = folder.path().join("generation_config.json");
+    let mut settings: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mut limited = |limit: f64| {
+        settings["unsure_below"] = limit.into();
+        std::fs::write(&path, settings.to_string()).unwrap();
+        let engine = Engine::load(folder.path(), &LoadOptions::default()).unwrap();
+        translate(&engine, "The teacher reads a book today.")
+    };
+    let found = limited(-1e-9);
+    let mean = found.best().log_probability / found.best().tokens as f64;
+    let note = Note::Unsure { sentence: "The teacher reads a book today.".into(), log_probability: mean };
+    assert!(found.is_unsure() && found.notes == [note], "{:?}", found.notes);
+    assert!(found.notes[0].is_warning());
+    assert_eq!(found.notes[0].to_string(), "unsure: \"The teacher reads a book today.\"");
+    assert!(!limited(-1e9).is_unsure());
+    assert!(!translate(&engine(), "The teacher reads a book today.").is_unsure());
 }

@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead data check --source train.en --target train.de
   polyhead data check --tsv train.tsv.gz --test-tsv test.tsv.gz
+  polyhead data check --tsv train.tsv --languages en,de
   polyhead data check --jsonl pairs.jsonl --fields en,de --format json
 
 Exit code 1 if the corpus cannot be trained on as it is: unequal line counts, invalid UTF-8 or missing columns.";

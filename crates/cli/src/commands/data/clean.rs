@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, builder::PossibleValuesParser};
+use clap::Args;
 use polyhead_text::corpus::{Corpus, PairWriter};
-use polyhead_text::doctor::{Cleaned, Cleaning, Problem, clean};
+use polyhead_text::doctor::{Cleaned, Cleaning, clean};
 use polyhead_text::output::Output;
 
 use super::ProblemOptions;
@@ -19,6 +19,8 @@ Examples:
       --out-source clean.en --out-target clean.de --report dropped.jsonl
   polyhead data clean --tsv train.tsv.gz --out clean.tsv.gz \\
       --report dropped.jsonl.gz --keep identical,duplicate
+  polyhead data clean --tsv train.tsv --languages en,de --repair \\
+      --out clean.tsv --report dropped.jsonl
 
 TSV and JSONL lines are written whole, with all other columns and fields. The report has one JSON object per dropped pair: line, reasons, details, source, target.";
 
@@ -42,15 +44,11 @@ pub(crate) struct Clean {
     /// Report of the dropped pairs and their problems, JSON lines
     #[arg(long, value_name = "FILE")]
     report: PathBuf,
-    /// Problems to ignore
-    #[arg(long, value_name = "PROBLEM,…", value_delimiter = ',', value_parser = tolerable())]
-    keep: Vec<String>,
+    /// Repair wrong encoding (`CafÃ©` is `Café`) and decode character references (`&amp;` is `&`), where that is certain
+    #[arg(long)]
+    repair: bool,
     #[command(flatten)]
     format: DocumentFormat,
-}
-
-fn tolerable() -> PossibleValuesParser {
-    PossibleValuesParser::new(Problem::ALL.into_iter().filter(|fault| !fault.is_fatal()).map(Problem::name))
 }
 
 impl Clean {
@@ -59,11 +57,7 @@ impl Clean {
         let corpus = self.corpus.corpus()?;
         self.check_outputs()?;
         let kept = self.writer(&corpus)?;
-        let tolerate = Problem::ALL
-            .into_iter()
-            .filter(|fault| self.keep.iter().any(|name| name == fault.name()))
-            .collect();
-        let cleaning = Cleaning { kept, report: Output::create(&self.report)?, tolerate };
+        let cleaning = Cleaning { kept, report: Output::create(&self.report)?, repair: self.repair };
         let bar = progress("lines cleaned");
         let cleaned = clean(&corpus, &options, cleaning, &mut |line| bar.set_position(line))?;
         bar.finish_and_clear();
@@ -118,8 +112,19 @@ fn summary(cleaned: &Cleaned) -> String {
         share(cleaned.kept),
         grouped(cleaned.dropped)
     );
-    for &(fault, count) in &cleaned.reasons {
-        out += &format!("  {:<32} {:>10}\n", fault.describe(), grouped(count));
+    if cleaned.repaired > 0 {
+        out += &format!("{} of the kept pairs repaired\n", grouped(cleaned.repaired));
+    }
+    for (&(problem, count), first) in cleaned.reasons.iter().zip(&cleaned.first) {
+        let row = format!(
+            "  {:<32} {:>10}  line {}: {}",
+            problem.describe(),
+            grouped(count),
+            first.line,
+            first.detail
+        );
+        out += row.trim_end_matches([' ', ':']);
+        out.push('\n');
     }
     out
 }

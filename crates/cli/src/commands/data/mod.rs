@@ -7,11 +7,12 @@ mod stats;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use polyhead_text::corpus::Corpus;
-use polyhead_text::doctor::CheckOptions;
+use polyhead_text::doctor::{CheckOptions, Problem};
 
-use crate::corpus_options::CorpusOptions;
+use crate::corpus_options::{CorpusOptions, two};
 use crate::report::Misuse;
 
 const EXAMPLES: &str = "\
@@ -63,6 +64,22 @@ struct ProblemOptions {
     /// Test set in a tab-separated file, with the columns of the corpus
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test_source", "test_target"])]
     test_tsv: Option<PathBuf>,
+    /// Languages of source and target, to find sides in another language or script: two of en, de, fr, tr; und is any
+    #[arg(long, value_name = "S,T", value_parser = parse_languages)]
+    languages: Option<[String; 2]>,
+    /// Problems to ignore
+    #[arg(long, value_name = "PROBLEM,…", value_delimiter = ',', value_parser = tolerable())]
+    keep: Vec<String>,
+}
+
+fn tolerable() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        Problem::ALL.into_iter().filter(|problem| !problem.is_fatal()).map(Problem::name),
+    )
+}
+
+fn parse_languages(text: &str) -> Result<[String; 2], String> {
+    two(text).map(|codes| codes.map(str::to_owned))
 }
 
 impl ProblemOptions {
@@ -82,6 +99,15 @@ impl ProblemOptions {
             _ => None,
         };
         let Self { max_chars, max_ratio, min_difference, .. } = *self;
-        Ok(CheckOptions { max_chars, max_ratio, min_difference, test, ..CheckOptions::default() })
+        let is_ignored = |problem: &Problem| self.keep.iter().any(|name| name == problem.name());
+        Ok(CheckOptions {
+            max_chars,
+            max_ratio,
+            min_difference,
+            test,
+            languages: self.languages.clone(),
+            ignore: Problem::ALL.into_iter().filter(is_ignored).collect(),
+            ..CheckOptions::default()
+        })
     }
 }

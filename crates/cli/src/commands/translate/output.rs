@@ -142,6 +142,8 @@ struct LineJson<'a> {
     n_best: Vec<CandidateJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<&'a [(usize, usize)]>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unsure: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<NoteJson<'a>>,
 }
@@ -180,6 +182,7 @@ fn json(id: usize, source: &str, translation: &Translation) -> Result<String> {
         tokens: *tokens,
         n_best: if translation.n_best.len() > 1 { candidates.collect() } else { Vec::new() },
         alignment: translation.alignment.as_deref(),
+        unsure: translation.is_unsure(),
         notes: translation.notes.iter().map(|note| NoteJson { note, message: note.to_string() }).collect(),
     })?)
 }

@@ -1,4 +1,4 @@
-"""Makes ops.json: values and gradients that PyTorch gives for the operations of the tensor crate.
+"""Makes ops.json.gz: values and gradients that PyTorch gives for the operations of the tensor crate.
 
 usage: python make.py
 
@@ -6,6 +6,7 @@ Inputs are f32 numbers of four digits; PyTorch computes in f64 from them, so tha
 kept. The loss is the sum of the output times `weights`. Needs: torch==2.15.0
 """
 
+import gzip
 import json
 import pathlib
 
@@ -133,4 +134,4 @@ if __name__ == "__main__":
     lines = [json.dumps(found, separators=(",", ":")) for found in cases()]
     sgds = [json.dumps(found, separators=(",", ":")) for found in steps()]
     text = '{"cases":[\n' + ",\n".join(lines) + '\n],\n"sgd":[\n' + ",\n".join(sgds) + "\n]}\n"
-    (HERE / "ops.json").write_text(text)
+    (HERE / "ops.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -1,4 +1,4 @@
-"""Writes torch.json: results and gradients of each operation in PyTorch.
+"""Writes torch.json.gz: results and gradients of each operation in PyTorch.
 
     python crates/tensor/tests/golden/torch/make.py
 
@@ -6,6 +6,7 @@ Inputs are numbers of f32; PyTorch computes in f64, so what is written is right 
 are printed). The gradients are those of sum(upstream * output).
 """
 
+import gzip
 import json
 import pathlib
 
@@ -143,7 +144,7 @@ def r_drop():
 
 for operation in (linear, layer_norm, attention, embedding, cross_entropy, adamw, clip, r_drop):
     operation()
-path = pathlib.Path(__file__).with_name("torch.json")
+path = pathlib.Path(__file__).with_name("torch.json.gz")
 lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-path.write_text(f'{{"torch":"{torch.__version__}","cases":[\n{lines}\n]}}\n')
+path.write_bytes(gzip.compress(f'{{"torch":"{torch.__version__}","cases":[\n{lines}\n]}}\n'.encode(), mtime=0))
 print(path, path.stat().st_size, "bytes")

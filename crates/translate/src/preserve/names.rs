@@ -1,0 +1,167 @@
+//! Names of people and products that a translation must not lose: *Wozniak*, *Ayşe*, *Frau Kowalczyk*.
+//!
+//! A name is a capitalised word inside a sentence that the vocabulary has only in parts, in capitals and in small letters
+//! alike; the first word of a sentence is one if it has a letter that the language lacks. German capitalises all nouns; there
+//! only a word after a title, or with such a letter at the beginning, is one. Names that differ between the languages
+//! (countries, cities, nationalities, months: `names.txt`) are left to the model.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use crate::words::words;
+
+/// Minimum number of tokens of a rare word.
+const MIN_TOKENS: usize = 2;
+/// Minimum number of letters of a name.
+const MIN_LETTERS: usize = 3;
+/// German words before a name.
+const TITLES: &[&str] = &["Herr", "Herrn", "Frau", "Dr.", "Prof.", "Familie"];
+
+/// Finds the names of a sentence in a language, from left to right; `n_tokens` counts the tokens of a word.
+pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> usize) -> Vec<Range<usize>> {
+    let words = words(sentence);
+    let names: Vec<Option<Range<usize>>> = words.iter().map(|word| name(sentence, word)).collect();
+    let is_capitalised = |word: &&Range<usize>| {
+        let word = sentence[(*word).clone()].trim_start_matches(|mark: char| !mark.is_alphanumeric());
+        word.starts_with(char::is_uppercase) && word != "I"
+    };
+    // In a title every word is capitalised; the first one always is.
+    let n_capitalised = words.iter().skip(1).filter(is_capitalised).count();
+    let is_title = language != "de" && 2 * n_capitalised >= words.len();
+    if is_title || !matches!(language, "en" | "fr" | "tr" | "de") {
+        return Vec::new();
+    }
+    let is_name = |index: usize, range: &Range<usize>| {
+        let word = &sentence[range.clone()];
+        let before = index.checked_sub(1).map(|before| &sentence[words[before].clone()]);
+        let is_place = match before.filter(|before| language == "de" || !ends_sentence(before)) {
+            Some(before) if language == "de" => TITLES.contains(&before),
+            Some(_) => true,
+            // The first word of a sentence is capitalised whatever it is.
+            None => has_foreign_letter(word, language),
+        };
+        // The small letter of İ has a dot of its own.
+        let small = word.to_lowercase().replace('\u{307}', "");
+        is_place
+            && !changes(&small, language)
+            && [word, &small].iter().all(|word| n_tokens(word) >= MIN_TOKENS)
+    };
+    let all = names.into_iter().enumerate();
+    all.filter_map(|(index, range)| range.filter(|range| is_name(index, range))).collect()
+}
+
+/// True if `target` has a word that begins with a name: *Ayşe'yi*, *Annas*.
+pub(crate) fn is_written(name: &str, target: &str) -> bool {
+    target.match_indices(name).any(|(at, _)| !target[..at].ends_with(char::is_alphanumeric))
+}
+
+/// Names with nothing but a space between them as one range.
+pub(crate) fn joined(sentence: &str, names: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for name in names {
+        match joined.last_mut() {
+            Some(last) if &sentence[last.end..name.start] == " " => last.end = name.end,
+            _ => joined.push(name),
+        }
+    }
+    joined
+}
+
+/// The name that a word may be: capitalised, the other letters small, without marks and an ending after an apostrophe.
+fn name(sentence: &str, word: &Range<usize>) -> Option<Range<usize>> {
+    let text = &sentence[word.clone()];
+    let start = word.start + text.find(char::is_alphanumeric)?;
+    let rest = &sentence[start..word.end];
+    let end = rest.find(|letter: char| !letter.is_alphabetic()).unwrap_or(rest.len());
+    let mut letters = rest[..end].chars();
+    let is_capitalised =
+        letters.next().is_some_and(char::is_uppercase) && letters.as_str().contains(char::is_lowercase);
+    // Only marks and endings may follow: not Peter-Paul, not B2B.
+    let is_whole = !rest[end..].starts_with(|next: char| next.is_alphanumeric() || "-_/@&".contains(next));
+    let is_name = is_capitalised && is_whole && rest[..end].chars().count() >= MIN_LETTERS;
+    is_name.then(|| start..start + end)
+}
+
+/// True if a word has a letter that is not in the alphabet of a language.
+fn has_foreign_letter(word: &str, language: &str) -> bool {
+    let own = match language {
+        "de" => "äöüß",
+        "fr" => "àâæçéèêëîïôœùûüÿ",
+        "tr" => "çğıöşüâîû\u{307}",
+        _ => "",
+    };
+    word.to_lowercase().contains(|letter: char| !letter.is_ascii() && !own.contains(letter))
+}
+
+/// True if the next word begins a sentence, a quotation or a list.
+fn ends_sentence(word: &str) -> bool {
+    word.ends_with(['.', '!', '?', ':', ';', '…', '"', '“', '„', '«', '(', '-', '–', '—'])
+        && !matches!(word, "Mr." | "Mrs." | "Ms." | "Dr." | "Prof." | "M." | "Mme." | "St.")
+}
+
+/// True if a name differs between the languages.
+fn changes(small: &str, language: &str) -> bool {
+    static TABLE: OnceLock<HashSet<&str>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let lines = include_str!("names.txt").lines().filter(|line| !line.starts_with('#'));
+        lines.flat_map(str::split_whitespace).collect()
+    });
+    // Turkish adds endings to nationalities without an apostrophe; English and French have plurals.
+    let shortest = if language == "tr" { 4 } else { small.chars().count().saturating_sub(2).max(4) };
+    let ends = small.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    table.contains(small) || ends.skip(shortest - 1).any(|end| table.contains(&small[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found<'a>(sentence: &'a str, language: &str) -> Vec<&'a str> {
+        // Words of up to four letters are frequent.
+        let n_tokens = |word: &str| word.chars().count().div_ceil(4);
+        let names = find(sentence, language, &n_tokens).into_iter();
+        joined(sentence, names).into_iter().map(|range| &sentence[range]).collect()
+    }
+
+    #[test]
+    fn rare_capitalised_words_are_names() {
+        assert_eq!(found("Yesterday we met Wozniak and Tom in the old town.", "en"), ["Wozniak"]);
+        assert_eq!(found("I saw Margaret Kowalski’s house near the river.", "en"), ["Margaret Kowalski"]);
+        assert_eq!(found("Dün akşam Elmalı'da Zeynep'i gördüm ve konuştum.", "tr"), ["Elmalı", "Zeynep"]);
+        assert_eq!(found("Hier, j'ai vu Delacroix dans le journal.", "fr"), ["Delacroix"]);
+        assert_eq!(found("Ayşegül paid the bill in the old town.", "en"), ["Ayşegül"]);
+        assert_eq!(found("It is over. Ayşegül paid the bill for us.", "en"), ["Ayşegül"]);
+        assert_eq!(found("Gestern sah ich Frau Kowalczyk im Garten.", "de"), ["Kowalczyk"]);
+    }
+
+    #[test]
+    fn other_words_are_no_names() {
+        for (sentence, language) in [
+            ("Wozniak came late to the party again.", "en"),
+            ("Égalité est un mot de la langue française.", "fr"),
+            ("Öğretmenler dün akşam bana bir kitap verdi.", "tr"),
+            ("In December many Germans fly to Switzerland for a week.", "en"),
+            ("The Quick Brown Foxtrot Jumps over it", "en"),
+            ("It is over. Everything went well for us all.", "en"),
+            ("the NATO and the UNESCO met again today", "en"),
+            ("Gestern sah ich den Bürgermeister im Garten.", "de"),
+            ("Dün bana sordu: sence burası İngiltere mi yoksa değil mi?", "tr"),
+            ("Dün akşam Almanya'da bir Fransızla konuştum ve güldüm.", "tr"),
+            ("Il vit à Londres depuis longtemps avec les Allemands.", "fr"),
+            ("we met Wozniak", "xx"),
+        ] {
+            assert_eq!(found(sentence, language), [""; 0], "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_an_ending() {
+        assert!(is_written("Ayşe", "Dün Ayşe'yi gördüm.") && is_written("Anna", "Annas Haus"));
+        assert!(
+            !is_written("Anna", "Joanna kam")
+                && !is_written("Ayşe", "Ayse kam")
+                && !is_written("Anna", "anna")
+        );
+    }
+}
