@@ -1,7 +1,5 @@
 //! Translation of a document: its texts through the model, its markup around them.
 
-use std::collections::HashSet;
-
 use crate::formats::{Format, Layout, TranslatedText};
 use crate::languages::detect::document_sample;
 use crate::options::{Evidence, Mode, TranslateOptions};
@@ -42,11 +40,14 @@ impl Engine {
         }
         let translations = self.translate_texts(&texts, &layout.tagged(), &options)?;
         let translated: Vec<TranslatedText<'_>> = translations.iter().map(translated).collect();
-        let mut seen = HashSet::new();
-        let notes = translations.iter().flat_map(|translation| &translation.notes);
-        let notes = notes.filter(|note| seen.insert(note.to_string())).cloned().collect();
+        let mut notes = Vec::new();
+        translations
+            .iter()
+            .flat_map(|translation| &translation.notes)
+            .for_each(|note| note.add_to(&mut notes));
         let route = route.or_else(|| translations.iter().find_map(|translation| translation.route.clone()));
-        Ok(DocumentTranslation { text: layout.write(&translated), notes, route })
+        let language = route.as_ref().map(|route| route.to.as_str());
+        Ok(DocumentTranslation { text: layout.write_in(&translated, language), notes, route })
     }
 
     /// The route that all texts share, if the language has to be detected.

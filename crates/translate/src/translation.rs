@@ -176,6 +176,7 @@ impl Note {
         for own in notes.iter_mut() {
             match (own, self) {
                 (Self::Cut { parts: own }, Self::Cut { parts: more })
+                | (Self::Split { sentences: own }, Self::Split { sentences: more })
                 | (Self::Capitals { sentences: own }, Self::Capitals { sentences: more })
                 | (Self::UnknownWritten { tokens: own }, Self::UnknownWritten { tokens: more }) => {
                     *own += more;

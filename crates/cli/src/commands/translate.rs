@@ -37,7 +37,7 @@ Languages: without --from the source language is detected; a line is taken to be
 
 Text: each line gives one line. Paragraphs are translated sentence by sentence; sentences that are too long are split, and repetition loops are decoded again. White space between sentences and lines without letters or digits are preserved. A model trained for it also preserves web and mail addresses, @names, #tags, emoji, code, numbers and characters that are not in its vocabulary. Notes about this are printed on standard error and are part of the JSON; a sentence whose translation has a low probability is noted as unsure. --raw passes each line to the model unchanged.
 
-Documents: --file, or --format html, srt or po, translates a whole document. HTML tags are placed by word alignment; subtitles keep their times; untranslated and fuzzy gettext messages are translated and marked fuzzy. Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
+Documents: --file, or --format html, srt or po, translates a whole document. Hard-wrapped paragraphs of plain text are joined and wrapped again. HTML tags are placed by word alignment; alt, title, placeholder and the description are translated, and lang is set. Subtitles keep their times; a sentence may continue in the next subtitle. Untranslated and fuzzy gettext messages are translated and marked fuzzy, with their accelerators (_File). Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
 Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
 
@@ -156,7 +156,7 @@ fn format_of(file: &Path) -> Result<formats::Format> {
     formats::Format::from_extension(file).ok_or_else(|| {
         let found = format!("{}: extension .{}", file.display(), ending.display());
         let message = format!("{found}, expected .txt, .html, .htm, .xhtml, .srt, .po or .pot");
-        Misuse { message, hint: "choose with --format; text translates line by line".into() }.into()
+        Misuse { message, hint: "convert it to one of these; --format text is for plain text, and translates markup as if it were words".into() }.into()
     })
 }
 

@@ -27,9 +27,9 @@ pub(crate) enum Detection {
 
 #[derive(Debug, Clone)]
 enum Body {
+    /// A text that is translated as a whole.
+    Plain(String),
     Layout(Layout),
-    /// The lines of a file, each with its line end.
-    Lines(Vec<(String, String)>),
 }
 
 impl Document {
@@ -38,9 +38,10 @@ impl Document {
     /// # Errors
     /// If it is not of this format.
     pub(crate) fn read(format: Format, text: &str) -> Result<Self> {
-        let body = Body::Layout(Layout::read(format, text).map_err(Error::Translate)?);
-        let detection = if format == Format::Text { Detection::Each } else { Detection::Whole };
-        Ok(Self { body, detection })
+        match format {
+            Format::Text => Ok(Self { body: Body::Plain(text.to_owned()), detection: Detection::Each }),
+            _ => Self::read_file(format, text),
+        }
     }
 
     /// Parses a file. The lines of plain text are translated one by one, so that a long file is many short texts.
@@ -48,21 +49,15 @@ impl Document {
     /// # Errors
     /// If it is not of this format.
     pub(crate) fn read_file(format: Format, text: &str) -> Result<Self> {
-        if format != Format::Text {
-            return Self::read(format, text);
-        }
-        let lines = text.split_inclusive('\n').map(|line| {
-            let body = line.trim_end_matches(['\n', '\r']);
-            (body.to_owned(), line[body.len()..].to_owned())
-        });
-        Ok(Self { body: Body::Lines(lines.collect()), detection: Detection::Whole })
+        let body = Body::Layout(Layout::read(format, text).map_err(Error::Translate)?);
+        Ok(Self { body, detection: Detection::Whole })
     }
 
     /// The texts to translate, in order.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match &self.body {
+            Body::Plain(text) => vec![text],
             Body::Layout(layout) => layout.texts(),
-            Body::Lines(lines) => lines.iter().map(|(line, _)| line.as_str()).collect(),
         }
     }
 
@@ -74,8 +69,8 @@ impl Document {
     /// True if a text contains tags, which are placed by word alignments.
     pub(crate) fn needs_alignment(&self) -> bool {
         match &self.body {
+            Body::Plain(_) => false,
             Body::Layout(layout) => layout.needs_alignment(),
-            Body::Lines(_) => false,
         }
     }
 
@@ -115,20 +110,17 @@ impl Document {
             texts.map(|(own, alignment)| TranslatedText { text: &own.text, alignment }).collect();
         let written: Vec<&&Candidate> = chosen.iter().filter(|own| own.tokens > 0).collect();
         Candidate {
-            text: self.write(&filled),
+            text: self.write(&filled, route(found)),
             score: written.iter().map(|own| own.score).sum::<f64>() / written.len().max(1) as f64,
             log_probability: written.iter().map(|own| own.log_probability).sum(),
             tokens: written.iter().map(|own| own.tokens).sum(),
         }
     }
 
-    fn write(&self, filled: &[TranslatedText<'_>]) -> String {
+    fn write(&self, filled: &[TranslatedText<'_>], route: Option<&Route>) -> String {
         match &self.body {
-            Body::Layout(layout) => layout.write(filled),
-            Body::Lines(lines) => {
-                let lines = lines.iter().zip(filled);
-                lines.map(|((_, end), own)| format!("{}{end}", own.text)).collect()
-            }
+            Body::Plain(text) => filled.first().map_or(text.as_str(), |own| own.text).to_owned(),
+            Body::Layout(layout) => layout.write_in(filled, route.map(|route| route.to.as_str())),
         }
     }
 }
@@ -207,11 +199,11 @@ mod tests {
     #[test]
     fn line_ends_of_a_file_are_preserved() {
         let document = Document::read_file(Format::Text, "a\r\n\nb").unwrap();
-        assert_eq!(document.texts(), ["a", "", "b"]);
-        let found = ["x", "", "y"].map(|text| translation(&[text], &[]));
+        assert_eq!(document.texts(), ["a", "b"]);
+        let found = ["x", "y"].map(|text| translation(&[text], &[]));
         let [candidate] = &document.candidates(&found)[..] else { panic!("one") };
-        assert_eq!((candidate.text.as_str(), candidate.tokens), ("x\r\n\ny", 6));
-        assert_eq!((candidate.score, candidate.log_probability), (-1.0, -9.0));
+        assert_eq!((candidate.text.as_str(), candidate.tokens), ("x\r\n\ny", 4));
+        assert_eq!((candidate.score, candidate.log_probability), (-1.0, -6.0));
         assert_eq!(notes(&found), [Note::Split { sentences: 2 }]);
         let empty = Document::read_file(Format::Text, "").unwrap();
         assert_eq!(empty.candidates(&[])[0].text, "");

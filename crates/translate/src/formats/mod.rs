@@ -20,6 +20,7 @@ mod html;
 mod inline;
 mod po;
 mod srt;
+mod text;
 
 use std::path::Path;
 
@@ -27,6 +28,7 @@ use self::html::Page;
 use self::inline::TaggedText;
 use self::po::Catalogue;
 use self::srt::Subtitles;
+use self::text::TextFile;
 use crate::{Error, Result};
 
 /// A document format.
@@ -94,7 +96,7 @@ pub struct Layout {
 
 #[derive(Debug, Clone)]
 enum Body {
-    Text(String),
+    Text(TextFile),
     Html(Page),
     Srt(Subtitles),
     Po(Catalogue),
@@ -107,7 +109,7 @@ impl Layout {
     /// If the text is not a catalogue of messages, or has no subtitles; the line is named.
     pub fn read(format: Format, text: &str) -> Result<Self> {
         let body = match format {
-            Format::Text => Body::Text(text.to_owned()),
+            Format::Text => Body::Text(TextFile::read(text)),
             Format::Html => Body::Html(Page::read(text)),
             Format::Srt => Body::Srt(Subtitles::read(text)?),
             Format::Po => Body::Po(Catalogue::read(text)?),
@@ -118,9 +120,9 @@ impl Layout {
     /// The texts to translate, in order.
     pub fn texts(&self) -> Vec<&str> {
         match &self.body {
-            Body::Text(text) => vec![text],
-            Body::Html(page) => page.texts().map(TaggedText::text).collect(),
-            Body::Srt(subtitles) => subtitles.texts().map(TaggedText::text).collect(),
+            Body::Text(text) => text.texts(),
+            Body::Html(page) => page.texts().map(TaggedText::text).chain(page.attribute_texts()).collect(),
+            Body::Srt(subtitles) => subtitles.texts(),
             Body::Po(catalogue) => catalogue.texts(),
         }
     }
@@ -128,10 +130,12 @@ impl Layout {
     /// True for each text with tags inside, which needs a word alignment.
     pub fn tagged(&self) -> Vec<bool> {
         match &self.body {
-            Body::Text(_) => vec![false],
-            Body::Html(page) => page.texts().map(TaggedText::has_tags).collect(),
-            Body::Srt(subtitles) => subtitles.texts().map(TaggedText::has_tags).collect(),
-            Body::Po(catalogue) => vec![false; catalogue.texts().len()],
+            Body::Html(page) => {
+                let attributes = page.attribute_texts().map(|_| false);
+                page.texts().map(TaggedText::has_tags).chain(attributes).collect()
+            }
+            Body::Srt(subtitles) => subtitles.tagged(),
+            Body::Text(_) | Body::Po(_) => vec![false; self.texts().len()],
         }
     }
 
@@ -142,13 +146,17 @@ impl Layout {
 
     /// The document with translations, one per text in order. A text without one stays as it is.
     pub fn write(&self, translated: &[TranslatedText<'_>]) -> String {
+        self.write_in(translated, None)
+    }
+
+    /// The same with the code of the target language, such as `de`: a page states it in `<html lang>`, a catalogue of
+    /// messages in its header.
+    pub fn write_in(&self, translated: &[TranslatedText<'_>], language: Option<&str>) -> String {
         match &self.body {
-            Body::Text(text) => {
-                translated.first().map_or(text.as_str(), |translated| translated.text).to_owned()
-            }
-            Body::Html(page) => page.write(translated),
+            Body::Text(text) => text.write(translated),
+            Body::Html(page) => page.write(translated, language),
             Body::Srt(subtitles) => subtitles.write(translated),
-            Body::Po(catalogue) => catalogue.write(translated),
+            Body::Po(catalogue) => catalogue.write(translated, language),
         }
     }
 }
@@ -285,13 +293,5 @@ mod tests {
         let found = endings.map(|name| Format::from_extension(name).map(Format::name));
         let expected = [Some("text"), Some("html"), Some("html"), Some("srt"), Some("po"), None, None];
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn plain_text_is_one_text() {
-        let layout = Layout::read(Format::Text, "a\n\nb").unwrap();
-        assert_eq!((layout.texts(), layout.needs_alignment()), (vec!["a\n\nb"], false));
-        assert_eq!(layout.write(&[TranslatedText { text: "c", alignment: &[] }]), "c");
-        assert_eq!(layout.write(&[]), "a\n\nb");
     }
 }

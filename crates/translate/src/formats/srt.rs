@@ -1,7 +1,9 @@
 //! SRT: numbered subtitles with times. Numbers, times, blank lines and line ends stay.
 //!
 //! Lines of a subtitle that continue a sentence are one text, which comes back in at most as many lines, of about the same
-//! length. A line after the end of a sentence, and one that begins with a dash, is a text of its own. Tags such as `<i>`
+//! length. A line after the end of a sentence, and one that begins with a dash, is a text of its own. A sentence that
+//! continues in the next subtitle, which begins in lower case or after a comma, is one text too; each subtitle gets a part
+//! of its translation, in proportion to its length. Tags such as `<i>`
 //! and `{\an8}` are restored as those of a page are; references such as `&amp;` are not decoded.
 
 use std::ops::Range;
@@ -15,12 +17,24 @@ const ELEMENTS: [&str; 8] = ["b", "c", "font", "i", "s", "u", "v", "ruby"];
 /// Bytes of the longest tag.
 const LONGEST_TAG: usize = 200;
 const DASHES: [char; 4] = ['-', '‐', '–', '—'];
+/// Most subtitles that one sentence may have.
+const MAX_SUBTITLES: usize = 5;
 
 /// A file of subtitles.
 #[derive(Debug, Clone)]
 pub(crate) struct Subtitles {
     source: String,
     parts: Vec<SubtitlePart>,
+    texts: Vec<SubtitleText>,
+}
+
+/// A text to translate.
+#[derive(Debug, Clone)]
+struct SubtitleText {
+    text: String,
+    /// Number of subtitles it is in.
+    n_parts: usize,
+    has_tags: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -51,6 +65,7 @@ impl Subtitles {
                 None => Ok(Self {
                     source: source.to_owned(),
                     parts: vec![SubtitlePart::Verbatim(0..source.len())],
+                    texts: Vec::new(),
                 }),
                 Some(line) => Err(unreadable(
                     line + 1,
@@ -76,30 +91,111 @@ impl Subtitles {
         }
         reader.end_group();
         reader.keep_up_to(source.len());
-        Ok(Self { source: source.to_owned(), parts: reader.parts })
+        let texts = sentences(source, &reader.parts);
+        Ok(Self { source: source.to_owned(), parts: reader.parts, texts })
     }
 
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &TaggedText> {
-        self.parts.iter().filter_map(|part| match part {
-            SubtitlePart::Verbatim(_) => None,
-            SubtitlePart::Lines(lines) => Some(&lines.text),
-        })
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        self.texts.iter().map(|text| text.text.as_str()).collect()
+    }
+
+    /// True for each text with tags inside.
+    pub(crate) fn tagged(&self) -> Vec<bool> {
+        self.texts.iter().map(|text| text.has_tags).collect()
     }
 
     pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
+        let mut own = self.parts_of_texts(translated).into_iter();
         let mut written = String::with_capacity(self.source.len());
-        let mut translated = translated.iter();
         for part in &self.parts {
             match part {
                 SubtitlePart::Verbatim(range) => written.push_str(&self.source[range.clone()]),
                 SubtitlePart::Lines(lines) => {
-                    let output = lines.text.write(&self.source, translated.next());
-                    written.push_str(&lines.broken(&output));
+                    let output = lines.text.write(own.next().flatten().as_ref());
+                    written.push_str(&lines.broken(&self.source, &output));
                 }
             }
         }
         written
     }
+
+    /// The translation of each part.
+    fn parts_of_texts<'a>(&self, translated: &[TranslatedText<'a>]) -> Vec<Option<TranslatedText<'a>>> {
+        let mut lengths = self.parts.iter().filter_map(|part| match part {
+            SubtitlePart::Verbatim(_) => None,
+            SubtitlePart::Lines(lines) => Some(lines.text.text().chars().count()),
+        });
+        let mut own = Vec::new();
+        for (index, text) in self.texts.iter().enumerate() {
+            let lengths: Vec<usize> = lengths.by_ref().take(text.n_parts).collect();
+            match translated.get(index) {
+                Some(translated) if text.n_parts > 1 => {
+                    let parts = distributed(translated.text, &lengths).into_iter();
+                    own.extend(parts.map(|text| Some(TranslatedText { text, alignment: &[] })));
+                }
+                found => own.extend(lengths.iter().map(|_| found.copied())),
+            }
+        }
+        own
+    }
+}
+
+/// The texts of parts: those of consecutive subtitles that one sentence continues through are joined.
+fn sentences(source: &str, parts: &[SubtitlePart]) -> Vec<SubtitleText> {
+    let mut texts: Vec<SubtitleText> = Vec::new();
+    let mut between = 0..0;
+    for part in parts {
+        let lines = match part {
+            SubtitlePart::Verbatim(range) => {
+                between = range.clone();
+                continue;
+            }
+            SubtitlePart::Lines(lines) => lines,
+        };
+        let (text, has_tags) = (lines.text.text(), lines.text.has_tags());
+        // A dash that begins a speech stays in the bytes between.
+        let is_speech = source[between.clone()].trim_end().ends_with(DASHES);
+        match texts.last_mut() {
+            Some(last)
+                if last.n_parts < MAX_SUBTITLES
+                    && !(last.has_tags || has_tags || is_speech)
+                    && continues(&last.text, text) =>
+            {
+                last.text = format!("{} {text}", last.text);
+                last.n_parts += 1;
+            }
+            _ => texts.push(SubtitleText { text: text.to_owned(), n_parts: 1, has_tags }),
+        }
+    }
+    texts
+}
+
+/// True if a sentence continues in the next text.
+fn continues(text: &str, next: &str) -> bool {
+    let is_open = text.ends_with(|last: char| last.is_alphanumeric() || last == ',');
+    is_open && (text.ends_with(',') || next.starts_with(char::is_lowercase))
+}
+
+/// A text in parts at its spaces, in proportion to `lengths`; after a comma rather than beside it.
+fn distributed<'a>(text: &'a str, lengths: &[usize]) -> Vec<&'a str> {
+    let total: usize = lengths.iter().sum::<usize>().max(1);
+    let mut parts = Vec::with_capacity(lengths.len());
+    let (mut start, mut wanted) = (0, 0);
+    for length in &lengths[..lengths.len().saturating_sub(1)] {
+        wanted += length;
+        // The byte at the same proportion of the translation.
+        let target = text.len() * wanted / total;
+        let spaces = text[start..].match_indices(' ').map(|(at, _)| start + at);
+        let cost = |at: &usize| {
+            let is_comma = text[..*at].ends_with([',', ';', ':', '.', '!', '?']);
+            at.abs_diff(target) * 2 + if is_comma { 0 } else { 12 }
+        };
+        let end = spaces.min_by_key(cost).unwrap_or(text.len());
+        parts.push(&text[start..end]);
+        start = (end + 1).min(text.len());
+    }
+    parts.push(&text[start..]);
+    parts
 }
 
 /// A line of a file.
@@ -187,14 +283,14 @@ impl Reader<'_> {
 
 impl Lines {
     /// The output broken into lines.
-    fn broken(&self, output: &[Output<'_>]) -> String {
+    fn broken(&self, source: &str, output: &[Output<'_>]) -> String {
         // Words with their tags, and their visible characters.
         let mut words: Vec<(String, usize)> = vec![Default::default()];
         for part in output {
             match part {
                 Output::Markup(markup) => {
                     if let Some((word, _)) = words.last_mut() {
-                        word.push_str(markup);
+                        word.push_str(&source[markup.clone()]);
                     }
                 }
                 Output::Text(text) => {
@@ -340,7 +436,7 @@ mod tests {
     #[test]
     fn sentences_and_speeches_are_texts() {
         let layout = Subtitles::read(FILE).unwrap();
-        let texts: Vec<&str> = layout.texts().map(TaggedText::text).collect();
+        let texts = layout.texts();
         let expected = ["I have never seen such a cat.", "Who is there?", "Me & you.", "One.", "Two, three"];
         assert_eq!(texts, expected);
         assert_eq!(layout.write(&[]), FILE.replace("seen\r\nsuch", "\r\nseen such").replace(" \r", "\r"));
@@ -357,6 +453,29 @@ mod tests {
             .replace("One.", "Eins.");
         assert_eq!(written, expected);
         assert!(self::written(&["Nie!"]).contains("<i>Nie!</i>\r\n\r\n2"));
+    }
+
+    #[test]
+    fn a_sentence_may_continue_in_the_next_subtitle() {
+        let file = "1\n00:00:01,000 --> 00:00:02,000\n<i>I have never, as long</i>\n\n\
+            2\n00:00:02,000 --> 00:00:03,000\nas I live, seen\nsuch a cat,\n\n\
+            3\n00:00:03,000 --> 00:00:04,000\nTom.\n\n\
+            4\n00:00:04,000 --> 00:00:05,000\nLos Angeles\n\n\
+            5\n00:00:05,000 --> 00:00:06,000\n- what?\n";
+        let layout = Subtitles::read(file).unwrap();
+        let sentence = "I have never, as long as I live, seen such a cat, Tom.";
+        assert_eq!(layout.texts(), [sentence, "Los Angeles", "what?"]);
+        let new = ["Ich habe nie, solange ich lebe, so eine Katze gesehen, Tom.", "Los Angeles", "was?"];
+        let new = new.map(|text| TranslatedText { text, alignment: &[] });
+        let expected = file
+            .replace("I have never, as long", "Ich habe nie, solange")
+            .replace("as I live, seen\nsuch a cat,", "ich lebe, so eine\nKatze gesehen,")
+            .replace("what?", "was?");
+        assert_eq!(layout.write(&new), expected);
+        assert_eq!(layout.write(&[]), file);
+        // A short translation leaves subtitles empty rather than losing words.
+        let short = layout.write(&[TranslatedText { text: "Nie!", alignment: &[] }]);
+        assert!(short.contains("<i>Nie!</i>\n\n2") && !short.contains("Tom"), "{short}");
     }
 
     #[test]

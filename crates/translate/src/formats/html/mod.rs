@@ -2,10 +2,12 @@
 //!
 //! A text ends at the tags of block elements. Tags of other elements, comments and scripts inside it are removed and
 //! restored in its translation ([`crate::formats::inline`]); those at its beginning and end stay there, byte for byte, as
-//! does white space. Scripts, styles, `pre`, `textarea`, attributes, and elements with `translate="no"` or the class
-//! `notranslate` are not translated. Inside a text, such an element and `code`, `kbd`, `samp` and `var` come back as they
+//! does white space. Texts in attributes (`alt`, `title`, the description of the page) are texts too, after all others.
+//! Scripts, styles, `pre`, `textarea`, other attributes, and elements with `translate="no"` or the class `notranslate` are
+//! not translated. Inside a text, such an element and `code`, `kbd`, `samp` and `var` come back as they
 //! are, though the translator reads their words, which the sentence may need.
 
+mod attributes;
 mod entities;
 mod names;
 mod tokens;
@@ -18,6 +20,7 @@ mod tests;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use self::attributes::AttributeEdit;
 use self::tokens::{HtmlToken, TokenKind, tokens};
 use super::TranslatedText;
 use super::inline::{Builder, Output, Tag, TaggedText};
@@ -27,6 +30,8 @@ use super::inline::{Builder, Output, Tag, TaggedText};
 pub(crate) struct Page {
     source: String,
     parts: Vec<PagePart>,
+    /// Values of attributes that are translated or replaced, in order.
+    edits: Vec<AttributeEdit>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,14 +45,20 @@ impl Page {
     pub(crate) fn read(source: &str) -> Self {
         let tokens = tokens(source);
         let partners = partners(&tokens);
-        let mut reader =
-            Reader { source, tokens: &tokens, partners: &partners, parts: Vec::new(), open: None };
+        let mut reader = Reader {
+            source,
+            tokens: &tokens,
+            partners: &partners,
+            parts: Vec::new(),
+            edits: Vec::new(),
+            open: None,
+        };
         let mut next = 0;
         while next < tokens.len() {
             next = reader.token(next);
         }
         reader.end_text();
-        Self { source: source.to_owned(), parts: reader.parts }
+        Self { source: source.to_owned(), parts: reader.parts, edits: reader.edits }
     }
 
     pub(crate) fn texts(&self) -> impl Iterator<Item = &TaggedText> {
@@ -57,16 +68,23 @@ impl Page {
         })
     }
 
-    pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
+    /// The texts of attributes.
+    pub(crate) fn attribute_texts(&self) -> impl Iterator<Item = &str> {
+        self.edits.iter().filter_map(AttributeEdit::text)
+    }
+
+    pub(crate) fn write(&self, translated: &[TranslatedText<'_>], language: Option<&str>) -> String {
+        let (texts, attributes) = translated.split_at(self.texts().count().min(translated.len()));
+        let values = attributes::values(&self.edits, attributes, language);
         let mut page = String::with_capacity(self.source.len());
-        let mut translated = translated.iter();
+        let mut translated = texts.iter();
         for part in &self.parts {
             match part {
-                PagePart::Verbatim(range) => page.push_str(&self.source[range.clone()]),
+                PagePart::Verbatim(range) => self.write_markup(range, &values, &mut page),
                 PagePart::Text(tagged) => {
-                    for output in tagged.write(&self.source, translated.next()) {
+                    for output in tagged.write(translated.next()) {
                         match output {
-                            Output::Markup(markup) => page.push_str(markup),
+                            Output::Markup(range) => self.write_markup(&range, &values, &mut page),
                             Output::Text(text) => entities::encode(text, tagged.unknown(), &mut page),
                         }
                     }
@@ -74,6 +92,23 @@ impl Page {
             }
         }
         page
+    }
+
+    /// Appends bytes of the page with the new values of their attributes.
+    fn write_markup(&self, range: &Range<usize>, values: &[Option<String>], page: &mut String) {
+        let first = self.edits.partition_point(|edit| edit.bytes.start < range.start);
+        let mut at = range.start;
+        for (edit, value) in self.edits.iter().zip(values).skip(first) {
+            if edit.bytes.end > range.end {
+                break;
+            }
+            if let Some(value) = value {
+                page.push_str(&self.source[at..edit.bytes.start]);
+                page.push_str(value);
+                at = edit.bytes.end;
+            }
+        }
+        page.push_str(&self.source[at..range.end]);
     }
 }
 
@@ -107,6 +142,7 @@ struct Reader<'a> {
     tokens: &'a [HtmlToken],
     partners: &'a [Option<usize>],
     parts: Vec<PagePart>,
+    edits: Vec<AttributeEdit>,
     /// The text that is being read, and its first byte.
     open: Option<(Builder, usize)>,
 }
@@ -135,6 +171,9 @@ impl Reader<'_> {
         let range = self.tokens[index].range.clone();
         let partner = self.partners[index];
         let is_untranslated = || names::is_untranslated(&self.source[range.clone()]);
+        if !is_untranslated() {
+            self.edits.extend(attributes::edits(self.source, name, range.clone()));
+        }
         if names::is_block(name) {
             let is_verbatim = !is_empty && (name == "pre" || name == "listing" || is_untranslated());
             return match partner {

@@ -132,8 +132,8 @@ pub(super) fn is_untranslated(tag: &str) -> bool {
     })
 }
 
-/// Names and values of a tag.
-fn attributes(tag: &str) -> Vec<(&str, &str)> {
+/// Names and values of a tag, in order; the values are as in the page, without quotes.
+pub(super) fn attributes(tag: &str) -> Vec<(&str, &str)> {
     let inside = tag.trim_start_matches('<').trim_end_matches('>');
     let name_end = inside.find(|c: char| c.is_ascii_whitespace() || c == '/').unwrap_or(inside.len());
     let mut rest = &inside[name_end..];

@@ -121,3 +121,28 @@ fn only_tags_inside_need_an_alignment() {
     let needs = |page: &str| Layout::read(Format::Html, page).unwrap().needs_alignment();
     assert!(!needs("<p><b>a b</b> <img></p>") && needs("<p><b>a</b> b</p>") && needs("a <code>b</code>"));
 }
+
+#[test]
+fn attributes_for_people_are_translated() {
+    let page = "<html lang='en-GB' class=x><meta charset=utf-8><meta name=\"Description\" content='All &amp; more'>\
+        <link title=\"Style one\"><p title=\"a &quot;tip&quot;\">one <img alt=cat src=cat.png> two \
+        <input placeholder=' Your name ' value=keep><input type=submit value=Send></p><div translate=no title=no>\
+        <b title=neither>x</b></div><i alt=\"\" title='42'></i>";
+    assert_eq!(texts(page), ["one two", "All & more", "a \"tip\"", "cat", "Your name", "Send"]);
+    let layout = Layout::read(Format::Html, page).unwrap();
+    assert_eq!(layout.tagged(), [true, false, false, false, false, false]);
+    let new = ["eins zwei", "Alles < \"viel\"", "ein Tipp", "Katze", "Ihr Name", "Senden"];
+    let new = new.map(|text| TranslatedText { text, alignment: &[(0, 0), (1, 1)] });
+    let written = layout.write_in(&new, Some("de"));
+    let expected = page
+        .replace("'en-GB'", "\"de\"")
+        .replace("'All &amp; more'", "\"Alles &lt; &quot;viel&quot;\"")
+        .replace("a &quot;tip&quot;", "ein Tipp")
+        .replace("alt=cat", "alt=\"Katze\"")
+        .replace("' Your name '", "\" Ihr Name \"")
+        .replace("value=Send", "value=\"Senden\"")
+        .replace("one ", "eins ")
+        .replace(" two ", " zwei ");
+    assert_eq!(written, expected);
+    assert_eq!(layout.write(&[]), page);
+}

@@ -69,10 +69,10 @@ enum NodeKind {
 }
 
 /// A part of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output<'a> {
     /// Bytes of the document.
-    Markup(&'a str),
+    Markup(Range<usize>),
     /// Text of the translation.
     Text(&'a str),
 }
@@ -99,27 +99,23 @@ impl TaggedText {
     }
 
     /// The translation with its tags; without a translation, the text.
-    pub(crate) fn write<'a>(
-        &'a self,
-        source: &'a str,
-        translated: Option<&TranslatedText<'a>>,
-    ) -> Vec<Output<'a>> {
+    pub(crate) fn write<'a>(&'a self, translated: Option<&TranslatedText<'a>>) -> Vec<Output<'a>> {
         if let Some(translated) = translated {
-            return self.output(source, translated.text, translated.alignment);
+            return self.output(translated.text, translated.alignment);
         }
         let itself: Vec<_> = (0..words(&self.text).len()).map(|word| (word, word)).collect();
-        self.output(source, &self.text, &itself)
+        self.output(&self.text, &itself)
     }
 
-    fn output<'a>(&'a self, source: &'a str, text: &'a str, alignment: &[(usize, usize)]) -> Vec<Output<'a>> {
-        let mut output = vec![Output::Markup(&source[self.lead.clone()])];
+    fn output<'a>(&'a self, text: &'a str, alignment: &[(usize, usize)]) -> Vec<Output<'a>> {
+        let mut output = vec![Output::Markup(self.lead.clone())];
         if self.nodes.is_empty() {
             output.push(Output::Text(text));
         } else {
             let placed = Placed::new(&self.text, &self.nodes, text, alignment);
-            write::write(source, text, &self.nodes, &placed, &mut output);
+            write::write(text, &self.nodes, &placed, &mut output);
         }
-        output.push(Output::Markup(&source[self.tail.clone()]));
+        output.push(Output::Markup(self.tail.clone()));
         output
     }
 }

@@ -6,19 +6,12 @@ use super::place::Placed;
 use super::{Node, NodeKind, Output};
 
 /// Writes a translation with its nodes.
-pub(super) fn write<'a>(
-    source: &'a str,
-    target: &'a str,
-    nodes: &[Node],
-    placed: &Placed,
-    output: &mut Vec<Output<'a>>,
-) {
-    let mut writer = Writer { source, target, nodes, placed, output };
+pub(super) fn write<'a>(target: &'a str, nodes: &[Node], placed: &Placed, output: &mut Vec<Output<'a>>) {
+    let mut writer = Writer { target, nodes, placed, output };
     writer.children(nodes.len(), 0..target.len());
 }
 
 struct Writer<'a, 'p> {
-    source: &'a str,
     target: &'a str,
     nodes: &'p [Node],
     placed: &'p Placed,
@@ -58,11 +51,11 @@ impl Writer<'_, '_> {
         if before && !left && right {
             self.output.push(Output::Text(" "));
         }
-        self.output.push(Output::Markup(&self.source[node.open.clone()]));
+        self.output.push(Output::Markup(node.open.clone()));
         if node.kind != NodeKind::Literal {
             self.children(index, bytes);
         }
-        self.output.push(Output::Markup(&self.source[node.close.clone()]));
+        self.output.push(Output::Markup(node.close.clone()));
         if after && left && !right {
             self.output.push(Output::Text(" "));
         }

@@ -2,10 +2,15 @@
 //!
 //! Messages whose translation is empty or marked `fuzzy` are translated; other translations stay. New translations get
 //! the flag `fuzzy`, for a person to check. Of the plural forms the first comes from `msgid` and the others from
-//! `msgid_plural`; a language with one form gets that of the plural. The header, comments and old messages (`#~`) stay.
+//! `msgid_plural`; a language with one form gets that of the plural. The header gets the language; comments and old
+//! messages (`#~`) stay. Accelerators (`_File`) are taken out and placed in the translation.
+
+mod accelerator;
+mod header;
 
 use std::ops::Range;
 
+use self::accelerator::Accelerator;
 use super::{TranslatedText, unreadable};
 use crate::Result;
 
@@ -27,8 +32,11 @@ enum PoPart {
         text: usize,
         /// White space around the text.
         around: [String; 2],
+        accelerator: Option<Accelerator>,
         line_end: &'static str,
     },
+    /// The translation of the empty message, and its bytes in the file.
+    Header { text: String, bytes: String, line_end: &'static str },
 }
 
 impl Catalogue {
@@ -54,15 +62,23 @@ impl Catalogue {
         self.texts.iter().map(String::as_str).collect()
     }
 
-    pub(crate) fn write(&self, translated: &[TranslatedText<'_>]) -> String {
+    pub(crate) fn write(&self, translated: &[TranslatedText<'_>], language: Option<&str>) -> String {
         let mut written = String::new();
         for part in &self.parts {
             match part {
                 PoPart::Verbatim(text) => written.push_str(text),
-                PoPart::Message { keyword, text, around: [lead, tail], line_end } => {
+                PoPart::Header { text, bytes, line_end } => match language {
+                    Some(language) if header::in_language(text, language) != *text => {
+                        let lines = quoted(&header::in_language(text, language));
+                        written.push_str(&format!("msgstr {}", lines.join(line_end)));
+                    }
+                    _ => written.push_str(bytes),
+                },
+                PoPart::Message { keyword, text, around: [lead, tail], accelerator, line_end } => {
                     let text = translated
                         .get(*text)
                         .map_or(self.texts[*text].as_str(), |translated| translated.text);
+                    let text = accelerator.map_or(text.to_owned(), |accelerator| accelerator.placed(text));
                     let lines = quoted(&format!("{lead}{text}{tail}"));
                     written.push_str(&format!("{keyword} {}", lines.join(line_end)));
                 }
@@ -182,7 +198,13 @@ impl Reader<'_> {
     /// Appends the parts of the message that was read.
     fn end_entry(&mut self) {
         let entry = std::mem::take(&mut self.entry);
-        let Some(id) = entry.text("msgid").filter(|id| !id.trim().is_empty()) else { return };
+        let Some(id) = entry.text("msgid") else { return };
+        if id.is_empty() && entry.text("msgctxt").is_none() {
+            return self.header(&entry);
+        }
+        if id.trim().is_empty() {
+            return;
+        }
         let plural = entry.text("msgid_plural").unwrap_or(id);
         let flags = entry.flags.clone().map_or("", |flags| &self.source[flags]);
         let is_fuzzy = flags.trim_start_matches("#,").split(',').any(|flag| flag.trim() == "fuzzy");
@@ -205,8 +227,12 @@ impl Reader<'_> {
             }
             let text =
                 made.iter().find(|(text, _)| *text == core).map_or(self.texts.len(), |(_, text)| *text);
+            let (plain, accelerator) = match accelerator::taken(core) {
+                Some((plain, accelerator)) => (plain, Some(accelerator)),
+                None => (core.to_owned(), None),
+            };
             if text == self.texts.len() {
-                self.texts.push(core.to_owned());
+                self.texts.push(plain);
                 made.push((core, text));
             }
             let lead = whole.len() - whole.trim_start().len();
@@ -214,8 +240,16 @@ impl Reader<'_> {
             self.keep_up_to(field.bytes.start);
             self.done = field.bytes.end;
             let (keyword, line_end) = (field.keyword.clone(), self.line_end);
-            self.parts.push(PoPart::Message { keyword, text, around, line_end });
+            self.parts.push(PoPart::Message { keyword, text, around, accelerator, line_end });
         }
+    }
+
+    fn header(&mut self, entry: &PoEntry) {
+        let Some(field) = entry.translations().next() else { return };
+        self.keep_up_to(field.bytes.start);
+        self.done = field.bytes.end;
+        let (text, bytes) = (field.text.clone(), self.source[field.bytes.clone()].to_owned());
+        self.parts.push(PoPart::Header { text, bytes, line_end: self.line_end });
     }
 
     /// Adds the flag `fuzzy` to a message.
@@ -345,10 +379,26 @@ msgstr ""
             .replace("\"Zu\"", r#""\"Es\" \\ zu""#)
             .replace("msgid \"one", "#, fuzzy\nmsgid \"one")
             .replace("two\"\nmsgstr \"\"", "two\"\nmsgstr \"\"\n\"eins\\n\"\n\"\\tzwei\"");
-        assert_eq!(layout.write(&translated), expected);
+        assert_eq!(layout.write(&translated, None), expected);
         // Line ends are those of the file.
         let layout = Catalogue::read(&FILE.replace('\n', "\r\n")).unwrap();
-        assert_eq!(layout.write(&translated), expected.replace('\n', "\r\n"));
+        assert_eq!(layout.write(&translated, None), expected.replace('\n', "\r\n"));
+    }
+
+    #[test]
+    fn the_header_states_the_language_and_accelerators_come_back() {
+        let file =
+            "msgid \"\"\nmsgstr \"\"\n\"Language: \\n\"\n\"X: y\\n\"\n\nmsgid \"_Open\"\nmsgstr \"\"\n";
+        let layout = Catalogue::read(file).unwrap();
+        assert_eq!(layout.texts(), ["Open"]);
+        let written = layout.write(&[TranslatedText { text: "Datei Öffnen", alignment: &[] }], Some("de"));
+        let expected = file.replace("Language: ", "Language: de").replace("msgid \"_", "#, fuzzy\nmsgid \"_");
+        let expected = expected.replace("Open\"\nmsgstr \"\"", "Open\"\nmsgstr \"_Datei Öffnen\"");
+        assert_eq!(written, expected);
+        assert_eq!(
+            Catalogue::read(&written).unwrap().write(&[], Some("de")).matches("Language: de").count(),
+            1
+        );
     }
 
     #[test]
