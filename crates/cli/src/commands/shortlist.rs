@@ -53,6 +53,9 @@ pub(crate) struct ShortlistTraining {
     /// Languages of the two columns, once for all files or once for each --tsv
     #[arg(long, value_name = "A,B", required = true, value_parser = parse_languages)]
     languages: Vec<[String; 2]>,
+    /// Target languages to list tokens for; the others use all tokens [default: all]
+    #[arg(long, value_name = "LANGUAGES", value_delimiter = ',')]
+    into: Vec<String>,
     /// File to write [default: shortlist.safetensors in the model folder]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -97,6 +100,7 @@ impl ShortlistTraining {
             per_token: self.per_token.into(),
             frequent: self.frequent,
             min_probability: self.min_probability,
+            into: self.into.clone(),
             ..ShortlistOptions::default()
         };
         let bar = progress("pairs tokenised");

@@ -19,7 +19,7 @@ const TEXT: &str = "Nobody slept well!";
 fn documents_preserve_markup() {
     let alone = translate(&[TEXT], "").ok().trim_end().to_owned();
     let documents = [
-        ("html", format!("<!DOCTYPE html>\n<p title=\"a\"> <b>{TEXT}</b>\n<script>1 < 2</script>\n")),
+        ("html", format!("<!DOCTYPE html>\n<p class=\"a\"> <b>{TEXT}</b>\n<script>1 < 2</script>\n")),
         ("srt", format!("\u{feff}1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>{TEXT}</i>\r\n\r\n")),
         ("po", format!("#, fuzzy\nmsgid \"nobody\"\nmsgstr \"{TEXT}\"\n\nmsgid \"a\"\nmsgstr \"b\"\n")),
         ("txt", format!("\t{TEXT}\n\n---\n")),

@@ -9,6 +9,9 @@ use crate::pipeline::Pipeline;
 use crate::search::{DecoderInput, Search};
 use crate::segment::{Segment, Tags};
 
+/// Beams of the searches for other texts, in multiples of those of the first search.
+const BEAM_TIMES: [usize; 3] = [1, 2, 4];
+
 impl Pipeline<'_> {
     /// True if only the best of several hypotheses with the same text counts. Samples stay as drawn.
     pub(super) fn has_distinct_texts(&self) -> bool {
@@ -41,30 +44,36 @@ impl Pipeline<'_> {
         Ok(chosen)
     }
 
-    /// Searches for other texts where there are fewer than `n_best`. A wider list never changes the first: hypotheses that
+    /// Searches for other texts where there are fewer than `n_best`, with more beams where that is not enough: texts that
+    /// differ in case alone are the same for a sentence in capitals. A wider list never changes the first: hypotheses that
     /// only this search finds come after it, and those that score better are left out.
     pub(super) fn find_others(&self, segments: &mut [&mut Segment<'_>], search: &Search) -> Result<()> {
         let spellings = self.engine.spellings();
         if spellings.is_none() && !search.is_widened() {
             return Ok(());
         }
-        let is_short = |segment: &&mut Segment<'_>| {
-            (1..self.options.n_best).contains(&segment.hypotheses.len()) && segment.input.is_some()
-        };
-        let mut short: Vec<&mut Segment<'_>> =
-            segments.iter_mut().map(|segment| &mut **segment).filter(is_short).collect();
-        if short.is_empty() {
-            return Ok(());
-        }
-        let inputs: Vec<DecoderInput> = short.iter().filter_map(|segment| segment.input.clone()).collect();
-        let others = self.hypotheses(&inputs, &search.with_distinct_texts(spellings))?;
-        for (segment, others) in short.iter_mut().zip(others) {
-            let mut all = std::mem::take(&mut segment.hypotheses);
-            let best = all[0].score;
-            all.extend(others.into_iter().filter(|other| other.score <= best));
-            let mut chosen = self.chosen(segment, all)?;
-            chosen.sort_by(|a, b| b.score.total_cmp(&a.score));
-            segment.hypotheses = chosen;
+        for times in BEAM_TIMES {
+            let is_short = |segment: &&mut Segment<'_>| {
+                (1..self.options.n_best).contains(&segment.hypotheses.len()) && segment.input.is_some()
+            };
+            let mut short: Vec<&mut Segment<'_>> =
+                segments.iter_mut().map(|segment| &mut **segment).filter(is_short).collect();
+            if short.is_empty() {
+                break;
+            }
+            let inputs: Vec<DecoderInput> =
+                short.iter().filter_map(|segment| segment.input.clone()).collect();
+            let wider = search.with_distinct_texts(spellings.clone(), times);
+            let others = self.hypotheses(&inputs, &wider)?;
+            for (segment, others) in short.iter_mut().zip(others) {
+                let mut all = std::mem::take(&mut segment.hypotheses);
+                let best = all[0].score;
+                all.extend(others.into_iter().filter(|other| other.score <= best));
+                let mut chosen = self.chosen(segment, all)?;
+                chosen.sort_by(|a, b| b.score.total_cmp(&a.score));
+                chosen.truncate(self.options.n_best);
+                segment.hypotheses = chosen;
+            }
         }
         Ok(())
     }

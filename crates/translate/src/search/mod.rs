@@ -147,10 +147,11 @@ impl Search {
         self.beam.beam_size > self.width_for_one
     }
 
-    /// The search for hypotheses of different texts, compared by `spellings`.
-    pub(crate) fn with_distinct_texts(&self, spellings: Option<Arc<SurfaceForms>>) -> Self {
+    /// The search for hypotheses of different texts, compared by `spellings`, with `times` as many beams.
+    pub(crate) fn with_distinct_texts(&self, spellings: Option<Arc<SurfaceForms>>, times: usize) -> Self {
         let mut search = self.clone();
         search.beam.surface_forms = spellings;
+        search.beam.beam_size *= times;
         search.all_beams()
     }
 

@@ -30,13 +30,21 @@ pub struct ShortlistOptions {
     pub frequent: usize,
     /// Candidates below this probability are left out; default: 0.00003.
     pub min_probability: f32,
+    /// Target languages to make tables for; default: none named, all. Sentences into the others use all tokens.
+    pub into: Vec<String>,
     /// Iterations and cut-off of IBM Model 1.
     pub lexicon: LexiconOptions,
 }
 
 impl Default for ShortlistOptions {
     fn default() -> Self {
-        Self { per_token: 200, frequent: 4000, min_probability: 0.000_03, lexicon: LexiconOptions::default() }
+        Self {
+            per_token: 200,
+            frequent: 4000,
+            min_probability: 0.000_03,
+            into: Vec::new(),
+            lexicon: LexiconOptions::default(),
+        }
     }
 }
 
@@ -109,6 +117,9 @@ pub fn train_shortlist(
     for text in texts {
         let directions = model.directions(&text.languages)?;
         for (reversed, from, to) in directions {
+            if !options.into.is_empty() && !options.into.iter().any(|into| short(into) == short(&to)) {
+                continue;
+            }
             let tag = model.languages.target(&to)?.map_or_else(|| ANY.to_owned(), |found| found.tag.clone());
             let corpus = corpora.entry(tag).or_default();
             corpus.directions.push((short(&from), short(&to)));
@@ -116,6 +127,13 @@ pub fn train_shortlist(
             tokenized += text.pairs.len();
             progress(ShortlistProgress::Tokenized(tokenized));
         }
+    }
+    if corpora.is_empty() {
+        let into = options.into.join(",");
+        return Err(Error::request(
+            format!("no direction of the model is both in the text and into {into}"),
+            "name a language of the text, in a direction that polyhead info shows",
+        ));
     }
     let always = model.always();
     let total = corpora.len() * options.lexicon.iterations.max(1);

@@ -140,3 +140,12 @@ fn text_of_a_foreign_language_is_refused() {
     let error = train_shortlist(&golden(), &[text], &few(), &|_| ()).unwrap_err();
     assert!(error.to_string().contains("\"de\": the model translates from eng"), "{error}");
 }
+
+#[test]
+fn tables_are_made_for_the_chosen_target_languages() {
+    let into = |language: &str| ShortlistOptions { into: vec![language.into()], ..few() };
+    assert_eq!(train(&golden(), &into("tur")).file, train(&golden(), &few()).file);
+    let text = LanguagePair { languages: ["en".into(), "tr".into()], pairs: Vec::new() };
+    let error = train_shortlist(&golden(), &[text], &into("fr"), &|_| ()).unwrap_err();
+    assert!(error.to_string().contains("both in the text and into fr"), "{error}");
+}
