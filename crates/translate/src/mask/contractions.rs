@@ -1,4 +1,4 @@
-//! English as people type it: *i dont know* is read as *I don't know*.
+//! English as people type it: *i dont know* is read as *I don't know*, *r u coming tmrw* as *are you coming tomorrow*.
 //!
 //! Without its apostrophe a contraction is a word that models have not seen, and its *not* is often lost. Contractions
 //! whose letters are another word are left out: *wont*, *ill*, *its*, *were*, *lets*.
@@ -33,10 +33,37 @@ const CONTRACTIONS: &[(&str, &str)] = &[
     ("youve", "you've"),
 ];
 
+/// Abbreviations of chats; in lower case alone, since in capitals they are other words.
+const CHAT: &[(&str, &str)] = &[
+    ("btw", "by the way"),
+    ("cuz", "because"),
+    ("dunno", "don't know"),
+    ("gimme", "give me"),
+    ("gonna", "going to"),
+    ("gotta", "have to"),
+    ("idk", "I don't know"),
+    ("lemme", "let me"),
+    ("mins", "minutes"),
+    ("msg", "message"),
+    ("pls", "please"),
+    ("plz", "please"),
+    ("ppl", "people"),
+    ("r", "are"),
+    ("thx", "thanks"),
+    ("tmrw", "tomorrow"),
+    ("tonite", "tonight"),
+    ("u", "you"),
+    ("ur", "your"),
+    ("wanna", "want to"),
+];
+
 /// The usual spelling of an English word before the character `next`; none if it is spelled so, or is no contraction.
 pub(super) fn contraction(word: &str, next: Option<char>) -> Option<String> {
     if word == "i" {
         return (next != Some('.')).then(|| "I".into());
+    }
+    if let Some((_, found)) = CHAT.iter().find(|(short, _)| *short == word) {
+        return (!matches!(next, Some('.' | '-' | '\'' | '’'))).then(|| (*found).into());
     }
     let (first, rest) = word.split_at_checked(1)?;
     let is_capitalised = first.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -61,12 +88,15 @@ mod tests {
             ("Im", "I'm"),
             ("i", "I"),
             ("thats", "that's"),
+            ("u", "you"),
+            ("tmrw", "tomorrow"),
         ] {
             assert_eq!(contraction(word, None).as_deref(), Some(expected));
         }
-        for word in ["don", "DONT", "IM", "I", "wont", "ill", "its", "é", ""] {
+        for word in ["don", "DONT", "IM", "I", "wont", "ill", "its", "U", "R", "UR", "é", ""] {
             assert_eq!(contraction(word, Some(' ')), None, "{word}");
         }
         assert_eq!(contraction("i", Some('.')), None, "i.e.");
+        assert_eq!(contraction("u", Some('-')), None, "u-boat");
     }
 }
