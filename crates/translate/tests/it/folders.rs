@@ -80,7 +80,7 @@ fn generation_settings_of_an_older_folder_are_in_its_config() {
     let engine = Engine::load(copy.path(), &LoadOptions::default()).unwrap();
     let found = engine.generation();
     assert_eq!((found.beam_size, found.max_length, found.start_id, found.end_id), (6, 39, 210, 0));
-    assert_eq!(found.suppressed, [[210]]);
+    assert_eq!(found.rules.suppressed, [[210]]);
 }
 
 /// Writes a model with random weights and the special ids of fairseq or of our tokenisers.
