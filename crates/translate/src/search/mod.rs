@@ -166,9 +166,9 @@ impl Search {
         self.sampling.is_some()
     }
 
-    /// Maximum number of tokens of a translation.
-    pub(crate) fn max_length(&self) -> usize {
-        self.beam.decode.lengths.max
+    /// Maximum number of tokens of a translation that begins with a prefix of `prefix_length` tokens.
+    pub(crate) fn max_length(&self, prefix_length: usize) -> usize {
+        self.beam.decode.lengths.with_prefix(0, prefix_length).max
     }
 
     /// The hypotheses of each input, best first.
@@ -182,7 +182,11 @@ impl Search {
             let (decode, n_samples) = (options.decode, options.top_beams);
             let options = SampleOptions { decode, temperature, top_k, top_p, min_p, n_samples, seed };
             let found = sample(model, &sources, &options)?;
-            return Ok(found.into_iter().zip(inputs).map(|(found, input)| self.ranked(found, input)).collect());
+            return Ok(found
+                .into_iter()
+                .zip(inputs)
+                .map(|(found, input)| self.ranked(found, input))
+                .collect());
         }
         if options.beam_size == 1 {
             let found = greedy(model, &sources, &options.decode)?;

@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn a_bias_is_added_where_its_sequence_would_be_complete() {
-        let biases =
-            [(vec![1], 0.5), (vec![2, 1], 1.0), (vec![0, 1], 8.0)].map(|(ids, bias)| SequenceBias { ids, bias });
+        let biases = [(vec![1], 0.5), (vec![2, 1], 1.0), (vec![0, 1], 8.0)]
+            .map(|(ids, bias)| SequenceBias { ids, bias });
         let mut scores = [0.0; 3];
         apply(&biases, &[0, 2], &mut scores).unwrap();
         assert_eq!(scores, [0.0, 1.5, 0.0]);

@@ -91,8 +91,13 @@ impl Generation {
         Settings::load(path)?.over(Self::of(model), model.max_len())
     }
 
+    /// The ids that end a translation.
+    pub fn end_ids(&self) -> impl Iterator<Item = u32> {
+        [self.end_id].into_iter().chain(self.rules.other_end_ids.iter().copied())
+    }
+
     /// True if the token is written: neither start, end nor padding.
     pub fn is_written(&self, id: u32) -> bool {
-        ![self.start_id, self.end_id, self.pad_id].contains(&id) && !self.rules.other_end_ids.contains(&id)
+        ![self.start_id, self.pad_id].contains(&id) && self.end_ids().all(|end| end != id)
     }
 }

@@ -94,7 +94,11 @@ impl Settings {
             forbidden: list("suppress_tokens")?,
             forbidden_first: list("begin_suppress_tokens")?,
             biases: self
-                .get("sequence_bias", "a list of pairs of ids and a number, such as [[[7, 3], -2.5]]", biases)?
+                .get(
+                    "sequence_bias",
+                    "a list of pairs of ids and a number, such as [[[7, 3], -2.5]]",
+                    biases,
+                )?
                 .unwrap_or_default(),
             no_repeat_ngram: self
                 .get("no_repeat_ngram_size", "a whole number", size)?
