@@ -23,7 +23,7 @@ const MODEL_FILES: &[&str] =
 pub(crate) struct ConversionOptions {
     #[command(flatten)]
     folders: Folders,
-    /// Dtype of the stored weights, rounded to nearest [default: unchanged; f32 if mixed]
+    /// Dtype of the stored weights, rounded to nearest; int8 weights are dequantised [default: unchanged; f32 if mixed]
     #[arg(long, value_enum)]
     dtype: Option<StoredDtype>,
     /// Maximum size of a weight file: bytes, or a number with kB, MB or GB
@@ -63,10 +63,21 @@ impl ConversionOptions {
     pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> CheckpointLayout) -> Result<()> {
         let folders = &self.folders;
         folders.check()?;
-        let model = load_model(&folders.from)?;
+        let mut model = load_model(&folders.from)?;
         let dtype = self.dtype.map_or_else(|| stored(&model.info.dtypes), StoredDtype::dtype);
         let config = model.model.config();
         let layout = choose(&config);
+        if self.dtype.is_some() {
+            model.parameters.unprepare();
+        } else if layout != CheckpointLayout::Polyhead && model.parameters.are_prepared() {
+            bail!(Failure {
+                message: format!(
+                    "{}: int8 weights, expected f32, f16 or bf16 for the {layout} layout",
+                    folders.from.display()
+                ),
+                hint: "add --dtype f32 to dequantise them".into(),
+            });
+        }
         let options = SaveOptions { dtype, layout, max_shard_bytes: self.max_shard_size };
         folders.write(&config, &model.parameters, &options)
     }

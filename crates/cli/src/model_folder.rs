@@ -35,19 +35,26 @@ const SIDECAR_FILES: &[&str] = &[
 /// Generation settings that older folders hold in `config.json`.
 const GENERATION_KEYS: &[&str] = &[
     "bad_words_ids",
+    "begin_suppress_tokens",
     "bos_token_id",
     "decoder_start_token_id",
     "early_stopping",
     "eos_token_id",
+    "exponential_decay_length_penalty",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "length_penalty",
     "max_length",
+    "max_new_tokens",
     "min_length",
+    "min_new_tokens",
     "no_repeat_ngram_size",
     "num_beams",
     "pad_token_id",
+    "renormalize_logits",
     "repetition_penalty",
+    "sequence_bias",
+    "suppress_tokens",
 ];
 
 /// Loads the model of a folder.

@@ -75,7 +75,7 @@ impl Tokenizers {
         if tokenizers.len() == 1 {
             return Ok(Self { source: tokenizers.remove(0).0, target: None });
         }
-        let settings = languages(folder);
+        let settings = languages(folder)?;
         let fits = |(tokenizer, language): &(Tokenizer, Option<String>),
                     named: &Option<String>,
                     rows: usize| match named {
@@ -197,15 +197,41 @@ pub struct LanguageSettings {
 }
 
 /// Reads the languages of a folder from `tokenizer_config.json` or `args.json`.
-pub fn languages(folder: &Path) -> LanguageSettings {
-    let settings = ["tokenizer_config.json", "args.json"].into_iter().find_map(|name| {
-        let text = std::fs::read(folder.join(name)).ok()?;
-        serde_json::from_slice::<Map<String, Value>>(&text).ok()
-    });
-    let get = |key: &str| settings.as_ref()?.get(key);
-    let text = |key: &str| Some(get(key)?.as_str()?.to_owned());
+///
+/// # Errors
+/// If the file is not a JSON object, or a key has a value of another type.
+pub fn languages(folder: &Path) -> Result<LanguageSettings> {
+    let paths = ["tokenizer_config.json", "args.json"].map(|name| folder.join(name));
+    let Some(path) = paths.into_iter().find(|path| path.exists()) else {
+        return Ok(LanguageSettings::default());
+    };
+    let text = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
+    let settings: Map<String, Value> = serde_json::from_slice(&text).map_err(|error| {
+        let message = format!("{error}, expected a JSON object");
+        Error::file(
+            &path,
+            message,
+            "correct the file or fetch it again: the languages of the model are in it",
+        )
+    })?;
+    let get = |key: &str| settings.get(key).filter(|value| !value.is_null());
+    let invalid = |key: &str, value: &Value, expected: &str| {
+        let message = format!("{key} is {value}, expected {expected}");
+        Error::file(&path, message, "correct the key or remove it")
+    };
+    let text = |key: &str| {
+        let Some(value) = get(key) else { return Ok(None) };
+        value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| invalid(key, value, "a string"))
+    };
+    let directions = match get("directions") {
+        Some(value) => value.as_array().ok_or_else(|| invalid("directions", value, "a list"))?.as_slice(),
+        None => &[],
+    };
     // A value that is not a string is kept as JSON text, for the error message.
     let direction = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let directions = get("directions").and_then(Value::as_array).into_iter().flatten().map(direction);
-    LanguageSettings { from: text("source_lang"), to: text("target_lang"), directions: directions.collect() }
+    Ok(LanguageSettings {
+        from: text("source_lang")?,
+        to: text("target_lang")?,
+        directions: directions.iter().map(direction).collect(),
+    })
 }

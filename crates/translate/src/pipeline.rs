@@ -155,9 +155,9 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Self> {
         let search = Search::new(engine.generation(), options, engine.model.max_len())?;
         let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
-        if prefix.len() >= search.max_length() {
-            let message =
-                format!("a prefix of {} tokens, expected fewer than {}", prefix.len(), search.max_length());
+        let max_length = search.max_length(prefix.len());
+        if prefix.len() >= max_length {
+            let message = format!("a prefix of {} tokens, expected fewer than {max_length}", prefix.len());
             return Err(Error::request(message, "shorten it or raise the maximum length"));
         }
         // Translations may be twice as long as their sources.

@@ -10,8 +10,11 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead export models/en-de --out for-python --layout marian
   polyhead export models/en-de --out small --layout marian --dtype bf16
+  polyhead export models/default --out for-python --layout pegasus --dtype f32
+  ct2-transformers-converter --model for-python --output_dir for-ctranslate2
+  polyhead export models/default --out floats --layout polyhead --dtype f32
 
-Hugging Face's MarianMTModel loads a folder in the layout marian. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
+Hugging Face's MarianMTModel loads a folder in the layout marian, which is for post-norm models; PegasusForConditionalGeneration loads one in the layout pegasus, which is for pre-norm models with final norms and one embedding table. CTranslate2's converter reads the latter too. int8 weights stay int8 in the layout polyhead; with --dtype they are dequantised, which the other layouts need. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
@@ -28,6 +31,8 @@ pub(crate) struct Export {
 enum ExportLayout {
     /// Hugging Face's MarianMTModel, with its config
     Marian,
+    /// Hugging Face's PegasusForConditionalGeneration, with its config
+    Pegasus,
     /// fairseq's Transformer
     Fairseq,
     /// PyTorch's nn.Transformer
@@ -40,6 +45,7 @@ impl Export {
     pub(crate) fn run(self) -> Result<()> {
         let layout = match self.layout {
             ExportLayout::Marian => CheckpointLayout::Marian,
+            ExportLayout::Pegasus => CheckpointLayout::Pegasus,
             ExportLayout::Fairseq => CheckpointLayout::Fairseq,
             ExportLayout::Torch => CheckpointLayout::Torch,
             ExportLayout::Polyhead => CheckpointLayout::Polyhead,

@@ -476,9 +476,53 @@ fn a_quantised_model_is_smaller_and_close_and_cannot_be_quantised_again() {
     let again = out.path().join("again");
     assert_error(run(&["quantize", text(&to), "--out", text(&again)]), 1, &["is int8 already"]);
     assert_error(run(&["quantize", "opus", "--out", text(&to)]), 1, &["already holds"]);
+    let marian = out.path().join("marian");
+    let export = ["export", text(&to), "--out", text(&marian), "--layout", "marian"];
     assert_error(
-        run(&["export", text(&to), "--out", text(&out.path().join("marian")), "--layout", "marian"]),
+        run(&export),
         1,
-        &["packed for inference and cannot be saved"],
+        &["int8 weights, expected f32, f16 or bf16 for the marian layout", "add --dtype f32"],
+    );
+    run(&[&export[..], &["--dtype", "f32"]].concat()).ok();
+    assert_eq!(info(text(&marian))["weights"]["dtypes"], json!(["F32"]));
+    // An int8 weight is a whole number of its row's scales.
+    let floats = out.path().join("floats");
+    run(&["export", text(&to), "--out", text(&floats), "--layout", "polyhead", "--dtype", "f32"]).ok();
+    let row = |folder: &Path, scale: bool| {
+        let bytes = fs::read(folder.join("model.safetensors")).unwrap();
+        let (header, start) = header(&bytes);
+        let name = if scale { "embedding.weight_scale" } else { "embedding.weight" };
+        let at = start + header[name]["data_offsets"][0].as_u64().unwrap() as usize;
+        f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    };
+    let quotient = row(&floats, false) / row(&to, true);
+    assert!((quotient - quotient.round()).abs() < 1e-4 && quotient != 0.0, "{quotient}");
+}
+
+#[test]
+fn a_pre_norm_model_goes_to_pegasus_and_back() {
+    let out = tempfile::tempdir().unwrap();
+    let folder = |name: &str| out.path().join(name);
+    let export = |from: &Path, to: &str, layout: &str| {
+        run(&["export", text(from), "--out", text(&folder(to)), "--layout", layout])
+    };
+    export(&golden().join("pegasus"), "own", "polyhead").ok();
+    assert_eq!(info(text(&folder("own")))["layout"], "polyhead");
+    let refused = export(&folder("own"), "no", "marian").failed(1);
+    assert!(refused.contains("pre-norm") && refused.contains("save it in the pegasus layout"), "{refused}");
+    export(&folder("own"), "pegasus", "pegasus").ok();
+    export(&folder("pegasus"), "back", "polyhead").ok();
+    let weights = |name: &str| fs::read(folder(name).join("model.safetensors")).unwrap();
+    assert_eq!(weights("own"), weights("back"));
+    // The keys that CTranslate2's converter reads.
+    let config = fs::read(folder("pegasus").join("config.json")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let keys =
+        ["normalize_before", "add_final_layer_norm", "normalize_embedding", "static_position_embeddings"];
+    assert_eq!(keys.map(|key| config[key].as_bool()), [true, true, false, true].map(Some));
+    let written = run(&["info", text(&folder("pegasus"))]).ok();
+    assert!(
+        written.lines().any(|line| line.starts_with("Pegasus") && line.ends_with("loads this folder")),
+        "{written}"
     );
 }

@@ -5,7 +5,7 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
+//! Folders of Hugging Face's Marian and Pegasus, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
 //! see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
@@ -15,12 +15,14 @@ pub mod shortlist;
 
 use std::path::{Path, PathBuf};
 
+use polyhead_attention::position::Sinusoidal;
 use polyhead_tensor::{Dtype, Parameters};
 
-use self::safetensors::{Weights, WriteOptions};
+use self::safetensors::{Array, ArrayData, Weights, WriteOptions};
+use crate::transformer::TransformerConfig;
 use crate::{Model, ModelConfig, Result};
 
-pub use config::marian_compatible;
+pub use config::{marian_compatible, pegasus_compatible};
 pub use names::CheckpointLayout;
 
 /// A model and its parameters, as read from a folder.
@@ -164,15 +166,29 @@ pub fn save(
     let (folder, config) = (folder.as_ref(), &config.into());
     config.validate()?;
     let mut texts = Vec::new();
-    if options.layout == CheckpointLayout::Marian {
-        let config = &config.clone().try_into()?;
-        let text = config::marian_text(folder, config, options.dtype)?;
+    let mut positions = None;
+    if matches!(options.layout, CheckpointLayout::Marian | CheckpointLayout::Pegasus) {
+        let config: &TransformerConfig = &config.clone().try_into()?;
+        let text = if options.layout == CheckpointLayout::Marian {
+            config::marian_text(folder, config, options.dtype)?
+        } else {
+            // transformers computes the positions of Marian models, but reads those of Pegasus models.
+            positions = Some(Sinusoidal::default().table(config.max_len, config.d_model));
+            config::pegasus_text(folder, config, options.dtype)?
+        };
         texts.push(("generation_config.json", config::generation_text(config)));
         texts.push((config::CONFIG, text));
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));
     }
-    let tensors = names::tensors(options.layout, config, parameters)?;
+    let mut tensors = names::tensors(options.layout, config, parameters)?;
+    if let Some(table) = &positions {
+        tensors.extend(["encoder", "decoder"].map(|stack| Array {
+            name: format!("model.{stack}.embed_positions.weight"),
+            shape: table.shape().to_vec(),
+            data: ArrayData::Floats(vec![table.data()]),
+        }));
+    }
     let SaveOptions { dtype, max_shard_bytes, .. } = *options;
     let mut pending = safetensors::write(folder, tensors, WriteOptions { dtype, max_shard_bytes })?;
     for (name, text) in texts {

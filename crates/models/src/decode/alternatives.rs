@@ -99,7 +99,7 @@ impl Search for PrefixSearch<'_> {
     }
 
     fn is_empty(&self) -> bool {
-        self.prefix.len() >= self.rules.limits.max || self.prefix.contains(&self.rules.end_id())
+        self.prefix.len() >= self.rules.limits.max || self.prefix.iter().any(|&id| self.rules.is_end(id))
     }
 
     fn required_scores(&self) -> RequiredScores {

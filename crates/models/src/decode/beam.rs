@@ -1,13 +1,13 @@
 //! Beam search: at each step the B best live hypotheses are extended.
 //!
-//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty. As in Hugging
-//! Face's `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with the highest sums are
-//! candidates. Those that end are finished if they are among the first B; of those that do not end the best B stay live.
+//! The score of a hypothesis of n tokens is Σ log p(y_t | y_1 … y_{t−1}, x) over its length penalty, both without a forced
+//! prefix. As in Hugging Face's `generate` (transformers 5.22): of all continuations of the live hypotheses the 2·B with
+//! the highest sums are candidates ((e + 1)·B with e > 1 end tokens). Those that end are finished if they are among the first B; of those that do not end the best B stay live.
 //! At the maximum length every candidate is finished. The search keeps the B best finished hypotheses until
 //! [`EarlyStopping`] decides that none better will follow. Ties go to the smaller (beam, id). (Graves 2012; Sutskever,
 //! Vinyals & Le 2014.)
 //!
-//! Rules modify log-probabilities after the softmax, which are not renormalised; see [`super::rules`].
+//! Rules modify log-probabilities after the softmax, which are not renormalised by default; see [`super::rules`].
 //!
 //! "je suis étudiant", where greedy decoding is misled by *thanks*:
 //!
@@ -124,8 +124,8 @@ impl BeamOptions {
     }
 
     /// A finished hypothesis with its score. Coverage only lowers the score, so a bound on live hypotheses can ignore it.
-    pub(super) fn finish(&self, partial: &PartialHypothesis) -> Hypothesis {
-        let mean = self.length_penalty.score(partial.sum, partial.ids().len());
+    pub(super) fn finish(&self, partial: &PartialHypothesis, rules: &SentenceRules<'_>) -> Hypothesis {
+        let mean = self.length_penalty.score(partial.sum, rules.scored_length(partial.ids().len()));
         partial.finish_with(mean + coverage_penalty(self.coverage_penalty, &partial.coverage))
     }
 }
@@ -290,12 +290,12 @@ impl Search for BeamSearch<'_> {
 }
 
 impl BeamSearch<'_> {
-    /// Number of candidates, 2·B: at most one continuation of each row ends, so at least B do not.
+    /// Number of candidates, 2·B with one end token: at most one continuation of each row ends, so at least B do not.
     fn n_candidates(&self) -> usize {
-        2 * self.options.beam_size
+        self.rules.candidates_per_beam() * self.options.beam_size
     }
 
-    /// The 2·B best continuations.
+    /// The best continuations.
     fn continuations(&self, scores: &Scores<'_>) -> Result<Vec<Continuation>> {
         let n_candidates = self.n_candidates();
         let mut all = Vec::new();
@@ -333,12 +333,14 @@ impl BeamSearch<'_> {
     }
 
     fn finish(&mut self, partial: &PartialHypothesis) {
-        self.finished.add(self.options.finish(partial));
+        self.finished.add(self.options.finish(partial, &self.rules));
     }
 
     fn is_done(&self, length: usize) -> bool {
         let Some(best) = self.live.first() else { return true };
-        let frontier = Frontier { best_sum: best.sum, length, max_length: self.rules.limits.max };
+        let [length, max_length] =
+            [length, self.rules.limits.max].map(|length| self.rules.scored_length(length));
+        let frontier = Frontier { best_sum: best.sum, length, max_length };
         self.options.early_stopping.should_stop(&self.finished, frontier, self.options.length_penalty)
     }
 }

@@ -141,12 +141,14 @@ impl<'a> GridSearch<'a> {
         if progress.within.is_some() {
             return Ok(());
         }
-        if progress.covered < self.n_tokens
-            && let Some(end) = scores.get_mut(self.rules.end_id() as usize)
-        {
-            *end = f32::NEG_INFINITY;
+        if progress.covered < self.n_tokens {
+            for id in self.rules.end_ids() {
+                if let Some(end) = scores.get_mut(id as usize) {
+                    *end = f32::NEG_INFINITY;
+                }
+            }
         }
-        for free in top(&scores, 2 * self.options.beam_size) {
+        for free in top(&scores, self.rules.candidates_per_beam() * self.options.beam_size) {
             add(free.id, free.score, progress.clone());
         }
         Ok(())
@@ -176,14 +178,14 @@ impl<'a> GridSearch<'a> {
         let beam_size = self.options.beam_size;
         bank.retain(|candidate| self.fits(&candidate.progress, length));
         bank.sort_by(|a, b| order(&a.continuation, &b.continuation));
-        bank.truncate(2 * beam_size);
+        bank.truncate(self.rules.candidates_per_beam() * beam_size);
         let mut live = Vec::new();
         for (rank, candidate) in bank.into_iter().enumerate() {
             let ends = self.rules.ends(candidate.continuation.id, length);
             if ends && rank < beam_size && candidate.progress.covered == self.n_tokens {
                 let parent = &self.live[candidate.continuation.parent];
                 let partial = candidate.continuation.extend(&parent.partial);
-                self.finished.add(self.options.finish(&partial));
+                self.finished.add(self.options.finish(&partial, &self.rules));
             } else if !ends && live.len() < beam_size {
                 live.push(candidate);
             }
@@ -238,7 +240,9 @@ impl Search for GridSearch<'_> {
         self.live = live;
         let sums = self.live.iter().map(|hypothesis| hypothesis.partial.sum);
         let best_sum = sums.fold(f64::NEG_INFINITY, f64::max);
-        let frontier = Frontier { best_sum, length, max_length: self.rules.limits.max };
+        let [length, max_length] =
+            [length, self.rules.limits.max].map(|length| self.rules.scored_length(length));
+        let frontier = Frontier { best_sum, length, max_length };
         let done =
             self.options.early_stopping.should_stop(&self.finished, frontier, self.options.length_penalty);
         Ok(if done { Vec::new() } else { next })

@@ -1,7 +1,7 @@
 //! Greedy decoding: the most probable token at every step; ties go to the smaller id.
 //!
 //! y_t = argmax p(y | y_1 … y_{t−1}, x), until the end token or the maximum length. As in Hugging Face's `generate`, rules
-//! modify logits, not log-probabilities, which matters to the repetition penalty alone.
+//! modify logits, not log-probabilities, which matters to the repetition penalty and to the decay of end tokens.
 
 use polyhead_tensor::ops::best_tokens::top;
 
@@ -56,7 +56,8 @@ impl Search for GreedySearch<'_> {
         };
         let Some(best) = best.pop() else { return Ok(Vec::new()) };
         let log_probability = scores.log_probability(0, best);
-        self.partial.push(best.id, log_probability, log_probability);
+        let score = if self.rules.is_given(self.partial.ids().len()) { 0.0 } else { log_probability };
+        self.partial.push(best.id, log_probability, score);
         let ends = self.rules.ends(best.id, self.partial.ids().len());
         Ok(if ends { Vec::new() } else { vec![NextRow { parent: 0, token: best.id }] })
     }

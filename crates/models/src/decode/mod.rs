@@ -105,7 +105,7 @@ pub struct Hypothesis {
     pub ids: Vec<u32>,
     /// The sum of the model's log-probabilities of its tokens.
     pub log_probability: f64,
-    /// The score it was ranked by: in beam search the sum after all rules, divided by the length penalty; otherwise
-    /// `log_probability`.
+    /// The score it was ranked by: in beam search the sum after all rules, divided by the length penalty; otherwise the
+    /// sum of the model's log-probabilities. A forced prefix does not count.
     pub score: f64,
 }

@@ -36,20 +36,33 @@ pub struct Lengths {
     pub max: usize,
     /// Maximum number of tokens per source token; default: none. The smaller maximum applies.
     pub max_ratio: Option<f64>,
+    /// Minimum number of tokens between a forced prefix and the end token; default: 0. The larger minimum applies.
+    pub min_new: usize,
+    /// Maximum number of tokens after a forced prefix; default: none. The smaller maximum applies.
+    pub max_new: Option<usize>,
 }
 
 impl Default for Lengths {
     fn default() -> Self {
-        Self { min: 0, min_ratio: 0.0, max: 512, max_ratio: None }
+        Self { min: 0, min_ratio: 0.0, max: 512, max_ratio: None, min_new: 0, max_new: None }
     }
 }
 
 impl Lengths {
     /// The limits for a source of `source_length` tokens.
     pub fn of(&self, source_length: usize) -> Limits {
+        self.with_prefix(source_length, 0)
+    }
+
+    /// The same for a translation that begins with a forced prefix of `prefix_length` tokens, which they include.
+    pub fn with_prefix(&self, source_length: usize, prefix_length: usize) -> Limits {
         let times = |ratio: f64| (ratio * source_length as f64).ceil() as usize;
-        let max = self.max_ratio.map_or(self.max, |ratio| self.max.min(times(ratio)));
-        Limits { min: self.min.max(times(self.min_ratio)), max }
+        let maxima = [self.max_ratio.map(times), self.max_new.map(|max| max.saturating_add(prefix_length))];
+        let min_new = if self.min_new == 0 { 0 } else { self.min_new.saturating_add(prefix_length) };
+        Limits {
+            min: self.min.max(times(self.min_ratio)).max(min_new),
+            max: maxima.into_iter().flatten().fold(self.max, usize::min),
+        }
     }
 }
 

@@ -32,9 +32,9 @@ impl PartialHypothesis {
         self.sum += f64::from(score);
     }
 
-    /// The finished hypothesis, ranked by its log-probability.
+    /// The finished hypothesis, ranked by the sum of its scores.
     pub(super) fn finish(&self) -> Hypothesis {
-        self.finish_with(self.log_probability)
+        self.finish_with(self.sum)
     }
 
     /// The finished hypothesis, ranked by `score`.

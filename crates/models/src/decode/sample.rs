@@ -184,7 +184,8 @@ impl Search for SampleSearch<'_> {
                 let random = Random::new(self.options.seed).stream_pair(self.source, sample as u64);
                 let Some(id) = self.options.draw(&logits, random.uniform(step as u64)) else { continue };
                 let log_probability = scores.log_probabilities(parent)[id as usize];
-                partial.push(id, log_probability, log_probability);
+                let score = if self.rules.is_given(step) { 0.0 } else { log_probability };
+                partial.push(id, log_probability, score);
                 if !self.rules.ends(id, step + 1) {
                     next.push(NextRow { parent, token: id });
                     rows.push(vec![sample]);

@@ -102,12 +102,7 @@ fn check_position(
     problems: &mut Vec<String>,
 ) {
     match position {
-        PositionConfig::None {} | PositionConfig::Learned {} => {}
-        PositionConfig::Sinusoidal { .. } => {
-            if d_model % 2 == 1 {
-                problems.push(format!("d_model is {d_model}, expected an even number for sinusoids"));
-            }
-        }
+        PositionConfig::None {} | PositionConfig::Learned {} | PositionConfig::Sinusoidal { .. } => {}
         PositionConfig::Relative { max_distance } => size("position.max_distance", max_distance, problems),
         PositionConfig::Rotary { base, .. } => {
             if !(base > 1.0 && base.is_finite()) {

@@ -75,9 +75,8 @@ impl Engine {
     /// The text that each target token writes; none where tokens do not mark the beginning of words.
     pub(crate) fn spellings(&self) -> Option<Arc<SurfaceForms>> {
         let made = self.spellings.get_or_init(|| {
-            let Generation { start_id, end_id, pad_id, .. } = self.generation;
-            let is_written = |id| ![start_id, end_id, pad_id].contains(&id);
-            let piece = |id| if is_written(id) { self.target_piece(id) } else { String::new() };
+            let piece =
+                |id| if self.generation.is_written(id) { self.target_piece(id) } else { String::new() };
             let pieces: Vec<String> = (0..self.model.vocab_sizes()[1] as u32).map(piece).collect();
             let begin_words = pieces.iter().any(|piece| piece.starts_with(['▁', 'Ġ']));
             begin_words.then(|| Arc::new(SurfaceForms::new(&pieces)))
@@ -125,9 +124,7 @@ impl Engine {
 
     /// The text of target ids, without special tokens.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        let Generation { start_id, end_id, pad_id, .. } = self.generation;
-        let ids: Vec<u32> =
-            ids.iter().copied().filter(|id| ![start_id, end_id, pad_id].contains(id)).collect();
+        let ids: Vec<u32> = ids.iter().copied().filter(|&id| self.generation.is_written(id)).collect();
         Ok(self.tokenizers.target().decode(&ids)?)
     }
 }

@@ -52,7 +52,7 @@ impl Languages {
     pub(crate) fn load(folder: &Path, tokenizer: &Tokenizer, rows: usize) -> Result<Self> {
         let pieces = (0..rows as u32).filter_map(|id| Some((tokenizer.piece(id)?, id)));
         let tagged = pieces.filter_map(|(tag, id)| Some(Language { code: code(&tag)?.to_owned(), tag, id }));
-        let LanguageSettings { from, to, directions } = languages(folder);
+        let LanguageSettings { from, to, directions } = languages(folder)?;
         let found = Self { targets: tagged.collect(), from, to, directions: Vec::new() };
         let invalid = |direction: &str, message: &str| {
             let path = folder.join("tokenizer_config.json");

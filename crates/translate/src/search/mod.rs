@@ -83,14 +83,16 @@ impl Search {
             ));
         }
         let rules = Rules {
-            suppressed: generation.suppressed.clone(),
-            no_repeat_ngram: options.no_repeat_ngram.unwrap_or(generation.no_repeat_ngram),
-            repetition_penalty: options.repetition_penalty.unwrap_or(generation.repetition_penalty),
-            prefixes: Vec::new(),
-            at_limit: generation.at_limit,
+            no_repeat_ngram: options.no_repeat_ngram.unwrap_or(generation.rules.no_repeat_ngram),
+            repetition_penalty: options.repetition_penalty.unwrap_or(generation.rules.repetition_penalty),
+            ..generation.rules.clone()
         };
-        let lengths = Lengths { min: generation.min_length, max, ..Lengths::default() };
-        let &Generation { start_id, end_id, early_stopping, .. } = generation;
+        let &Generation { start_id, end_id, early_stopping, min_length: min, min_new, .. } = generation;
+        let lengths = if generation.is_max_new && options.max_length.is_none() {
+            Lengths { min, min_new, max: max_len, max_new: Some(max), ..Lengths::default() }
+        } else {
+            Lengths { min, min_new, max, ..Lengths::default() }
+        };
         let length_penalty = match options.length_formula {
             LengthFormula::Power => LengthPenalty::Power(alpha),
             LengthFormula::Wu => LengthPenalty::Wu(alpha),
@@ -165,9 +167,9 @@ impl Search {
         self.sampling.is_some()
     }
 
-    /// Maximum number of tokens of a translation.
-    pub(crate) fn max_length(&self) -> usize {
-        self.beam.decode.lengths.max
+    /// Maximum number of tokens of a translation that begins with a prefix of `prefix_length` tokens.
+    pub(crate) fn max_length(&self, prefix_length: usize) -> usize {
+        self.beam.decode.lengths.with_prefix(0, prefix_length).max
     }
 
     /// The hypotheses of each input, best first.
@@ -181,20 +183,25 @@ impl Search {
             let (decode, n_samples) = (options.decode, options.top_beams);
             let options = SampleOptions { decode, temperature, top_k, top_p, min_p, n_samples, seed };
             let found = sample(model, &sources, &options)?;
-            return Ok(found.into_iter().map(|samples| self.ranked(samples)).collect());
+            return Ok(found
+                .into_iter()
+                .zip(inputs)
+                .map(|(found, input)| self.ranked(found, input))
+                .collect());
         }
         if options.beam_size == 1 {
             let found = greedy(model, &sources, &options.decode)?;
-            return Ok(found.into_iter().map(|hypothesis| self.ranked(vec![hypothesis])).collect());
+            let found = found.into_iter().zip(inputs);
+            return Ok(found.map(|(hypothesis, input)| self.ranked(vec![hypothesis], input)).collect());
         }
         Ok(beam(model, &sources, &options)?)
     }
 
-    /// Hypotheses with the scores of a beam search, best first; equals stay in order.
-    fn ranked(&self, mut hypotheses: Vec<Hypothesis>) -> Vec<Hypothesis> {
+    /// Hypotheses with the scores of a beam search, best first; equals stay in order. The prefix does not count.
+    fn ranked(&self, mut hypotheses: Vec<Hypothesis>, input: &DecoderInput) -> Vec<Hypothesis> {
         for hypothesis in &mut hypotheses {
-            let length = hypothesis.ids.len().max(1);
-            hypothesis.score = self.beam.length_penalty.score(hypothesis.log_probability, length);
+            let length = hypothesis.ids.len().saturating_sub(input.prefix.len()).max(1);
+            hypothesis.score = self.beam.length_penalty.score(hypothesis.score, length);
         }
         hypotheses.sort_by(|a, b| b.score.total_cmp(&a.score));
         hypotheses

@@ -70,14 +70,20 @@ impl Engine {
             Ok((id, table))
         };
         let tables = file.tables.into_iter().map(table).collect::<Result<Vec<_>>>()?;
-        let always: Vec<u32> = file.always.into_iter().map(u32::from).collect();
+        let always: Vec<u32> = file.always.into_iter().map(u32::from).chain(self.end_ids()).collect();
         let source_tokens = source_tokens(&self.tokenizers);
         Ok(ActiveShortlist::Lexical(LexicalShortlist::new(vocab_sizes[1], source_tokens, &always, &tables)))
     }
 
+    /// The tokens that end a translation, which every list has.
+    fn end_ids(&self) -> impl Iterator<Item = u32> {
+        let vocab_size = self.model.vocab_sizes()[1];
+        self.generation().end_ids().filter(move |&id| (id as usize) < vocab_size)
+    }
+
     /// The shortlist of the tokens of `texts`.
     fn listed_texts(&self, texts: &[String]) -> Result<Shortlist> {
-        let mut ids = Vec::new();
+        let mut ids: Vec<u32> = self.end_ids().collect();
         for text in texts {
             ids.extend(self.tokenizers.encode_target(text)?.ids);
         }

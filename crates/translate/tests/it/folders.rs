@@ -8,7 +8,7 @@ use polyhead_models::transformer::config::{StackConfig, Tie};
 use polyhead_models::transformer::{TransformerConfig, Translator};
 use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::{SpecialTokens, TrainOptions, train};
-use polyhead_translate::{Engine, Evidence, LoadOptions, TranslateOptions};
+use polyhead_translate::{Engine, Evidence, LoadOptions, Mode, TranslateOptions};
 
 use crate::golden;
 
@@ -80,7 +80,57 @@ fn generation_settings_of_an_older_folder_are_in_its_config() {
     let engine = Engine::load(copy.path(), &LoadOptions::default()).unwrap();
     let found = engine.generation();
     assert_eq!((found.beam_size, found.max_length, found.start_id, found.end_id), (6, 39, 210, 0));
-    assert_eq!(found.suppressed, [[210]]);
+    assert_eq!(found.rules.suppressed, [[210]]);
+}
+
+#[test]
+fn broken_language_settings_are_refused() {
+    let copy = copy();
+    let path = copy.path().join("tokenizer_config.json");
+    for (text, expected) in [
+        ("{\"source_lang\": \"eng\",", "tokenizer_config.json: EOF while parsing"),
+        ("[]", "expected a JSON object"),
+        (r#"{"target_lang": 7}"#, "target_lang is 7, expected a string"),
+        (r#"{"directions": "eng-deu"}"#, "directions is \"eng-deu\", expected a list"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let (message, hint) = refused(copy.path());
+        assert!(message.contains(expected) && hint.starts_with("correct the "), "{message} {hint}");
+    }
+    fs::write(&path, r#"{"source_lang": null, "target_lang": null}"#).unwrap();
+    Engine::load(copy.path(), &LoadOptions::default()).unwrap();
+}
+
+#[test]
+fn a_prefix_counts_neither_in_scores_nor_in_new_tokens() {
+    let copy = copy();
+    let text = "My brother slept well.";
+    let plain = Engine::load(copy.path(), &LoadOptions::default()).unwrap();
+    let raw = TranslateOptions { mode: Mode::Raw, ..TranslateOptions::default() };
+    let whole = plain.translate(&[text], &raw).unwrap().remove(0);
+    let prefix = whole.text().split(' ').next().unwrap().to_owned();
+    for beam_size in [1, 4] {
+        let best = |alpha| {
+            let options = TranslateOptions {
+                prefix: prefix.clone(),
+                beam_size: Some(beam_size),
+                length_penalty: Some(alpha),
+                ..raw.clone()
+            };
+            plain.translate(&[text], &options).unwrap().remove(0).best().clone()
+        };
+        let (sum, mean) = (best(0.0), best(1.0));
+        assert_eq!(sum.text, mean.text);
+        let length = (sum.score / mean.score).round() as usize;
+        assert!(0 < length && length < mean.tokens, "{length} of {} tokens", mean.tokens);
+    }
+    let settings = copy.path().join("generation_config.json");
+    let config = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, config.replacen('{', r#"{"max_new_tokens": 2,"#, 1)).unwrap();
+    let short = Engine::load(copy.path(), &LoadOptions::default()).unwrap();
+    assert_eq!(short.translate(&[text], &raw).unwrap()[0].best().tokens, 2);
+    let prefixed = TranslateOptions { prefix, ..raw };
+    assert!(short.translate(&[text], &prefixed).unwrap()[0].best().tokens > 2);
 }
 
 /// Writes a model with random weights and the special ids of fairseq or of our tokenisers.

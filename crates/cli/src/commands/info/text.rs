@@ -1,7 +1,7 @@
 //! The description of a model as text.
 
 use polyhead_models::View;
-use polyhead_models::checkpoint::CheckpointLayout;
+use polyhead_models::checkpoint::{CheckpointLayout, pegasus_compatible};
 
 use super::description::{MarianSupport, ModelDescription};
 use crate::report::{aligned, bytes, grouped};
@@ -36,6 +36,9 @@ pub(super) fn text(description: &ModelDescription) -> String {
     }
     if is_generative(description) {
         rows.push(("MarianMTModel", marian(&description.marian, description.layout)));
+        if pegasus_compatible(&description.architecture).is_ok() {
+            rows.push(("Pegasus", pegasus(description).to_owned()));
+        }
     }
     rows.extend(description.notes.iter().map(|note| ("note", note.clone())));
     aligned(&rows)
@@ -53,6 +56,7 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
     match layout {
         CheckpointLayout::Polyhead => "polyhead",
         CheckpointLayout::Marian => "marian (Hugging Face)",
+        CheckpointLayout::Pegasus => "pegasus (Hugging Face)",
         CheckpointLayout::Fairseq => "fairseq",
         CheckpointLayout::Torch => "torch (PyTorch's nn.Transformer)",
     }
@@ -104,6 +108,15 @@ fn sizes(description: &ModelDescription, rows: &mut Vec<(&str, String)>) {
             grouped(cache.per_source_token)
         ),
     ));
+}
+
+/// Support of Hugging Face's `PegasusForConditionalGeneration` for a model that it can represent.
+fn pegasus(description: &ModelDescription) -> &'static str {
+    match description.layout {
+        Some(CheckpointLayout::Pegasus) if description.weights.is_some() => "loads this folder",
+        None | Some(CheckpointLayout::Pegasus) => "can represent this model",
+        Some(_) => "can represent this model, after polyhead export --layout pegasus",
+    }
 }
 
 fn marian(marian: &MarianSupport, layout: Option<CheckpointLayout>) -> String {

@@ -2,12 +2,15 @@
 //!
 //! A missing key takes the default of `MarianConfig`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyhead_tensor::Dtype;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::keys::Keys;
+use super::pegasus::pegasus_compatible;
 use crate::checkpoint::safetensors::{Weights, torch_name};
 use crate::transformer::TransformerConfig;
 use crate::transformer::config::{
@@ -16,11 +19,12 @@ use crate::transformer::config::{
 use crate::{Error, ModelConfig, Result};
 
 /// The epsilon of all norms in Marian models.
-const NORM_EPSILON: f32 = 1e-5;
-const POSITION: PositionConfig = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated };
+pub(super) const NORM_EPSILON: f32 = 1e-5;
+pub(super) const POSITION: PositionConfig =
+    PositionConfig::Sinusoidal { layout: SinusoidalLayout::Concatenated };
 
 /// Keys that are read.
-const KNOWN: &[&str] = &[
+pub(super) const KNOWN: &[&str] = &[
     "activation_dropout",
     "activation_function",
     "add_final_layer_norm",
@@ -79,17 +83,21 @@ pub(super) fn read(path: &Path, map: Map<String, Value>, weights: &Weights) -> R
         pad_id: keys.id("pad_token_id", 58_100)?,
         end_id: keys.id("eos_token_id", 0)?,
         start_id: keys.id("decoder_start_token_id", 58_100)?,
-        dropout: Dropout {
-            embedding: keys.number("dropout", 0.1)?,
-            residual: keys.number("dropout", 0.1)?,
-            attention: keys.number("attention_dropout", 0.0)?,
-            activation: keys.number("activation_dropout", 0.0)?,
-        },
+        dropout: dropout(&keys)?,
         ..TransformerConfig::default()
     })
 }
 
-fn stack(keys: &Keys<'_>, side: &str) -> Result<StackConfig> {
+pub(super) fn dropout(keys: &Keys<'_>) -> Result<Dropout> {
+    Ok(Dropout {
+        embedding: keys.number("dropout", 0.1)?,
+        residual: keys.number("dropout", 0.1)?,
+        attention: keys.number("attention_dropout", 0.0)?,
+        activation: keys.number("activation_dropout", 0.0)?,
+    })
+}
+
+pub(super) fn stack(keys: &Keys<'_>, side: &str) -> Result<StackConfig> {
     let n_layers = keys.size(&format!("{side}_layers"), 12)?;
     let n_heads = keys.size(&format!("{side}_attention_heads"), 16)?;
     Ok(StackConfig::new(n_layers, n_heads, keys.size(&format!("{side}_ffn_dim"), 4096)?))
@@ -112,33 +120,47 @@ fn tie(keys: &Keys<'_>, weights: &Weights) -> Result<Tie> {
 /// Only what the model computes matters: Marian's single dropout becomes that of the residuals.
 pub fn marian_compatible(config: impl Into<ModelConfig>) -> std::result::Result<(), Vec<String>> {
     let config = TransformerConfig::try_from(config.into()).map_err(|error| vec![error.to_string()])?;
-    let epsilon = config.norm_epsilon;
-    let checks = [
+    let mut checks = vec![
         (config.norm_order == NormOrder::Post, "pre-norm: Marian has post-norm only".to_owned()),
         (!config.final_norm, "a final norm: Marian has none".to_owned()),
-        (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: Marian has {NORM_EPSILON} only")),
+    ];
+    checks.extend(shared_checks(&config, "Marian"));
+    checks.push((
+        config.tie != Tie::SourceTarget,
+        "source and target share an embedding that is not the output's: Marian ties all three, or target and output"
+            .to_owned(),
+    ));
+    reasons(checks)
+}
+
+/// Conditions that all of Hugging Face's classes here have in common, with the reason where `class` does not fit.
+pub(super) fn shared_checks(config: &TransformerConfig, class: &str) -> Vec<(bool, String)> {
+    let epsilon = config.norm_epsilon;
+    vec![
+        (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: {class} has {NORM_EPSILON} only")),
         (
             config.position == POSITION,
-            "other positions: Marian has sinusoids, sines first, counted from 0".to_owned(),
+            format!("other positions: {class} has sinusoids, sines first, counted from 0"),
         ),
         (
             config.cross_projection == CrossProjection::PerLayer,
-            "one cross-attention projection for all layers: Marian has one per layer".to_owned(),
+            format!("one cross-attention projection for all layers: {class} has one per layer"),
         ),
         (
             config.encoder_sight == AttentionPattern::Full && config.decoder_sight == AttentionPattern::Full,
-            "sparse attention: Marian has full attention only".to_owned(),
+            format!("sparse attention: {class} has full attention only"),
         ),
         (
-            config.tie != Tie::SourceTarget,
-            "source and target share an embedding that is not the output's: Marian ties all three, or target and output"
-                .to_owned(),
+            plain_heads(config),
+            format!(
+                "heads of other widths or shared key/value heads: {class} has n_heads heads of width d_model / n_heads"
+            ),
         ),
-        (
-            plain_heads(&config),
-            "heads of other widths or shared key/value heads: Marian has n_heads heads of width d_model / n_heads".to_owned(),
-        ),
-    ];
+    ]
+}
+
+/// The reasons of the conditions that do not hold, as an error if there are any.
+pub(super) fn reasons(checks: Vec<(bool, String)>) -> std::result::Result<(), Vec<String>> {
     let reasons: Vec<String> =
         checks.into_iter().filter(|(fits, _)| !fits).map(|(_, reason)| reason).collect();
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
@@ -158,13 +180,29 @@ fn plain_heads(config: &TransformerConfig) -> bool {
 pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Result<String> {
     marian_compatible(config).map_err(|reasons| {
         let message = format!("not a Marian model: {}", reasons.join("; "));
-        Error::file(path, message, "save it in the polyhead layout")
+        let layout = if pegasus_compatible(config).is_ok() { "pegasus" } else { "polyhead" };
+        Error::file(path, message, format!("save it in the {layout} layout"))
     })?;
-    // Keys in alphabetical order, so that the text does not depend on how maps are built.
-    let value = json!({
+    let own = json!({
+        "architectures": ["MarianMTModel"],
+        "decoder_vocab_size": config.target_vocab_size,
+        "model_type": "marian",
+        "share_encoder_decoder_embeddings": config.tie == Tie::All,
+    });
+    Ok(shared_text(config, dtype, own))
+}
+
+/// The text of `config.json`: the keys that Hugging Face's classes here have in common, and those of `own`.
+pub(super) fn shared_text(config: &TransformerConfig, dtype: Dtype, own: Value) -> String {
+    let is_pre_norm = config.norm_order == NormOrder::Pre;
+    let shared = json!({
         "activation_dropout": shortest(config.dropout.activation),
         "activation_function": config.activation.name(),
-        "architectures": ["MarianMTModel"],
+        // These four are read by CTranslate2's converter and by older versions of transformers.
+        "add_final_layer_norm": config.final_norm,
+        "normalize_before": is_pre_norm,
+        "normalize_embedding": false,
+        "static_position_embeddings": true,
         "attention_dropout": shortest(config.dropout.attention),
         "bos_token_id": null,
         "d_model": config.d_model,
@@ -173,7 +211,6 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
         "decoder_layerdrop": 0.0,
         "decoder_layers": config.decoder.n_layers,
         "decoder_start_token_id": config.start_id,
-        "decoder_vocab_size": config.target_vocab_size,
         "dropout": shortest(config.dropout.residual),
         "dtype": torch_name(dtype),
         "encoder_attention_heads": config.encoder.n_heads,
@@ -185,15 +222,15 @@ pub(crate) fn text(path: &Path, config: &TransformerConfig, dtype: Dtype) -> Res
         "init_std": 0.02,
         "is_encoder_decoder": true,
         "max_position_embeddings": config.max_len,
-        "model_type": "marian",
         "pad_token_id": config.pad_id,
         "scale_embedding": config.scale_embedding,
-        "share_encoder_decoder_embeddings": config.tie == Tie::All,
         "tie_word_embeddings": config.tie != Tie::None,
         "use_cache": true,
         "vocab_size": config.source_vocab_size,
     });
-    Ok(pretty(&value))
+    // In alphabetical order, so that the text does not depend on how maps are built.
+    let keys = [shared, own].into_iter().filter_map(|value| value.as_object().cloned()).flatten();
+    pretty(&keys.collect::<BTreeMap<String, Value>>())
 }
 
 /// The text of `generation_config.json`; padding is never generated.
@@ -213,6 +250,6 @@ fn shortest(number: f32) -> f64 {
     number.to_string().parse().expect("an f32 prints as a number")
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("a Value always serialises") + "\n"
 }

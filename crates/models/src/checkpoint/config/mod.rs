@@ -1,9 +1,11 @@
-//! The config of a model folder: `config.json` of Hugging Face's Marian or of Polyhead, or fairseq's `args.json`.
+//! The config of a model folder: `config.json` of Hugging Face's Marian or Pegasus or of Polyhead, or fairseq's
+//! `args.json`.
 
 mod fairseq;
 mod keys;
 mod marian;
 mod own;
+mod pegasus;
 
 use std::borrow::Borrow;
 use std::fs;
@@ -17,6 +19,8 @@ use crate::{Error, ModelConfig, Result};
 
 pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};
+pub use pegasus::pegasus_compatible;
+pub(super) use pegasus::text as pegasus_text;
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
@@ -26,11 +30,11 @@ pub(super) fn read(folder: &Path) -> Result<(ModelConfig, CheckpointLayout)> {
     read_with(folder, || Weights::open(folder))
 }
 
-/// Same as [`read`] without opening the weights; Marian models are assumed to have the bias that transformers gives them.
+/// Same as [`read`] without opening the weights; Marian and Pegasus models are assumed to have the bias that transformers gives them.
 pub(super) fn read_without_weights(folder: &Path) -> Result<(ModelConfig, CheckpointLayout)> {
     let (mut config, layout) = read_with(folder, || Weights::none(folder))?;
     if let ModelConfig::Transformer(own) = &mut config {
-        own.output_bias |= layout == CheckpointLayout::Marian;
+        own.output_bias |= matches!(layout, CheckpointLayout::Marian | CheckpointLayout::Pegasus);
     }
     Ok((config, layout))
 }
@@ -82,6 +86,9 @@ fn parse_config<W: Borrow<Weights>>(
         Some("marian") => {
             Ok((marian::read(path, map, weights()?.borrow())?.into(), CheckpointLayout::Marian))
         }
+        Some("pegasus") => {
+            Ok((pegasus::read(path, map, weights()?.borrow())?.into(), CheckpointLayout::Pegasus))
+        }
         Some(name) if let Some(family) = ModelConfig::of_type(name) => {
             let (config, layout) = own::read(path, &family, map)?;
             let layout = match layout {
@@ -94,7 +101,7 @@ fn parse_config<W: Borrow<Weights>>(
             let found =
                 other.map_or_else(|| "no model_type".to_owned(), |name| format!("model_type {name:?}"));
             let own = ModelConfig::model_types().map(|name| format!("{name:?}")).join(", ");
-            let message = format!("{found}, expected \"marian\" or one of {own}");
+            let message = format!("{found}, expected \"marian\", \"pegasus\" or one of {own}");
             Err(Error::file(path, message, "other architectures are not supported"))
         }
     }

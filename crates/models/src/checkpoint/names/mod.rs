@@ -25,6 +25,8 @@ pub enum CheckpointLayout {
     Polyhead,
     /// Hugging Face's Marian models.
     Marian,
+    /// Hugging Face's Pegasus models.
+    Pegasus,
     /// fairseq's Transformer.
     Fairseq,
     /// PyTorch's nn.Transformer with embeddings and an output layer around it.
@@ -32,8 +34,8 @@ pub enum CheckpointLayout {
 }
 
 impl CheckpointLayout {
-    /// CheckpointLayouts that need a table.
-    const FOREIGN: [Self; 3] = [Self::Marian, Self::Fairseq, Self::Torch];
+    /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
+    const FOREIGN: [Self; 4] = [Self::Pegasus, Self::Marian, Self::Fairseq, Self::Torch];
 
     /// The most portable layout: Marian's where it can represent the model, otherwise Polyhead's own.
     pub fn fitting(config: &ModelConfig) -> Self {
@@ -45,6 +47,7 @@ impl CheckpointLayout {
         match self {
             Self::Polyhead => "polyhead",
             Self::Marian => "marian",
+            Self::Pegasus => "pegasus",
             Self::Fairseq => "fairseq",
             Self::Torch => "torch",
         }
@@ -64,12 +67,14 @@ impl CheckpointLayout {
 
     /// The rules of its table; Polyhead's own names need none.
     fn rules(self) -> Vec<table::NameRule> {
-        table::parse(match self {
-            Self::Polyhead => "",
-            Self::Marian => include_str!("marian.txt"),
-            Self::Fairseq => include_str!("fairseq.txt"),
-            Self::Torch => include_str!("torch.txt"),
-        })
+        let tables: &[&'static str] = match self {
+            Self::Polyhead => &[],
+            Self::Marian => &[include_str!("marian.txt")],
+            Self::Pegasus => &[include_str!("marian.txt"), include_str!("pegasus.txt")],
+            Self::Fairseq => &[include_str!("fairseq.txt")],
+            Self::Torch => &[include_str!("torch.txt")],
+        };
+        tables.iter().flat_map(|text| table::parse(text)).collect()
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{Error, ModelConfig, Result};
 
 /// The suffix of the name of an int8 tensor's scales.
 pub(super) const SCALE: &str = "_scale";
+/// The parameter whose elements may be −∞.
+const OUTPUT_BIAS: &str = "output.bias";
 /// Maximum number of problems that a message lists; the rest are counted.
 const MAX_LISTED: usize = 10;
 
@@ -154,7 +156,10 @@ fn rows(weights: &Weights, name: &str, aliases: &[Link]) -> Result<Tensor> {
     let mut present = aliases.iter().filter(|link| weights.shape(&link.theirs).is_some());
     let first = present.next().expect("a missing tensor was reported before");
     let rows = cut(weights, first)?;
-    if let Some(index) = rows.data().iter().position(|element| !element.is_finite()) {
+    // A bias of −∞ forbids a token, as in some Marian models.
+    let is_allowed =
+        |element: &f32| element.is_finite() || (name == OUTPUT_BIAS && *element == f32::NEG_INFINITY);
+    if let Some(index) = rows.data().iter().position(|element| !is_allowed(element)) {
         let message = format!(
             "tensor {} holds {} at index {index}, expected finite values",
             first.theirs,

@@ -1,8 +1,13 @@
-//! Minimum length: the end token is forbidden until there are enough tokens (`MinNewTokensLengthLogitsProcessor`).
+//! Minimum length: end tokens are forbidden until there are enough tokens (`MinNewTokensLengthLogitsProcessor`).
 
-/// `end_id` while fewer than `min` tokens follow the start token.
-pub(super) fn forbidden(min: usize, end_id: u32, history: &[u32]) -> Option<u32> {
-    (history.len() <= min).then_some(end_id)
+/// `end_ids` while fewer than `min` tokens follow the start token.
+pub(super) fn forbidden(
+    min: usize,
+    end_ids: impl Iterator<Item = u32>,
+    history: &[u32],
+) -> impl Iterator<Item = u32> {
+    let is_short = history.len() <= min;
+    end_ids.filter(move |_| is_short)
 }
 
 #[cfg(test)]
@@ -10,8 +15,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_token_is_forbidden_below_the_minimum() {
-        assert_eq!(forbidden(2, 0, &[9, 1, 2]), None);
-        assert_eq!(forbidden(2, 0, &[9, 1]), Some(0));
+    fn end_tokens_are_forbidden_below_the_minimum() {
+        let forbidden = |history| forbidden(2, [0, 7].into_iter(), history).collect::<Vec<_>>();
+        assert_eq!(forbidden(&[9, 1, 2]), [0_u32; 0]);
+        assert_eq!(forbidden(&[9, 1]), [0, 7]);
     }
 }

@@ -218,7 +218,7 @@ fn rules_hold_in_every_hypothesis() {
     let loaded = LoadedModel::new("marian/gelu");
     let sources = sentences(16, 14);
     let rules = Rules { suppressed: vec![vec![26], vec![83, 42]], no_repeat_ngram: 2, ..Rules::default() };
-    let lengths = Lengths { min: 6, min_ratio: 0.5, max: 18, max_ratio: None };
+    let lengths = Lengths { min: 6, min_ratio: 0.5, max: 18, ..Lengths::default() };
     let decode = DecodeOptions { rules, lengths, ..loaded.options(18) };
     let options = BeamOptions { decode: decode.clone(), top_beams: 4, ..BeamOptions::default() };
     let samples = SampleOptions { decode, n_samples: 4, ..SampleOptions::default() };

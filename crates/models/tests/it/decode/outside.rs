@@ -1,14 +1,15 @@
 //! Golden tests: `generate()` of Hugging Face's transformers, greedy and with beams
-//! (`tests/golden/marian/make.py`, `tests/golden/marian/rules.py`, `tests/golden/opus/make.py`).
+//! (`tests/golden/marian/make.py`, `tests/golden/marian/rules.py`, `tests/golden/opus/make.py`,
+//! `tests/golden/pegasus/make.py`).
 
 use std::path::Path;
 
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::length_penalty::LengthPenalty;
-use polyhead_models::decode::rules::{AtLimit, Rules};
+use polyhead_models::decode::rules::{AtLimit, EndDecay, Rules, SequenceBias};
 use polyhead_models::decode::stopping::EarlyStopping;
-use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths};
+use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 use serde_json::Value;
 
 use super::{LoadedModel, bits, slices};
@@ -180,4 +181,91 @@ fn translations_of_a_trained_model_match_hugging_face() {
         compared += 1;
     }
     assert_eq!(compared, 5, "sources whose ids are in the file");
+}
+
+/// The options of `generate()`, read as its keys mean.
+fn with_settings(loaded: &LoadedModel, options: &Value, prefix: Vec<u32>) -> DecodeOptions {
+    let list = |key: &str| if options[key].is_null() { Vec::new() } else { ids(&options[key]) };
+    let all = |key: &str| match &options[key] {
+        Value::Array(_) => ids(&options[key]),
+        value => value.as_u64().map(|id| id as u32).into_iter().collect(),
+    };
+    let size = |key: &str| options[key].as_u64().map(|size| size as usize);
+    let plain = loaded.options(16);
+    let decay = options["exponential_decay_length_penalty"].as_array();
+    let biases = options["sequence_bias"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let forced = all("forced_eos_token_id");
+    let rules = Rules {
+        suppressed: options["bad_words_ids"]
+            .as_array()
+            .map_or(Vec::new(), |all| all.iter().map(ids).collect()),
+        forbidden: list("suppress_tokens"),
+        forbidden_first: list("begin_suppress_tokens"),
+        biases: biases
+            .iter()
+            .map(|pair| SequenceBias { ids: ids(&pair[0]), bias: pair[1].as_f64().unwrap() as f32 })
+            .collect(),
+        no_repeat_ngram: size("no_repeat_ngram_size").unwrap_or(0),
+        repetition_penalty: options["repetition_penalty"].as_f64().unwrap_or(1.0) as f32,
+        prefixes: vec![prefix],
+        forced_first: options["forced_bos_token_id"].as_u64().map(|id| id as u32),
+        other_end_ids: all("eos_token_id").into_iter().filter(|&id| id != plain.end_id).collect(),
+        end_decay: decay.map(|pair| EndDecay {
+            start: pair[0].as_u64().unwrap() as usize,
+            factor: pair[1].as_f64().unwrap(),
+        }),
+        at_limit: if forced.is_empty() { AtLimit::Cut } else { AtLimit::Force(forced) },
+        renormalise: options["renormalize_logits"].as_bool().unwrap_or(false),
+    };
+    // max_length of the folder counts the start token.
+    let lengths = Lengths {
+        max: size("max_new_tokens").map_or(16, |_| 31),
+        max_new: size("max_new_tokens"),
+        min_new: size("min_new_tokens").unwrap_or(0),
+        ..plain.lengths
+    };
+    DecodeOptions { rules, lengths, ..plain }
+}
+
+#[test]
+fn generation_settings_and_prefixes_match_hugging_face() {
+    let (loaded, mut compared) = (LoadedModel::new("pegasus"), 0);
+    let all = read(&golden("pegasus").join("expected.json"));
+    for case in array(&all["cases"]) {
+        let rows = array(&all["sources"]).iter().zip(array(&case["prefixes"])).zip(array(&case["results"]));
+        for ((source, prefix), expected) in rows.filter(|(_, expected)| !expected.is_null()) {
+            let options = &case["options"];
+            let decode = with_settings(&loaded, options, ids(prefix));
+            let options = beam_options(&decode, options);
+            let found = if options.beam_size == 1 {
+                greedy(&loaded.decoding(), &[&ids(source)], &decode).unwrap()
+            } else {
+                beam(&loaded.decoding(), &[&ids(source)], &options).unwrap().remove(0)
+            };
+            for (found, expected) in found.iter().zip(array(expected)) {
+                assert_eq!(found.ids, ids(&expected[0]), "{} {prefix}", case["options"]);
+                let error = found.score - expected[1].as_f64().unwrap_or(found.score);
+                assert!(error.abs() < 1e-5, "{} {prefix}: off by {error}", case["options"]);
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 320);
+}
+
+#[test]
+fn a_pegasus_model_with_odd_width_and_forbidden_padding_matches_hugging_face() {
+    let loaded = LoadedModel::new("pegasus");
+    let all = read(&golden("pegasus").join("expected.json"));
+    let rows = array(&all["sources"]).iter().zip(array(&all["targets"])).zip(array(&all["logits"]));
+    for ((source, target), expected) in rows {
+        let decoding = loaded.decoding();
+        let mut state = decoding.start(&[&ids(source)], 1).unwrap();
+        let logits =
+            ids(target).into_iter().map(|id| decoding.step(&mut state, &[id]).unwrap()).last().unwrap();
+        assert_eq!(logits.data()[0], f32::NEG_INFINITY, "padding is forbidden");
+        for (found, expected) in logits.data()[1..].iter().zip(array(expected)) {
+            assert!((f64::from(*found) - expected.as_f64().unwrap()).abs() < 1e-4, "{found} {expected}");
+        }
+    }
 }
