@@ -11,6 +11,7 @@
 pub mod alignment;
 pub mod chart;
 pub mod draw;
+pub mod embeddings;
 pub mod entropy;
 pub mod error;
 pub mod export;
