@@ -2,7 +2,7 @@
 // same for every kind of colour vision.
 
 const LIGHT = [
-  [251, 250, 247],
+  [255, 255, 255],
   [205, 226, 233],
   [128, 184, 205],
   [43, 122, 156],
@@ -16,6 +16,7 @@ const DARK = [
   [233, 246, 244],
 ];
 const HUES = 8;
+const DASHES = [[], [9, 3], [3, 3], [9, 3, 3, 3]];
 
 /** True in the dark theme. */
 export function isDark() {
@@ -42,6 +43,11 @@ export function shade(share, dark = isDark()) {
 /** The name of a head's colour in the style sheet. */
 export function headVariable(head) {
   return `var(--head-${head % HUES})`;
+}
+
+/** The dashes of a head's lines, so that colour is never the only difference; a second round of colours has other dashes. */
+export function headDash(head) {
+  return DASHES[(head + Math.floor(head / HUES)) % DASHES.length];
 }
 
 /** A colour of the style sheet, such as `var(--ink)`, as the canvas takes it. */

@@ -32,6 +32,7 @@ export const lessonsView = {
   title: "Lessons",
   about: "Attention from the ground up, in eleven short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
+  showsAlways: true,
   build,
 };
 
