@@ -36,8 +36,14 @@ export function ramp(share, dark = isDark()) {
 /** The same as CSS text, and a text colour that can be read on it. */
 export function shade(share, dark = isDark()) {
   const [r, g, b] = ramp(share, dark);
-  const isBright = 0.299 * r + 0.587 * g + 0.114 * b > 140;
-  return { background: `rgb(${r} ${g} ${b})`, ink: isBright ? "#14181b" : "#f6f5f1" };
+  // Above this luminance black has the higher contrast (WCAG 2).
+  const [red, green, blue] = [r, g, b].map((part) => linear(part / 255));
+  const isBright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179;
+  return { background: `rgb(${r} ${g} ${b})`, ink: isBright ? "#000000" : "#ffffff" };
+}
+
+function linear(part) {
+  return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
 }
 
 /** The name of a head's colour in the style sheet. */

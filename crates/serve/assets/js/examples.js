@@ -138,7 +138,7 @@ async function prepared(app) {
   const { segments, segment } = app.translation;
   const own = segments[segment];
   return own && own.read !== own.text
-    ? `The model reads “${visible(own.read)}”. Capitals and preserved text are put back afterwards.`
+    ? "Capitals are read as small letters, and ‹0› and ‹1› stand for preserved text. Both are put back afterwards."
     : "This model reads the text as it is: it has no placeholders.";
 }
 

@@ -66,7 +66,7 @@ function build() {
           rows: shown.map((own) => own.words.join(" ")),
           columns: ["sum of logs", "words n", "÷ nᵅ: score"],
           data: shown.map((own) => [own.sum, own.words.length, own.score]),
-          decimals: 3,
+          decimals: [3, 0, 3],
         }),
     );
     boxes.textContent = `Each column has the ${2 * size.value} best continuations, twice beam_size, because up to half of them may end there, or as many as there are: the start has only three. Solid boxes are kept (${size.value} at most), dashed ones are dropped, orange ones have ended.`;
@@ -88,6 +88,7 @@ function build() {
       figure,
       element("h4", {}, "Finished, best first"),
       results,
+      element("h4", {}, "Logarithms and length penalty"),
       paragraph(
         "Programs add logarithms instead of multiplying: the product of a hundred small probabilities is smaller than any float, their sum of logarithms is not. Every word makes the sum smaller, so short translations would win; dividing by nᵅ, the length penalty, makes up for it. With α = 0 there is none, with α = 1 the score is the mean of the logarithms.",
       ),

@@ -44,9 +44,9 @@ function build() {
     const double = operations(2 * n, d);
     replace(
       twice,
-      "Twice the text: the first bar grows four times, the second twice, both together ",
+      "Bars are shares of the sum. Twice the text is four times the first number and twice the second, together ",
       element("strong", { class: "number", id: "cost-twice" }, fixed((double.pairs + double.tokens) / all)),
-      ` times. From n = 6·d = ${grouped(6 * d)} on, the first bar is the longer one.`,
+      ` times the operations. From n = 6·d = ${grouped(6 * d)} on, the first number is the larger one.`,
     );
     replace(
       readout,

@@ -27,7 +27,7 @@ export const embeddingsLesson = { id: "embeddings", title: "Words as vectors", b
 function build(app) {
   let table = app.isLive ? null : madeUp();
   const word = choice("Word", [], "0", draw);
-  const about = element("p", { role: "status" });
+  const about = element("p", { role: "status" }, "Reading the model's table …");
   const product = element("div", { class: "panel" });
   const similarity = element("div", { class: "panel" });
   const nearest = element("p");

@@ -40,7 +40,7 @@ function build(app) {
   const links = LESSONS.map((lesson, index) =>
     element(
       "a",
-      { href: `#lessons/${lesson.id}` },
+      { href: `#lessons/${lesson.id}`, id: `lessons/${lesson.id}` },
       element("span", { class: "number" }, String(index + 1)),
       lesson.title,
     ),

@@ -33,6 +33,7 @@ function build(app) {
   );
   let shown = null;
   let index = 0;
+  let last = null;
 
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
@@ -83,8 +84,9 @@ function build(app) {
         element("p", { class: "plain whole", dir: "auto" }, readable(trace.json.target.text)),
       ]),
     );
+    index = app.focus?.row ?? (last === trace ? index : 0);
+    last = trace;
     shown = { trace, source, target, weights: null };
-    index = Math.min(app.focus?.row ?? index, trace.target.length - 1);
     app.focus = null;
     replace(choices);
     load();
