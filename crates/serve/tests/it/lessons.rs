@@ -228,7 +228,13 @@ fn same(found: &Value, expected: &Value, place: &str) {
 #[test]
 fn a_layer_has_the_parameters_of_the_lesson() {
     let d = 32;
-    let mut config = TransformerConfig { d_model: d, ..TransformerConfig::default() };
+    let vocab_size = 10;
+    let mut config = TransformerConfig {
+        source_vocab_size: vocab_size,
+        target_vocab_size: vocab_size,
+        d_model: d,
+        ..TransformerConfig::default()
+    };
     config.encoder.n_layers = 3;
     config.encoder.n_heads = 4;
     config.encoder.d_ff = 4 * d;

@@ -74,11 +74,10 @@ fn the_default_model_reads_prepared_text_and_takes_two_hops() {
     let port = listening.address().port();
     std::thread::spawn(move || listening.run());
     let ask = |body: &Value| post(port, "/api/trace", body).json();
-    // All texts are compared in the tests with a browser; here a few of each kind.
-    for [text, from, to] in texts().iter().step_by(9) {
-        let body = json!({ "text": text, "from": given(from), "to": given(to), "beam_size": 2, "without_weights": true });
+    for [text, from, to] in &texts() {
+        let body = json!({ "text": text, "from": given(from), "to": given(to), "beam_size": 1, "without_weights": true });
         let (from, to) = (given(from), given(to));
-        let options = TranslateOptions { from, to, beam_size: Some(2), ..TranslateOptions::default() };
+        let options = TranslateOptions { from, to, beam_size: Some(1), ..TranslateOptions::default() };
         is_translation(&ask(&body), &engine, text, &options);
     }
 

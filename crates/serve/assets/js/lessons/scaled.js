@@ -73,7 +73,7 @@ function build() {
       "div",
       {},
       paragraph(
-        "A query is compared with each key by a dot product, a sum of dₖ products. If the entries of queries and keys are independent with variance 1, the sum has the standard deviation √dₖ: scores grow with the number of dimensions, and mean nothing more. They are divided by √dₖ before softmax turns them into weights, so the weights do not depend on dₖ.",
+        "A query is compared with each key by a dot product, a sum of dₖ products. If the entries of queries and keys are independent with variance 1, the sum has the standard deviation √dₖ: scores grow with the number of dimensions, although nothing matches better. They are divided by √dₖ before softmax turns them into weights, so the weights do not depend on dₖ.",
       ),
       element("div", { class: "knobs" }, first.node, second.node, size.node),
       element("div", { class: "panel" }, steps, shares),
