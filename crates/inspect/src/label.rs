@@ -1,6 +1,6 @@
 //! Safe display of token text: nothing in it can move, hide or colour its surroundings.
 //!
-//! Control characters become control pictures (`␀`, `␛`); zero-width and bidirectional control characters become their code
+//! Placeholders of preserved text become `‹0›` to `‹3›`. Control characters become control pictures (`␀`, `␛`); zero-width and bidirectional control characters become their code
 //! points (`‹202E›`); a combining mark without a base letter gets a dotted circle. Bidirectional isolation of right-to-left
 //! words is left to the caller.
 
@@ -11,6 +11,7 @@ pub fn visible(text: &str) -> String {
         match character {
             '\0'..='\x1f' => out.push(picture(character)),
             '\x7f' => out.push('␡'),
+            '\u{e000}'..='\u{e003}' => out.push_str(&format!("‹{}›", character as u32 - 0xe000)),
             _ if is_hidden(character) => out.push_str(&format!("‹{:04X}›", character as u32)),
             _ if out.is_empty() && is_combining(character) => out.extend(['◌', character]),
             _ => out.push(character),
@@ -65,6 +66,7 @@ mod tests {
     #[test]
     fn hidden_characters_become_visible() {
         assert_eq!(visible("Öğretmen ‘ß’ 漢 →"), "Öğretmen ‘ß’ 漢 →");
+        assert_eq!(visible("a\u{e000}\u{e003}"), "a‹0›‹3›");
         assert_eq!(visible("\u{1b}[31m\0\u{7f}\u{9b}"), "␛[31m␀␡‹009B›");
         assert_eq!(visible("a\u{202e}b\u{200d}"), "a‹202E›b‹200D›");
         assert_eq!([visible("\u{301}"), visible("e\u{301}")], ["◌\u{301}", "e\u{301}"]);

@@ -4,6 +4,7 @@
 //! Their sites call the two sequences `source` and `target`; their embedding tables are `embedding`, or `source_embedding`
 //! and `target_embedding`.
 
+use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site, Sites};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
@@ -77,6 +78,13 @@ impl SequenceToSequence {
     pub fn max_len(&self) -> usize {
         match self {
             Self::Transformer(model) => model.config().max_len,
+        }
+    }
+
+    /// The embeddings of source tokens.
+    pub fn source_embedding(&self) -> &Embedding {
+        match self {
+            Self::Transformer(model) => model.source_embedding(),
         }
     }
 

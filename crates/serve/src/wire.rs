@@ -5,8 +5,9 @@
 //! | path | request | answer |
 //! |---|---|---|
 //! | `GET /api/model` | | [`ModelAnswer`] |
-//! | `POST /api/trace` | [`TraceRequest`] | the JSON of [`polyhead_inspect::export`] |
-//! | `POST /api/translate` | [`TraceRequest`] | lines of JSON: `{"text", "tokens"}` of the best hypothesis so far, then `{"trace": …}` or `{"error", "hint"}` |
+//! | `POST /api/trace` | [`TraceRequest`] | `{"translation", "trace"}`: a [`TranslationAnswer`], and the JSON of [`polyhead_inspect::export`] for one segment |
+//! | `POST /api/translate` | [`TraceRequest`] | lines of JSON: `{"text", "tokens"}` of the best hypothesis so far, then `{"translation", "trace"}` or `{"error", "hint"}` |
+//! | `POST /api/embeddings` | [`EmbeddingsRequest`] | [`EmbeddingsAnswer`] |
 //! | `POST /api/attention` | [`AttentionRequest`] | one entry of the trace's `attention`; large ones have `f16` in place of `base64` |
 //! | `POST /api/neurons` | [`AttentionRequest`] with a `head` | one entry of the trace's `vectors`, with queries and keys of that head |
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use polyhead_attention::{Intervention, Site, SiteGroup, Sites};
 use polyhead_inspect::export::SiteJson;
+use polyhead_translate::Route;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -79,26 +81,110 @@ pub struct StackAnswer {
     pub d_key: usize,
 }
 
-/// A sentence to translate and trace.
+/// A text to translate, and the segment of it to trace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceRequest {
-    /// The sentence.
+    /// The text.
     pub text: String,
+    /// True to give the text to the model as one sentence, as it is, like `polyhead inspect`; default: false, prepared like
+    /// `polyhead translate`.
+    pub as_is: bool,
+    /// The segment to trace, an index into [`TranslationAnswer::segments`]; default: the first that the model decoded.
+    pub segment: Option<usize>,
     /// Source language; default: detected if the model knows several.
     pub from: Option<String>,
     /// Target language; default: the model's.
     pub to: Option<String>,
-    /// A given translation; default: none, so that beam search finds one.
+    /// A given translation of the text as it is; default: none, so that beam search finds one.
     pub target: Option<String>,
-    /// Ids that the translation begins with; default: none.
+    /// Ids that the translation of the segment begins with; default: none.
     pub prefix: Vec<u32>,
     /// Beam size; default: the model folder's.
     pub beam_size: Option<usize>,
-    /// Intervention on the model; default: none.
+    /// Intervention on the model while it decodes the segment; default: none.
     pub intervention: InterventionRequest,
     /// True to omit attention weights; default: false.
     pub without_weights: bool,
+}
+
+/// The translation of a text, as `polyhead translate` gives it.
+#[derive(Debug, Serialize)]
+pub struct TranslationAnswer {
+    /// The translation.
+    pub text: String,
+    /// The languages, if known.
+    pub route: Option<Route>,
+    /// Notes on what was done besides decoding, or went wrong.
+    pub notes: Vec<NoteAnswer>,
+    /// The segments that the model decoded, or that were copied.
+    pub segments: Vec<SegmentAnswer>,
+    /// The traced segment; none where the model decoded none.
+    pub segment: Option<usize>,
+}
+
+/// A note on a translation.
+#[derive(Debug, Serialize)]
+pub struct NoteAnswer {
+    /// The note.
+    pub message: String,
+    /// True if something may be missing or wrong.
+    pub is_warning: bool,
+}
+
+/// A sentence, or a part of one.
+#[derive(Debug, Serialize)]
+pub struct SegmentAnswer {
+    /// Its sentence in the text, from 0.
+    pub sentence: usize,
+    /// Its hop, from 0.
+    pub hop: usize,
+    /// Languages of the hop, if known.
+    pub from: Option<String>,
+    /// The same.
+    pub to: Option<String>,
+    /// Its text.
+    pub text: String,
+    /// The text that the model read; none where it was copied.
+    pub read: Option<String>,
+    /// Its translation.
+    pub translation: String,
+}
+
+/// Words to look up in the source embeddings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddingsRequest {
+    /// The words, 12 at most.
+    pub words: Vec<String>,
+}
+
+/// Rows of the source embeddings.
+#[derive(Debug, Serialize)]
+pub struct EmbeddingsAnswer {
+    /// Rows of the table.
+    pub vocab_size: usize,
+    /// Columns of the table.
+    pub d_model: usize,
+    /// The words that are one token, in order.
+    pub rows: Vec<EmbeddingRow>,
+    /// Words that are several tokens.
+    pub split: Vec<String>,
+}
+
+/// A word's row of the embeddings.
+#[derive(Debug, Serialize)]
+pub struct EmbeddingRow {
+    /// The word.
+    pub word: String,
+    /// Its token.
+    pub id: u32,
+    /// The row.
+    pub vector: Vec<f32>,
+    /// Cosine similarity with each of the rows.
+    pub similarities: Vec<f32>,
+    /// The most similar tokens of the vocabulary, and their similarity.
+    pub nearest: Vec<(String, f32)>,
 }
 
 /// An attention site to trace, for source and target given as ids.

@@ -53,4 +53,4 @@ pub use route::Route;
 pub use search::generation;
 pub use segment::{RoutedSentence, TextPlan};
 pub use shortlist::ShortlistChoice;
-pub use translation::{Candidate, Note, Translation};
+pub use translation::{Candidate, DecodedSegment, Note, Translation};

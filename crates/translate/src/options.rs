@@ -42,6 +42,8 @@ pub enum Evidence {
     None,
     /// Word alignments, from attention.
     Alignment,
+    /// The segments of the text: what the model read and wrote of each.
+    Segments,
 }
 
 /// Sampling of tokens instead of searching for the best.

@@ -10,7 +10,7 @@ use crate::mask::{MaskedSentence, PLACEHOLDERS, RestoredSentence};
 use crate::options::{Evidence, Mode};
 use crate::pipeline::Pipeline;
 use crate::segment::{HopText, Joiner, LoopOutcome, Scores, Segment, Tags};
-use crate::translation::{Candidate, MAX_NAMED, Note, Translation, shortened};
+use crate::translation::{Candidate, DecodedSegment, MAX_NAMED, Note, Translation, shortened};
 
 /// The translation of a segment with its preserved spans in place.
 struct RestoredSegment<'a> {
@@ -44,7 +44,7 @@ impl Pipeline<'_> {
             notes.push(Note::Empty { sentence: shortened(&text.text[part.source.clone()]) });
         }
         let alignment = match self.options.evidence {
-            Evidence::None => None,
+            Evidence::None | Evidence::Segments => None,
             Evidence::Alignment => {
                 let target = &candidates[0].text;
                 Some(align_parts(self.engine, text.hop.tag, [text.text, target], &best_parts)?)
@@ -52,7 +52,41 @@ impl Pipeline<'_> {
         };
         let inputs = text.segments.iter().filter_map(|segment| segment.input.as_ref());
         let source_tokens = inputs.map(|input| input.source.len()).sum();
-        Ok(Translation { n_best: candidates, alignment, notes, source_tokens, route: None })
+        let segments = match self.options.evidence {
+            Evidence::Segments => self.decoded_segments(&text)?,
+            Evidence::None | Evidence::Alignment => Vec::new(),
+        };
+        Ok(Translation { n_best: candidates, alignment, notes, source_tokens, route: None, segments })
+    }
+
+    /// What the model read and wrote of each segment.
+    fn decoded_segments(&self, text: &HopText<'_>) -> Result<Vec<DecodedSegment>> {
+        let decoded = |segment: &Segment<'_>| {
+            let RestoredSegment { written, restored, .. } = self.restore(segment, 0)?;
+            let sentence = segment.sentence.text;
+            let read = match (&segment.masked, &segment.tags) {
+                (Some(masked), Tags::Read) => Some(masked.text.clone()),
+                // Tags that are placed by alignment are not read.
+                (Some(masked), _) => masked.without_tags(sentence).map(|stripped| stripped.text),
+                (None, _) => None,
+            };
+            let best = segment.hypotheses.first();
+            let source = best.and(segment.input.as_ref()).map(|input| input.source.clone());
+            Ok(DecodedSegment {
+                languages: text.hop.languages.clone(),
+                text: sentence.to_owned(),
+                read: read.unwrap_or_else(|| sentence.to_owned()),
+                source: source.unwrap_or_default(),
+                target: best.map_or_else(Vec::new, |best| best.ids.clone()),
+                translation: match (restored, written) {
+                    (Some((_, restored)), _) => restored.text,
+                    (None, Some(written)) => written,
+                    (None, None) => segment.copied_text().to_owned(),
+                },
+                ..DecodedSegment::default()
+            })
+        };
+        text.segments.iter().map(decoded).collect()
     }
 
     /// The translation of a segment by its hypothesis of this rank, or the last one; the sentence itself without any.

@@ -22,6 +22,29 @@ pub struct Translation {
     pub source_tokens: usize,
     /// The languages, where the model states its directions and the text has letters.
     pub route: Option<Route>,
+    /// The segments of the best one, in order, those of the first hop before those of the second; only if requested.
+    pub segments: Vec<DecodedSegment>,
+}
+
+/// A sentence, or a part of one, that the model decoded at once, or that was copied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DecodedSegment {
+    /// Its sentence in the text, from 0.
+    pub sentence: usize,
+    /// Its hop, from 0.
+    pub hop: usize,
+    /// Source and target language of the hop, where they are known.
+    pub languages: Option<(String, String)>,
+    /// Its text before the hop.
+    pub text: String,
+    /// The text that the model read: preserved text as placeholders, capitals as small letters.
+    pub read: String,
+    /// The ids that the model read: the tag of the target language, `read` and the end token. Empty where it was copied.
+    pub source: Vec<u32>,
+    /// The ids that the model wrote, the end token last.
+    pub target: Vec<u32>,
+    /// Its translation, preserved text and capitals in place.
+    pub translation: String,
 }
 
 impl Translation {

@@ -11,6 +11,7 @@ use polyhead_serve::explorer::{PORT, Port};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
+use crate::locale;
 use crate::model_folder::{model_name, report_loaded};
 use crate::option_help::MODEL;
 use crate::report::{note, print_text};
@@ -42,8 +43,8 @@ impl Explore {
         let folder = default_model::or(self.model.as_deref())?;
         let engine = Engine::load(&folder, &LoadOptions::default())?;
         report_loaded(&folder, &engine.device(), "f32", start);
-        let listening =
-            Explorer::new(engine, model_name(&folder)).listen(self.port.map_or(Port::Free, Port::Exactly))?;
+        let explorer = Explorer::new(engine, model_name(&folder)).with_english_to(locale::language());
+        let listening = explorer.listen(self.port.map_or(Port::Free, Port::Exactly))?;
         let address = listening.address();
         if self.port.is_none() && address.port() != PORT {
             note(&format!("note: port {PORT} is in use; listening on {}", address.port()));

@@ -11,11 +11,10 @@ mod mark;
 
 pub use label::alone as number_label;
 
-use crate::{font, svg};
+use crate::{font, palette, svg};
 
 /// Colours of series, in order.
-pub const COLOURS: [&str; 8] =
-    ["#2563eb", "#ea580c", "#0f9d76", "#c026d3", "#a16207", "#0891b2", "#dc2626", "#6b7280"];
+pub const COLOURS: [&str; 8] = palette::SERIES;
 
 /// A chart: lines over one pair of axes.
 #[derive(Debug, Clone, Default, PartialEq)]

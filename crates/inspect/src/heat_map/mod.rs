@@ -1,6 +1,5 @@
 //! Heat-maps: weights as colours, with token labels. [`svg`] draws SVG, [`terminal`] text.
 
-pub mod colour;
 pub mod svg;
 pub mod terminal;
 

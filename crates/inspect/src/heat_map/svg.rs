@@ -2,9 +2,9 @@
 //!
 //! Cells of the same shade (of 64) are one path, so that a map of 200 × 200 takes half a megabyte.
 
-use super::{HeatMap, ValueRange, colour};
+use super::{HeatMap, ValueRange};
 use crate::label::visible;
-use crate::{font, svg};
+use crate::{font, palette, svg};
 
 /// Maximum number of rows or columns of a map; larger maps are downsampled.
 pub const MOST_CELLS: usize = 256;
@@ -176,19 +176,22 @@ impl Panel {
             let rgb = self.colour(part);
             let is_drawn = !path.is_empty() && rgb != [255; 3];
             is_drawn.then(|| {
-                format!("<path fill=\"{}\" shape-rendering=\"crispEdges\" d=\"{path}\"/>\n", colour::hex(rgb))
+                format!(
+                    "<path fill=\"{}\" shape-rendering=\"crispEdges\" d=\"{path}\"/>\n",
+                    palette::hex(rgb)
+                )
             })
         };
         paths.iter().enumerate().filter_map(path).collect()
     }
 
     /// The colour of a fraction of the range, 0 to 1.
-    fn colour(&self, part: f32) -> colour::Rgb {
+    fn colour(&self, part: f32) -> palette::Rgb {
         match self.map.range {
-            ValueRange::Weights => colour::on_paper(part),
-            ValueRange::Signed => colour::signed(2.0 * part - 1.0),
+            ValueRange::Weights => palette::on_paper(part),
+            ValueRange::Signed => palette::signed(2.0 * part - 1.0),
             // A shade on which grid lines are visible.
-            ValueRange::Mask => colour::on_paper(part / 2.0),
+            ValueRange::Mask => palette::on_paper(part / 2.0),
         }
     }
 
@@ -227,7 +230,7 @@ impl Panel {
     fn legend(&self) -> String {
         let y = self.map.numbers.n_rows() as f64 * self.cell + 12.0;
         if self.map.range == ValueRange::Mask {
-            let swatch = colour::hex(self.colour(1.0));
+            let swatch = palette::hex(self.colour(1.0));
             let [y, baseline] = [y, y + 9.0].map(svg::short);
             return format!(
                 "<rect y=\"{y}\" width=\"10\" height=\"10\" fill=\"{swatch}\"/>\
@@ -246,7 +249,7 @@ impl Panel {
             format!(
                 "<rect x=\"{x}\" y=\"{}\" width=\"4\" height=\"10\" fill=\"{}\"/>",
                 svg::short(y),
-                colour::hex(rgb)
+                palette::hex(rgb)
             )
         };
         let coarse = if self.step == 1 {

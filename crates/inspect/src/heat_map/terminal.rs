@@ -3,8 +3,9 @@
 //! Columns are as wide as their labels if they fit. Otherwise they are three characters wide, with vertical labels; columns
 //! beyond the width are left out, with a note.
 
-use super::{HeatMap, colour};
+use super::HeatMap;
 use crate::label::visible;
+use crate::palette;
 
 /// Maximum length of a row label in characters.
 const MOST_ROW_LABEL: usize = 16;
@@ -121,8 +122,8 @@ fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours)
     let digits = if percent == 0 { "·".into() } else { percent.to_string() };
     let space = " ".repeat(width.saturating_sub(digits.chars().count() + after.len()));
     let text = format!("{space}{digits}{after}");
-    let back = colour::on_screen(part);
-    let front = if colour::is_light(back) {
+    let back = palette::on_screen(part);
+    let front = if palette::is_light(back) {
         [0; 3]
     } else if percent == 0 {
         [110; 3]
@@ -132,10 +133,14 @@ fn cell(number: f32, part: f32, (width, after): (usize, &str), colours: Colours)
     match colours {
         Colours::None => text,
         Colours::Palette => {
-            format!("\x1b[48;5;{}m\x1b[38;5;{}m{text}", colour::palette(back), colour::palette(front))
+            format!(
+                "\x1b[48;5;{}m\x1b[38;5;{}m{text}",
+                palette::nearest_of_256(back),
+                palette::nearest_of_256(front)
+            )
         }
         Colours::True => {
-            let code = |[red, green, blue]: colour::Rgb| format!("{red};{green};{blue}");
+            let code = |[red, green, blue]: palette::Rgb| format!("{red};{green};{blue}");
             format!("\x1b[48;2;{}m\x1b[38;2;{}m{text}", code(back), code(front))
         }
     }

@@ -83,8 +83,12 @@ impl TraceSide {
     }
 
     /// Display label of a token: its text, with `·` before letters that continue a word; or its vocabulary entry if it has none.
+    /// A byte token has the character that its byte belongs to, with its place in it (`漢 1/3`).
     pub fn label(&self, token: usize) -> String {
         let Token { piece, span, word, .. } = &self.tokens[token];
+        if let Some(label) = self.byte_label(token) {
+            return label;
+        }
         let text = self.text.get(span.clone()).unwrap_or_default().trim();
         if text.is_empty() {
             return piece.clone();
@@ -93,6 +97,28 @@ impl TraceSide {
         // Punctuation needs no mark.
         let continues = word.is_some() && before == *word && text.starts_with(char::is_alphanumeric);
         if continues { format!("·{text}") } else { text.to_owned() }
+    }
+
+    /// The character of a byte token; none for other tokens, and for bytes that are no UTF-8.
+    fn byte_label(&self, token: usize) -> Option<String> {
+        let byte = |index: usize| self.tokens.get(index).and_then(|own| byte_of(&own.piece));
+        byte(token)?;
+        // The bytes around it that belong to one character: a first byte and those that continue it.
+        let continues = |index: usize| byte(index).is_some_and(|byte| byte & 0xc0 == 0x80);
+        let mut first = token;
+        while continues(first) {
+            first = first.checked_sub(1)?;
+        }
+        let mut end = first + 1;
+        while continues(end) && end - first < 4 {
+            end += 1;
+        }
+        let bytes: Vec<u8> = (first..end).filter_map(byte).collect();
+        let character = std::str::from_utf8(&bytes).ok().filter(|_| token < end)?;
+        Some(match bytes.len() {
+            1 => character.to_owned(),
+            length => format!("{character} {}/{length}", token - first + 1),
+        })
     }
 
     /// All labels.
@@ -121,6 +147,12 @@ impl TraceSide {
     }
 }
 
+/// The byte of a byte token, such as `<0xE2>`.
+fn byte_of(piece: &str) -> Option<u8> {
+    let digits = piece.strip_prefix("<0x")?.strip_suffix('>').filter(|digits| digits.len() == 2)?;
+    u8::from_str_radix(digits, 16).ok()
+}
+
 /// Length in bytes of the common prefix, in whole characters.
 fn common_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
@@ -142,6 +174,24 @@ mod tests {
         assert_eq!(side.labels(), [">>tur<<", "fare", "·yi", "yedi", "</s>"]);
         assert_eq!(side.word_labels(), ["fareyi", "yedi"]);
         assert_eq!(side.grouping().word_of, [None, Some(0), Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn byte_tokens_show_their_character() {
+        let parts = [
+            ("▁a", 0..1),
+            ("<0xE6>", 1..2),
+            ("<0xBC>", 2..3),
+            ("<0xA2>", 3..4),
+            ("<0x0A>", 4..5),
+            ("<0xC3>", 5..6),
+            ("b", 6..7),
+            ("<0xA2>", 7..7),
+        ];
+        let side = TraceSide::new("source", "a漢\n?b", encoding(&parts));
+        let labels = side.labels();
+        assert_eq!(labels, ["a", "漢 1/3", "漢 2/3", "漢 3/3", "\n", "<0xC3>", "·b", "<0xA2>"]);
+        assert_eq!([byte_of("<0x4>"), byte_of("<0xG0>"), byte_of("x")], [None; 3]);
     }
 
     #[test]

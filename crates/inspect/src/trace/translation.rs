@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use polyhead_attention::{Capture, Filter, Intervention, Site};
-use polyhead_models::Decoding;
+use polyhead_models::decode::NextToken;
 use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
-use polyhead_translate::{Engine, Route, TranslateOptions};
+use polyhead_models::decode::trace::BeamTrace;
+use polyhead_models::{Decoding, Shortlisted};
+use polyhead_translate::{DecodedSegment, Engine, Route, TranslateOptions};
 
 use super::progress::ProgressModel;
 use super::{
@@ -110,8 +112,56 @@ impl Trace {
             return Err(Error::request(message, "enter a sentence"));
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
-        let [source_name, target_name] = SIDES;
-        let source = TraceSide::new(source_name, text, encoding);
+        let source = TraceSide::new(SIDES[0], text, encoding);
+        let search = SentenceSearch::new(engine, source, options)?;
+        let (target, tree) = match &options.target {
+            Some(given) => (TraceSide::new(SIDES[1], given, engine.encode_target(given)?), None),
+            None => search.run(None, progress)?,
+        };
+        search.traced(target, tree, route)
+    }
+
+    /// Traces a segment of a translation: what the model read and wrote of it. With a prefix or an intervention it is decoded
+    /// again. A translation that the search alone does not find, such as one that was decoded again against repetition,
+    /// has no beam search tree.
+    ///
+    /// # Errors
+    /// If the model did not decode the segment, the options do not fit the model, or the callback cancels the search.
+    pub fn of_segment(
+        engine: &Engine,
+        segment: &DecodedSegment,
+        options: &TraceOptions,
+        progress: ProgressCallback<'_>,
+    ) -> Result<Self> {
+        if segment.source.is_empty() {
+            let message = "a segment that was copied, expected one that the model decoded";
+            return Err(Error::request(message, "choose another segment"));
+        }
+        let source = TraceSide::new(SIDES[0], &segment.read, engine.encode_segment(segment)?);
+        let is_own = options.prefix.is_empty() && options.intervention.is_empty();
+        let route = segment.languages.clone().map(|(from, to)| Route {
+            from,
+            to,
+            through: None,
+            guessed: false,
+            is_default: false,
+        });
+        let search = SentenceSearch::new(engine, source, options)?;
+        let (target, tree) = search.run(is_own.then_some(segment.target.as_slice()), progress)?;
+        search.traced(target, tree, route)
+    }
+}
+
+/// The search for the translation of one source.
+struct SentenceSearch<'a> {
+    engine: &'a Engine,
+    source: TraceSide,
+    search: BeamOptions,
+    options: &'a TraceOptions,
+}
+
+impl<'a> SentenceSearch<'a> {
+    fn new(engine: &'a Engine, source: TraceSide, options: &'a TraceOptions) -> Result<Self> {
         let mut search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
@@ -120,11 +170,64 @@ impl Trace {
         if !options.prefix.is_empty() {
             search.decode.rules.prefixes = vec![options.prefix.clone()];
         }
-        let intervention = Some(&options.intervention).filter(|changed| !changed.is_empty());
-        let (mut target, tree) = match &options.target {
-            Some(given) => (TraceSide::new(target_name, given, engine.encode_target(given)?), None),
-            None => searched(engine, &source.ids(), &search, intervention, progress)?,
+        Ok(Self { engine, source, search, options })
+    }
+
+    fn intervention(&self) -> Option<&'a Intervention> {
+        Some(&self.options.intervention).filter(|changed| !changed.is_empty())
+    }
+
+    /// The best translation and the beam search tree. Where the translation is known, it is that one, and the tree is there
+    /// only if the search finds it.
+    fn run(
+        &self,
+        known: Option<&[u32]>,
+        progress: ProgressCallback<'_>,
+    ) -> Result<(TraceSide, Option<BeamTree>)> {
+        let written = |ids: &[u32]| TraceSide::written(SIDES[1], self.engine, ids);
+        let (ids, tree) = self.searched(&self.search, known, progress)?;
+        let Some(known) = known.filter(|known| **known != ids) else { return Ok((written(&ids)?, tree)) };
+        if tree.as_ref().is_some_and(|tree| tree.has_path(known)) {
+            return Ok((written(known)?, tree));
+        }
+        // A search for all hypotheses of the beam, as for texts with placeholders, may continue longer.
+        let all = BeamOptions { top_beams: self.search.beam_size, ..self.search.clone() };
+        let (_, tree) = self.searched(&all, Some(known), &|_| ControlFlow::Continue(()))?;
+        Ok((written(known)?, tree.filter(|tree| tree.has_path(known))))
+    }
+
+    fn searched(
+        &self,
+        search: &BeamOptions,
+        known: Option<&[u32]>,
+        progress: ProgressCallback<'_>,
+    ) -> Result<(Vec<u32>, Option<BeamTree>)> {
+        let source = self.source.ids();
+        let capture = Capture::off();
+        let decoding = Decoding {
+            intervention: self.intervention(),
+            ..Decoding::new(self.engine.model(), self.engine.parameters(), &capture)
         };
+        let (ids, trace) = self.engine.with_shortlist(&source, &self.options.prefix, |shortlist| {
+            match shortlist.filter(|_| known.is_some()) {
+                Some(shortlist) => decoded(
+                    &ProgressModel { model: Shortlisted { decoding, shortlist }, progress },
+                    &source,
+                    search,
+                ),
+                None => decoded(&ProgressModel { model: decoding, progress }, &source, search),
+            }
+        })??;
+        let best = known.unwrap_or(&ids);
+        let piece = |id| self.engine.target_piece(id);
+        let tree = trace.map(|trace| BeamTree::new(&trace, search.beam_size, best, piece));
+        Ok((ids, tree))
+    }
+
+    /// The trace of one pass over the source and a target.
+    fn traced(self, mut target: TraceSide, tree: Option<BeamTree>, route: Option<Route>) -> Result<Trace> {
+        let intervention = self.intervention();
+        let Self { engine, source, search, options } = self;
         if target.tokens.is_empty() {
             let message = "the model wrote no token, expected at least an end token";
             return Err(Error::request(message, "allow more tokens"));
@@ -148,7 +251,7 @@ impl Trace {
             alignment_site: model.alignment_site(),
             vocab_size: model.vocab_sizes()[1],
         };
-        Ok(Self {
+        Ok(Trace {
             sites: model.sites(),
             d_model: model.config().d_model(),
             sides: vec![source, target],
@@ -160,23 +263,16 @@ impl Trace {
     }
 }
 
-/// Searches for the best translation; returns it with the beam search tree.
-fn searched(
-    engine: &Engine,
+/// The ids of the best translation, and the candidates of a beam search.
+fn decoded<M: NextToken>(
+    model: &M,
     source: &[u32],
     search: &BeamOptions,
-    intervention: Option<&Intervention>,
-    progress: ProgressCallback<'_>,
-) -> Result<(TraceSide, Option<BeamTree>)> {
-    let capture = Capture::off();
-    let decoding = Decoding { intervention, ..Decoding::new(engine.model(), engine.parameters(), &capture) };
-    let decoding = ProgressModel { model: decoding, progress };
+) -> Result<(Vec<u32>, Option<BeamTrace>)> {
     if search.beam_size == 1 {
-        let found = greedy(&decoding, &[source], &search.decode)?.remove(0);
-        return Ok((TraceSide::written(SIDES[1], engine, &found.ids)?, None));
+        return Ok((greedy(model, &[source], &search.decode)?.remove(0).ids, None));
     }
-    let (mut found, trace) = beam_traced(&decoding, &[source], search)?.remove(0);
+    let (mut found, trace) = beam_traced(model, &[source], search)?.remove(0);
     let ids = if found.is_empty() { Vec::new() } else { found.remove(0).ids };
-    let tree = BeamTree::new(&trace, search.beam_size, &ids, |id| engine.target_piece(id));
-    Ok((TraceSide::written(SIDES[1], engine, &ids)?, Some(tree)))
+    Ok((ids, Some(trace)))
 }

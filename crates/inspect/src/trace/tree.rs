@@ -88,6 +88,11 @@ impl BeamTree {
         }
         Self { beam_size, nodes }
     }
+
+    /// True if a hypothesis of these ids was finished, or kept until the end.
+    pub fn has_path(&self, ids: &[u32]) -> bool {
+        !ids.is_empty() && self.nodes.iter().filter(|node| node.is_best).count() >= ids.len()
+    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ impl EncoderStack {
         Ok(Self { input, stack: Stack::new(builder, stack)?, name: stack.kind.stack })
     }
 
+    /// The table of embeddings.
+    pub(crate) fn embedding(&self) -> &Embedding {
+        self.input.embedding()
+    }
+
     /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
         self.stack.sites()

@@ -49,6 +49,11 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// The table of embeddings.
+    pub(super) fn embedding(&self) -> &Embedding {
+        &self.embedding
+    }
+
     /// Declares learned positions under `builder`, if there are any.
     pub(super) fn new(builder: &mut Builder<'_>, embedding: Embedding, options: &InputOptions) -> Self {
         let positions = match options.position {

@@ -94,6 +94,11 @@ impl Translator {
         &self.config
     }
 
+    /// The embeddings of source tokens.
+    pub fn source_embedding(&self) -> &Embedding {
+        self.encoder.embedding()
+    }
+
     /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         Sites::new(self.encoder.sites().chain(self.decoder.sites()).collect())

@@ -18,8 +18,14 @@ export async function getModel() {
   return (await checked(await fetch("api/model"))).json();
 }
 
+/** The trace of a segment; null where the model decoded none. */
 export async function postTrace(request, signal) {
-  return (await checked(await post("api/trace", request, signal))).json();
+  return (await (await checked(await post("api/trace", request, signal))).json()).trace;
+}
+
+/** Rows of the model's embeddings. */
+export async function postEmbeddings(words) {
+  return (await checked(await post("api/embeddings", { words }))).json();
 }
 
 export async function postAttention(request) {
@@ -30,7 +36,7 @@ export async function postNeurons(request, signal) {
   return (await checked(await post("api/neurons", request, signal))).json();
 }
 
-/** A trace; reports the growing translation to `onGrowth({text, tokens})`. Lines of JSON, the trace last. */
+/** `{translation, trace}`; reports the growing translation to `onGrowth({text, tokens})`. Lines of JSON, the answer last. */
 export async function streamTrace(request, onGrowth, signal) {
   const response = await checked(await post("api/translate", request, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -42,7 +48,7 @@ export async function streamTrace(request, onGrowth, signal) {
       rest.push(part);
       const line = JSON.parse(rest.splice(0).join(""));
       if (line.error) throw new ApiError(line.error, line.hint);
-      if (line.trace) return line.trace;
+      if ("trace" in line) return line;
       onGrowth(line);
     }
     if (parts.at(-1)) rest.push(parts.at(-1));

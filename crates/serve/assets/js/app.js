@@ -1,13 +1,16 @@
-// State that all views share: the model, the request and its trace. Views listen to its events and store nothing of it.
+// State that all views share: the model, the request, its translation and the trace of one segment. Views listen to its
+// events and store nothing of it.
 
 import { ApiError, postAttention, streamTrace } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class App {
   constructor({ model, isLive }) {
-    Object.assign(this, { model, isLive, trace: null, request: null, listeners: new Map(), running: null });
+    Object.assign(this, { model, isLive, trace: null, translation: null, request: null, listeners: new Map(), running: null });
     // The attention site that all views show, so that it survives a change of view.
     this.selection = { kind: null, layer: null, head: 0 };
+    // A head and a query token that the next view shows alone.
+    this.focus = null;
   }
 
   on(event, listener) {
@@ -18,10 +21,11 @@ export class App {
     (this.listeners.get(event) ?? []).forEach((listener) => listener(detail));
   }
 
-  /** Shows a trace. */
-  show(json) {
-    this.trace = new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
-    this.clampSelection();
+  /** Shows a trace, and the translation that it is a segment of; null shows nothing. */
+  show(json, translation = null) {
+    this.translation = translation;
+    this.trace = json && new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
+    if (this.trace) this.clampSelection();
     this.emit("trace", this.trace);
   }
 
@@ -38,7 +42,7 @@ export class App {
     this.selection.head = Math.min(this.selection.head, this.trace.headCount(this.selection.kind) - 1);
   }
 
-  /** Translates and traces `{text, from, to, beam_size, prefix}`. A new request cancels a running one. */
+  /** Translates and traces `{text, from, to, as_is, segment, beam_size, prefix}`. A new request cancels a running one. */
   async run(request) {
     this.running?.abort();
     const running = new AbortController();
@@ -46,14 +50,16 @@ export class App {
     this.request = request;
     this.emit("started", request);
     try {
-      const json = await streamTrace(request, (growth) => this.emit("growth", growth), running.signal);
+      const found = await streamTrace(request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
-      this.show(json);
+      this.show(found.trace, found.translation);
       this.emit("ended", null);
     } catch (error) {
       if (error.name === "AbortError" || this.running !== running) return;
       this.running = null;
+      // The figures of an earlier text would contradict the message.
+      this.show(null);
       this.emit("ended", error);
     }
   }

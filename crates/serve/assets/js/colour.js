@@ -2,7 +2,7 @@
 // same for every kind of colour vision.
 
 const LIGHT = [
-  [251, 250, 247],
+  [255, 255, 255],
   [205, 226, 233],
   [128, 184, 205],
   [43, 122, 156],
@@ -16,6 +16,7 @@ const DARK = [
   [233, 246, 244],
 ];
 const HUES = 8;
+const DASHES = [[], [9, 3], [3, 3], [9, 3, 3, 3]];
 
 /** True in the dark theme. */
 export function isDark() {
@@ -35,13 +36,24 @@ export function ramp(share, dark = isDark()) {
 /** The same as CSS text, and a text colour that can be read on it. */
 export function shade(share, dark = isDark()) {
   const [r, g, b] = ramp(share, dark);
-  const isBright = 0.299 * r + 0.587 * g + 0.114 * b > 140;
-  return { background: `rgb(${r} ${g} ${b})`, ink: isBright ? "#14181b" : "#f6f5f1" };
+  // Above this luminance black has the higher contrast (WCAG 2).
+  const [red, green, blue] = [r, g, b].map((part) => linear(part / 255));
+  const isBright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179;
+  return { background: `rgb(${r} ${g} ${b})`, ink: isBright ? "#000000" : "#ffffff" };
+}
+
+function linear(part) {
+  return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
 }
 
 /** The name of a head's colour in the style sheet. */
 export function headVariable(head) {
   return `var(--head-${head % HUES})`;
+}
+
+/** The dashes of a head's lines, so that colour is never the only difference; a second round of colours has other dashes. */
+export function headDash(head) {
+  return DASHES[(head + Math.floor(head / HUES)) % DASHES.length];
 }
 
 /** A colour of the style sheet, such as `var(--ink)`, as the canvas takes it. */

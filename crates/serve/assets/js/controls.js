@@ -41,12 +41,16 @@ export function choice(label, options, chosen, onChange) {
 export function list(label, options, chosen, onChange) {
   const id = freshId("list");
   const select = element("select", { id });
-  const self = { value: chosen, node: labelled(label, select, id), options: setOptions };
+  const self = { value: chosen, node: labelled(label, select, id), options: setOptions, set };
   function setOptions(found, own) {
     replace(
       select,
       found.map(([value, text]) => element("option", { value }, text)),
     );
+    self.value = own;
+    select.value = own;
+  }
+  function set(own) {
     self.value = own;
     select.value = own;
   }

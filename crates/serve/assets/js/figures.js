@@ -3,6 +3,7 @@
 import { drawn, element } from "./dom.js";
 import { shade, signed } from "./colour.js";
 import { fixed, percent } from "./format.js";
+import { whenResized } from "./lines.js";
 
 /** A bar for a share from 0 to 1, with the number beside it. */
 export function bar(share, { text = percent(share), colour } = {}) {
@@ -18,11 +19,12 @@ export function bar(share, { text = percent(share), colour } = {}) {
 
 /**
  * A table of numbers. `data` are rows; `rows` and `columns` their labels; `scale` is the number with the darkest shade, none for
- * no shades; null cells show `–`.
+ * no shades; `decimals` may be a list, one for each column; null cells show `–`.
  */
 export function numberTable({ caption, rows, columns, data, scale, decimals = 2, id }) {
-  const cell = (number) => {
-    const td = element("td", {}, number === null ? "–" : fixed(number, decimals));
+  const cell = (number, column) => {
+    const digits = Array.isArray(decimals) ? decimals[column] : decimals;
+    const td = element("td", {}, number === null ? "–" : fixed(number, digits));
     if (scale && number !== null) {
       const { background, ink } = shade((0.8 * number) / scale);
       Object.assign(td.style, { background, color: ink });
@@ -51,7 +53,20 @@ export function numberTable({ caption, rows, columns, data, scale, decimals = 2,
     head,
     element("tbody", {}, body),
   );
-  return element("div", { class: "scrolls" }, table);
+  return scrolling(caption ?? "Table", table);
+}
+
+/** A box that scrolls where its content is wider; only then the keyboard reaches it. */
+function scrolling(label, content) {
+  const box = element("div", { class: "scrolls" }, content);
+  whenResized(box, () => {
+    const attributes = { tabindex: "0", role: "group", "aria-label": label };
+    const isWide = box.scrollWidth > box.clientWidth;
+    for (const [name, value] of Object.entries(attributes))
+      if (isWide) box.setAttribute(name, value);
+      else box.removeAttribute(name);
+  });
+  return box;
 }
 
 /** One cell of a drawn grid, ten units wide; `kind` is its class. */

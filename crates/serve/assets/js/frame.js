@@ -37,6 +37,7 @@ export function frame(app, views, sentence) {
     }),
   );
   const built = new Map();
+  const blank = element("div", { class: "empty" }, element("p", {}, "Nothing to show: the model has not decoded a text."));
   let current = null;
 
   function show() {
@@ -63,7 +64,14 @@ export function frame(app, views, sentence) {
     update(rest);
   }
   function update(rest = []) {
-    built.get(current)?.update?.(app.trace, rest);
+    const view = built.get(current);
+    if (!view) return;
+    // A figure of an earlier text never stays.
+    const isBlank = !app.trace && !current.showsAlways;
+    view.node.hidden = isBlank;
+    blank.hidden = !isBlank;
+    if (isBlank) panels[views.indexOf(current)].append(blank);
+    view.update?.(app.trace, rest);
   }
 
   const masthead = element(

@@ -15,7 +15,7 @@ export function sized(canvas, width, height) {
   return context;
 }
 
-/** Draws curves `{ from: [x, y], to: [x, y], weight, colour }`; bent along x or along y. */
+/** Draws curves `{ from: [x, y], to: [x, y], weight, colour, dash }`; bent along x or along y. */
 export function curves(context, found, along) {
   const colours = new Map();
   for (const { from, to, weight, colour, dash } of found) {
@@ -23,7 +23,7 @@ export function curves(context, found, along) {
     context.strokeStyle = colours.get(colour);
     context.globalAlpha = Math.min(0.08 + 0.92 * weight, 1);
     context.lineWidth = 0.8 + 2.6 * weight;
-    context.setLineDash(dash ? [5, 4] : []);
+    context.setLineDash(dash ?? []);
     context.beginPath();
     context.moveTo(...from);
     const [half, other] = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];

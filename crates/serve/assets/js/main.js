@@ -32,7 +32,7 @@ async function start() {
   const app = new App({ model: await getModel(), isLive: true });
   const sentence = sentenceBar(app);
   frame(app, views, sentence.node);
-  sentence.start("The cat ate the mouse.");
+  await sentence.start();
 }
 
 start().catch((error) => {

@@ -1,15 +1,11 @@
-// The input bar: sentence, languages, beam size, and a status line.
+// The input bar: text, languages, beam size, examples, and a status line.
 
 import { element, replace } from "./dom.js";
-import { list, slider } from "./controls.js";
+import { checkbox, list, slider } from "./controls.js";
 import { languageName } from "./format.js";
 import { errorText } from "./api.js";
-
-const EXAMPLES = [
-  ["The cat ate the mouse.", "cat and mouse"],
-  ["I bank only at my local bank.", "two banks"],
-  ["The animal didn't cross the street because it was too tired.", "what is “it”?"],
-];
+import { EXAMPLES, codeOf, isPossible } from "./examples.js";
+import { resultBlock } from "./result.js";
 
 /** The bar; it runs requests of `app` and shows their status. */
 export function sentenceBar(app) {
@@ -18,7 +14,7 @@ export function sentenceBar(app) {
     rows: 1,
     maxlength: limits.text,
     "aria-label": "Sentence",
-    placeholder: "A sentence to translate",
+    placeholder: "A text to translate",
     spellcheck: "false",
     dir: "auto",
   });
@@ -32,20 +28,10 @@ export function sentenceBar(app) {
     { min: 1, max: 10, value: Math.min(beamSize, 10), show: (n) => (n === 1 ? "1 (greedy)" : n) },
     later(send),
   );
+  const asIs = checkbox("As one sentence, unprepared", false, send);
+  const result = resultBlock(app);
   const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
-  const example = ([sentence, name]) =>
-    element(
-      "button",
-      {
-        type: "button",
-        class: "example",
-        onclick: () => {
-          text.value = sentence;
-          send();
-        },
-      },
-      name,
-    );
+  const example = (own) => element("button", { type: "button", class: "example", onclick: () => show(own) }, own.name);
   const node = element(
     "form",
     {
@@ -63,7 +49,12 @@ export function sentenceBar(app) {
       from?.node,
       to?.node,
       beam.node,
-      element("div", { class: "examples" }, EXAMPLES.map(example)),
+      asIs.node,
+      element(
+        "div",
+        { class: "examples", role: "group", "aria-label": "Examples" },
+        EXAMPLES.filter((own) => isPossible(own, app.model)).map(example),
+      ),
     ),
   );
   text.addEventListener("keydown", (event) => {
@@ -73,14 +64,27 @@ export function sentenceBar(app) {
     }
   });
   function send() {
-    if (text.value.trim())
-      app.run({
-        text: text.value,
-        from: from?.value || null,
-        to: to?.value || null,
-        beam_size: beam.value,
-        prefix: [],
-      });
+    return app.run({
+      text: text.value,
+      from: from?.value || null,
+      to: to?.value || null,
+      beam_size: beam.value,
+      as_is: asIs.value,
+      prefix: [],
+    });
+  }
+  /** Runs an example and shows what it claims. */
+  async function show(own) {
+    text.value = own.text;
+    from?.set(codeOf(own.from, sources) ?? "");
+    to?.set(codeOf(own.to, languages) ?? "");
+    asIs.set(false);
+    await send();
+    if (!app.trace || app.request.text !== own.text) return;
+    const claim = await own.claim(app);
+    if (claim) result.claim(claim);
+    if (location.hash === `#${own.view}`) app.emit("focus");
+    else location.hash = own.view;
   }
   const say = (message, isBad = false) => {
     status.classList.toggle("bad", isBad);
@@ -96,19 +100,18 @@ export function sentenceBar(app) {
     else say(errorText(error), true);
   });
   return {
-    node: element("section", { "aria-label": "Sentence" }, node, status),
-    start: (sentence) => {
-      text.value = sentence;
-      send();
-    },
+    node: element("section", { "aria-label": "Sentence" }, node, status, result.node),
+    start: () => show(EXAMPLES[0]),
   };
 }
 
-function summary({ trace, model }) {
-  const { route } = trace.json;
+function summary({ trace, translation, model }) {
+  const route = translation ? translation.route : trace.json.route;
+  const via = route?.through ? ` via ${languageName(route.through)}` : "";
   const direction = route
-    ? `${languageName(route.from)}${route.guessed ? " (detected)" : ""} → ${languageName(route.to)}, `
+    ? `${languageName(route.from)}${route.guessed ? " (detected)" : ""} → ${languageName(route.to)}${via}, `
     : "";
+  if (!trace) return `${direction}nothing was given to the model${translation.text.trim() ? ": the text was copied" : ""}.`;
   const sizes = `${direction}${trace.source.length} source and ${trace.target.length} target tokens`;
   const isLong = Math.max(trace.source.length, trace.target.length) > model.limits.neurons;
   return isLong

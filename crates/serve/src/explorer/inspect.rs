@@ -1,16 +1,14 @@
-//! Queries of the model: description, traces, attention and neurons.
+//! Queries of the model: description, attention and neurons.
 
 use polyhead_attention::{Filter, SiteGroup};
-use polyhead_inspect::export::{SiteJson, json};
-use polyhead_inspect::trace::{
-    CaptureVectors, ObserveOptions, Observed, ProgressCallback, Trace, TraceOptions, observe,
-};
+use polyhead_inspect::export::SiteJson;
+use polyhead_inspect::trace::{CaptureVectors, ObserveOptions, Observed, observe};
 use polyhead_translate::TranslateOptions;
 use serde_json::json as object;
 
 use super::Explorer;
 use crate::packed::{self, PackedDtype};
-use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer, TraceRequest};
+use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer};
 use crate::{Error, Result};
 
 /// Maximum weights that are sent as f32; more are sent as f16.
@@ -58,49 +56,6 @@ impl Explorer {
         // Ids that cannot be decoded yet may be complete with the next token.
         let text = self.engine().decode(ids).unwrap_or_default();
         format!("{}\n", object!({ "text": text, "tokens": ids.len() }))
-    }
-
-    /// The JSON of a trace.
-    pub(super) fn trace(&self, request: &TraceRequest, watcher: ProgressCallback<'_>) -> Result<String> {
-        for text in [Some(&request.text), request.target.as_ref()].into_iter().flatten() {
-            let length = text.chars().count();
-            at_most(length, self.limits.text, "characters")?;
-        }
-        if let Some(beam_size) = request.beam_size {
-            at_most(beam_size, self.limits.beam_size, "hypotheses")?;
-        }
-        at_most(request.prefix.len(), self.limits.tokens, "tokens")?;
-        let model = self.engine().model();
-        for id in &request.prefix {
-            wire::check_index("token", *id as usize, model.vocab_sizes()[1])?;
-        }
-        let source =
-            self.engine().encode_source(&request.text, request.from.as_deref(), request.to.as_deref());
-        let source = source.map_err(polyhead_inspect::Error::from)?.0.ids.len();
-        let target = request.target.as_ref().map(|target| self.engine().encode_target(target)).transpose();
-        let target = target.map_err(polyhead_inspect::Error::from)?.map_or(0, |target| target.ids.len());
-        let length = source.max(target);
-        at_most(length, self.limits.tokens, "tokens")?;
-        let filter = match model.alignment_site() {
-            _ if request.without_weights => Filter { layers: Some(Vec::new()), ..Filter::default() },
-            Some(site) if length > self.limits.whole => {
-                Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), ..Filter::default() }
-            }
-            _ => Filter::default(),
-        };
-        let options = TraceOptions {
-            from: request.from.clone(),
-            to: request.to.clone(),
-            target: request.target.clone(),
-            prefix: request.prefix.clone(),
-            beam_size: request.beam_size,
-            n_alternatives: 8,
-            filter,
-            intervention: request.intervention.intervention(&model.sites())?,
-            ..TraceOptions::default()
-        };
-        let trace = Trace::with_progress(self.engine(), &request.text, &options, watcher)?;
-        Ok(json(&trace, &Filter::default()))
     }
 
     /// The JSON of one attention site.
@@ -154,7 +109,7 @@ impl Explorer {
     }
 }
 
-fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
+pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
     if found <= limit {
         return Ok(());
     }

@@ -1,11 +1,13 @@
 //! The explorer's server: listens on the loopback address, serves the page and its API.
 //!
 //! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
-//! 2. `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
+//! 2. `translation.rs` translates and traces, `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
 
+mod embeddings;
 pub(crate) mod guard;
 mod inspect;
 pub(crate) mod routes;
+mod translation;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub enum Port {
 pub struct Explorer {
     loaded: Arc<LoadedModel>,
     limits: ExplorerLimits,
+    /// The language to translate English texts into, where none is chosen.
+    english_to: Option<String>,
 }
 
 impl Explorer {
@@ -46,7 +50,7 @@ impl Explorer {
 
     /// The explorer of a shared model.
     pub(crate) fn shared(loaded: Arc<LoadedModel>) -> Self {
-        Self { loaded, limits: ExplorerLimits::default() }
+        Self { loaded, limits: ExplorerLimits::default(), english_to: None }
     }
 
     fn engine(&self) -> &Engine {
@@ -57,6 +61,12 @@ impl Explorer {
     #[must_use]
     pub fn with_limits(self, limits: ExplorerLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Sets the language to translate English texts into, where none is chosen; default: Turkish.
+    #[must_use]
+    pub fn with_english_to(self, english_to: Option<String>) -> Self {
+        Self { english_to, ..self }
     }
 
     /// Binds a port of the loopback address, which only this machine can reach.

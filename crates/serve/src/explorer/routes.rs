@@ -67,6 +67,7 @@ pub(crate) fn routes(source: ExplorerSource) -> Router {
         .route("/api/translate", post(translate))
         .route("/api/attention", post(attention))
         .route("/api/neurons", post(neurons))
+        .route("/api/embeddings", post(embeddings))
         .fallback(file)
         .layer(DefaultBodyLimit::max(limit))
         .with_state(ExplorerState {
@@ -110,6 +111,10 @@ async fn neurons(State(state): State<ExplorerState>, body: ReceivedBody) -> Resp
     answered(state, body, |explorer, request| explorer.neurons(&request)).await
 }
 
+async fn embeddings(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
+    answered(state, body, |explorer, request| explorer.embeddings(&request)).await
+}
+
 /// Streams the growing translation, one line of JSON at a time.
 async fn translate(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
     let request = match read(state.limit, body) {
@@ -145,7 +150,7 @@ async fn translate(State(state): State<ExplorerState>, body: ReceivedBody) -> Re
             })
         });
         let line = match work.await {
-            Ok(trace) => format!("{{\"trace\":{trace}}}\n"),
+            Ok(answer) => answer + "\n",
             Err(error) => format!("{}\n", json!({ "error": error.to_string(), "hint": error.hint() })),
         };
         // The client may have disconnected.

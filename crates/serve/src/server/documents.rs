@@ -177,6 +177,7 @@ mod tests {
             notes: vec![Note::Split { sentences: 2 }],
             source_tokens: 3,
             route: None,
+            segments: Vec::new(),
         }
     }
 

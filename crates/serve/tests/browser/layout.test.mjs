@@ -4,21 +4,7 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { explore } from "./program.mjs";
 import { browser, open, shoot, translate, view } from "./page.mjs";
-
-const VIEWS = ["translate", "heads", "model", "neurons", "heat-map", "beam", "intervene"];
-const LESSONS = [
-  "embeddings",
-  "lookup",
-  "scaled",
-  "self-attention",
-  "multi-head",
-  "positions",
-  "masks",
-  "smoothing",
-  "beam",
-  "cache",
-  "cost",
-];
+import { LESSONS, VIEWS } from "./layout.mjs";
 
 for (const [width, colorScheme] of [
   [1280, "light"],

@@ -159,6 +159,7 @@ test("lessons show the lectures' numbers", async (t) => {
   await set("Query [0, x]: x", 10);
   assert.deepEqual(await texts("#lookup-output"), ["[0.000, 1.000]"]);
   await view(page, "lessons/self-attention");
+  await set("Scale of the keys", 10);
   await page.getByRole("radio", { name: "3 S = Q·Kᵀ" }).click();
   assert.deepEqual(
     (await texts("#view-lessons .numbers:last-child td:not(.corner)")).slice(-16),

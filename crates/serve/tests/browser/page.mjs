@@ -33,13 +33,15 @@ export async function open(found, address, { width = 1280, height = 900, colorSc
   return page;
 }
 
-/** Translates a sentence and waits for its trace. */
-export async function translate(page, text) {
+/** Translates a sentence and waits for its trace; `asIs` gives a text to the model as one sentence. */
+export async function translate(page, text, { asIs = false } = {}) {
   await page.evaluate(() => {
     location.hash = "translate";
   });
   const tokens = page.locator(".stage button.token");
   // The page begins with a sentence of its own; the next request removes its tokens at once.
+  await tokens.first().waitFor();
+  await page.getByLabel("As one sentence, unprepared").setChecked(asIs);
   await tokens.first().waitFor();
   await page.getByLabel("Sentence", { exact: true }).locator("visible=true").last().fill(text);
   await page.getByRole("button", { name: "Translate", exact: true }).click();

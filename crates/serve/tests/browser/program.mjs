@@ -9,6 +9,8 @@ const here = import.meta.dirname;
 const program = resolve(process.env.POLYHEAD ?? join(here, "../../../../target/debug/polyhead"));
 export const tinyModel = resolve(here, "../../../models/tests/golden/opus");
 
+export const defaultModel = resolve(here, "../../../../models/default");
+
 /** Where screenshots go. */
 export const shots = resolve(process.env.SCREENSHOTS ?? join(here, "../../../../target/screenshots"));
 
@@ -26,6 +28,17 @@ export function inspect(folder, text, { model = tinyModel, options = [], name = 
     stdio: "pipe",
   });
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
+/** The translations of `polyhead translate`, by the default model. */
+export function translated(texts, { from, to, beam }) {
+  const languages = [...(from ? ["--from", from] : []), ...(to ? ["--to", to] : [])];
+  const options = ["translate", "--model", defaultModel, "--format", "jsonl", "--beam", String(beam), ...languages, "--"];
+  const out = execFileSync(program, [...options, ...texts], { stdio: "pipe", encoding: "utf8", maxBuffer: 1 << 24 });
+  return out
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line).text);
 }
 
 /** Starts an explorer; returns its address. */

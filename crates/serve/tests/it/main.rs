@@ -5,9 +5,12 @@ mod answers;
 mod calls;
 mod client;
 mod front;
+mod lessons;
 mod page;
+mod palette;
 mod safety;
 mod scheduler;
+mod translation;
 
 use std::path::{Path, PathBuf};
 

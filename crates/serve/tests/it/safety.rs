@@ -64,7 +64,7 @@ fn foreign_hosts_and_origins_are_refused() {
 fn invalid_requests_are_refused_with_a_reason() {
     let port = explorer(ExplorerLimits::default());
     let cases: [(&str, Value, &str); 9] = [
-        ("trace", json!({ "text": "" }), "an empty text, expected a sentence"),
+        ("trace", json!({ "text": "", "as_is": true }), "an empty text, expected a sentence"),
         ("trace", json!({ "text": "a", "colour": 1 }), "unknown field `colour`"),
         ("trace", json!({ "text": "a", "to": "xx" }), "language \"xx\""),
         ("trace", json!({ "text": "a", "prefix": [99999] }), "token 99999, expected one of 0 to 210"),
@@ -98,7 +98,7 @@ fn invalid_requests_are_refused_with_a_reason() {
         assert!(said["hint"].is_string());
     }
     assert_eq!(send(port, ["POST", "/api/trace"], &[], "{").status, 400);
-    let streamed = post(port, "/api/translate", &json!({ "text": " " }));
+    let streamed = post(port, "/api/translate", &json!({ "text": " ", "as_is": true }));
     assert!(streamed.body.contains("an empty text"), "{}", streamed.body);
 }
 
@@ -118,13 +118,13 @@ fn limits_are_enforced() {
     refused("/api/trace", &json!({ "text": "a".repeat(2000) }), "limit 1000 bytes");
     refused("/api/trace", &json!({ "text": "a".repeat(51) }), "too large: 51 characters (limit 50)");
     refused("/api/trace", &json!({ "text": "a", "target": "ö".repeat(51) }), "51 characters");
-    refused("/api/trace", &json!({ "text": "x y ".repeat(12) }), "tokens (limit 12)");
+    refused("/api/trace", &json!({ "text": "x y ".repeat(12), "as_is": true }), "tokens (limit 12)");
     refused("/api/trace", &json!({ "text": "a", "beam_size": 4 }), "too large: 4 hypotheses (limit 3)");
     let five = json!({ "source": [1, 2, 3, 4, 0], "target": [0], "kind": "cross", "layer": 0, "head": 0 });
     refused("/api/neurons", &five, "too large: 5 tokens (limit 4)");
     // The trace of a longer text has one attention site; the others are fetched on demand.
     let answer = post(port, "/api/trace", &json!({ "text": "The teacher reads a book." })).json();
-    let kept = answer["attention"].as_array().unwrap();
+    let kept = answer["trace"]["attention"].as_array().unwrap();
     assert_eq!((kept.len(), &kept[0]["kind"], &kept[0]["layer"]), (1, &json!("cross"), &json!(1)));
     assert_eq!(post(port, "/api/attention", &five).status, 200);
 }

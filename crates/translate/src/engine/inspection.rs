@@ -1,14 +1,15 @@
 //! Access to model, parameters and tokens of a loaded folder, for inspection.
 
-use polyhead_models::SequenceToSequence;
 use polyhead_models::decode::beam::BeamOptions;
+use polyhead_models::{SequenceToSequence, Shortlist};
 use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::Encoding;
 
 use crate::languages::name;
 use crate::route::{Hop, Route};
 use crate::search::Search;
-use crate::{Engine, Error, Result, TranslateOptions};
+use crate::shortlist::ActiveShortlist;
+use crate::{DecodedSegment, Engine, Error, Result, TranslateOptions};
 
 impl Engine {
     /// The model.
@@ -47,11 +48,47 @@ impl Engine {
         let start = text.len() - plan.body.len();
         encoding.offsets.iter_mut().for_each(|span| *span = start + span.start..start + span.end);
         if let Some(tag) = tag {
-            encoding.ids.insert(0, tag);
-            encoding.pieces.insert(0, self.tokenizers.source().piece(tag).unwrap_or_default());
-            encoding.offsets.insert(0, 0..0);
+            self.insert_tag(&mut encoding, tag);
         }
         Ok((encoding, plan.route))
+    }
+
+    /// The tokens that the model read of a segment; offsets are bytes of `segment.read`, those of tag and end empty.
+    ///
+    /// # Errors
+    /// If the tokeniser fails.
+    pub fn encode_segment(&self, segment: &DecodedSegment) -> Result<Encoding> {
+        let mut encoding = self.tokenizers.encode_source(&segment.read, self.model.special_ids().end_id)?;
+        if let Some(tag) = segment.source.first().filter(|_| segment.source.len() > encoding.ids.len()) {
+            self.insert_tag(&mut encoding, *tag);
+        }
+        Ok(encoding)
+    }
+
+    fn insert_tag(&self, encoding: &mut Encoding, tag: u32) {
+        encoding.ids.insert(0, tag);
+        encoding.pieces.insert(0, self.tokenizers.source().piece(tag).unwrap_or_default());
+        encoding.offsets.insert(0, 0..0);
+    }
+
+    /// Runs `work` with the tokens that may be written for a source, as in translation; none means all.
+    ///
+    /// # Errors
+    /// If the shortlist does not fit the model.
+    pub fn with_shortlist<T>(
+        &self,
+        source: &[u32],
+        prefix: &[u32],
+        work: impl FnOnce(Option<&Shortlist>) -> T,
+    ) -> Result<T> {
+        match &self.shortlist {
+            ActiveShortlist::Off => Ok(work(None)),
+            ActiveShortlist::Fixed(shortlist) => Ok(work(Some(shortlist))),
+            ActiveShortlist::Lexical(lexical) => match lexical.ids(source, prefix) {
+                Some(ids) => Ok(work(Some(&Shortlist::of_sentences(&self.model, &self.parameters, &[ids])?))),
+                None => Ok(work(None)),
+            },
+        }
     }
 
     /// The tokens of a text as a translation, the end token last.
@@ -62,6 +99,11 @@ impl Engine {
         encoding.pieces.push(self.target_piece(end_id));
         encoding.offsets.push(text.len()..text.len());
         Ok(encoding)
+    }
+
+    /// The piece of an id in the source vocabulary.
+    pub fn source_piece(&self, id: u32) -> String {
+        self.tokenizers.source().piece(id).unwrap_or_else(|| format!("#{id}"))
     }
 
     /// The piece of an id in the target vocabulary.

@@ -4,7 +4,7 @@ use crate::alignment::compose;
 use crate::options::TranslateOptions;
 use crate::pipeline::{HopInput, Pipeline};
 use crate::segment::RoutedSentence;
-use crate::translation::{Note, Translation, shortened};
+use crate::translation::{DecodedSegment, Note, Translation, shortened};
 use crate::{Engine, Result};
 
 impl Engine {
@@ -83,6 +83,8 @@ fn chained(first: Option<&Translation>, mut last: Translation, sentence: &str) -
     notes.extend(last.notes.into_iter().filter(|note| !first.notes.contains(note)));
     last.notes = notes;
     last.source_tokens += first.source_tokens;
+    let second = last.segments.into_iter().map(|segment| DecodedSegment { hop: 1, ..segment });
+    last.segments = first.segments.iter().cloned().chain(second).collect();
     last.alignment = match (&first.alignment, last.alignment) {
         (Some(before), Some(after)) => Some(compose(before, &after)),
         _ => None,

@@ -23,7 +23,7 @@ use crate::options::Evidence;
 use crate::pipeline::Pipeline;
 use crate::prepare::SentenceContext;
 use crate::route::{Hop, Route, RoutePlan};
-use crate::translation::{Candidate, Note, Translation};
+use crate::translation::{Candidate, DecodedSegment, Note, Translation};
 use crate::words::WordCounter;
 
 /// A sentence and its hops. Equal ones have equal translations, if the options are equal.
@@ -135,6 +135,7 @@ impl TextPlan {
             notes: self.joined_notes(&translated),
             source_tokens: translated.iter().map(|own| own.source_tokens).sum(),
             route: self.route.clone(),
+            segments: joined_segments(&translated),
         }
     }
 
@@ -193,4 +194,15 @@ impl TextPlan {
         }
         notes
     }
+}
+
+/// The segments of all sentences.
+fn joined_segments(translated: &[&Translation]) -> Vec<DecodedSegment> {
+    let own = |(sentence, own): (usize, &&Translation)| {
+        own.segments
+            .iter()
+            .map(move |segment| DecodedSegment { sentence, ..segment.clone() })
+            .collect::<Vec<_>>()
+    };
+    translated.iter().enumerate().flat_map(own).collect()
 }

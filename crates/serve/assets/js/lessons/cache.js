@@ -1,4 +1,4 @@
-// Lesson: the K/V cache. Without it every step recomputes all keys and values.
+// Lesson: the K/V cache. Without it every step recomputes all keys and values; those of the source are computed once.
 
 import { drawn, element, paragraph, replace } from "../dom.js";
 import { slider, checkbox } from "../controls.js";
@@ -7,16 +7,22 @@ import { square } from "../figures.js";
 
 export const cacheLesson = { id: "cache", title: "The K/V cache", build };
 
+/** Bytes of the cache in f32: keys and values of n target and m source tokens in N layers of width d. */
+export function cacheBytes(n, m, N, d) {
+  return { decoder: 2 * N * n * d * 4, cross: 2 * N * m * d * 4 };
+}
+
 function build() {
-  const length = slider("Generated tokens, n", { min: 1, max: 24, value: 10 }, draw);
+  const length = slider("Generated tokens n", { min: 1, max: 24, value: 10 }, draw);
+  const source = slider("Source tokens m", { min: 1, max: 24, value: 8 }, draw);
   const cached = checkbox("Cache keys and values", true, draw);
-  const layers = slider("Layers N", { min: 1, max: 96, value: 6 }, draw);
+  const layers = slider("Decoder layers N", { min: 1, max: 96, value: 6 }, draw);
   const width = slider("Width d", { min: 64, max: 12288, step: 64, value: 512, show: grouped }, draw);
   const figure = element("div", { class: "panel" });
   const readout = element("p", { class: "result" });
   const memory = element("p");
   function draw() {
-    const n = length.value;
+    const [n, m] = [length.value, source.value];
     const cells = [];
     for (let step = 0; step < n; step += 1) {
       for (let token = 0; token <= step; token += 1) {
@@ -33,17 +39,24 @@ function build() {
         cells,
       ),
     );
+    const isCached = cached.value;
     replace(
       readout,
-      "Keys and values computed: ",
-      element("strong", { class: "number", id: "cache-count" }, grouped(cached.value ? n : all)),
-      cached.value ? ` instead of ${grouped(all)}.` : ` of n (n + 1) / 2; with a cache ${grouped(n)}.`,
+      "Target tokens whose keys and values are computed in each layer: ",
+      element("strong", { class: "number", id: "cache-count" }, grouped(isCached ? n : all)),
+      isCached ? ` instead of n·(n + 1) / 2 = ${grouped(all)}` : ` = n·(n + 1) / 2; with a cache n = ${grouped(n)}`,
+      "; source tokens for cross-attention: ",
+      element("strong", { class: "number", id: "cache-source" }, grouped(isCached ? m : n * m)),
+      isCached ? ` instead of n·m = ${grouped(n * m)}.` : ` = n·m; with a cache m = ${grouped(m)}.`,
     );
+    const { decoder, cross } = cacheBytes(n, m, layers.value, width.value);
     replace(
       memory,
-      "The cost is memory: 2 · N · n · d numbers, at n = 1,000 and four bytes each ",
-      element("strong", { class: "number" }, bytesText(2 * layers.value * 1000 * width.value * 4)),
-      " for every sentence.",
+      "The cost is memory: 2·N·n·d numbers for the decoder's self-attention and 2·N·m·d for its cross-attention. At four bytes each, after ",
+      String(n),
+      " tokens: ",
+      element("strong", { class: "number", id: "cache-bytes" }, `${bytesText(decoder)} + ${bytesText(cross)}`),
+      " for every hypothesis. The second part is the same for all hypotheses of a sentence and does not grow.",
     );
   }
   draw();
@@ -52,9 +65,9 @@ function build() {
       "div",
       {},
       paragraph(
-        "Token t of a translation attends to the keys and values of all tokens before it. These never change, because no token attends to later ones. So each step computes only those of its own token and takes the rest from the cache: dark cells are computed, light ones cached. Rows are steps.",
+        "Token t of a translation attends to the keys and values of all target tokens before it (self-attention) and of all source tokens (cross-attention). Neither ever changes: no token attends to later ones, and the source stays as it is. So each step computes only those of its own token and takes the rest from the cache; those of the source are computed once, before the first step. Rows are steps, columns target tokens: dark cells are computed, light ones cached.",
       ),
-      element("div", { class: "knobs" }, length.node, cached.node),
+      element("div", { class: "knobs" }, length.node, source.node, cached.node),
       figure,
       readout,
       element("div", { class: "knobs" }, layers.node, width.node),

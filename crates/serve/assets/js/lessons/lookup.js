@@ -64,7 +64,7 @@ function build() {
       table,
       numberTable({
         columns: letters,
-        rows: ["key", "", "score"],
+        rows: ["key, first", "key, second", "score"],
         data: [keys.map((key) => key[0]), keys.map((key) => key[1]), scores],
         decimals: 1,
       }),

@@ -17,9 +17,9 @@ const ABOUT = {
   full: "Every token attends to every token: an encoder's self-attention.",
   causal: "No token attends to later ones: a decoder generates from left to right, and all its steps are trained at once.",
   padding:
-    "Shorter sentences of a batch are padded; no token attends to the padding. The rows of padding tokens attend to nothing and give zeros.",
+    "Shorter sentences of a batch are padded at their end, and no token attends to the padding: its keys (columns) are hidden. Its queries (rows) are computed all the same; nobody reads what they give.",
   window: "Every token attends to its neighbours only: the cost grows with n, not with n².",
-  dilated: "Every second neighbour: twice the range at the same cost.",
+  dilated: "Every second neighbour, w on each side: twice the range at the same cost.",
   global: "The first token attends to all tokens and all attend to it; the others attend to their neighbours.",
 };
 
@@ -28,14 +28,19 @@ export const masksLesson = { id: "masks", title: "Masks", build };
 function build() {
   const kind = choice("Mask", MASKS, "causal", draw);
   const length = slider("Tokens n", { min: 4, max: 24, value: 12 }, draw);
-  const window_ = slider("Window w, or padding tokens", { min: 1, max: 12, value: 2 }, draw);
+  const window_ = slider("Neighbours on each side, w", { min: 0, max: 12, value: 2 }, draw);
+  const padding = slider("Padding tokens", { min: 0, max: 23, value: 3 }, draw);
   const figure = element("div", { class: "panel" });
   const text = element("p");
   const count = element("p", { class: "result" });
   function draw() {
     const n = length.value;
-    const w = window_.value;
-    const isAllowed = rule(kind.value, w, Math.max(n - w, 1));
+    // Only the sliders that change something are shown.
+    window_.node.hidden = !["window", "dilated", "global"].includes(kind.value);
+    padding.node.hidden = kind.value !== "padding";
+    padding.node.querySelector("input").max = n - 1;
+    if (padding.value > n - 1) padding.set(n - 1);
+    const isAllowed = rule(kind.value, window_.value, n - padding.value);
     let pairs = 0;
     const cells = [];
     for (let row = 0; row < n; row += 1) {
@@ -57,7 +62,7 @@ function build() {
     replace(
       count,
       element("strong", { class: "number", id: "mask-pairs" }, grouped(pairs)),
-      ` of ${grouped(n * n)} pairs are computed (${Math.round((100 * pairs) / (n * n))} %).`,
+      ` of ${grouped(n * n)} pairs are allowed (${Math.round((100 * pairs) / (n * n))} %).`,
     );
   }
   draw();
@@ -68,7 +73,7 @@ function build() {
       paragraph(
         "A mask says which tokens (columns) each token (row) may attend to. Masked pairs get the score −∞, so their weight after softmax is 0.",
       ),
-      element("div", { class: "knobs" }, kind.node, length.node, window_.node),
+      element("div", { class: "knobs" }, kind.node, length.node, window_.node, padding.node),
       text,
       figure,
       count,
@@ -77,11 +82,12 @@ function build() {
   };
 }
 
-function rule(kind, w, real) {
+/** True for a query (row) that may attend to a key (column); `real` tokens are not padding. */
+export function rule(kind, w, real) {
   return {
     full: () => true,
     causal: (row, column) => column <= row,
-    padding: (row, column) => row < real && column < real,
+    padding: (_row, column) => column < real,
     window: (row, column) => Math.abs(row - column) <= w,
     dilated: (row, column) => Math.abs(row - column) <= 2 * w && (row - column) % 2 === 0,
     global: (row, column) => row === 0 || column === 0 || Math.abs(row - column) <= w,

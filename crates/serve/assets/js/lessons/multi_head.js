@@ -45,7 +45,7 @@ function build(app) {
         ? numberTable({
             caption: "their outputs, concatenated",
             rows: LETTERS,
-            columns: names.flatMap((name) => [name, ""]),
+            columns: names.flatMap((name) => [`${name}, A`, `${name}, B`]),
             data: joined,
             decimals: 1,
           })

@@ -5,7 +5,7 @@ import { drawn, element, replace } from "../dom.js";
 import { checkbox } from "../controls.js";
 import { fixed, percent } from "../format.js";
 import { fitted } from "../lines.js";
-import { pieceLabels, visible } from "../tokens.js";
+import { byteLabel, pieceLabels, visible } from "../tokens.js";
 
 const [WIDTH, HEIGHT, GAP, ROW] = [138, 34, 44, 46];
 
@@ -19,7 +19,7 @@ export const beamView = {
 
 function build(app) {
   const pruned = checkbox("Show pruned hypotheses", true, () => update(app.trace));
-  const readout = element("div", { class: "readout", "aria-live": "polite" });
+  const readout = element("div", { class: "readout below", "aria-live": "polite" });
   const box = element("div", { class: "tree", tabindex: "0", role: "group", "aria-label": "Tree of hypotheses" });
   const legend = element(
     "p",
@@ -32,20 +32,26 @@ function build(app) {
       ),
     ),
   );
-  const node = element("div", {}, element("div", { class: "controls" }, pruned.node, legend), readout, box);
+  const node = element("div", {}, element("div", { class: "controls" }, pruned.node, legend), box, readout);
 
   function update(trace) {
     if (!trace) return;
     if (!trace.json.beam) {
       const text = trace.json.given
         ? "The translation was given, so there was no search."
-        : "Greedy decoding follows one hypothesis, so there is no tree. Choose a beam size of 2 or more.";
+        : app.request?.beam_size === 1
+          ? "Greedy decoding follows one hypothesis, so there is no tree. Choose a beam size of 2 or more."
+          : "This translation was decoded again with other rules, so that the search alone does not find it. See the notes.";
       replace(box, element("div", { class: "empty" }, element("p", {}, text)));
       readout.textContent = "";
       return;
     }
     const labels = pieceLabels(trace.json.beam.nodes.map((own) => own.piece));
-    const nodes = trace.json.beam.nodes.map((own, index) => ({ ...own, label: labels[index] }));
+    const before = [];
+    const nodes = trace.json.beam.nodes.map((own, index) => {
+      before.push(own.parent === null ? [] : [...before[own.parent], trace.json.beam.nodes[own.parent].piece]);
+      return { ...own, label: byteLabel(own.piece, before[index]) ?? labels[index] };
+    });
     const shown = nodes
       .map((own, index) => ({ ...own, index }))
       .filter((own) => pruned.value || own.fate !== "pruned" || own.best);

@@ -2,9 +2,9 @@
 // as their mean.
 
 import { errorText } from "../api.js";
-import { element, replace } from "../dom.js";
+import { drawn, element, replace } from "../dom.js";
 import { choice, slider } from "../controls.js";
-import { headVariable } from "../colour.js";
+import { headDash, headVariable } from "../colour.js";
 import { fixed } from "../format.js";
 import { curves, sized, whenResized } from "../lines.js";
 import { arrowKeys, rove } from "../keys.js";
@@ -50,8 +50,8 @@ function build(app) {
       mode.node,
       page.node,
     ),
-    note,
     box,
+    note,
   );
   let on = null;
   let heads = null;
@@ -70,13 +70,20 @@ function build(app) {
     if (!found || app.trace !== trace || app.selection.kind !== kind || app.selection.layer !== layer) return;
     heads = found;
     if (!on || on.length !== found.heads.length) on = found.heads.map(() => true);
+    const { focus } = app;
+    app.focus = null;
+    if (focus) on = found.heads.map((head) => head === focus.head);
     drawPalette();
     const longest = Math.max(trace.queries(kind).length, trace.keys(kind).length);
     page.node.hidden = longest <= PAGE;
     page.node.querySelector("input").max = Math.max(longest - PAGE, 0);
     page.set(Math.min(page.value, Math.max(longest - PAGE, 0)));
     fill();
+    if (focus) point(focus.row - page.value);
   }
+  app.on("focus", () => {
+    if (app.focus && box.isConnected) update(app.trace);
+  });
 
   function drawPalette() {
     const swatch = (head, own) =>
@@ -100,7 +107,8 @@ function build(app) {
             draw();
           },
         },
-        String(head),
+        element("span", {}, String(head)),
+        dashLine(head),
       );
     const focused = [...palette.children].indexOf(document.activeElement);
     replace(
@@ -159,7 +167,7 @@ function build(app) {
     const shown =
       mode.value === "mean" && chosen.length
         ? [{ matrix: heads.mean(chosen), colour: "var(--accent)" }]
-        : chosen.map((head) => ({ matrix: heads.matrix(head), colour: headVariable(head), dash: head >= 8 }));
+        : chosen.map((head) => ({ matrix: heads.matrix(head), colour: headVariable(head), dash: headDash(head) }));
     const isMuch = rows.length * keys.length * shown.length > MAX_LINES;
     const from = index ?? (isMuch ? 0 : null);
     const frame = box.getBoundingClientRect();
@@ -238,4 +246,10 @@ function build(app) {
   }
   whenResized(box, draw);
   return { node, update };
+}
+
+/** A short line in the dashes of a head. */
+function dashLine(head) {
+  const line = drawn("line", { x1: 0, x2: 24, y1: 2, y2: 2, "stroke-dasharray": headDash(head).join(" ") || null });
+  return drawn("svg", { viewBox: "0 0 24 4", "aria-hidden": "true" }, line);
 }

@@ -25,7 +25,7 @@ function build(app) {
   const readout = element("p", { class: "readout", "aria-live": "polite" });
   const map = new WeightMap({ onCell: describe, onZoom: (size) => zoom.set(size) });
   const controls = element("div", { class: "controls" }, unit.node, zoom.node);
-  const node = element("div", {}, pick.node, controls, readout, map.node);
+  const node = element("div", {}, pick.node, controls, map.node, readout);
   let last = null;
 
   function update(trace) {

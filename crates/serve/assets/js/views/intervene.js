@@ -5,7 +5,7 @@ import { errorText, postTrace } from "../api.js";
 import { slider } from "../controls.js";
 import { shade } from "../colour.js";
 import { fixed, percent } from "../format.js";
-import { tokenNode } from "../tokens.js";
+import { readable, tokenNode } from "../tokens.js";
 
 export const interveneView = {
   id: "intervene",
@@ -171,11 +171,12 @@ function build(app) {
 
   async function run() {
     const { trace } = app;
-    const { text, from, to, beam_size: beamSize, prefix } = app.request;
+    const { text, from, to, as_is: asIs, beam_size: beamSize, prefix } = app.request;
+    const segment = app.translation?.segment ?? null;
     pending?.abort();
     pending = new AbortController();
     const intervention = request();
-    const base = { text, from, to, prefix, beam_size: beamSize, without_weights: true, intervention };
+    const base = { text, from, to, as_is: asIs, segment, prefix, beam_size: beamSize, without_weights: true, intervention };
     try {
       const isPlain = intervention.heads.length + intervention.layers.length === 0;
       const [found, rescored] = isPlain
@@ -245,7 +246,7 @@ function side(title, json, isNew, facts) {
     "section",
     { class: "panel" },
     element("h3", {}, title),
-    element("p", { class: "plain", dir: "auto" }, json.target.text || " "),
+    element("p", { class: "plain", dir: "auto" }, readable(json.target.text || " ")),
     element("div", { class: "tokens" }, tokens),
     element("dl", { class: "facts" }, facts.map(fact)),
   );

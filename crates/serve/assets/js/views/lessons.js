@@ -32,6 +32,7 @@ export const lessonsView = {
   title: "Lessons",
   about: "Attention from the ground up, in eleven short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
+  showsAlways: true,
   build,
 };
 
@@ -39,7 +40,7 @@ function build(app) {
   const links = LESSONS.map((lesson, index) =>
     element(
       "a",
-      { href: `#lessons/${lesson.id}` },
+      { href: `#lessons/${lesson.id}`, id: `lessons/${lesson.id}` },
       element("span", { class: "number" }, String(index + 1)),
       lesson.title,
     ),

@@ -7,12 +7,13 @@ import { shade } from "../colour.js";
 import { bar } from "../figures.js";
 import { fixed, percent } from "../format.js";
 import { curves, sized, whenResized } from "../lines.js";
-import { pieceLabels, tokenRow, visible } from "../tokens.js";
+import { byteLabel, pieceLabels, readable, tokenRow, visible } from "../tokens.js";
 
 export const translateView = {
   id: "translate",
   title: "Translate",
   about: "Point at a token of the translation to see what it attends to; click a token to see alternatives.",
+  showsAlways: true,
   build,
 };
 
@@ -32,12 +33,12 @@ function build(app) {
   );
   let shown = null;
   let index = 0;
+  let last = null;
 
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
-  app.on("ended", (error) => {
-    if (error) update(app.trace);
-  });
+  app.on("ended", () => update(app.trace));
+  app.on("focus", () => update(app.trace));
 
   /** Shows the growing translation. */
   function grow(growth, request) {
@@ -48,12 +49,19 @@ function build(app) {
     replace(
       stage,
       side("Source", element("p", { class: "plain", dir: "auto" }, request.text)),
-      side("Translation", element("p", { class: "plain growing", dir: "auto" }, text)),
+      side("Translation", element("p", { class: "plain growing", dir: "auto" }, readable(text))),
     );
   }
 
   function update(trace) {
-    if (!trace || app.running) return;
+    if (app.running) return;
+    if (!trace) {
+      shown = null;
+      replace(stage, element("p", { class: "quiet" }, blank(app)));
+      replace(choices);
+      readout.textContent = "";
+      return;
+    }
     const site = trace.json.alignment_site;
     const layers = site ? trace.layers(site.kind) : 0;
     const options = Array.from({ length: layers }, (_, layer) => [String(layer), `layer ${layer}, mean of heads`]);
@@ -69,12 +77,17 @@ function build(app) {
     trace.json.steps.forEach((step, own) => showProbability(target.nodes[own], step));
     replace(
       stage,
-      side("Source", source.box),
       canvas,
-      side("Translation", [target.box, element("p", { class: "plain whole", dir: "auto" }, trace.json.target.text)]),
+      side(app.isLive ? "Model reads" : "Source", source.box),
+      side(app.isLive ? "Model writes" : "Translation", [
+        target.box,
+        element("p", { class: "plain whole", dir: "auto" }, readable(trace.json.target.text)),
+      ]),
     );
+    index = app.focus?.row ?? (last === trace ? index : 0);
+    last = trace;
     shown = { trace, source, target, weights: null };
-    index = Math.min(index, trace.target.length - 1);
+    app.focus = null;
     replace(choices);
     load();
   }
@@ -146,10 +159,11 @@ function build(app) {
     const pick = (id) =>
       app.run({ ...app.request, prefix: [...trace.target.slice(0, own).map((before) => before.id), id] });
     const labels = pieceLabels([...step.alternatives, ...trace.target].map((other) => other.piece));
+    const before = trace.target.slice(0, own).map((token_) => token_.piece);
     const rows = step.alternatives.map((other, rank) => {
       const probability = Math.exp(other.log_probability);
       const isOwn = other.id === token.id;
-      const name = element("bdi", { dir: "auto" }, visible(labels[rank]));
+      const name = element("bdi", { dir: "auto" }, visible(byteLabel(other.piece, before) ?? labels[rank]));
       const button = element(
         "button",
         { type: "button", class: "pick", disabled: isOwn || !app.isLive, onclick: () => pick(other.id) },
@@ -179,6 +193,12 @@ function build(app) {
   }
 
   return { node, update };
+}
+
+/** Why there is nothing to show. */
+function blank({ translation }) {
+  if (!translation) return "Nothing to show.";
+  return translation.text.trim() ? "The text was copied: the model did not read it." : "Enter a text.";
 }
 
 function side(title, content) {

@@ -1,0 +1,16 @@
+// The views and lessons of the page.
+
+export const VIEWS = ["translate", "heads", "model", "neurons", "heat-map", "beam", "intervene"];
+export const LESSONS = [
+  "embeddings",
+  "lookup",
+  "scaled",
+  "self-attention",
+  "multi-head",
+  "positions",
+  "masks",
+  "smoothing",
+  "beam",
+  "cache",
+  "cost",
+];
