@@ -248,7 +248,8 @@ fn model(units: [TokenUnit; 2], size: &SizeClass, model_use: ModelUse) -> Vec<Se
             settings.push(setting("model.tie", "\"all\"", reason));
         }
     } else if *preset != "base" {
-        let reason = "stable at high learning rates (Xiong et al. 2020); polyhead init --for marian takes \"post\"";
+        let reason =
+            "stable at high learning rates (Xiong et al. 2020); polyhead init --for marian takes \"post\"";
         settings.push(setting("model.norm_order", "\"pre\"", reason));
         settings.push(setting("model.final_norm", "true", "needed with \"pre\""));
     }
@@ -390,7 +391,8 @@ mod tests {
             SideStatistics { words: 8000, chars: 60_000, longest: 20, kinds: 8000, once: 8000, repeated: 0 };
         let phonemes =
             SideStatistics { words: 50_000, chars: 110_000, longest: 50, kinds: 40, once: 0, repeated: 0 };
-        let settings = choose(&CorpusStatistics { pairs: 8000, sides: [spellings, phonemes] }, with_valid(1000));
+        let settings =
+            choose(&CorpusStatistics { pairs: 8000, sides: [spellings, phonemes] }, with_valid(1000));
         let found =
             ["tokenizer.kind", "tokenizer.target_kind", "tokenizer.sides", "model.tie", "validation.metric"]
                 .map(|key| value(&settings, key).unwrap());

@@ -113,15 +113,11 @@ mod tests {
             accumulate: 3,
             ..TrainConfig::default()
         };
-        let most =
-            |max_steps, max_epochs| StepForecast::of_batches(&train(max_steps, max_epochs), 10).most;
-        assert_eq!([most(0, 0), most(7, 0), most(0, 5), most(99, 5), most(7, 5)], [
-            None,
-            Some(7),
-            Some(20),
-            Some(20),
-            Some(7)
-        ]);
+        let most = |max_steps, max_epochs| StepForecast::of_batches(&train(max_steps, max_epochs), 10).most;
+        assert_eq!(
+            [most(0, 0), most(7, 0), most(0, 5), most(99, 5), most(7, 5)],
+            [None, Some(7), Some(20), Some(20), Some(7)]
+        );
     }
 
     #[test]

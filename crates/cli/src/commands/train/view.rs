@@ -11,7 +11,7 @@ use polyhead_train::init::StepForecast;
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::LiveView;
-use crate::report::{bytes, grouped, note};
+use crate::report::{bytes, grouped, note, time};
 
 /// Shows the events of a run.
 pub(crate) struct View {
@@ -260,14 +260,4 @@ pub(super) fn scores_text(line: &ValidLine) -> String {
         text += &format!(", {name} {score:.2}");
     }
     text
-}
-
-/// A duration: `3725` seconds as `1 h 2 min`.
-pub(super) fn time(seconds: f64) -> String {
-    let seconds = seconds.max(0.0).round() as u64;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
 }

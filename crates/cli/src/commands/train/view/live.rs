@@ -16,8 +16,8 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use polyhead_train::event::{Event, Progress};
 
-use super::{scores_text, time};
-use crate::report::{STOPPING, Verbosity, grouped, verbosity};
+use super::scores_text;
+use crate::report::{STOPPING, Verbosity, grouped, time, verbosity};
 
 /// Width of the loss curve, in columns.
 const CURVE: usize = 24;
