@@ -1,4 +1,6 @@
-//! Checks that the files of the feature `embed-model` exist, and sets a hash of them for `default_model.rs`.
+//! Checks that the files of the feature `embed-model` exist, and sets a hash of them for `default_model.rs`; also the source
+//! tree, whose model a program finds that was built there, unless `POLYHEAD_PACKAGED` is set: a package names no folder of the
+//! machine that built it.
 
 use std::path::Path;
 
@@ -8,6 +10,11 @@ const FILES: [&str; 5] =
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=POLYHEAD_PACKAGED");
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    if let (None, Some(tree)) = (std::env::var_os("POLYHEAD_PACKAGED"), tree) {
+        println!("cargo::rustc-env=POLYHEAD_SOURCE_TREE={}", tree.display());
+    }
     if std::env::var_os("CARGO_FEATURE_EMBED_MODEL").is_none() {
         return;
     }

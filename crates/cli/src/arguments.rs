@@ -76,6 +76,9 @@ pub(crate) enum Command {
     /// Train a lexical shortlist, which makes decoding faster
     #[command(subcommand)]
     Shortlist(commands::shortlist::Shortlist),
+    /// Install, list and remove models in the user's data folder
+    #[command(subcommand)]
+    Models(commands::models::Models),
     /// List the CPU and the GPUs that models can run on
     Devices(commands::devices::Devices),
     /// Measure speed: matrix products, operations, training, decoding
@@ -95,7 +98,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Inspect", &["inspect", "explore", "draw", "info", "parity"]),
     ("Serve", &["serve", "keys"]),
     ("Convert", &["import", "export", "quantize", "shortlist"]),
-    ("Machine", &["devices", "bench", "completions", "man"]),
+    ("Machine", &["models", "devices", "bench", "completions", "man"]),
 ];
 
 impl Arguments {

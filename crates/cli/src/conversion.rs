@@ -10,7 +10,9 @@ use polyhead_tensor::Dtype;
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
-use crate::model_folder::{GENERATION, check_folder, file_name, generation, load_model, sidecar_files};
+use crate::model_folder::{
+    GENERATION, check_folder, file_name, generation, load_model, resolve, sidecar_files,
+};
 use crate::option_help::OVERWRITE_MODEL;
 use crate::report::{Failure, Misuse, bytes, note};
 
@@ -34,7 +36,7 @@ pub(crate) struct ConversionOptions {
 /// A model folder to read and one to write.
 #[derive(Debug, Args)]
 pub(crate) struct Folders {
-    /// Model folder to read
+    /// Model folder, run folder or installed model to read
     #[arg(value_name = "FROM")]
     pub(crate) from: PathBuf,
     /// Model folder to write
@@ -61,7 +63,7 @@ struct SidecarFile {
 impl ConversionOptions {
     /// Reads the model, writes it in the layout that `choose` returns, and prints a note.
     pub(crate) fn convert(self, choose: impl FnOnce(&ModelConfig) -> CheckpointLayout) -> Result<()> {
-        let folders = &self.folders;
+        let folders = &self.folders.resolved()?;
         folders.check()?;
         let mut model = load_model(&folders.from)?;
         let dtype = self.dtype.map_or_else(|| stored(&model.info.dtypes), StoredDtype::dtype);
@@ -84,6 +86,11 @@ impl ConversionOptions {
 }
 
 impl Folders {
+    /// The same folders, with the model folder of a run or of an installed model.
+    pub(crate) fn resolved(&self) -> Result<Self> {
+        Ok(Self { from: resolve(&self.from)?, to: self.to.clone(), overwrite: self.overwrite })
+    }
+
     /// Writes the model with its sidecar files, and prints a note.
     pub(crate) fn write(
         &self,

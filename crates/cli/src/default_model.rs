@@ -1,11 +1,15 @@
-//! The bundled model, used where no model is named; its folder is searched for in several places, in order.
+//! The default model, used where no model is named; its folder is searched for in several places, in order.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::environment::variable;
 use crate::report::Failure;
+use crate::{installed_models, model_folder};
 
+/// The name of the default model among installed ones.
+pub(crate) const NAME: &str = "default";
 /// The environment variable with the default model folder.
 const VARIABLE: &str = "POLYHEAD_MODEL";
 /// Path below the program's folder or the source tree.
@@ -13,56 +17,59 @@ const FOLDER: &str = "models/default";
 /// Path below the installation prefix.
 const SHARED: &str = "share/polyhead/models/default";
 
-/// `named`, or the default model folder.
+/// The model folder for `named`, a folder, a run or an installed model; without one, the default model folder.
 pub(crate) fn or(named: Option<&Path>) -> Result<PathBuf> {
-    named.map_or_else(folder, |named| Ok(named.to_owned()))
+    named.map_or_else(folder, model_folder::resolve)
 }
 
-/// The default model folder: that of `POLYHEAD_MODEL`, the embedded model, one next to the program, or one in the source
-/// tree that contains the program or that it was built from.
+/// The default model folder: that of `POLYHEAD_MODEL`; one next to the program; the one that the user installed; one in the
+/// source tree that contains the program; the embedded model; one in the source tree that the program was built from.
 pub(crate) fn folder() -> Result<PathBuf> {
-    if let Some(named) = set(VARIABLE) {
-        return Ok(named);
+    if let Some(named) = variable(VARIABLE) {
+        return model_folder::resolve(&named);
+    }
+    let program = std::env::current_exe().ok();
+    let places = places(program.as_deref(), installed_models::models_folder().as_deref());
+    let is_model = |place: &&PathBuf| place.join("config.json").is_file();
+    if let Some(found) = places.iter().find(is_model) {
+        return Ok(found.clone());
     }
     if let Some(embedded) = embedded::folder()? {
         return Ok(embedded);
     }
-    let places = places(std::env::current_exe().ok().as_deref());
-    if let Some(found) = places.iter().find(|place| place.join("config.json").is_file()) {
+    let built_from = built_from();
+    if let Some(found) = built_from.iter().find(is_model) {
         return Ok(found.clone());
     }
-    let searched: Vec<String> = places.iter().map(|place| format!("\n  {}", place.display())).collect();
+    let searched = places.iter().chain(&built_from).map(|place| format!("\n  {}", place.display()));
     Err(Failure {
-        message: format!("no model given, and no default model found in{}", searched.concat()),
+        message: format!("no model given, and no default model found in{}", searched.collect::<String>()),
         hint: format!(
-            "copy models/default of the source tree to one of these, or name a model folder with --model or {VARIABLE}"
+            "install models/default of the source tree: polyhead models add models/default; or name a model folder with \
+             --model or {VARIABLE}"
         ),
     }
     .into())
 }
 
-/// Folders to search, in order.
-fn places(program: Option<&Path>) -> Vec<PathBuf> {
+/// Folders to search, in order; `installed` is the folder of the user's models.
+fn places(program: Option<&Path>, installed: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     // A link to the program is followed to the program's own folder.
     let program = program.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     let mut folders = program.iter().flat_map(|path| path.ancestors().skip(1));
-    if let Some(own) = folders.next() {
-        places.push(own.join(FOLDER));
-        places.extend(own.parent().map(|parent| parent.join(SHARED)));
-    }
+    let own = folders.next();
+    places.extend(own.map(|own| own.join(FOLDER)));
+    places.extend(installed.map(|installed| installed.join(NAME)));
+    places.extend(own.and_then(Path::parent).map(|parent| parent.join(SHARED)));
     let sources = folders.filter(|folder| folder.join("Cargo.toml").is_file());
-    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    for place in sources.chain(built_from).map(|source| source.join(FOLDER)) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    places.extend(sources.map(|source| source.join(FOLDER)));
     places
 }
 
-fn set(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+/// The default model of the source tree that the program was built from; none in a packaged program.
+fn built_from() -> Option<PathBuf> {
+    option_env!("POLYHEAD_SOURCE_TREE").map(|tree| Path::new(tree).join(FOLDER))
 }
 
 #[cfg(not(feature = "embed-model"))]
@@ -87,7 +94,7 @@ mod embedded {
 
     use anyhow::Result;
 
-    use super::set;
+    use crate::environment::variable;
     use crate::report::Failure;
 
     macro_rules! embedded {
@@ -105,8 +112,8 @@ mod embedded {
     ];
 
     pub(super) fn folder() -> Result<Option<PathBuf>> {
-        let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-        let cache = set("POLYHEAD_CACHE").or_else(|| Some(user()?.join("polyhead")));
+        let user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        let cache = variable("POLYHEAD_CACHE").or_else(|| Some(user()?.join("polyhead")));
         let folders = cache.into_iter().chain([std::env::temp_dir().join("polyhead")]);
         let name = concat!("model-", env!("POLYHEAD_EMBEDDED_MODEL"));
         let mut failed = String::new();
@@ -155,17 +162,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_next_to_the_program_are_searched_first() {
+    fn the_users_model_comes_before_that_of_the_system_and_of_the_source_tree() {
         let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
         let below = |folder: &str| tree.join(folder).join(FOLDER);
-        let found = places(Some(&tree.join("target/release/polyhead")));
+        let (user, own) = (Path::new("/home/x/models"), PathBuf::from("/home/x/models/default"));
+        let found = places(Some(&tree.join("target/release/polyhead")), Some(user));
         let shared = tree.join("target").join(SHARED);
-        assert_eq!(found, [below("target/release"), shared, tree.join(FOLDER)]);
-        let found = places(Some(Path::new("/x/bin/polyhead")));
-        assert_eq!(
-            found,
-            [Path::new("/x/bin").join(FOLDER), Path::new("/x").join(SHARED), tree.join(FOLDER)]
-        );
-        assert_eq!(places(None), [tree.join(FOLDER)]);
+        assert_eq!(found, [below("target/release"), own.clone(), shared, tree.join(FOLDER)]);
+        // An installed program searches no source tree.
+        let found = places(Some(Path::new("/x/bin/polyhead")), Some(user));
+        assert_eq!(found, [Path::new("/x/bin").join(FOLDER), own, Path::new("/x").join(SHARED)]);
+        assert!(places(None, None).is_empty());
+        assert_eq!(built_from().as_deref().map(Path::is_absolute), Some(true));
     }
 }

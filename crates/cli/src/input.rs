@@ -2,6 +2,8 @@
 //! a large file fills whole batches without being held in memory. Also: text files where `-` is standard input.
 
 use std::io::{IsTerminal as _, Read as _};
+#[cfg(unix)]
+use std::os::{fd::AsFd as _, unix::fs::FileExt as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -37,15 +39,40 @@ pub(crate) fn shown(path: &Path) -> &Path {
 /// A line of standard input.
 pub(crate) struct InputLine {
     text: String,
+    end: LineEnd,
     /// Line number from 1 and position of the first invalid byte from 1, where bytes were replaced.
     replaced: Option<(u64, usize)>,
+}
+
+/// The end of a line, which its translation gets too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineEnd {
+    /// `\n`
+    Newline,
+    /// `\r\n`
+    CarriageReturn,
+}
+
+impl LineEnd {
+    /// Its characters.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Newline => "\n",
+            Self::CarriageReturn => "\r\n",
+        }
+    }
 }
 
 impl InputLine {
     /// A line of these bytes; invalid UTF-8 becomes U+FFFD.
     pub(crate) fn new(bytes: &[u8], number: u64) -> Self {
         let replaced = std::str::from_utf8(bytes).err().map(|error| (number, error.valid_up_to() + 1));
-        Self { text: String::from_utf8_lossy(bytes).into_owned(), replaced }
+        Self { text: String::from_utf8_lossy(bytes).into_owned(), end: LineEnd::Newline, replaced }
+    }
+
+    /// The end of the line.
+    pub(crate) fn end(&self) -> LineEnd {
+        self.end
     }
 
     /// The text; prints a note if bytes were replaced.
@@ -90,7 +117,8 @@ impl Chunks {
             let read = || -> polyhead_text::Result<()> {
                 let mut lines = Lines::open("-")?;
                 while let Some(bytes) = lines.next_bytes()?.map(<[u8]>::to_vec) {
-                    if sender.send(Ok(InputLine::new(&bytes, lines.line()))).is_err() {
+                    let end = if lines.ends_with_crlf() { LineEnd::CarriageReturn } else { LineEnd::Newline };
+                    if sender.send(Ok(InputLine { end, ..InputLine::new(&bytes, lines.line()) })).is_err() {
                         break;
                     }
                 }
@@ -103,6 +131,44 @@ impl Chunks {
         })?;
         Ok(Self { lines, max_lines, fill })
     }
+
+    /// Sets the maximum number of lines of the next chunks.
+    pub(crate) fn set_max_lines(&mut self, max_lines: usize) {
+        self.max_lines = max_lines;
+    }
+}
+
+/// Larger files are not counted before they are translated.
+const MAX_COUNTED_BYTES: u64 = 1 << 30;
+
+/// The number of lines of standard input, if it is a plain file that is not compressed; nothing is consumed.
+#[cfg(unix)]
+pub(crate) fn count_lines() -> Option<u64> {
+    let mut file = std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    let size = file.metadata().ok().filter(|file| file.is_file())?.len();
+    let mut at = std::io::Seek::stream_position(&mut file).ok()?;
+    if size.saturating_sub(at) > MAX_COUNTED_BYTES {
+        return None;
+    }
+    let (mut buffer, mut lines, mut last) = (vec![0; 1 << 16], 0, b'\n');
+    let first = at;
+    loop {
+        let read = file.read_at(&mut buffer, at).ok()?;
+        let Some(&end) = buffer[..read].last() else { break };
+        // Compressed.
+        if at == first && buffer[..read].starts_with(&[0x1f, 0x8b]) {
+            return None;
+        }
+        lines += buffer[..read].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        (at, last) = (at + read as u64, end);
+    }
+    Some(lines + u64::from(last != b'\n'))
+}
+
+/// The number of lines of standard input; not known here.
+#[cfg(not(unix))]
+pub(crate) fn count_lines() -> Option<u64> {
+    None
 }
 
 impl Iterator for Chunks {

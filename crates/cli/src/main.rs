@@ -8,7 +8,10 @@ mod conversion;
 mod corpus_options;
 mod decode_options;
 mod default_model;
+mod environment;
 mod input;
+mod installed_models;
+mod line_progress;
 mod locale;
 mod model_folder;
 mod old_options;
@@ -16,6 +19,7 @@ mod option_help;
 mod output_format;
 mod picture;
 mod report;
+mod window;
 
 use std::process::ExitCode;
 use std::time::Instant;

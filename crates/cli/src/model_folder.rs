@@ -9,9 +9,11 @@ use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config};
 use polyhead_tensor::Dtype;
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
+use polyhead_train::checkpoint::Checkpoints;
 use serde_json::{Map, Value};
 
-use crate::report::{Failure, detail, grouped};
+use crate::installed_models;
+use crate::report::{Failure, detail, grouped, note};
 
 pub(crate) const GENERATION: &str = "generation_config.json";
 
@@ -91,6 +93,50 @@ fn described(folder: &Path) -> Result<(String, bool)> {
     Ok((text, stored.dtypes.contains(&Dtype::Int8)))
 }
 
+/// The model folder that `named` stands for: itself; of a run folder the finished model, otherwise the newest checkpoint;
+/// or the installed model of this name.
+pub(crate) fn resolve(named: &Path) -> Result<PathBuf> {
+    if is_model(named) {
+        return Ok(named.to_owned());
+    }
+    if !named.exists() {
+        return Ok(installed_models::find(named).unwrap_or_else(|| named.to_owned()));
+    }
+    let finished = named.join("model");
+    if is_model(&finished) {
+        note(&format!("using {}, the finished model of the run", finished.display()));
+        return Ok(finished);
+    }
+    let checkpoints = Checkpoints::of_run(named);
+    match checkpoints.steps().last() {
+        Some(&step) => {
+            let folder = checkpoints.path(step);
+            note(&format!(
+                "using {}, the newest checkpoint of the run: training has not finished",
+                folder.display()
+            ));
+            Ok(folder)
+        }
+        None if named.join("run.json").is_file() => Err(Failure {
+            message: format!("{}: a run without a checkpoint, expected a model", named.display()),
+            hint: format!("train it further: polyhead train {} --resume", named.display()),
+        }
+        .into()),
+        None => Ok(named.to_owned()),
+    }
+}
+
+/// True for a folder with a model's config.
+fn is_model(folder: &Path) -> bool {
+    ["config.json", "args.json"].iter().any(|name| folder.join(name).is_file())
+}
+
+/// An error unless `folder` has a config and weights that fit it.
+pub(crate) fn check_model(folder: &Path) -> Result<()> {
+    check_folder(folder)?;
+    described(folder).map(drop)
+}
+
 /// An error unless `folder` is a folder.
 pub(crate) fn check_folder(folder: &Path) -> Result<()> {
     let (found, hint) = if folder.is_dir() {
@@ -98,7 +144,10 @@ pub(crate) fn check_folder(folder: &Path) -> Result<()> {
     } else if folder.exists() {
         ("a file", "name the folder that contains it")
     } else {
-        ("no such folder", "check the spelling and the current folder")
+        (
+            "no such folder",
+            "check the spelling and the current folder; polyhead models list shows installed models",
+        )
     };
     let message = format!("{}: {found}, expected a model folder", folder.display());
     Err(Failure { message, hint: hint.into() }.into())

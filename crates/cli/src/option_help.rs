@@ -1,7 +1,7 @@
 //! Help texts of options that several commands have: the same words everywhere.
 
 pub(crate) const MODEL: &str =
-    "Model folder: Polyhead, Marian (OPUS-MT) or fairseq [default: the bundled model]";
+    "Model folder (Polyhead, Marian, fairseq), run folder, or installed model [default: the default model]";
 pub(crate) const FROM: &str = "Source language: a code or name, such as en, eng or English";
 pub(crate) const TO: &str = "Target language: a code or name, such as tr, tur or Turkish";
 pub(crate) const DEVICE: &str = "Device: cpu, cuda, cuda:N, or auto for a GPU if one can be used";

@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -140,10 +140,45 @@ pub(crate) fn clean_up_when_interrupted() {
             return;
         }
         polyhead_text::output::remove_unfinished();
+        let _lines = wait_for_lines();
+        if let Ok(Some(text)) = INTERRUPT_NOTE.lock().map(|mut text| text.take()) {
+            // The progress line, if there is one, stays above.
+            note(&format!("\n{text}"));
+        }
         std::process::exit(130);
     });
     // Without a handler an interrupt still ends the program.
     drop(handler);
+}
+
+/// The note of an interrupt.
+static INTERRUPT_NOTE: Mutex<Option<String>> = Mutex::new(None);
+
+/// Sets the note that an interrupt prints.
+pub(crate) fn note_when_interrupted(text: String) {
+    *INTERRUPT_NOTE.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+}
+
+/// Held while lines are written.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Writes lines, which an interrupt does not cut.
+pub(crate) fn writing_lines<T>(write: impl FnOnce() -> T) -> T {
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    write()
+}
+
+/// Waits until lines are written, a quarter of a second at most: a reader that takes nothing must not keep the program
+/// alive. No line is written while the result lives.
+fn wait_for_lines() -> Option<MutexGuard<'static, ()>> {
+    for _ in 0..25 {
+        match WRITING.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    None
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -200,6 +235,16 @@ pub(crate) fn aligned(rows: &[(&str, String)]) -> String {
 /// [`progress`], but hidden while results are printed to the same terminal.
 pub(crate) fn progress_beside_results(what: &'static str) -> ProgressBar {
     if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { progress(what) }
+}
+
+/// A duration: `3725` seconds as `1 h 2 min`.
+pub(crate) fn time(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
 }
 
 /// A counter of `what` on a terminal, redrawn every second; hidden elsewhere and with `--quiet`.

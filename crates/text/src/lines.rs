@@ -97,6 +97,11 @@ impl Lines {
         }
     }
 
+    /// True if the line last returned ended with `\r\n`.
+    pub fn ends_with_crlf(&self) -> bool {
+        self.buffer.ends_with(b"\r\n")
+    }
+
     /// The bytes of the line last returned.
     pub(crate) fn bytes(&self) -> &[u8] {
         without_line_end(&self.buffer)

@@ -31,6 +31,7 @@ pub struct Output {
     path: PathBuf,
     temporary: PathBuf,
     writer: Option<Writer>,
+    is_kept: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +44,33 @@ impl Output {
     /// Starts writing a file with the final name `path`.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Self::create_with(path.as_ref(), |temporary| File::create(temporary))
+    }
+
+    /// Like [`Output::create`], under the temporary name `PATH.partial`, which stays if the file is not finished: for
+    /// lines that took long to compute.
+    pub fn create_partial(path: impl AsRef<Path>) -> Result<Self> {
+        let mut output = Self::create(path)?;
+        if output.temporary != output.path {
+            let partial = partial_name(&output.path);
+            fs::rename(&output.temporary, &partial).map_err(|error| Error::io(&partial, "write", error))?;
+            forget(&output.temporary);
+            (output.temporary, output.is_kept) = (partial, true);
+        }
+        Ok(output)
+    }
+
+    /// The name under which an unfinished file stays, for a file of [`Output::create_partial`].
+    pub fn partial_path(&self) -> Option<&Path> {
+        self.is_kept.then_some(&*self.temporary)
+    }
+
+    /// Writes what is buffered to disk.
+    pub fn flush(&mut self) -> Result<()> {
+        let result = match self.writer.as_mut().expect("present until finish") {
+            Writer::Plain(writer) => writer.flush(),
+            Writer::Gzip(writer) => writer.flush().and_then(|()| writer.get_mut().flush()),
+        };
+        result.map_err(|error| Error::io(&self.path, "write", error))
     }
 
     /// [`Output::create`] with a function that opens the temporary file.
@@ -64,7 +92,7 @@ impl Output {
         } else {
             Writer::Plain(buffered)
         };
-        Ok(Self { path, temporary, writer: Some(writer) })
+        Ok(Self { path, temporary, writer: Some(writer), is_kept: false })
     }
 
     /// Writes `bytes`.
@@ -138,14 +166,25 @@ fn temporary_name(path: &Path) -> PathBuf {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if self.temporary == self.path {
+        if self.temporary == self.path || self.is_kept {
             return;
         }
         // After a successful rename there is nothing to remove, and the error is expected.
         let _ = fs::remove_file(&self.temporary);
-        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        unfinished.retain(|path| *path != self.temporary);
+        forget(&self.temporary);
     }
+}
+
+/// Takes a temporary file off the list of those to remove.
+fn forget(temporary: &Path) {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| path != temporary);
+}
+
+/// The name of an unfinished file that is kept.
+fn partial_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    path.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -196,6 +235,27 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         }
         assert_eq!(fs::read(&path).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn an_abandoned_partial_file_stays_and_a_finished_one_is_renamed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.txt", "a.txt.gz"] {
+            let path = folder.path().join(name);
+            let mut output = Output::create_partial(&path).unwrap();
+            output.write_line("done").unwrap();
+            output.flush().unwrap();
+            let partial = output.partial_path().unwrap().to_owned();
+            assert_eq!(partial, folder.path().join(format!("{name}.partial")));
+            remove_unfinished();
+            drop(output);
+            assert!(partial.exists() && !path.exists());
+            let mut output = Output::create_partial(&path).unwrap();
+            output.write_line("whole").unwrap();
+            output.finish().unwrap();
+            assert_eq!(Lines::read_all(&path).unwrap(), ["whole"]);
+            assert!(!partial.exists());
+        }
     }
 
     #[test]

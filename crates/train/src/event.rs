@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_text::batch::PaddingStats;
 use polyhead_text::doctor::CheckReport;
 
 use crate::checkpoint::DamagedCheckpoint;
 use crate::embeddings::FilledEmbeddings;
+use crate::init::StepForecast;
 use crate::memory::Forecast;
 use crate::metrics_file::{TrainLine, ValidLine};
 use crate::objective::ValidationSample;
@@ -91,6 +93,15 @@ pub enum Event {
         /// Validations since the best one.
         waiting: u64,
     },
+    /// A validation goes on.
+    Validating {
+        /// A model made of several checkpoints, or the finished model; `None` for the model of the current step.
+        model: Option<String>,
+        /// Rows translated or classified.
+        done: usize,
+        /// All rows.
+        total: usize,
+    },
     /// A checkpoint was written.
     Saved(PathBuf),
     /// The loss diverged; the run returned to a checkpoint and halved its learning rate.
@@ -110,9 +121,48 @@ pub enum Event {
         path: PathBuf,
         /// The checkpoints that it is made of.
         made_of: String,
+        /// The models that were compared, with `checkpoint.final = "compare"`.
+        comparison: Option<Comparison>,
+        /// A checkpoint that scored better in validation, if the recipe names the finished model.
+        better: Option<BetterCheckpoint>,
         /// Validation of the finished model.
         scores: Option<ValidLine>,
     },
+}
+
+/// Models compared on the validation set at the end of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Name of the metric, as in validation.metric.
+    pub metric: &'static str,
+    /// Beam size of the comparison.
+    pub beam_size: usize,
+    /// The models.
+    pub models: Vec<ComparedModel>,
+}
+
+/// A model of a [`Comparison`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedModel {
+    /// The checkpoints that it is made of.
+    pub made_of: String,
+    /// Value of the metric.
+    pub score: f64,
+    /// True for the model that is kept.
+    pub is_chosen: bool,
+}
+
+/// A checkpoint with a better validation than the finished model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BetterCheckpoint {
+    /// Its step.
+    pub step: u64,
+    /// Name of the metric, as in validation.metric.
+    pub metric: &'static str,
+    /// The metric of the checkpoint, by the search of validation.
+    pub score: f64,
+    /// The metric of the finished model, by its own search.
+    pub finished: f64,
 }
 
 /// The plan of a run.
@@ -124,6 +174,10 @@ pub struct RunPlan {
     pub vocab_sizes: [usize; 2],
     /// Batches of the first epoch.
     pub batches: usize,
+    /// Steps of an epoch and of the run.
+    pub steps: StepForecast,
+    /// Layout of the checkpoints and of the finished model.
+    pub layout: CheckpointLayout,
     /// Different batch shapes, if each is recorded as a CUDA graph.
     pub sizes: Option<usize>,
     /// Padding of the first epoch.

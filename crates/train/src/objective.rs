@@ -137,20 +137,28 @@ pub(crate) trait EpochBatches {
 
 /// Validation data.
 pub(crate) trait ValidationSet<O> {
-    /// Validates a model; `turn` selects the sample. `None` if `is_stopping` became true.
+    /// Validates a model; `turn` selects the sample. `None` if `watch` returned false.
     fn validate(
         &self,
         candidate: Candidate<'_, O>,
         turn: u64,
-        is_stopping: &dyn Fn() -> bool,
+        watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>>;
 
-    /// Validates a finished model as it will be used.
-    fn validate_finished(&self, candidate: Candidate<'_, O>, beam_size: usize) -> Result<Validation>;
+    /// Validates a finished model as it will be used. `None` if `watch` returned false.
+    fn validate_finished(
+        &self,
+        candidate: Candidate<'_, O>,
+        beam_size: usize,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Validation>>;
 
     /// Number of validation rows, and of those left out of the cross-entropy.
     fn counts(&self) -> (usize, usize);
 }
+
+/// Called between the chunks of a validation with the rows done and all rows; false ends it.
+pub(crate) type ValidationWatch<'a> = &'a mut dyn FnMut(usize, usize) -> bool;
 
 /// A model to be validated.
 #[derive(Debug)]

@@ -57,7 +57,8 @@ impl ValidationRecord {
         self.merit.total_cmp(&other.merit).then(other.loss.total_cmp(&self.loss))
     }
 
-    fn is_better_than(&self, other: &Self) -> bool {
+    /// True if it ranks above `other`.
+    pub(crate) fn is_better_than(&self, other: &Self) -> bool {
         self.rank(other) == Ordering::Greater
     }
 }

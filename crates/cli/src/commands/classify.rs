@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::decode_options::positive;
 use crate::input::{ChunkFill, Chunks, InputLine};
-use crate::model_folder::report_loaded;
+use crate::model_folder::{report_loaded, resolve};
 use crate::option_help::{DEVICE, DTYPE, THREADS};
 use crate::output_format::LineFormat;
 use crate::report::{note, thread_pool};
@@ -36,7 +36,7 @@ pub(crate) struct Classify {
     /// Texts to classify [default: the lines of standard input]
     #[arg(value_name = "TEXT")]
     texts: Vec<String>,
-    /// Model folder of a classifier
+    /// Model folder or run folder of a classifier, or an installed one
     #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
     /// Number of labels printed for each text
@@ -58,9 +58,10 @@ impl Classify {
         thread_pool(self.threads)?.install(|| {
             let start = Instant::now();
             let (device, dtype) = self.dtype.open(&self.device)?;
-            let classifier = Classifier::load(&self.model, &LoadOptions { device, dtype })?;
+            let folder = resolve(&self.model)?;
+            let classifier = Classifier::load(&folder, &LoadOptions { device, dtype })?;
             let device = classifier.parameters().device();
-            report_loaded(&self.model, &device, self.dtype.name(), start);
+            report_loaded(&folder, &device, self.dtype.name(), start);
             let mut written = 0;
             if !self.texts.is_empty() {
                 return self.write(&classifier, &self.texts, &mut written);

@@ -19,8 +19,12 @@ use serde::Serialize;
 use crate::commands::score::TokenizeName;
 use crate::decode_options::DecodeOptions;
 use crate::input::shown;
+use crate::line_progress::LineProgress;
 use crate::output_format::DocumentFormat;
-use crate::report::{Misuse, note, print_json, print_text, progress, thread_pool};
+use crate::report::{
+    Misuse, note, note_when_interrupted, print_json, print_text, thread_pool, writing_lines,
+};
+use crate::window::Window;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +34,7 @@ Examples:
       --out translated.tr --format json
   polyhead evaluate -m runs/cmudict/model --tsv cmudict-test.tsv --any-reference
 
-The scores are BLEU, chrF, TER and SER (sequence error rate: the share of lines that equal no reference), as computed by polyhead score. The time is that of translating, without loading the model.";
+The scores are BLEU, chrF, TER and SER (sequence error rate: the share of lines that equal no reference), as computed by polyhead score. The time is that of translating, without loading the model. Translations are written to FILE.partial as soon as they are done, and renamed to the FILE of --out at the end; Ctrl-C keeps them.";
 
 /// Options of `polyhead evaluate`.
 #[derive(Debug, Args)]
@@ -86,7 +90,9 @@ impl Evaluate {
             TranslateOptions { detection: LanguageDetection::InOrder, ..self.decode.options()? };
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
-        let (start, bar) = (Instant::now(), progress("tokens"));
+        let mut progress = LineProgress::new(Some(sources.len() as u64));
+        let mut out = self.out.as_ref().map(Output::create_partial).transpose()?;
+        let mut window = Window::for_device(&engine.device(), pool.current_num_threads());
         let mut routes: BTreeMap<String, usize> = BTreeMap::new();
         let mut report = EvaluationReport {
             lines: sources.len(),
@@ -97,7 +103,11 @@ impl Evaluate {
             metrics: vec![],
         };
         let mut hypotheses = Vec::with_capacity(sources.len());
-        for chunk in sources.chunks(engine.texts_at_once()) {
+        let mut rest = sources.as_slice();
+        while !rest.is_empty() {
+            let (start, tokens) = (Instant::now(), report.tokens);
+            let chunk;
+            (chunk, rest) = rest.split_at(window.lines().min(rest.len()));
             let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
             let found = pool.install(|| engine.translate(&texts, &options))?;
             options.follow(&texts);
@@ -110,17 +120,22 @@ impl Evaluate {
                     usize::from(translation.notes.iter().any(polyhead_translate::Note::is_warning));
                 hypotheses.push(translation.text().replace('\n', " "));
             }
-            bar.set_position(report.tokens);
+            let done = &hypotheses[hypotheses.len() - chunk.len()..];
+            writing_lines(|| write_lines(out.as_mut(), done))?;
+            progress.add(chunk.len() as u64, report.tokens - tokens);
+            if let Some(path) = out.as_ref().and_then(Output::partial_path) {
+                let lines = crate::report::grouped(hypotheses.len() as u64);
+                note_when_interrupted(format!("interrupted: {lines} lines are in {}", path.display()));
+            }
+            window.took(chunk.len(), start.elapsed());
         }
-        bar.finish_and_clear();
+        progress.finish();
         for (route, lines) in routes {
             note(&format!("{lines} lines {route}"));
         }
-        report.seconds = start.elapsed().as_secs_f64();
+        report.seconds = progress.seconds();
         report.tokens_per_s = report.tokens as f64 / report.seconds;
-        if let Some(path) = &self.out {
-            let mut out = Output::create(path)?;
-            hypotheses.iter().try_for_each(|line| out.write_line(line))?;
+        if let Some(out) = out {
             out.finish()?;
         }
         report.metrics = pool.install(|| self.metrics(&hypotheses, &references))?;
@@ -206,6 +221,13 @@ impl Evaluate {
             })
             .collect()
     }
+}
+
+/// Writes lines, so that they are in the file at once.
+fn write_lines(out: Option<&mut Output>, lines: &[String]) -> Result<()> {
+    let Some(out) = out else { return Ok(()) };
+    lines.iter().try_for_each(|line| out.write_line(line))?;
+    Ok(out.flush()?)
 }
 
 /// Every distinct source once, with its references in n lists, n being the largest number of references of a source.

@@ -28,7 +28,7 @@ A folder without weights is described by its config alone. Exit code 1 if the we
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Info {
-    /// Model folder [default: the bundled model]
+    /// Model folder, run folder or installed model [default: the default model]
     #[arg(value_name = "DIR", conflicts_with = "preset")]
     folder: Option<PathBuf>,
     /// Describe a preset instead of a folder

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_text::corpus::Corpus;
 use polyhead_text::doctor::{CheckOptions, CheckReport, check};
 use polyhead_text::output::Output;
-use polyhead_train::config;
+use polyhead_train::config::{self, RunConfig};
 use polyhead_train::init::{
-    CorpusStatistics, FEW_PAIRS, HoldOut, RecipeText, Setting, choose, default_hold_out, hold_out,
-    languages_from_names, relative, render,
+    ChoiceOptions, CorpusStatistics, FEW_PAIRS, HoldOut, ModelUse, RecipeText, Setting, StepForecast, choose,
+    default_hold_out, detected_languages, forecast_steps, hold_out, languages_from_names, relative, render,
 };
 
+use crate::commands::train::steps_text;
 use crate::corpus_options::CorpusOptions;
 use crate::input::shown;
 use crate::option_help::{FROM, TO, with_default};
@@ -25,8 +27,9 @@ Examples:
       --valid-target valid.de --out en-de.toml
   polyhead init --tsv train.eng-tur.tsv.gz --hold-out 1000 --out en-tr.toml
   polyhead init --jsonl pairs.jsonl --fields question,answer --from en --to en
+  polyhead init --tsv train.eng-tur.tsv.gz --for marian --out en-tr.toml
 
-The recipe gives a reason for each setting. Without a validation set, some pairs are held out: training and validation pairs are written to files beside the recipe, and the corpus is not changed.";
+The recipe gives a reason for each setting. The steps of the run are counted with the tokeniser and the batches of the recipe; of more than 100,000 pairs, a sample is counted. Languages are those of the file names; otherwise they are detected in the text: English, German, French, Turkish and some others. Without a validation set, some pairs are held out: training and validation pairs are written to files beside the recipe, and the corpus is not changed.";
 
 /// Options of `polyhead init`.
 #[derive(Debug, Args)]
@@ -53,6 +56,9 @@ pub(crate) struct Init {
     from: Option<String>,
     #[arg(long, value_name = "LANGUAGE", requires = "from", help = with_default(TO, FROM_FILE_NAMES))]
     to: Option<String>,
+    /// Programs that the model is for
+    #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value_t = Program::Polyhead)]
+    program: Program,
     /// Recipe to write
     #[arg(short, long, value_name = "FILE", default_value = "config.toml")]
     out: PathBuf,
@@ -64,7 +70,31 @@ pub(crate) struct Init {
     overwrite: bool,
 }
 
-const FROM_FILE_NAMES: &str = "from the file names";
+const FROM_FILE_NAMES: &str = "from the file names, otherwise detected";
+
+/// `--for`: the programs that load the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Program {
+    /// Polyhead: the layout that learns best
+    Polyhead,
+    /// Also Hugging Face's Marian classes, and what reads their layout
+    Marian,
+}
+
+impl Program {
+    fn model_use(self) -> ModelUse {
+        match self {
+            Self::Polyhead => ModelUse::Polyhead,
+            Self::Marian => ModelUse::Marian,
+        }
+    }
+}
+
+/// The languages of a corpus, and where they are from.
+struct FoundLanguages {
+    codes: Option<[String; 2]>,
+    text: String,
+}
 
 /// The corpora of the recipe.
 struct RecipeData {
@@ -82,12 +112,9 @@ impl Init {
             check_files(corpus)?;
         }
         self.may_write(&self.out)?;
-        let languages = match (&self.from, &self.to) {
-            (Some(from), Some(to)) => Some([from.clone(), to.clone()]),
-            _ => languages_from_names(&corpus),
-        };
         let facts = examine(&corpus, valid.as_ref())?;
-        tell_facts(&facts, languages.as_ref());
+        let FoundLanguages { codes: languages, text } = self.languages(&corpus)?;
+        tell_facts(&facts, &text);
         let data = match valid {
             Some(valid) => {
                 let pairs = CorpusStatistics::measure(&valid)?.pairs;
@@ -95,12 +122,53 @@ impl Init {
             }
             None => self.divide(corpus, facts, languages.as_ref())?,
         };
-        let settings = choose(&data.facts, data.valid.as_ref().map(|(_, pairs)| *pairs));
+        let valid = data.valid.as_ref().map(|(_, pairs)| *pairs);
+        let options = ChoiceOptions { valid, steps: None, model_use: self.program.model_use() };
+        let recipe = self.recipe(&data, languages);
+        // The tokeniser and the batches do not depend on the number of steps.
+        let (config, _) = self.render(&recipe, &choose(&data.facts, options))?;
+        let forecast = count_steps(&config, data.facts.pairs)?;
+        let settings = choose(&data.facts, ChoiceOptions { steps: Some(forecast.per_epoch), ..options });
+        let (config, text) = self.render(&recipe, &settings)?;
         tell_settings(&settings);
-        self.write(&data, languages, &settings)?;
+        tell_layout(&config);
+        note(&format!("run: {}", steps_text(&forecast)));
+        Output::save(&self.out, text.as_bytes())?;
         note(&format!("\nwrote {}", self.out.display()));
         note(&format!("next: polyhead train {}", self.out.display()));
         Ok(())
+    }
+
+    /// The languages: given, those of the file names, or detected in the text.
+    fn languages(&self, corpus: &Corpus) -> Result<FoundLanguages> {
+        let into = |[from, to]: &[String; 2], whence: &str| format!("languages: {from} into {to}{whence}");
+        if let (Some(from), Some(to)) = (&self.from, &self.to) {
+            let codes = [from.clone(), to.clone()];
+            return Ok(FoundLanguages { text: into(&codes, ""), codes: Some(codes) });
+        }
+        let detected = detected_languages(corpus)?;
+        if let Some(codes) = languages_from_names(corpus) {
+            let mut text = into(&codes, "");
+            for (side, (named, detected)) in ["source", "target"].into_iter().zip(codes.iter().zip(&detected))
+            {
+                if let Some(detected) = detected.as_ref().filter(|detected| *detected != named) {
+                    text += &format!(
+                        "\nwarning: by its file name the {side} is {named}, but its text is {detected}"
+                    );
+                }
+            }
+            return Ok(FoundLanguages { codes: Some(codes), text });
+        }
+        Ok(match detected {
+            [Some(from), Some(to)] => {
+                let codes = [from, to];
+                FoundLanguages { text: into(&codes, ", detected in the text"), codes: Some(codes) }
+            }
+            _ => {
+                let text = "languages: neither in the file names nor clear in the text; name them with --from and --to";
+                FoundLanguages { codes: None, text: text.into() }
+            }
+        })
     }
 
     /// The validation set of the command line.
@@ -195,11 +263,12 @@ impl Init {
         })
     }
 
-    fn write(&self, data: &RecipeData, languages: Option<[String; 2]>, settings: &[Setting]) -> Result<()> {
+    /// The recipe without its settings.
+    fn recipe(&self, data: &RecipeData, languages: Option<[String; 2]>) -> RecipeText {
         let named = |corpus: &Corpus| renamed(corpus, self.folder());
         let from_to = languages.as_ref().map_or(String::new(), |[from, to]| format!(", {from} into {to}"));
         let [source, target] = &data.facts.sides;
-        let recipe = RecipeText {
+        RecipeText {
             head: vec![
                 format!("{} pairs{from_to}: written by polyhead init.", grouped(data.facts.pairs)),
                 format!(
@@ -217,10 +286,14 @@ impl Init {
             languages,
             train: named(&data.train),
             valid: data.valid.as_ref().map(|(corpus, _)| named(corpus)),
-        };
-        let text = render(&recipe, settings);
-        config::parse(&text, &self.out.display().to_string(), self.folder(), &[])?;
-        Ok(Output::save(&self.out, text.as_bytes())?)
+        }
+    }
+
+    /// The recipe with its settings, resolved and as text.
+    fn render(&self, recipe: &RecipeText, settings: &[Setting]) -> Result<(RunConfig, String)> {
+        let text = render(recipe, settings);
+        let config = config::parse(&text, &self.out.display().to_string(), self.folder(), &[])?;
+        Ok((config, text))
     }
 }
 
@@ -281,7 +354,26 @@ fn tell_report(report: &CheckReport) {
     note(&text);
 }
 
-fn tell_facts(facts: &CorpusStatistics, languages: Option<&[String; 2]>) {
+/// Counts the steps of a recipe.
+fn count_steps(config: &RunConfig, pairs: u64) -> Result<StepForecast> {
+    let bar = progress("counting steps");
+    let forecast = forecast_steps(config, pairs);
+    bar.finish_and_clear();
+    Ok(forecast?)
+}
+
+fn tell_layout(config: &RunConfig) {
+    note(&match CheckpointLayout::fitting(&config.model) {
+        CheckpointLayout::Marian => {
+            "\nlayout: marian; Hugging Face's Marian classes load the finished model".to_owned()
+        }
+        layout => {
+            format!("\nlayout: {layout}; --for marian trains a model that Hugging Face's Marian classes load")
+        }
+    });
+}
+
+fn tell_facts(facts: &CorpusStatistics, languages: &str) {
     for (name, side) in ["source", "target"].into_iter().zip(&facts.sides) {
         let mean = side.words as f64 / facts.pairs as f64;
         note(&format!(
@@ -291,10 +383,7 @@ fn tell_facts(facts: &CorpusStatistics, languages: Option<&[String; 2]>) {
             grouped(side.longest)
         ));
     }
-    match languages {
-        Some([from, to]) => note(&format!("languages: {from} into {to}")),
-        None => note("languages: unknown from the file names; name them with --from and --to"),
-    }
+    note(languages);
     if facts.pairs < FEW_PAIRS {
         note(&format!(
             "warning: {} pairs are very few: the model will memorise them and generalise badly; use ten thousand or \

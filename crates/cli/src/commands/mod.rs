@@ -17,6 +17,7 @@ pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod man;
+pub(crate) mod models;
 pub(crate) mod parity;
 pub(crate) mod plot;
 pub(crate) mod quantize;
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Inspect(inspect) => inspect.run(),
         Command::Keys(keys) => keys.run(),
         Command::Man(man) => man.run(),
+        Command::Models(models) => models.run(),
         Command::Parity(parity) => parity.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),

@@ -8,7 +8,7 @@ use polyhead_models::checkpoint::safetensors::TensorFile;
 use polyhead_models::parity::{Comparison, Report, Tolerance, compare};
 use serde::Serialize;
 
-use crate::model_folder::load_model;
+use crate::model_folder::{load_model, resolve};
 use crate::output_format::DocumentFormat;
 use crate::report::{Failure, Misuse, note, print_json, print_text};
 
@@ -36,7 +36,7 @@ An array agrees if its largest difference is within --absolute, or within --rela
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Parity {
-    /// Model folder
+    /// Model folder, run folder or installed model
     #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
     /// Reference file: inputs and activations of the other implementation
@@ -56,7 +56,7 @@ impl Parity {
     pub(crate) fn run(self) -> Result<()> {
         let tolerance = self.tolerance()?;
         let reference = self.open_reference()?;
-        let found = load_model(&self.model)?;
+        let found = load_model(&resolve(&self.model)?)?;
         let model = found.model.into_sequence_to_sequence()?;
         let report = compare(&model, &found.parameters, &reference, tolerance)?;
         if !report.unknown.is_empty() {

@@ -41,7 +41,7 @@ pub(crate) struct Quantize {
 
 impl Quantize {
     pub(crate) fn run(self) -> Result<()> {
-        let folders = self.folders;
+        let folders = self.folders.resolved()?;
         folders.check()?;
         if let Some(language) = &self.language {
             Languages::of(&folders.from)?.target(language)?;

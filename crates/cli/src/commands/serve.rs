@@ -37,7 +37,7 @@ The API is compatible with LibreTranslate. /docs documents all endpoints, / is t
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Model folder, or NAME=DIR; repeatable, loaded on first use [default: the bundled model]
+    /// Model folder, run folder or installed model, also as NAME=DIR; repeatable, loaded on first use [default: the default model]
     #[arg(short, long = "model", value_name = "DIR")]
     models: Vec<String>,
     /// Address and port to listen on; port 0 chooses a free one
@@ -203,12 +203,15 @@ impl Serve {
             // A folder may have an equals sign in its name.
             let parts = model.split_once('=').filter(|_| !Path::new(model).exists());
             let (name, folder) = parts.map_or((None, model.as_str()), |(name, folder)| (Some(name), folder));
-            let folder = default_model::or(Some(Path::new(folder)))?;
+            let given = Path::new(folder);
+            let folder = default_model::or(Some(given))?;
             if name.is_some_and(str::is_empty) {
                 let message = format!("--model {model:?} has no name, expected NAME=DIR or DIR");
                 return Err(Misuse { message, hint: "without a name, leave out the =".into() }.into());
             }
-            Ok(ModelFolder { name: name.map_or_else(|| model_name(&folder), str::to_owned), folder })
+            // Of a run, the name of its folder.
+            let own_name = || if given.exists() { model_name(given) } else { model_name(&folder) };
+            Ok(ModelFolder { name: name.map_or_else(own_name, str::to_owned), folder })
         });
         named.collect()
     }

@@ -12,6 +12,7 @@ use polyhead_train::event::Ending;
 use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
 
 use self::view::View;
+pub(crate) use self::view::steps_text;
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::input::{STANDARD_INPUT, read_bytes};
 use crate::option_help::{DEVICE, THREADS, TRAINING_DTYPE, with_default};
@@ -26,7 +27,7 @@ Examples:
   polyhead train en-de.toml --device cuda --dtype bf16
   polyhead train en-de.toml --dump-config
 
-The run folder has the resolved recipe, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints and, at the end, the finished model in model/. Ctrl-C finishes the step, saves a checkpoint and prints how to resume. Steps and limits count from the beginning of the run, also after a resume. The same recipe and corpus give the same weights bit for bit, with any number of threads, interrupted or not.";
+The run folder has the resolved recipe, the tokeniser, metrics.jsonl, TensorBoard events, checkpoints and, at the end, the finished model in model/. With checkpoint.final = \"compare\", the default, the finished model is the best on the validation set of the best checkpoint, the last one and averages of several. Ctrl-C finishes the step, saves a checkpoint and prints how to resume the run and how to use the checkpoint; --model RUN takes a run folder in every command. Steps and limits count from the beginning of the run, also after a resume. The same recipe and corpus give the same weights bit for bit, with any number of threads, interrupted or not.";
 
 /// Options of `polyhead train`.
 #[derive(Debug, Args)]
@@ -111,7 +112,7 @@ impl Train {
 fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     let out = &config.out;
     let RunOutcome { ending, step, seconds, .. } = outcome;
-    let minutes = seconds / 60.0;
+    let (minutes, command) = (seconds / 60.0, Task::of(&config.model).command());
     let reason = match ending {
         Ending::Steps => "train.max_steps reached",
         Ending::Epochs => "train.max_epochs reached",
@@ -123,8 +124,8 @@ fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     note(&format!("stopped at step {step} after {minutes:.1} minutes of training: {reason}"));
     if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("resume with: polyhead train {} --resume", out.display()));
+        note(&format!("use the newest checkpoint with: polyhead {command} --model {} < TEXT", out.display()));
     } else {
-        let command = Task::of(&config.model).command();
-        note(&format!("use it with: polyhead {command} --model {} < TEXT", out.join("model").display()));
+        note(&format!("use it with: polyhead {command} --model {} < TEXT", out.display()));
     }
 }

@@ -15,9 +15,11 @@ use self::documents::Document;
 use self::output::Output;
 use crate::choices::Choices;
 use crate::decode_options::DecodeOptions;
-use crate::input::{ChunkFill, Chunks, InputLine};
+use crate::input::{ChunkFill, Chunks, InputLine, count_lines};
+use crate::line_progress::{LineCounts, LineProgress};
 use crate::output_format::JSONL_REASON;
-use crate::report::{Failure, Misuse, grouped, note, progress_beside_results, thread_pool};
+use crate::report::{Failure, Misuse, grouped, note, thread_pool};
+use crate::window::Window;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,11 +33,11 @@ Examples:
   polyhead translate -m opus-mt-en-mul --to tur 'Good morning. How are you?'
   polyhead translate --to tr --device cuda --dtype bf16 < book.en > book.tr
 
-Models: the bundled model translates between English, German, French and Turkish; routes between the last three go via English. It is searched for in the folder POLYHEAD_MODEL, next to the program (models/default, ../share/polyhead/models/default) and in the source tree.
+Models: the bundled model translates between English, German, French and Turkish; routes between the last three go via English. Without --model, the model is that of the folder POLYHEAD_MODEL, of models/default next to the program, the installed one with the name default (see polyhead models), that of ../share/polyhead/models/default, or that of the source tree. --model takes a model folder, a run folder or the name of an installed model.
 
 Languages: without --from the source language is detected; a line is taken to be in another language than the lines before it only if that is clear. Without --to, text is translated into English, and English text into the language of the locale (LC_ALL, LC_MESSAGES or LANG) if the model translates into it, otherwise into Turkish. Text in a language or script that the model does not translate is noted. The languages are printed on standard error and are part of the JSON.
 
-Text: each line gives one line. Paragraphs are translated sentence by sentence; sentences that are too long are split, and repetition loops are decoded again. White space between sentences and lines without letters or digits are preserved. A model trained for it also preserves web and mail addresses, @names, #tags, emoji, code, numbers and characters that are not in its vocabulary. Notes about this are printed on standard error and are part of the JSON; a sentence whose translation has a low probability is noted as unsure. --raw passes each line to the model unchanged.
+Text: each line gives one line, which is written as soon as it and those before it are done; line ends stay as they are, \\n or \\r\\n. On a terminal, lines done, the speed and the remaining time are shown. Ctrl-C keeps the lines that are done. Paragraphs are translated sentence by sentence; sentences that are too long are split, and repetition loops are decoded again. White space between sentences and lines without letters or digits are preserved. A model trained for it also preserves web and mail addresses, @names, #tags, emoji, code, numbers and characters that are not in its vocabulary. Notes about this are printed on standard error and are part of the JSON; a sentence whose translation has a low probability is noted as unsure. --raw passes each line to the model unchanged.
 
 Documents: --file, or --format html, srt or po, translates a whole document. Hard-wrapped paragraphs of plain text are joined and wrapped again. HTML tags are placed by word alignment; alt, title, placeholder and the description are translated, and lang is set. Subtitles keep their times; a sentence may continue in the next subtitle. Untranslated and fuzzy gettext messages are translated and marked fuzzy, with their accelerators (_File). Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
@@ -196,24 +198,34 @@ impl TranslationJob<'_> {
         Ok(())
     }
 
-    /// Translates standard input, several lines at a time where they arrive fast.
+    /// Translates standard input, a window of lines at a time: those that have arrived, as many as take about a second.
     fn stream(mut self) -> Result<()> {
         self.options.detection = LanguageDetection::InOrder;
-        let start = Instant::now();
-        let bar = progress_beside_results("tokens");
-        let (mut lines, mut tokens) = (0_u64, 0_u64);
-        let fill = ChunkFill::for_device(&self.engine.device());
-        for chunk in Chunks::of_standard_input(self.engine.texts_at_once(), fill)? {
-            let texts: Vec<String> = chunk?.into_iter().map(InputLine::into_text).collect();
-            lines += texts.len() as u64;
-            tokens += self.translate(&texts)?;
-            bar.set_message(format!("{} lines, tokens", grouped(lines)));
-            bar.set_position(tokens);
+        let has_terminal = std::io::stderr().is_terminal();
+        // Results that are printed to the same terminal show the progress themselves.
+        let mut progress = if !has_terminal || std::io::stdout().is_terminal() {
+            LineProgress::hidden()
+        } else {
+            LineProgress::new(count_lines())
+        };
+        let device = self.engine.device();
+        let mut window = Window::for_device(&device, self.pool.current_num_threads());
+        let fill = ChunkFill::for_device(&device);
+        let mut chunks = Chunks::of_standard_input(self.engine.texts_at_once(), fill)?;
+        chunks.set_max_lines(window.lines());
+        while let Some(chunk) = chunks.next() {
+            let (start, chunk) = (Instant::now(), chunk?);
+            self.output.set_line_ends(chunk.iter().map(InputLine::end).collect());
+            let texts: Vec<String> = chunk.into_iter().map(InputLine::into_text).collect();
+            let tokens = self.translate(&texts)?;
+            progress.add(texts.len() as u64, tokens);
+            window.took(texts.len(), start.elapsed());
+            chunks.set_max_lines(window.lines());
         }
-        bar.finish_and_clear();
+        let LineCounts { lines, tokens, .. } = progress.finish();
         self.output.finish();
-        if std::io::stderr().is_terminal() {
-            let seconds = start.elapsed().as_secs_f64();
+        if has_terminal {
+            let seconds = progress.seconds();
             let rate = grouped((tokens as f64 / seconds) as u64);
             note(&format!(
                 "{} lines, {} tokens in {seconds:.1} s ({rate} tokens/s)",

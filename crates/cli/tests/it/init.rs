@@ -24,6 +24,14 @@ fn sentences(count: usize) -> [String; 2] {
     })
 }
 
+/// A number with commas, as it is printed.
+fn grouped(number: u64) -> String {
+    match (number / 1000, number % 1000) {
+        (0, rest) => rest.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
+}
+
 #[test]
 fn the_recipe_can_be_trained() {
     let [source, target] = sentences(400);
@@ -49,8 +57,23 @@ fn the_recipe_can_be_trained() {
     let recipe = fs::read_to_string(files.path().join("recipes/x.toml")).unwrap();
     assert!(recipe.contains("out = \"../r\"\n") && recipe.contains("source = \"x.train.en.gz\""), "{recipe}");
 
+    assert!(run.err.contains("\nlayout: polyhead; --for marian trains"), "{}", run.err);
+    // Steps of an epoch are counted as train counts them.
+    let of = |text: &str, before: &str, after: &str| -> String {
+        let start = text.find(before).unwrap_or_else(|| panic!("{text}")) + before.len();
+        text[start..start + text[start..].find(after).unwrap()].to_owned()
+    };
+    let forecast = of(&run.err, "\nrun: ", "\n");
+    let per_epoch: u64 = of(&run.err, "\nrun: ", " steps per epoch").parse().unwrap();
+    assert!(forecast.ends_with(&format!(", at most {} steps", grouped(150 * per_epoch))), "{forecast}");
     let run = polyhead(files.path(), &["train", "recipes/x.toml", "--set", "train.max_steps=2"], "");
     assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains(&format!("; {per_epoch} steps per epoch, at most 2 steps; ")), "{}", run.err);
+    assert!(run.err.contains(" parameters, polyhead layout, "), "{}", run.err);
+    let arguments_of_two = ["--set", "train.max_epochs=2", "--out", "two", "--set", "validation.every_epochs=2"];
+    let run = polyhead(files.path(), &[&["train", "recipes/x.toml"], &arguments_of_two[..]].concat(), "");
+    assert!(run.err.contains(&format!("stopped at step {} after", 2 * per_epoch)), "{}", run.err);
+    assert!(run.err.contains("compared on the validation set by ") || run.err.contains("two/model: "), "{}", run.err);
     assert!(files.path().join("r/model/config.json").exists());
 
     let err = polyhead(files.path(), &arguments, "").failed(1);
@@ -77,7 +100,7 @@ fn spellings_get_a_character_tokeniser_and_phonemes_a_word_tokeniser() {
     let files = folder(&[("g2p.tsv", &pairs), ("valid.tsv", "bako\tB A K O\n")]);
     let arguments = ["init", "--tsv", "g2p.tsv", "--valid-tsv", "valid.tsv", "--out", "g2p.toml"];
     let err = polyhead(files.path(), &arguments, "").err;
-    assert!(err.contains("languages: unknown from the file names"), "{err}");
+    assert!(err.contains("languages: neither in the file names nor clear in the text"), "{err}");
     assert_eq!(names(files.path()), ["g2p.toml", "g2p.tsv", "valid.tsv"]);
     let recipe = fs::read_to_string(files.path().join("g2p.toml")).unwrap();
     for line in
@@ -88,6 +111,47 @@ fn spellings_get_a_character_tokeniser_and_phonemes_a_word_tokeniser() {
     let run = polyhead(files.path(), &["train", "g2p.toml", "--set", "train.max_steps=2"], "");
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(Path::exists(&files.path().join("runs/g2p/model/config.json")));
+}
+
+#[test]
+fn languages_are_detected_in_the_text() {
+    let [source, target] = [
+        ["The dog sleeps on the old sofa.", "Where is the railway station?", "I would like a cup of tea."],
+        ["Der Hund schläft auf dem alten Sofa.", "Wo ist der Bahnhof?", "Ich hätte gern eine Tasse Tee."],
+    ]
+    .map(|lines| lines.repeat(20).join("\n") + "\n");
+    let files = folder(&[("a.txt", &source), ("b.txt", &target)]);
+    let arguments = |out| ["init", "--source", "a.txt", "--target", "b.txt", "--hold-out", "0", "--out", out];
+    let run = polyhead(files.path(), &arguments("x.toml"), "");
+    assert!(run.err.contains("\nlanguages: en into de, detected in the text\n"), "{}", run.err);
+    let recipe = fs::read_to_string(files.path().join("x.toml")).unwrap();
+    assert!(recipe.contains("source_language = \"en\"\ntarget_language = \"de\"\n"), "{recipe}");
+    // Names decide, and text that contradicts them is noted.
+    fs::rename(files.path().join("a.txt"), files.path().join("a.tr")).unwrap();
+    fs::rename(files.path().join("b.txt"), files.path().join("b.de")).unwrap();
+    let named = ["init", "--source", "a.tr", "--target", "b.de", "--hold-out", "0", "--out", "y.toml"];
+    let err = polyhead(files.path(), &named, "").err;
+    let warning = "languages: tr into de\nwarning: by its file name the source is tr, but its text is en\n";
+    assert!(err.contains(warning), "{err}");
+}
+
+#[test]
+fn a_recipe_for_marian_gives_its_layout() {
+    let [source, target] = sentences(400);
+    let files = folder(&[("train.en", &source), ("train.de", &target)]);
+    let arguments =
+        ["init", "--source", "train.en", "--target", "train.de", "--for", "marian", "--out", "x.toml"];
+    let err = polyhead(files.path(), &arguments, "").err;
+    assert!(err.contains("\nlayout: marian; Hugging Face's Marian classes load the finished model\n"), "{err}");
+    let run = polyhead(files.path(), &["train", "x.toml", "--set", "train.max_steps=2"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains(" parameters, marian layout, "), "{}", run.err);
+    let config = fs::read_to_string(files.path().join("runs/x/model/config.json")).unwrap();
+    for part in ["\"MarianMTModel\"", "\"swish\"", "\"static_position_embeddings\": true"] {
+        assert!(config.contains(part), "{part} is not in\n{config}");
+    }
+    let out = polyhead(files.path(), &["translate", "--model", "runs/x", "the cat sees"], "");
+    assert_eq!(out.code, 0, "{}", out.err);
 }
 
 #[test]

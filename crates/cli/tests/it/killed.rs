@@ -130,6 +130,14 @@ fn an_interrupt_saves_and_prints_how_to_resume() {
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert!(err.contains("resume with: polyhead train run --resume"), "{err}");
+    let used = "use the newest checkpoint with: polyhead translate --model run < TEXT";
+    assert!(err.contains(used), "{err}");
+    for command in [&["translate", "--model", "run"][..], &["info", "run"], &["export", "run", "--out", "x"]] {
+        let input = if command[0] == "translate" { "1 2\n" } else { "" };
+        let used = polyhead(folder.path(), command, input);
+        assert_eq!(used.code, 0, "{}", used.err);
+        assert!(used.err.contains("the newest checkpoint of the run: training has not finished"), "{}", used.err);
+    }
     let again = polyhead(folder.path(), &["train", "run", "--resume", "--max-minutes", "0.001"], "");
     assert!(again.err.contains("resuming after step"), "{}", again.err);
 }
@@ -148,8 +156,9 @@ fn a_moved_run_resumes_where_it_is_and_no_foreign_folder_is_used() {
     let refused = polyhead(folder.path(), &["train", "toy.toml", "--out", "."], "");
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("expected an empty folder for a new run"), "{}", refused.err);
-    let refused = polyhead(folder.path(), &["translate", "--model", "moved", "1 2"], "");
-    assert!(refused.err.contains("this is a run folder: its model is moved/model"), "{}", refused.err);
+    let used = polyhead(folder.path(), &["translate", "--model", "moved", "1 2"], "");
+    assert_eq!(used.code, 0, "{}", used.err);
+    assert!(used.err.contains("using moved/model, the finished model of the run"), "{}", used.err);
 }
 
 #[test]

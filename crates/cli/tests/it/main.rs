@@ -16,11 +16,14 @@ mod inspect;
 mod keys;
 mod killed;
 mod model;
+mod models;
 mod plot;
 mod program;
 mod score;
 mod serve;
 mod shortlist;
+#[cfg(unix)]
+mod streaming;
 mod tidy;
 mod tokenizer;
 mod train;

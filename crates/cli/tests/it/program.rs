@@ -21,6 +21,8 @@ pub(crate) fn polyhead(folder: &Path, arguments: &[&str], input: &str) -> Run {
         .args(arguments)
         .current_dir(folder)
         .env("LC_ALL", "C")
+        // Without the models of whoever runs the tests.
+        .env("XDG_DATA_HOME", folder.join("no-data-folder"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -105,6 +107,7 @@ fn help_lists_every_command_in_its_group() {
         ("import", 5),
         ("export", 5),
         ("quantize", 5),
+        ("models", 6),
         ("devices", 6),
         ("bench", 6),
         ("completions", 6),
@@ -125,6 +128,7 @@ fn help_fits_the_terminal() {
         ("tokenizer", &["train", "encode", "decode", "info"]),
         ("draw", &["positions", "schedule", "mask"]),
         ("keys", &["add", "list", "remove"]),
+        ("models", &["add", "list", "remove"]),
         ("bench", &["attention", "gemm", "ops", "train", "translate"]),
     ];
     let mut commands: Vec<Vec<&str>> =

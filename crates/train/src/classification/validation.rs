@@ -10,7 +10,7 @@ use super::dataset::{LabelledEpoch, LabelledTexts};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, unsupported_metric,
+    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -61,18 +61,18 @@ impl LabelledValidation {
         Ok(Self { batches, texts, labels, metric, max_len, skipped })
     }
 
-    /// The most probable label of each text; `None` if `is_stopping` became true.
+    /// The most probable label of each text; `None` if `watch` returned false.
     fn classify(
         &self,
         candidate: Candidate<'_, Classification>,
-        is_stopping: &dyn Fn() -> bool,
+        watch: ValidationWatch<'_>,
     ) -> Result<Option<Vec<String>>> {
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
         let classifier = Classifier::load(candidate.folder, &options)?;
         let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
         let mut found = Vec::with_capacity(texts.len());
         for part in texts.chunks(CHUNK) {
-            if is_stopping() {
+            if !watch(found.len(), texts.len()) {
                 return Ok(None);
             }
             found.extend(classifier.classify(part)?.into_iter().map(|mut classes| classes.remove(0).label));
@@ -93,10 +93,10 @@ impl ValidationSet<Classification> for LabelledValidation {
         &self,
         candidate: Candidate<'_, Classification>,
         turn: u64,
-        is_stopping: &dyn Fn() -> bool,
+        watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
-        let Some(found) = self.classify(candidate, is_stopping)? else { return Ok(None) };
+        let Some(found) = self.classify(candidate, watch)? else { return Ok(None) };
         let at = (turn as usize * 7) % self.texts.len();
         let sample = ValidationSample {
             source: self.texts[at].clone(),
@@ -106,10 +106,15 @@ impl ValidationSet<Classification> for LabelledValidation {
         Ok(Some(self.validation(loss, &found, Some(sample))))
     }
 
-    fn validate_finished(&self, candidate: Candidate<'_, Classification>, _: usize) -> Result<Validation> {
+    fn validate_finished(
+        &self,
+        candidate: Candidate<'_, Classification>,
+        _: usize,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
-        let found = self.classify(candidate, &|| false)?.unwrap_or_default();
-        Ok(self.validation(loss, &found, None))
+        let found = self.classify(candidate, watch)?;
+        Ok(found.map(|found| self.validation(loss, &found, None)))
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -124,6 +124,14 @@ impl Metric {
             Self::Loss => "loss",
         }
     }
+
+    /// The metric's own value of a score that is higher for better models.
+    pub(crate) fn value(self, merit: f64) -> f64 {
+        match self {
+            Self::Bleu | Self::Chrf | Self::Accuracy => merit,
+            Self::Errors | Self::Loss => -merit,
+        }
+    }
 }
 
 /// `[validation]`: frequency and metric of validation.
@@ -168,8 +176,11 @@ impl Default for ValidationConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalModel {
-    /// The best checkpoint.
+    /// The best on the validation set of: the best checkpoint, the last one, the mean of the `average` best and the mean of
+    /// the last `average`. Without validation text, the last checkpoint.
     #[default]
+    Compare,
+    /// The best checkpoint.
     Best,
     /// The mean of the `average` best checkpoints.
     AverageBest,
@@ -191,9 +202,9 @@ pub struct CheckpointConfig {
     pub keep_last: usize,
     /// Number of best checkpoints to keep; default: 1.
     pub keep_best: usize,
-    /// The finished model; default: `best`.
+    /// The finished model; default: `compare`.
     pub r#final: FinalModel,
-    /// Number of checkpoints to average; default: 5.
+    /// Number of checkpoints to average; 1 compares single checkpoints only; default: 5.
     pub average: usize,
     /// Dtype of the finished model: `f32`, or `bf16`, half the size; default: `f32`.
     #[serde(with = "super::dtype::stored")]
@@ -211,7 +222,7 @@ impl Default for CheckpointConfig {
             every_minutes: 10.0,
             keep_last: 2,
             keep_best: 1,
-            r#final: FinalModel::Best,
+            r#final: FinalModel::Compare,
             average: 5,
             dtype: Dtype::F32,
             beam_size: 5,

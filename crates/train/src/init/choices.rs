@@ -66,6 +66,8 @@ struct SizeClass {
     epochs: u64,
     patience: u64,
     peak: &'static str,
+    /// Highest learning rate of a post-norm model.
+    post_norm_peak: &'static str,
 }
 
 const TINY: &str = "3 + 3 layers, width 128: a larger model would memorise so little text";
@@ -76,34 +78,57 @@ const BASE: &str =
 #[rustfmt::skip]
 const SIZES: [SizeClass; 5] = [
     SizeClass { below: 5_000, vocab_size: 2_000, preset: "tiny", why_preset: TINY, dropout: "0.3", max_tokens: 1024,
-           accumulate: 1, epochs: 150, patience: 15, peak: "0.002" },
+           accumulate: 1, epochs: 150, patience: 15, peak: "0.002", post_norm_peak: "0.001" },
     SizeClass { below: 50_000, vocab_size: 8_000, preset: "tiny", why_preset: TINY, dropout: "0.3", max_tokens: 4096,
-           accumulate: 1, epochs: 80, patience: 12, peak: "0.003" },
+           accumulate: 1, epochs: 80, patience: 12, peak: "0.003", post_norm_peak: "0.001" },
     SizeClass { below: 500_000, vocab_size: 16_000, preset: "small", why_preset: SMALL, dropout: "0.2", max_tokens: 4096,
-           accumulate: 1, epochs: 40, patience: 8, peak: "0.001" },
+           accumulate: 1, epochs: 40, patience: 8, peak: "0.001", post_norm_peak: "0.0007" },
     SizeClass { below: 5_000_000, vocab_size: 32_000, preset: "base", why_preset: BASE, dropout: "0.1", max_tokens: 8192,
-           accumulate: 3, epochs: 15, patience: 8, peak: "0.0007" },
+           accumulate: 3, epochs: 15, patience: 8, peak: "0.0007", post_norm_peak: "0.0007" },
     SizeClass { below: u64::MAX, vocab_size: 32_000, preset: "base", why_preset: BASE, dropout: "0.1", max_tokens: 8192,
-           accumulate: 3, epochs: 5, patience: 8, peak: "0.0007" },
+           accumulate: 3, epochs: 5, patience: 8, peak: "0.0007", post_norm_peak: "0.0007" },
 ];
 
-/// Chooses the settings for a corpus; `valid` is the number of validation pairs, if there are any.
-pub fn choose(stats: &CorpusStatistics, valid: Option<u64>) -> Vec<Setting> {
+/// The programs that a model is trained for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModelUse {
+    /// Polyhead alone: the model that learns best.
+    #[default]
+    Polyhead,
+    /// Also Hugging Face's Marian classes: post-norm, sinusoidal positions, shared embeddings.
+    Marian,
+}
+
+/// Options of [`choose`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChoiceOptions {
+    /// Number of validation pairs; default: no validation set.
+    pub valid: Option<u64>,
+    /// Steps of an epoch; default: estimated from the number of characters and words.
+    pub steps: Option<u64>,
+    /// Programs that the model is trained for; default: Polyhead.
+    pub model_use: ModelUse,
+}
+
+/// Chooses the settings for a corpus.
+pub fn choose(stats: &CorpusStatistics, options: ChoiceOptions) -> Vec<Setting> {
+    let ChoiceOptions { valid, model_use, .. } = options;
     let size = SIZES.iter().find(|size| stats.pairs < size.below).unwrap_or(&SIZES[SIZES.len() - 1]);
     let (units, vocab_size) = units(stats, size);
     let (max_length, length_setting) = max_length(stats, units);
     let max_tokens = size.max_tokens.max(max_length);
     let tokens = |side: usize| units[side].tokens(&stats.sides[side], stats.pairs);
-    let steps = tokens(0).max(tokens(1)).div_ceil(max_tokens * size.accumulate);
+    let estimate = || tokens(0).max(tokens(1)).div_ceil(max_tokens * size.accumulate);
+    let steps = options.steps.unwrap_or_else(estimate);
     let mut settings = vec![length_setting];
     settings.extend(tokenizer(stats, units, (vocab_size, size.vocab_size)));
-    settings.extend(model(units, size));
-    settings.extend(schedule(size, steps));
+    settings.extend(model(units, size, model_use));
+    settings.extend(schedule(size, steps, model_use));
     settings.extend(train(stats, size, max_tokens, valid));
     settings.extend(valid.into_iter().flat_map(|valid| validation(stats, units, size, (steps, valid))));
     settings.push(if valid.is_some() {
-        let reason = "the average of the five best checkpoints is mostly better than any one of them";
-        setting("checkpoint.final", "\"average_best\"", reason)
+        let reason = "the best on the validation set: one checkpoint, or an average of several";
+        setting("checkpoint.final", "\"compare\"", reason)
     } else {
         setting("checkpoint.final", "\"average_last\"", "without validation there is no best checkpoint")
     });
@@ -209,11 +234,22 @@ fn tokenizer(
     settings
 }
 
-fn model(units: [TokenUnit; 2], size: &SizeClass) -> Vec<Setting> {
+fn model(units: [TokenUnit; 2], size: &SizeClass, model_use: ModelUse) -> Vec<Setting> {
     let SizeClass { preset, why_preset, dropout, .. } = size;
     let mut settings = vec![setting("model.preset", quoted(preset), *why_preset)];
-    if *preset != "base" {
-        let reason = "stable at high learning rates (Xiong et al. 2020); \"post\", the default, is that of Marian models";
+    if model_use == ModelUse::Marian {
+        let reason = "Marian's classes have no other";
+        settings.push(setting("model.norm_order", "\"post\"", reason));
+        settings.push(setting("model.activation", "\"swish\"", "as in Marian's OPUS-MT models"));
+        let position = "{ kind = \"sinusoidal\", layout = \"concatenated\" }";
+        settings.push(setting("model.position", position, reason));
+        if units[0] == units[1] {
+            let reason = "one table for source, target and output, as in OPUS-MT models";
+            settings.push(setting("model.tie", "\"all\"", reason));
+        }
+    } else if *preset != "base" {
+        let reason =
+            "stable at high learning rates (Xiong et al. 2020); polyhead init --for marian takes \"post\"";
         settings.push(setting("model.norm_order", "\"pre\"", reason));
         settings.push(setting("model.final_norm", "true", "needed with \"pre\""));
     }
@@ -227,17 +263,19 @@ fn model(units: [TokenUnit; 2], size: &SizeClass) -> Vec<Setting> {
     settings
 }
 
-fn schedule(size: &SizeClass, steps: u64) -> Vec<Setting> {
+fn schedule(size: &SizeClass, steps: u64, model_use: ModelUse) -> Vec<Setting> {
     // A tenth of the run, rounded.
     let warmup = (steps * size.epochs / 10).clamp(50, 4000);
     let round = if warmup >= 1000 { 500 } else { 50 };
+    let (peak, reason) = match model_use {
+        ModelUse::Polyhead => {
+            (size.peak, "narrow models take a higher learning rate; lower it if the loss diverges")
+        }
+        ModelUse::Marian => (size.post_norm_peak, "post-norm is unstable at higher learning rates"),
+    };
     vec![
         setting("schedule.curve", "\"inverse_sqrt\"", "linear warm-up, then decay with 1/√step"),
-        setting(
-            "schedule.peak",
-            size.peak,
-            "narrow models take a higher learning rate; lower it if the loss diverges",
-        ),
+        setting("schedule.peak", peak, reason),
         setting("schedule.warmup_steps", (warmup / round * round).to_string(), "about a tenth of the run"),
     ]
 }
@@ -324,6 +362,10 @@ mod tests {
         CorpusStatistics { pairs, sides: [side.clone(), side] }
     }
 
+    fn with_valid(pairs: u64) -> ChoiceOptions {
+        ChoiceOptions { valid: Some(pairs), ..ChoiceOptions::default() }
+    }
+
     fn value(settings: &[Setting], key: &str) -> Option<String> {
         settings.iter().find(|setting| setting.key == key).map(|setting| setting.value.clone())
     }
@@ -332,7 +374,7 @@ mod tests {
     fn more_text_gets_a_larger_model_and_vocabulary() {
         let found = |key: &str| {
             [800, 4_000, 30_000, 300_000, 3_000_000, 30_000_000]
-                .map(|pairs| value(&choose(&sentences(pairs), Some(100)), key).unwrap())
+                .map(|pairs| value(&choose(&sentences(pairs), with_valid(100)), key).unwrap())
         };
         assert_eq!(found("model.preset"), ["tiny", "tiny", "tiny", "small", "base", "base"].map(quoted));
         assert_eq!(found("tokenizer.vocab_size"), ["0", "900", "6700", "16000", "32000", "32000"]);
@@ -349,7 +391,8 @@ mod tests {
             SideStatistics { words: 8000, chars: 60_000, longest: 20, kinds: 8000, once: 8000, repeated: 0 };
         let phonemes =
             SideStatistics { words: 50_000, chars: 110_000, longest: 50, kinds: 40, once: 0, repeated: 0 };
-        let settings = choose(&CorpusStatistics { pairs: 8000, sides: [spellings, phonemes] }, Some(1000));
+        let settings =
+            choose(&CorpusStatistics { pairs: 8000, sides: [spellings, phonemes] }, with_valid(1000));
         let found =
             ["tokenizer.kind", "tokenizer.target_kind", "tokenizer.sides", "model.tie", "validation.metric"]
                 .map(|key| value(&settings, key).unwrap());
@@ -359,14 +402,14 @@ mod tests {
 
     #[test]
     fn without_validation_text_there_are_no_validation_settings() {
-        let settings = choose(&sentences(30_000), None);
+        let settings = choose(&sentences(30_000), ChoiceOptions::default());
         assert!(settings.iter().all(|setting| !setting.key.starts_with("validation.")));
         assert_eq!(value(&settings, "checkpoint.final").unwrap(), "\"average_last\"");
     }
 
     #[test]
     fn every_setting_has_its_reason() {
-        let settings = choose(&sentences(3_000_000), Some(5000));
+        let settings = choose(&sentences(3_000_000), with_valid(5000));
         let silent: Vec<_> = settings.iter().filter(|setting| setting.reason.is_empty()).collect();
         assert_eq!(silent.len(), 1, "{silent:?}");
         assert_eq!(value(&settings, "validation.max_pairs").unwrap(), "2000");

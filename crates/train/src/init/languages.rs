@@ -1,8 +1,11 @@
-//! Languages from file names: `train.en`, `corpus.en-de.tsv.gz`, `train.eng-deu.tsv`.
+//! Languages of a corpus: from file names (`train.en`, `corpus.en-de.tsv.gz`, `train.eng-deu.tsv`), or detected in the text.
 
 use std::path::Path;
 
 use polyhead_text::corpus::Corpus;
+use polyhead_translate::languages::detect_corpus;
+
+use crate::Result;
 
 /// ISO 639-1 and ISO 639-3 codes in pairs. Only known codes count as languages, since file names contain other short words.
 const CODES: &str = "\
@@ -31,6 +34,25 @@ pub fn languages_from_names(corpus: &Corpus) -> Option<[String; 2]> {
         }
     };
     (found[0] != found[1]).then(|| found.map(str::to_owned))
+}
+
+/// Pairs whose languages are detected.
+const DETECTED_PAIRS: usize = 1000;
+
+/// Source and target language as two-letter codes, detected in the first 1,000 pairs; each is `None` if it is not clear.
+///
+/// # Errors
+/// If the corpus cannot be read.
+pub fn detected_languages(corpus: &Corpus) -> Result<[Option<String>; 2]> {
+    let (mut pairs, mut sides) = (corpus.pairs()?, [Vec::new(), Vec::new()]);
+    while let Some(pair) = pairs.next_pair()?
+        && sides[0].len() < DETECTED_PAIRS
+    {
+        for (side, text) in sides.iter_mut().zip([pair.source, pair.target]) {
+            side.push(text.to_owned());
+        }
+    }
+    Ok(sides.map(|side| detect_corpus(side.iter().map(String::as_str))))
 }
 
 /// The two-letter code of a two- or three-letter code.

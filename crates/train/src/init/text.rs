@@ -116,7 +116,7 @@ pub fn relative(folder: &Path, path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::init::{CorpusStatistics, SideStatistics, choose};
+    use crate::init::{ChoiceOptions, CorpusStatistics, SideStatistics, choose};
 
     #[test]
     fn the_text_is_a_valid_recipe() {
@@ -139,7 +139,8 @@ mod tests {
             let stats = CorpusStatistics { pairs, sides: [side(9 * pairs), side(8 * pairs)] };
             for valid in [None, Some(3000)] {
                 let recipe = RecipeText { valid: valid.and(recipe.valid.clone()), ..recipe.clone() };
-                let text = render(&recipe, &choose(&stats, valid));
+                let text =
+                    render(&recipe, &choose(&stats, ChoiceOptions { valid, ..ChoiceOptions::default() }));
                 let config = config::parse(&text, "x", Path::new("f"), &[])
                     .unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(config.out, Path::new("f/runs/a b"));

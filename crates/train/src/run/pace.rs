@@ -1,6 +1,6 @@
 //! Progress of a run, estimated time, and limits.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Run;
 use crate::event::{Ending, Event};
@@ -43,7 +43,7 @@ impl<O: Objective> Run<'_, O> {
 
     /// True if the run was asked to stop.
     pub(super) fn is_stopping(&self) -> bool {
-        self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        is_set(self.options.stop)
     }
 
     /// Reports the estimated time of an epoch and of the rest of the run.
@@ -69,4 +69,9 @@ impl<O: Objective> Run<'_, O> {
         let by_time = (train.max_minutes > 0.0).then(|| self.state.seconds / 60.0 / train.max_minutes);
         [by_steps, by_epochs, by_time].into_iter().flatten().reduce(f64::max).map(|done| done.min(1.0))
     }
+}
+
+/// True if there is a flag and it is set.
+pub(super) fn is_set(stop: Option<&AtomicBool>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }

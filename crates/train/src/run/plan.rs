@@ -1,10 +1,12 @@
 //! The plan of a run, reported before its first step; a run that does not fit into memory is refused.
 
 use polyhead_models::Model;
+use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_tensor::{Device, Parameters};
 
 use crate::config::RunConfig;
 use crate::event::{Event, RunPlan};
+use crate::init::StepForecast;
 use crate::learner::{EpochOf, LearnerOptions};
 use crate::memory::{Forecast, available};
 use crate::objective::{Dataset as _, EpochBatches as _, Objective, rounding};
@@ -36,10 +38,13 @@ pub(super) fn plan<O: Objective>(
         // A GPU reports by itself what did not fit; the forecast of a batch is that of a CPU.
         (free, place, needed) = (Some(own), device.name(), forecast.parameters);
     }
+    let steps = StepForecast::of_batches(&config.train, epoch.len() as u64);
     on_event(&Event::Planned(RunPlan {
         parameters: parameters.count(),
         vocab_sizes: preparation.vocabulary.sizes(),
         batches: epoch.len(),
+        steps,
+        layout: CheckpointLayout::fitting(&preparation.model),
         sizes: device.policy().wants_few_shapes.then(|| epoch.n_sizes(rounding)),
         padding: epoch.padding(rounding),
         forecast,

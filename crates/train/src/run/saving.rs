@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use polyhead_tensor::Dtype;
 
+use super::pace::is_set;
 use super::{Run, load_embeddings};
 use crate::config::{CheckpointConfig, Divergence, FinalModel};
 use crate::event::{Ending, Event};
 use crate::fingerprint::Fingerprint;
-use crate::finish::finish;
+use crate::finish::{Finish, Finished};
 use crate::learner::Learner;
 use crate::log::Log;
 use crate::metrics_file::ValidLine;
@@ -65,9 +66,11 @@ impl<O: Objective> Run<'_, O> {
         }
         let path = unfinished.finish(&self.learner.weights, &self.state)?;
         let CheckpointConfig { keep_last, keep_best, r#final, average, .. } = self.config.checkpoint;
-        let best = if r#final == FinalModel::AverageBest { keep_best.max(average) } else { keep_best };
+        let averages_best = matches!(r#final, FinalModel::AverageBest | FinalModel::Compare);
+        let averages_last = matches!(r#final, FinalModel::AverageLast | FinalModel::Compare);
+        let best = if averages_best { keep_best.max(average) } else { keep_best };
         let mut wanted = self.state.best_steps(best);
-        if r#final == FinalModel::AverageLast {
+        if averages_last {
             wanted.extend(self.state.last_milestones(average));
         }
         self.checkpoints.prune(keep_last, &wanted)?;
@@ -84,7 +87,12 @@ impl<O: Objective> Run<'_, O> {
             let Learner { objective, weights, .. } = &self.learner;
             let candidate =
                 Candidate { objective, parameters: weights.for_evaluation(), folder, device: self.device };
-            let Some(found) = valid.validate(candidate, turn, &|| self.is_stopping())? else {
+            let (stop, on_event) = (self.options.stop, &mut *self.on_event);
+            let mut watch = |done, total| {
+                on_event(&Event::Validating { model: None, done, total });
+                !is_set(stop)
+            };
+            let Some(found) = valid.validate(candidate, turn, &mut watch)? else {
                 self.state.owes_validation = true;
                 return Ok(());
             };
@@ -139,15 +147,24 @@ impl<O: Objective> Run<'_, O> {
         if self.state.owes_validation {
             return Ok(Ending::Stopped);
         }
-        self.finish()?;
-        Ok(ending)
+        Ok(if self.finish()? { ending } else { Ending::Stopped })
     }
 
-    fn finish(&mut self) -> Result<()> {
-        let found = finish(self.config, self.preparation, &self.state, (self.folder, self.device))?;
-        let scores = found.validation.map(|validation| self.line(&validation, &found.path));
-        (self.on_event)(&Event::Finished { path: found.path, made_of: found.made_of, scores });
-        Ok(())
+    /// Writes the finished model; false if the run was asked to stop meanwhile.
+    fn finish(&mut self) -> Result<bool> {
+        let (config, preparation, state) = (self.config, self.preparation, &self.state);
+        let finish = Finish { run: config, preparation, state, folder: self.folder, device: self.device };
+        let (stop, on_event) = (self.options.stop, &mut *self.on_event);
+        let found = finish.write(&mut |model, done, total| {
+            on_event(&Event::Validating { model: Some(model.to_owned()), done, total });
+            !is_set(stop)
+        })?;
+        let Some(Finished { path, made_of, comparison, better, validation }) = found else {
+            return Ok(false);
+        };
+        let scores = validation.map(|validation| self.line(&validation, &path));
+        (self.on_event)(&Event::Finished { path, made_of, comparison, better, scores });
+        Ok(true)
     }
 
     /// Returns to the last checkpoint with half the learning rate, or ends the run with an error.

@@ -12,7 +12,9 @@ use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 use super::Translation;
 use super::dataset::{Dataset, DatasetOptions, EpochData};
 use crate::config::{Metric, ValidationConfig};
-use crate::objective::{self, Candidate, Dataset as _, Validation, ValidationSample, unsupported_metric};
+use crate::objective::{
+    self, Candidate, Dataset as _, Validation, ValidationSample, ValidationWatch, unsupported_metric,
+};
 use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
@@ -28,8 +30,8 @@ pub(crate) struct ValidationLimits {
     pub(crate) max_len: usize,
 }
 
-/// Sentences translated between two checks for a stop request.
-const CHUNK: usize = 256;
+/// Sentences translated between two checks for a stop request, on a CPU and on a GPU.
+const CHUNKS: [usize; 2] = [64, 256];
 
 /// The validation pairs of a run.
 #[derive(Debug)]
@@ -95,16 +97,16 @@ impl objective::ValidationSet<Translation> for PairValidation {
         &self,
         candidate: Candidate<'_, Translation>,
         turn: u64,
-        is_stopping: &dyn Fn() -> bool,
+        watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
-        if is_stopping() {
+        if !watch(0, self.sources.len()) {
             return Ok(None);
         }
         if self.config.metric == Metric::Loss {
             return Ok(Some(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None }));
         }
-        let Some(translations) = self.translate(candidate, self.config.beam_size, is_stopping)? else {
+        let Some(translations) = self.translate(candidate, self.config.beam_size, watch)? else {
             return Ok(None);
         };
         let (scores, merit) = self.scores(&translations)?;
@@ -121,21 +123,23 @@ impl objective::ValidationSet<Translation> for PairValidation {
         &self,
         candidate: Candidate<'_, Translation>,
         beam_size: usize,
-    ) -> Result<Validation> {
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
-        let translations = self.translate(candidate, beam_size, &|| false)?.unwrap_or_default();
+        let Some(translations) = self.translate(candidate, beam_size, watch)? else { return Ok(None) };
         let (scores, merit) = self.scores(&translations)?;
-        Ok(Validation { loss, scores, merit, sample: None })
+        let merit = if self.config.metric == Metric::Loss { -loss } else { merit };
+        Ok(Some(Validation { loss, scores, merit, sample: None }))
     }
 }
 
 impl PairValidation {
-    /// Translations by the model in the candidate's folder; `None` if `is_stopping` became true.
+    /// Translations by the model in the candidate's folder; `None` if `watch` returned false.
     fn translate(
         &self,
         Candidate { folder, device, .. }: Candidate<'_, Translation>,
         beam_size: usize,
-        is_stopping: &dyn Fn() -> bool,
+        watch: ValidationWatch<'_>,
     ) -> Result<Option<Vec<String>>> {
         let engine = Engine::load(folder, &LoadOptions { device: device.clone(), ..LoadOptions::default() })?;
         let most = engine.generation().max_length;
@@ -147,11 +151,12 @@ impl PairValidation {
         };
         let texts: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let mut found = Vec::with_capacity(texts.len());
+        let chunk = CHUNKS[usize::from(device.policy().takes_turns)];
         for (to, end) in &self.parts {
             let options = TranslateOptions { to: to.clone(), ..options.clone() };
             // In chunks, so that a run can be stopped between them; they are the same in every run.
-            for part in texts[found.len()..*end].chunks(CHUNK) {
-                if is_stopping() {
+            for part in texts[found.len()..*end].chunks(chunk) {
+                if !watch(found.len(), texts.len()) {
                     return Ok(None);
                 }
                 let translations = engine.translate(part, &options)?;

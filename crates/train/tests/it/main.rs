@@ -4,6 +4,7 @@
 mod embeddings;
 mod events;
 mod families;
+mod finish;
 mod gpu;
 mod languages;
 mod repeat;

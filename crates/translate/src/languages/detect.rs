@@ -8,9 +8,13 @@
 //! writes a mixture. Of 28,000 sentences of Tatoeba and FLORES none is overruled wrongly, of 30,000 of WMT's news 9, most
 //! of them lists of names.
 
+use std::collections::BTreeMap;
+
 use polyhead_text::language::{Detection, Identifier};
 
+use super::other::note_other;
 use crate::options::{LanguageDetection, TranslateOptions};
+use crate::translation::Note;
 
 /// Bytes of the preceding texts that a detection in order takes into account.
 const CONTEXT_BYTES: usize = 600;
@@ -45,6 +49,49 @@ pub fn detect_language(text: &str, known: &[&str], target: Option<&str>) -> Opti
 /// ```
 pub fn detect_document(texts: &[&str], known: &[&str], target: Option<&str>) -> Option<String> {
     detect_language(&document_sample(texts), known, target)
+}
+
+/// Minimum share of lines in the language of a corpus.
+const CORPUS_SHARE: f64 = 0.8;
+/// Minimum number of lines with words that a corpus is judged by.
+const CORPUS_LINES: usize = 20;
+/// Minimum probability of the language of a line of a corpus.
+const CORPUS_PROBABILITY: f64 = 0.7;
+
+/// Detects the language of a corpus by some of its lines, as a two-letter code; none if fewer than 20 lines have words or
+/// fewer than four fifths of them are clearly in one language.
+///
+/// ```
+/// use polyhead_translate::languages::detect_corpus;
+/// let german = ["Der Hund schläft auf dem alten Sofa.", "Wo ist der Bahnhof?"].repeat(10);
+/// assert_eq!(detect_corpus(german.iter().copied()).as_deref(), Some("de"));
+/// let portuguese = ["O cachorro dorme no sofá velho da minha avó."; 20];
+/// assert_eq!(detect_corpus(portuguese).as_deref(), Some("pt"));
+/// let spellings = ["baking", "colour", "winter"].repeat(10);
+/// assert_eq!(detect_corpus(spellings.iter().copied()), None);
+/// ```
+pub fn detect_corpus<'t>(lines: impl IntoIterator<Item = &'t str>) -> Option<String> {
+    let four: Vec<&str> = Identifier::four().codes().collect();
+    let (mut counts, mut n_lines) = (BTreeMap::<String, usize>::new(), 0);
+    // A single word is a spelling or a label.
+    for line in lines.into_iter().filter(|line| line.split_whitespace().nth(1).is_some()) {
+        let language = match note_other(line, &four) {
+            Some(Note::OtherLanguage { language }) => Some(language),
+            Some(_) => None,
+            None => match Identifier::four().identify(line) {
+                // Numbers and signs are of no language.
+                None => continue,
+                Some(found) => (found.probability >= CORPUS_PROBABILITY).then_some(found.code),
+            },
+        };
+        n_lines += 1;
+        if let Some(language) = language {
+            *counts.entry(language).or_default() += 1;
+        }
+    }
+    let (language, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let is_clear = n_lines >= CORPUS_LINES && count as f64 >= CORPUS_SHARE * n_lines as f64;
+    is_clear.then_some(language)
 }
 
 /// The beginning of a document, which its language is detected by.

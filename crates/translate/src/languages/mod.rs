@@ -12,7 +12,7 @@ use polyhead_models::checkpoint::read_config;
 use polyhead_text::tokenizer::Tokenizer;
 
 pub use self::codes::{name, short};
-pub use self::detect::{detect_document, detect_language};
+pub use self::detect::{detect_corpus, detect_document, detect_language};
 use crate::{Error, Result};
 
 /// A target language of a model.

@@ -173,7 +173,7 @@ impl BenchTranslate {
     fn model(&self, device: &Device, dtype: Dtype) -> Result<(SequenceToSequence, Parameters)> {
         if let Some(folder) = &self.model {
             let options = polyhead_engine::LoadOptions { device: device.clone(), dtype };
-            let found = polyhead_engine::load(folder, &options)?;
+            let found = polyhead_engine::load(&crate::model_folder::resolve(folder)?, &options)?;
             return Ok((found.model.into_sequence_to_sequence()?, found.parameters));
         }
         let mut parameters = Parameters::default();

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use polyhead_train::embeddings::FilledEmbeddings;
-use polyhead_train::event::{Event, RunPlan, SkippedRows};
+use polyhead_train::event::{BetterCheckpoint, Comparison, Event, RunPlan, SkippedRows};
+use polyhead_train::init::StepForecast;
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::LiveView;
-use crate::report::{bytes, grouped, note};
+use crate::report::{bytes, grouped, note, time};
 
 /// Shows the events of a run.
 pub(crate) struct View {
@@ -91,6 +92,10 @@ fn text(event: &Event) -> Option<String> {
             }
         }
         Event::Stepped(_) | Event::Saved(_) => return None,
+        Event::Validating { model: Some(model), done: 0, total } => {
+            format!("validating {model}, on {} rows", grouped(*total as u64))
+        }
+        Event::Validating { .. } => return None,
         Event::Logged(line) => logged(line),
         Event::Timed { epoch, rest, peak_memory } => {
             let rest =
@@ -119,10 +124,12 @@ fn text(event: &Event) -> Option<String> {
         Event::RolledBack { step, to, what, factor } => {
             format!("step {step}: {what}; back to step {to}, learning rate × {factor} from now on")
         }
-        Event::Finished { path, made_of, scores } => {
+        Event::Finished { path, made_of, comparison, better, scores } => {
             let scores =
                 scores.as_ref().map_or(String::new(), |line| format!("; validation: {}", scores_text(line)));
-            format!("{}: {made_of}{scores}", path.display())
+            let compared = comparison.as_ref().map_or(String::new(), compared);
+            let better = better.as_ref().map_or(String::new(), better_checkpoint);
+            format!("{compared}{}: {made_of}{scores}{better}", path.display())
         }
     })
 }
@@ -186,14 +193,42 @@ fn planned(plan: &RunPlan) -> String {
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
     let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} shapes"));
     format!(
-        "{} parameters, vocabulary {vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; about {} of memory{free}; {} \
-         threads; run folder {}",
+        "{} parameters, {} layout, vocabulary {vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; {}; about {} of \
+         memory{free}; {} threads; run folder {}",
         grouped(plan.parameters as u64),
+        plan.layout,
         grouped(plan.batches as u64),
         100.0 * plan.padding.waste(),
+        steps_text(&plan.steps),
         bytes(plan.forecast.total() as u64),
         plan.threads,
         plan.out.display()
+    )
+}
+
+/// The steps of an epoch and of a run.
+pub(crate) fn steps_text(StepForecast { per_epoch, most, is_sampled }: &StepForecast) -> String {
+    let about = if *is_sampled { "about " } else { "" };
+    let most = most.map_or(String::new(), |most| format!(", at most {about}{} steps", grouped(most)));
+    format!("{about}{} steps per epoch{most}", grouped(*per_epoch))
+}
+
+/// The models that were compared, with the metric of each.
+fn compared(Comparison { metric, beam_size, models }: &Comparison) -> String {
+    let mut text = format!("compared on the validation set by {metric} (beam {beam_size}):\n");
+    for model in models {
+        let mark = if model.is_chosen { ", kept" } else { "" };
+        text += &format!("    {:>8.4}  {}{mark}\n", model.score, model.made_of);
+    }
+    text
+}
+
+/// A warning where the recipe names a model that is not the best.
+fn better_checkpoint(better: &BetterCheckpoint) -> String {
+    let BetterCheckpoint { step, metric, score, finished } = better;
+    format!(
+        "\nwarning: the checkpoint of step {step} was better in validation ({metric} {score:.2}, this model \
+         {finished:.2}); checkpoint.final = \"compare\" keeps the best"
     )
 }
 
@@ -225,14 +260,4 @@ pub(super) fn scores_text(line: &ValidLine) -> String {
         text += &format!(", {name} {score:.2}");
     }
     text
-}
-
-/// A duration: `3725` seconds as `1 h 2 min`.
-pub(super) fn time(seconds: f64) -> String {
-    let seconds = seconds.max(0.0).round() as u64;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
 }

@@ -1,5 +1,6 @@
 //! Translations on standard output as lines of text or JSON; notes on standard error.
 
+use std::collections::VecDeque;
 use std::io::{BufWriter, Write as _};
 
 use anyhow::Result;
@@ -7,7 +8,8 @@ use polyhead_translate::{Candidate, Route, Translation};
 use serde::Serialize;
 
 use super::TranslationFormat;
-use crate::report::note;
+use crate::input::LineEnd;
+use crate::report::{note, writing_lines};
 
 /// Maximum number of notes that are printed; the others are counted.
 pub(super) const MAX_NOTES: usize = 20;
@@ -20,6 +22,8 @@ pub(super) struct Output {
     notes: usize,
     /// The route that was printed last.
     route: Option<Route>,
+    /// Line ends of the next texts; `\n` for the others.
+    line_ends: VecDeque<LineEnd>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +54,7 @@ impl Output {
             TranslationFormat::Jsonl => Style::Json,
             _ => Style::Lines { columns },
         };
-        Self { style, written: 0, notes: 0, route: None }
+        Self { style, written: 0, notes: 0, route: None, line_ends: VecDeque::new() }
     }
 
     /// Number of texts whose translations were printed.
@@ -58,17 +62,27 @@ impl Output {
         self.written
     }
 
+    /// Sets the line ends of the next texts.
+    pub(super) fn set_line_ends(&mut self, line_ends: VecDeque<LineEnd>) {
+        self.line_ends = line_ends;
+    }
+
     /// Prints the translations of `sources` and flushes.
     pub(super) fn write(&mut self, sources: &[&str], translations: &[Translation]) -> Result<()> {
+        writing_lines(|| self.write_lines(sources, translations))
+    }
+
+    fn write_lines(&mut self, sources: &[&str], translations: &[Translation]) -> Result<()> {
         let mut out = BufWriter::new(std::io::stdout().lock());
         for (source, translation) in sources.iter().zip(translations) {
+            let end = self.line_ends.pop_front().unwrap_or(LineEnd::Newline).text();
             match self.style {
                 Style::Json => writeln!(out, "{}", json(self.written, source, translation)?)?,
                 Style::Lines { columns } => {
                     self.show_route(translation);
                     for (rank, candidate) in translation.n_best.iter().enumerate() {
                         let alignment = if rank == 0 { translation.alignment.as_deref() } else { None };
-                        writeln!(out, "{}", line(columns, self.written, source, candidate, alignment))?;
+                        write!(out, "{}{end}", line(columns, self.written, source, candidate, alignment))?;
                     }
                     self.note(translation);
                 }

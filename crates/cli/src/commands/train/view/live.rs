@@ -16,8 +16,8 @@ use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use polyhead_train::event::{Event, Progress};
 
-use super::{scores_text, time};
-use crate::report::{STOPPING, Verbosity, grouped, verbosity};
+use super::scores_text;
+use crate::report::{STOPPING, Verbosity, grouped, time, verbosity};
 
 /// Width of the loss curve, in columns.
 const CURVE: usize = 24;
@@ -39,6 +39,10 @@ pub(super) struct LiveView {
     /// Exponential moving average of the loss.
     loss: Option<f64>,
     validation: String,
+    /// The lines of the last step.
+    lines: String,
+    /// Start of the current validation.
+    validating_since: Option<Instant>,
 }
 
 impl LiveView {
@@ -58,6 +62,8 @@ impl LiveView {
             column: (0.0, 0),
             loss: None,
             validation: String::new(),
+            lines: "preparing".into(),
+            validating_since: None,
         })
     }
 
@@ -70,8 +76,13 @@ impl LiveView {
         match event {
             Event::Stepped(progress) => {
                 self.count(progress.loss);
-                let lines = self.lines(progress);
-                self.bar.set_message(lines);
+                self.lines = self.lines(progress);
+                self.validating_since = None;
+                self.bar.set_message(self.lines.clone());
+            }
+            Event::Validating { model, done, total } => {
+                let text = self.validating(model.as_deref(), *done, *total);
+                self.bar.set_message(format!("{}\n{text}", self.lines));
             }
             Event::Validated { line, sample, .. } => {
                 let scores = scores_text(line);
@@ -108,11 +119,25 @@ impl LiveView {
         }
     }
 
+    /// Rows done and the remaining time of a validation.
+    fn validating(&mut self, model: Option<&str>, done: usize, total: usize) -> String {
+        if done == 0 {
+            self.validating_since = Some(Instant::now());
+        }
+        let seconds = self.validating_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        let left = if done == 0 {
+            String::new()
+        } else {
+            format!(", {} left", time(seconds / done as f64 * (total - done) as f64))
+        };
+        let model = model.map_or(String::new(), |model| format!(" {model}"));
+        let [done, total] = [done, total].map(|rows| grouped(rows as u64));
+        format!("  validating{model}: {done} of {total}{left}").chars().take(width()).collect()
+    }
+
     fn lines(&mut self, progress: &Progress) -> String {
         let loss = self.loss.unwrap_or(progress.loss);
-        // A line that wraps would not be redrawn in place.
-        let (_, columns) = Term::stderr().size();
-        let width = usize::from(columns.saturating_sub(1)).max(20);
+        let width = width();
         let text = format!(
             "{}  step {}  epoch {:.2}{}\n  loss {loss:.4} {}  perplexity {:.2}  lr {:.2e}\n  {} target tokens/s  {:.1} % \
              padding  {}{}",
@@ -142,6 +167,12 @@ impl LiveView {
         let seconds = self.started.elapsed().as_secs_f64() / own * (1.0 - done);
         format!("  {} left", time(seconds))
     }
+}
+
+/// Columns of the terminal: a line that wraps would not be redrawn in place.
+fn width() -> usize {
+    let (_, columns) = Term::stderr().size();
+    usize::from(columns.saturating_sub(1)).max(20)
 }
 
 /// The progress bar.
