@@ -1,6 +1,7 @@
 //! The program `polyhead`: parses the arguments, runs one command, reports its error and chooses the exit code.
 
 mod arguments;
+mod bleu_tokenization;
 mod choices;
 mod commands;
 mod compute_dtype;

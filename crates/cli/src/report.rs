@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use polyhead_text::error::system_message;
 pub(crate) use polyhead_text::figures::grouped;
 
 /// The amount of output on standard error besides errors.
@@ -78,7 +79,11 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     } else {
         ("standard output could not be written: is the disk full?".into(), 1)
     };
-    write_line(&format!("error: {error}\nhint: {hint}"));
+    let message = match error.downcast_ref::<std::io::Error>() {
+        Some(error) => system_message(error),
+        None => error.to_string(),
+    };
+    write_line(&format!("error: {message}\nhint: {hint}"));
     ExitCode::from(code)
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use polyhead_text::Diagnostic;
+use polyhead_text::error::system_message;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -14,7 +15,7 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] polyhead_tensor::Error),
     /// A file cannot be read or written.
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {}", path.display(), system_message(source))]
     Io {
         /// The file.
         path: PathBuf,

@@ -12,6 +12,8 @@
 //! assert!((0.0..1.0).contains(&shuffle.uniform(0)));
 //! ```
 
+pub mod numpy;
+
 /// Rounds of Philox4x32-10.
 pub const ROUNDS: usize = 10;
 /// Its two multipliers.

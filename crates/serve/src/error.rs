@@ -5,6 +5,7 @@ use std::any::Any;
 use axum::http::StatusCode;
 
 use polyhead_text::Diagnostic;
+use polyhead_text::error::system_message;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -60,7 +61,7 @@ pub enum Error {
         found: String,
     },
     /// A port cannot be bound.
-    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    #[error("cannot listen on 127.0.0.1:{port}: {}", system_message(source))]
     Port {
         /// The port.
         port: u16,
@@ -68,7 +69,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A key file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {}", path.display(), system_message(source))]
     KeyFile {
         /// The file.
         path: std::path::PathBuf,
@@ -92,7 +93,7 @@ pub enum Error {
         reason: String,
     },
     /// An address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {}", system_message(source))]
     Address {
         /// The address.
         address: std::net::SocketAddr,
@@ -100,7 +101,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The server failed while running.
-    #[error("the server ended: {0}")]
+    #[error("the server ended: {}", system_message(.0))]
     Server(std::io::Error),
 }
 

@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused to open, read or write a file.
-    #[error("{}: cannot {action}: {}", path.display(), lower(source))]
+    #[error("{}: cannot {action}: {}", path.display(), system_message(source))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -181,7 +181,12 @@ fn location(path: &Path, line: Option<u64>) -> String {
 }
 
 /// The system's message with its first letter in lower case and without `(os error 2)`, to continue a sentence.
-fn lower(source: &std::io::Error) -> String {
+///
+/// ```
+/// let error = std::io::Error::from_raw_os_error(2);
+/// assert_eq!(polyhead_text::error::system_message(&error), "no such file or directory");
+/// ```
+pub fn system_message(source: &std::io::Error) -> String {
     let text = source.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();

@@ -31,6 +31,7 @@ pub struct Lines {
     path: PathBuf,
     line: u64,
     buffer: Vec<u8>,
+    has_mark: bool,
 }
 
 impl std::fmt::Debug for Lines {
@@ -67,7 +68,12 @@ impl Lines {
             unpacked.read_exact(&mut [0; BYTE_ORDER_MARK.len()]).map_err(failed)?;
         }
         let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked));
-        Ok(Self { reader, path, line: 0, buffer: Vec::new() })
+        Ok(Self { reader, path, line: 0, buffer: Vec::new(), has_mark })
+    }
+
+    /// True if a byte-order mark was skipped before the first line.
+    pub fn has_byte_order_mark(&self) -> bool {
+        self.has_mark
     }
 
     /// Bytes of the next line without its line end, or `None` at the end of the file.
@@ -119,9 +125,13 @@ impl Lines {
 
     /// Reads all lines at once, for small files (test sets, references).
     pub fn read_all(path: impl AsRef<Path>) -> Result<Vec<String>> {
-        let mut lines = Self::open(path)?;
+        Self::open(path)?.rest()
+    }
+
+    /// Reads the lines that are left.
+    pub fn rest(mut self) -> Result<Vec<String>> {
         let mut all = Vec::new();
-        while let Some(text) = lines.next_text()? {
+        while let Some(text) = self.next_text()? {
             all.push(text.to_owned());
         }
         Ok(all)
@@ -193,6 +203,8 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_skipped() {
+        let marked = |bytes: &'static [u8]| Lines::from_reader(bytes, "test").unwrap().has_byte_order_mark();
+        assert_eq!([marked("\u{feff}a".as_bytes()), marked(b"a")], [true, false]);
         assert_eq!(all("\u{feff}a\n\u{feff}b".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
         assert_eq!(all(b"\xef\xbb").unwrap_err().to_string(), "test:1: invalid UTF-8 at byte 1 of the line");
     }

@@ -52,6 +52,16 @@ pub fn verify(
     if steps == 0 {
         return Err(Error::run(run, "no steps in metrics.jsonl, expected some", "train it first"));
     }
+    let first = recorded.iter().filter_map(MetricsLine::step).min().unwrap_or(0);
+    if first > steps {
+        let message =
+            format!("the first line of metrics.jsonl is of step {first}, expected one of the first {steps}");
+        return Err(Error::run(
+            run,
+            message,
+            format!("nothing could be compared: use --steps {first} or more"),
+        ));
+    }
     let mut config = load(&run.join(CONFIG), &[])?;
     // The decay of the learning rate must not depend on the shorter run.
     config.schedule.total_steps = config.schedule.total_steps.or(Some(config.train.max_steps));

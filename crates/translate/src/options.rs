@@ -97,6 +97,9 @@ pub struct TranslateOptions {
     pub sampling: Option<Sampling>,
     /// Beginning of the translation of each text; default: empty.
     pub prefix: String,
+    /// Words or phrases that the translation of each text must contain, in any order and possibly inflected further; a text
+    /// is one sentence then; default: none. Found by grid beam search (Hokamp & Liu 2017).
+    pub lexical: Vec<String>,
     /// n of the n-grams that must not repeat; 0 for no such rule.
     pub no_repeat_ngram: Option<usize>,
     /// Penalty of tokens that occurred before; 1 for none.
@@ -124,6 +127,7 @@ impl Default for TranslateOptions {
             n_best: 1,
             sampling: None,
             prefix: String::new(),
+            lexical: Vec::new(),
             no_repeat_ngram: None,
             repetition_penalty: None,
             evidence: Evidence::None,

@@ -10,10 +10,10 @@ use crate::mask::Case;
 use crate::options::{Mode, TranslateOptions};
 use crate::prepare::SentenceContext;
 use crate::route::{Hop, RoutePlan, Router};
-use crate::search::Search;
+use crate::search::{DecoderInput, ForcedTokens, Search};
 use crate::segment::{HopText, RoutedSentence, Segment, Sentence, Split, TextPlan};
 use crate::translation::Translation;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Result};
 
 impl Engine {
     /// Translates texts; one translation per text, in order. An empty text stays empty.
@@ -38,7 +38,12 @@ impl Engine {
     pub fn plan_texts(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<TextPlan>> {
         let pipeline = Pipeline::new(self, options)?;
         let routes = self.route(texts, options)?;
-        Ok(texts.iter().zip(routes).map(|(text, route)| TextPlan::new(&pipeline, text, route)).collect())
+        let plan = |(text, route): (&&str, RoutePlan<'_>)| {
+            let plan = TextPlan::new(&pipeline, text, route);
+            pipeline.check_constraints(text, &plan)?;
+            Ok(plan)
+        };
+        texts.iter().zip(routes).map(plan).collect()
     }
 
     /// Detect → route: the hops of each text.
@@ -106,9 +111,13 @@ impl Pipeline<'_> {
             self.add_unknown(sentence.text, &encoding, &mut text.unknown);
             text.segments.push(Segment::new(sentence, masked, self.decoder_input(encoding.ids, hop)));
         }
-        // The prefix is the beginning of the first translation only.
         let inputs = text.segments.iter_mut().filter_map(|segment| segment.input.as_mut());
-        inputs.skip(usize::from(input.is_first)).for_each(|input| input.prefix.clear());
+        let mut inputs: Vec<&mut DecoderInput> = inputs.collect();
+        if !self.forced.constraints.is_empty() && inputs.len() != 1 {
+            return Err(self.not_one(input.text, inputs.len()));
+        }
+        // The prefix is the beginning of the first translation only.
+        inputs.iter_mut().skip(usize::from(input.is_first)).for_each(|input| input.forced.prefix.clear());
         text.note_splits(n_sentences, n_cut);
         text.note_unknown();
         Ok(text)
@@ -131,8 +140,8 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) search: Search,
     /// False as soon as the request is cancelled.
     pub(crate) is_wanted: &'a (dyn Fn() -> bool + Sync),
-    /// Ids of the prefix of the options.
-    pub(crate) prefix: Vec<u32>,
+    /// The prefix and the lexical constraints of the options.
+    pub(crate) forced: ForcedTokens,
     /// Maximum number of tokens in a sentence; longer ones are split.
     pub(crate) max_tokens: usize,
 }
@@ -147,21 +156,16 @@ impl<'a> Pipeline<'a> {
         Self::while_wanted(engine, options, &|| true)
     }
 
-    /// Like [`Pipeline::new`]; work ends with [`Error::Cancelled`] as soon as `is_wanted` returns false.
+    /// Like [`Pipeline::new`]; work ends with [`Error::Cancelled`](crate::Error::Cancelled) as soon as `is_wanted` returns false.
     pub(crate) fn while_wanted(
         engine: &'a Engine,
         options: &'a TranslateOptions,
         is_wanted: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
         let search = Search::new(engine.generation(), options, engine.model.max_len())?;
-        let prefix = engine.tokenizers.encode_target(&options.prefix)?.ids;
-        let max_length = search.max_length(prefix.len());
-        if prefix.len() >= max_length {
-            let message = format!("a prefix of {} tokens, expected fewer than {max_length}", prefix.len());
-            return Err(Error::request(message, "shorten it or raise the maximum length"));
-        }
+        let forced = ForcedTokens::new(engine, options, &search)?;
         // Translations may be twice as long as their sources.
         let max_tokens = MAX_TOKENS.min(engine.model.max_len() / 2).max(MIN_TOKENS);
-        Ok(Self { engine, options, search, is_wanted, prefix, max_tokens })
+        Ok(Self { engine, options, search, is_wanted, forced, max_tokens })
     }
 }

@@ -12,7 +12,7 @@ use crate::preserve::numbers::{missing, numbers};
 use crate::preserve::{self, PreservedKind, PreservedSpan};
 use crate::quantities::{self, Language, Quantity};
 use crate::route::Hop;
-use crate::search::DecoderInput;
+use crate::search::{DecoderInput, ForcedTokens};
 use crate::segment::{HopText, Segment, Sentence, Split, cut, split};
 use crate::translation::{MAX_NAMED, shortened};
 use crate::{Error, Result};
@@ -214,27 +214,27 @@ impl Pipeline<'_> {
         Ok(whole)
     }
 
-    /// A part of a sentence as a segment, with the prefix if it still waits; copied where nothing is to be translated.
+    /// A part of a sentence as a segment, with the forced tokens if they still wait; copied where nothing is to be translated.
     pub(crate) fn segment<'t>(
         &self,
         sentence: Sentence<'t>,
         preserved: &[PreservedSpan],
         context: SentenceContext<'_>,
-        prefix: &mut Vec<u32>,
+        forced: &mut ForcedTokens,
     ) -> Result<Segment<'t>> {
         if !self.has_text(sentence.text, preserved, context.hop) {
             return Ok(self.copied(sentence, preserved, context));
         }
         let masked = self.mask(sentence.text, preserved, context);
         let mut input = self.decoder_input(self.encode(sentence.text, masked.as_ref())?.ids, context.hop);
-        input.prefix = std::mem::take(prefix);
+        input.forced = std::mem::take(forced);
         Ok(Segment::new(sentence, masked, input))
     }
 
-    /// The ids of a sentence after the tag of its hop, with the prefix of the options.
+    /// The ids of a sentence after the tag of its hop, with the forced tokens of the options.
     pub(crate) fn decoder_input(&self, mut source: Vec<u32>, hop: &Hop) -> DecoderInput {
         source.splice(0..0, hop.tag);
-        DecoderInput { source, prefix: self.prefix.clone() }
+        DecoderInput { source, forced: self.forced.clone() }
     }
 
     /// Adds the pieces of `text` that the vocabulary lacks to `pieces`.

@@ -108,8 +108,8 @@ impl Pipeline<'_> {
                 let Some(stripped) = masked.without_tags(segment.sentence.text) else { return Ok(segment) };
                 let end_id = self.engine.model.special_ids().end_id;
                 let ids = self.engine.tokenizers.encode_source(&stripped.text, end_id)?.ids;
-                let prefix = segment.prefix();
-                segment.input = Some(DecoderInput { prefix, ..self.decoder_input(ids, hop) });
+                let forced = segment.forced();
+                segment.input = Some(DecoderInput { forced, ..self.decoder_input(ids, hop) });
                 segment.tags = Tags::Aside(stripped);
             }
             Tags::Aside(stripped) => {
@@ -139,12 +139,12 @@ impl Pipeline<'_> {
         let masked = segment.masked.as_ref();
         let encoding = self.encode(segment.sentence.text, masked)?;
         let context = SentenceContext { hop, case: Case::of(masked) };
-        let mut prefix = segment.prefix();
+        let mut forced = segment.forced();
         let mut halves = Vec::new();
         let whole = self.uncut(segment.sentence.text, masked, hop);
         for sentence in cut(segment.sentence, &encoding, encoding.len().div_ceil(2), &whole) {
             let preserved = self.preserve(sentence.text, context);
-            let half = self.segment(sentence, &preserved, context, &mut prefix)?;
+            let half = self.segment(sentence, &preserved, context, &mut forced)?;
             halves.push(Segment { n_halvings: segment.n_halvings + 1, ..half });
         }
         Ok(halves)
@@ -182,7 +182,7 @@ impl Pipeline<'_> {
         preserved.extend(spans);
         preserved.sort_by_key(|span| span.range.start);
         let context = SentenceContext { hop, case: Case::of(segment.masked.as_ref()) };
-        let found = self.segment(segment.sentence, &preserved, context, &mut segment.prefix())?;
+        let found = self.segment(segment.sentence, &preserved, context, &mut segment.forced())?;
         Ok(Segment { are_names_checked: segment.are_names_checked, ..found })
     }
 
@@ -235,11 +235,11 @@ impl Pipeline<'_> {
         }
         add(at..text.len(), None);
         let context = SentenceContext { hop, case: Case::of(Some(masked)) };
-        let mut prefix = segment.prefix();
+        let mut forced = segment.forced();
         let mut segments = Vec::with_capacity(ranges.len());
         for (sentence, replacement) in segment.sentence.parts(&ranges).into_iter().zip(replacements) {
             segments.push(match replacement {
-                None => self.segment(sentence, &[], context, &mut prefix)?,
+                None => self.segment(sentence, &[], context, &mut forced)?,
                 Some(replacement) => Segment::replaced(sentence, replacement),
             });
         }

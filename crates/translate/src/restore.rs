@@ -189,11 +189,11 @@ impl Pipeline<'_> {
 }
 
 impl Pipeline<'_> {
-    /// The mean log-probability of a token of the best hypothesis, where it is low. What was sampled, or begins with a
-    /// prefix that the model did not choose, says nothing about the model.
+    /// The mean log-probability of a token of the best hypothesis, where it is low. What was sampled, or has
+    /// tokens that the model did not choose, says nothing about the model.
     fn unsure(&self, segment: &Segment<'_>, best: &Hypothesis) -> Option<f64> {
         let below = self.engine.generation().unsure_below?;
-        let is_own = self.options.sampling.is_none() && segment.prefix().is_empty();
+        let is_own = self.options.sampling.is_none() && segment.forced().is_empty();
         let mean = best.log_probability / best.ids.len().max(1) as f64;
         (is_own && mean < below).then_some(mean)
     }

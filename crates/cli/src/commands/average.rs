@@ -77,6 +77,12 @@ impl Average {
             (_, Some(best)) => best_steps(run, &steps, best, self.metric.as_deref())?,
             _ => steps,
         };
+        if let Some(asked) =
+            self.last.or(self.best).filter(|&asked| !chosen.is_empty() && asked > chosen.len())
+        {
+            let option = if self.last.is_some() { "--last" } else { "--best" };
+            note(&format!("note: {option} {asked}, but the run has {}: all are averaged", chosen.len()));
+        }
         if chosen.is_empty() {
             let message = format!("{}: no checkpoint with a validation, expected one or more", run.display());
             return Err(Failure { message, hint: "average the newest ones with --last".into() }.into());

@@ -10,13 +10,13 @@ use polyhead_text::Error;
 use polyhead_text::corpus::Corpus;
 use polyhead_text::metrics::tokenize::trim_end;
 use polyhead_text::metrics::{
-    Bleu, BleuOptions, Chrf, Metric, SequenceErrorRate, Statistics, Ter, signature,
+    Bleu, BleuOptions, Chrf, Metric, SequenceErrorRate, Statistics, Ter, Tokenization, signature,
 };
 use polyhead_text::output::Output;
 use polyhead_translate::{LanguageDetection, TranslateOptions};
 use serde::Serialize;
 
-use crate::commands::score::TokenizeName;
+use crate::bleu_tokenization::BleuTokenization;
 use crate::decode_options::DecodeOptions;
 use crate::input::shown;
 use crate::line_progress::LineProgress;
@@ -54,9 +54,8 @@ pub(crate) struct Evaluate {
     /// Treat lines with the same source as alternative references of one sentence
     #[arg(long)]
     any_reference: bool,
-    /// Tokenisation of BLEU; none for tokenised text
-    #[arg(long, value_enum, default_value_t = TokenizeName::V13a)]
-    tokenize: TokenizeName,
+    #[command(flatten)]
+    tokenize: BleuTokenization,
     /// Write the translations to this file
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -85,6 +84,7 @@ struct MetricJson {
 impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.check_out()?;
+        let tokenization = self.tokenize.tokenization()?;
         let (sources, references) = self.read()?;
         let mut options =
             TranslateOptions { detection: LanguageDetection::InOrder, ..self.decode.options()? };
@@ -138,7 +138,7 @@ impl Evaluate {
         if let Some(out) = out {
             out.finish()?;
         }
-        report.metrics = pool.install(|| self.metrics(&hypotheses, &references))?;
+        report.metrics = pool.install(|| scores(tokenization, &hypotheses, &references))?;
         self.print(&report)
     }
 
@@ -200,27 +200,29 @@ impl Evaluate {
         }
         print_text(&scores.chain([speed]).chain(signatures).collect::<String>())
     }
+}
 
-    fn metrics(&self, hypotheses: &[String], references: &[Vec<String>]) -> Result<Vec<MetricJson>> {
-        let tokenization = self.tokenize.tokenization();
-        let bleu = Bleu::new(BleuOptions { tokenization, ..BleuOptions::default() });
-        let errors = SequenceErrorRate::default();
-        let metrics: [Box<dyn Metric>; 4] =
-            [Box::new(bleu), Box::new(Chrf::default()), Box::new(Ter::default()), Box::new(errors)];
-        let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
-        metrics
-            .iter()
-            .map(|metric| {
-                let score =
-                    Statistics::collect(metric.as_ref(), &hypotheses, references)?.score(metric.as_ref());
-                Ok(MetricJson {
-                    name: metric.name(),
-                    score,
-                    signature: signature(metric.as_ref(), references.len(), None),
-                })
+fn scores(
+    tokenization: Tokenization,
+    hypotheses: &[String],
+    references: &[Vec<String>],
+) -> Result<Vec<MetricJson>> {
+    let bleu = Bleu::new(BleuOptions { tokenization, ..BleuOptions::default() });
+    let errors = SequenceErrorRate::default();
+    let metrics: [Box<dyn Metric>; 4] =
+        [Box::new(bleu), Box::new(Chrf::default()), Box::new(Ter::default()), Box::new(errors)];
+    let hypotheses: Vec<&str> = hypotheses.iter().map(|line| trim_end(line)).collect();
+    metrics
+        .iter()
+        .map(|metric| {
+            let score = Statistics::collect(metric.as_ref(), &hypotheses, references)?.score(metric.as_ref());
+            Ok(MetricJson {
+                name: metric.name(),
+                score,
+                signature: signature(metric.as_ref(), references.len(), None),
             })
-            .collect()
-    }
+        })
+        .collect()
 }
 
 /// Writes lines, so that they are in the file at once.

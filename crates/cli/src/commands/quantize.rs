@@ -1,6 +1,6 @@
 //! `polyhead quantize`: a model with int8 weights, a quarter of the size of f32 and several times faster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -11,6 +11,8 @@ use polyhead_translate::languages::Languages;
 use polyhead_translate::{Engine, LoadOptions, Mode, TranslateOptions};
 
 use crate::conversion::Folders;
+use crate::decode_options::positive;
+use crate::input::shown;
 use crate::model_folder::load_model;
 use crate::option_help::TO;
 use crate::report::{Failure, bytes, print_text};
@@ -19,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead quantize models/en-de --out models/en-de-int8 --sample valid.en
   polyhead quantize runs/four/model --out four-int8 --sample valid.en --to tr
+  polyhead quantize models/en-de --out models/en-de-int8 --sample valid.tsv --column 2
   polyhead parity -m en-de-int8 --reference reference.safetensors --absolute 1
 
 Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error of each matrix, largest first: the root mean square of the error divided by that of the matrix.";
@@ -35,6 +38,9 @@ pub(crate) struct Quantize {
     /// Source text to translate with both models, to compare outputs and scores
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
+    /// Column of a tab-separated sample, counted from 1 [default: 1 for a .tsv file, else whole lines]
+    #[arg(long, value_name = "N", requires = "sample", value_parser = positive)]
+    column: Option<usize>,
     #[arg(long = "to", value_name = "LANGUAGE", requires = "sample", help = TO)]
     language: Option<String>,
 }
@@ -46,7 +52,7 @@ impl Quantize {
         if let Some(language) = &self.language {
             Languages::of(&folders.from)?.target(language)?;
         }
-        let sample = self.sample.as_ref().map(Lines::read_all).transpose()?;
+        let sample = self.sample.as_ref().map(|path| read_sample(path, self.column)).transpose()?;
         let mut model = load_model(&folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {
@@ -81,6 +87,27 @@ impl Quantize {
         }
         print_text(&text)
     }
+}
+
+/// The lines of a sample, or one of their columns.
+fn read_sample(path: &Path, column: Option<usize>) -> Result<Vec<String>> {
+    let name = path.to_string_lossy();
+    let is_table = name.ends_with(".tsv") || name.ends_with(".tsv.gz");
+    let lines = Lines::read_all(path)?;
+    let Some(column) = column.or(is_table.then_some(1)) else { return Ok(lines) };
+    let cell = |(index, line): (usize, &String)| -> Result<String> {
+        let cell = line.split('\t').nth(column - 1).map(str::to_owned);
+        cell.ok_or_else(|| {
+            let place = format!("{}:{}", shown(path).display(), index + 1);
+            let found = line.split('\t').count();
+            Failure {
+                message: format!("{place}: {found} columns, expected at least {column}"),
+                hint: "columns are separated by tabs and counted from 1".into(),
+            }
+            .into()
+        })
+    };
+    lines.iter().enumerate().map(cell).collect()
 }
 
 /// Translates every line greedily with both models.

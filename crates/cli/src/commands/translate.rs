@@ -1,6 +1,7 @@
 //! `polyhead translate`: texts of the command line, lines of standard input, or documents.
 
 mod documents;
+mod lexical;
 mod output;
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -12,6 +13,7 @@ use clap::{Args, ValueEnum};
 use polyhead_translate::{Engine, Evidence, LanguageDetection, TranslateOptions, formats};
 
 use self::documents::Document;
+use self::lexical::{LexicalConstraints, LexicalOptions};
 use self::output::Output;
 use crate::choices::Choices;
 use crate::decode_options::DecodeOptions;
@@ -27,6 +29,8 @@ Examples:
   polyhead translate 'Kedi fareyi yedi.'
   polyhead translate --from de --to fr < book.de > book.fr
   polyhead translate --to de --n-best 3 --scores 'Good morning.'
+  polyhead translate --to de --lexical fraß 'The cat ate the mouse.'
+  polyhead translate --to de --lexical-file terms.tsv < test.en
   polyhead translate --to de --format jsonl --alignment < test.en
   polyhead translate --to de --file page.html > page.de.html
   polyhead translate --to tr --format srt < film.srt > film.tr.srt
@@ -41,6 +45,8 @@ Text: each line gives one line, which is written as soon as it and those before 
 
 Documents: --file, or --format html, srt or po, translates a whole document. Hard-wrapped paragraphs of plain text are joined and wrapped again. HTML tags are placed by word alignment; alt, title, placeholder and the description are translated, and lang is set. Subtitles keep their times; a sentence may continue in the next subtitle. Untranslated and fuzzy gettext messages are translated and marked fuzzy, with their accelerators (_File). Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
+Words: --lexical and --lexical-file name words or phrases that translations must contain (grid beam search). They may appear in any order and be inflected further. Each text must be one sentence; the search takes longer with each token of a phrase.
+
 Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
 
 Invalid UTF-8 is replaced by U+FFFD, with a note that names the line.";
@@ -54,6 +60,8 @@ pub(crate) struct Translate {
     texts: Vec<String>,
     #[command(flatten)]
     decode: DecodeOptions,
+    #[command(flatten)]
+    lexical: LexicalOptions,
     /// Number of translations of each text, best first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     n_best: u16,
@@ -103,11 +111,12 @@ impl Translate {
             let message = "standard input is read twice (texts and --shortlist), expected once".into();
             return Err(Misuse { message, hint: "name a file for --shortlist".into() }.into());
         }
+        let lexical = self.lexical.read()?;
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
         let format = self.format.unwrap_or(TranslationFormat::Text);
         let output = Output::new(format, self.scores, self.n_best > 1);
-        let job = TranslationJob { engine: &engine, options, pool: &pool, output };
+        let job = TranslationJob { engine: &engine, options, lexical, pool: &pool, output };
         if let Some(format) = document_format {
             job.documents(format, &self.documents()?)
         } else if !self.texts.is_empty() {
@@ -133,6 +142,9 @@ impl Translate {
             }
             None => of_file()?,
         };
+        if self.lexical.is_given() && format.is_some() {
+            return Err(misuse("--lexical with a document", "pass its sentences one per line"));
+        }
         let more =
             [(self.n_best > 1, "--n-best"), (self.scores, "--scores"), (self.alignment, "--alignment")];
         match more.into_iter().find(|(is_given, _)| *is_given && format.is_some()) {
@@ -170,6 +182,7 @@ fn misuse(found: &str, hint: &str) -> anyhow::Error {
 struct TranslationJob<'a> {
     engine: &'a Engine,
     options: TranslateOptions,
+    lexical: LexicalConstraints,
     pool: &'a rayon::ThreadPool,
     output: Output,
 }
@@ -238,6 +251,16 @@ impl TranslationJob<'_> {
 
     /// Translates and prints some texts; returns the number of target tokens.
     fn translate(&mut self, texts: &[String]) -> Result<u64> {
+        let mut tokens = 0;
+        for (range, lexical) in self.lexical.groups(self.output.written(), texts.len())? {
+            self.options.lexical = lexical;
+            tokens += self.translate_alike(&texts[range])?;
+        }
+        Ok(tokens)
+    }
+
+    /// Translates and prints texts with the same options; returns the number of target tokens.
+    fn translate_alike(&mut self, texts: &[String]) -> Result<u64> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
         let found = match self.pool.install(|| self.engine.translate(&borrowed, &self.options)) {
             Ok(found) => found,

@@ -51,9 +51,6 @@ impl VerifyRun {
         let verified = thread_pool(self.threads)?.install(|| verify(&self.run, options, &mut show));
         bar.finish_and_clear();
         let VerifyReport { steps, lines, weights, differences } = verified?;
-        if lines == 0 {
-            note("note: metrics.jsonl has no line within these steps: repeat more with --steps");
-        }
         for [what, was, now] in differences.iter().take(MAX_DIFFERENCES) {
             note(&format!("{what}: {was} in the run, {now} now"));
         }

@@ -466,6 +466,14 @@ fn a_quantised_model_is_smaller_and_close_and_cannot_be_quantised_again() {
     assert!(refused.contains("Klingon") && !to.exists(), "{refused}");
     let refused = run(&["quantize", "opus", "--out", text(&to), "--sample", "nowhere"]).failed(1);
     assert!(refused.contains("nowhere") && !to.exists(), "{refused}");
+    let table = out.path().join("sample.tsv");
+    fs::write(&table, "1\tMy brother slept well.\n2\tOur neighbour\n3\tNobody slept.\n").unwrap();
+    let columns = ["quantize", "opus", "--out", text(&to), "--sample", text(&table), "--column"];
+    let refused = run(&[&columns[..], &["3"]].concat()).failed(1);
+    assert!(refused.contains("sample.tsv:1: 2 columns, expected at least 3") && !to.exists(), "{refused}");
+    let second = run(&[&columns[..], &["2"]].concat()).ok();
+    assert!(second.contains(" of 3 sample outputs differ; "), "{second}");
+    fs::remove_dir_all(&to).unwrap();
     let done = run(&command).ok();
     assert!(done.contains(" matrices to int8: ") && done.contains(" of 2 sample outputs differ; "), "{done}");
     let described: Value = serde_json::from_str(&run(&["info", text(&to), "--format", "json"]).ok()).unwrap();

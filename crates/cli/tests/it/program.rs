@@ -406,3 +406,31 @@ fn misuse_exits_with_2() {
     }
     assert!(names(folder.path()).is_empty());
 }
+
+/// The system's number of an error says nothing that its message does not say.
+#[test]
+fn messages_have_no_numbers_of_the_system() {
+    let folder = folder(&[("a.txt", "a\n"), ("keys", "")]);
+    for arguments in [
+        &["score", "-r", "missing"][..],
+        &["info", "missing"],
+        &["translate", "-m", "missing", "x"],
+        &["translate", "-m", "a.txt", "x"],
+        &["translate", "--file", "missing.txt"],
+        &["parity", "-m", "missing", "--reference", "missing.safetensors"],
+        &["parity", "-m", &opus(), "--reference", "missing.safetensors"],
+        &["train", "missing.toml"],
+        &["plot", "missing"],
+        &["average", "missing", "--out", "x"],
+        &["verify-run", "missing"],
+        &["quantize", "missing", "--out", "x"],
+        &["tokenizer", "encode", "-t", "missing", "a.txt"],
+        &["detect", "--model", "missing", "x"],
+        &["keys", "list", "missing"],
+        &["serve", "-m", &opus(), "--keys", "missing"],
+        &["data", "stats", "--tsv", "missing"],
+    ] {
+        let run = polyhead(folder.path(), arguments, "");
+        assert!(run.code != 0 && !run.err.contains("os error"), "{arguments:?}: {}", run.err);
+    }
+}

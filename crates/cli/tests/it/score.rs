@@ -182,3 +182,72 @@ fn misuse_exits_with_2() {
         assert!(message.starts_with("error: "), "{message}");
     }
 }
+
+/// The numbers that sacreBLEU 2.6.0 prints for these files, with NumPy 2: --paired-bs and --paired-ar.
+#[test]
+fn several_translations_are_one_table() {
+    let folder = Folder::new();
+    folder.write("other", b"The cat sat on a mat.\nIt costs 1,000.50.\nThis is.\nGood evening!\n");
+    let systems = ["--hypothesis", "other", "--hypothesis", "reference"];
+    let report = folder.json(&[&systems[..], &["--metric", "bleu"]].concat());
+    let names: Vec<&str> =
+        report["systems"].as_array().unwrap().iter().map(|own| own["hypothesis"].as_str().unwrap()).collect();
+    assert_eq!(names, ["hypothesis", "other", "reference"]);
+    let metric = |index: usize| &report["systems"][index]["metrics"][0];
+    assert!(metric(0)["baseline"].is_null());
+    let expected = [
+        [41.482_925_437_981_75, 36.550_896_451_437_87, 0.0],
+        [49.769_685_310_861_085, 45.083_846_082_803_84, 0.228_771_228_771_228_77],
+        [100.0, 0.0, 1.0 / 1001.0],
+    ];
+    for (index, [mean, half_width, p]) in expected.into_iter().enumerate() {
+        close(&metric(index)["confidence"]["mean"], mean);
+        close(&metric(index)["confidence"]["half_width"], half_width);
+        if index > 0 {
+            close(&metric(index)["baseline"]["p_value"], p);
+        }
+    }
+    let report = folder.json(&[&systems[..], &["--metric", "bleu", "--paired-ar"]].concat());
+    for (index, p) in [(1, 0.495_950_404_959_504_04), (2, 1.0 / 10_001.0)] {
+        close(&report["systems"][index]["metrics"][0]["baseline"]["p_value"], p);
+    }
+    let arguments = [&["-r", "reference", "--hypothesis", "hypothesis"], &systems[..]].concat();
+    let text = folder.score(&[&arguments[..], &["--metric", "bleu,ter", "--paired-ar"]].concat(), "").ok();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("system") && lines[1].starts_with("baseline: hypothesis  44.07"), "{text}");
+    assert!(
+        lines[3].starts_with("reference") && text.contains("BLEU|nrefs:1|ar:10000|seed:12345|case"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_byte_order_mark_counts_as_in_sacrebleu() {
+    let folder = Folder::new();
+    folder.write("marked", &[b"\xef\xbb\xbf", REFERENCE.as_bytes()].concat());
+    let run = folder.score(&["-r", "reference", "--hypothesis", "marked", "--format", "json"], "");
+    assert!(run.err.starts_with("note: marked: begins with a byte-order mark"), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    for (index, score) in [92.606_566_684_675, 99.657_620_535_42, 6.666_666_666_667].into_iter().enumerate() {
+        close(&report["metrics"][index]["score"], score);
+    }
+}
+
+#[test]
+fn tokenisations_that_need_more_say_so() {
+    let folder = Folder::new();
+    for (arguments, message) in [
+        (&["--tokenize", "ja-mecab"][..], "--tokenize ja-mecab needs MeCab and its IPA dictionary"),
+        (
+            &["--tokenize", "flores200"],
+            "--tokenize flores200 without a model, expected --tokenizer-model FILE",
+        ),
+        (&["--tokenizer-model", "x"], "--tokenizer-model has no effect on --tokenize 13a"),
+        (&["--paired-ar"], "--paired-ar with one translation, expected two or more"),
+        (&["--hypothesis", "reference", "--sentence"], "--sentence with several translations"),
+    ] {
+        let base = ["-r", "reference", "--hypothesis", "hypothesis"];
+        let (code, found) = folder.failure(&[&base[..], arguments].concat());
+        assert!(code == 2 && found.starts_with(&format!("error: {message}")), "{found}");
+    }
+}

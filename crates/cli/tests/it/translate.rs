@@ -311,3 +311,26 @@ fn a_raw_line_that_is_too_long_is_named_after_those_before_it() {
     let err = run.failed(1);
     assert!(err.contains("error: line 3: \"the book") && err.contains("hint: leave out --raw"), "{err}");
 }
+
+#[test]
+fn translations_contain_the_words_of_the_command_line_and_of_a_file() {
+    let other = translate(&["The teacher reads a book today."], "").ok();
+    let word = other.split_whitespace().next().unwrap();
+    let found = translate(&["--lexical", word, "Nobody slept well!"], "").ok();
+    assert!(found.contains(word), "{found}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words.tsv");
+    fs::write(&path, format!("\n{word}\tAyşe\n")).unwrap();
+    let file = ["--lexical-file", path.to_str().unwrap()];
+    let input = "Nobody slept well!\nNobody slept well!\n";
+    let lines = translate(&file, input).ok();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines[0], translate(&["Nobody slept well!"], "").ok().trim_end());
+    assert!(lines[1].contains(word) && lines[1].contains("Ayşe"), "{lines:?}");
+    let error = translate(&file, &format!("{input}Ayşe\n")).failed(1);
+    assert!(error.contains("words.tsv: 2 lines, but there is a text 3"), "{error}");
+    let error = translate(&["--lexical", word, "Nobody slept well! Ayşe"], "").failed(1);
+    assert!(error.contains("has 2 sentences or parts, expected one sentence"), "{error}");
+    let error = translate(&["--lexical", word, "--format", "html"], "<p>x</p>").failed(2);
+    assert!(error.starts_with("error: --lexical with a document"), "{error}");
+}

@@ -20,6 +20,7 @@ use super::answers::{
 use super::documents::{Document, route};
 use super::files::{TranslatedFile, disposition, translated_name};
 use super::language_set::LanguageSet;
+use super::lexical::lexical_of;
 use super::request::TranslationRequest;
 use super::routes::{KeyPolicy, ServerState, at_most, json};
 use super::scheduler::RequestOptions;
@@ -143,6 +144,7 @@ struct TranslateRequest {
     target: String,
     format: Format,
     alternatives: Option<usize>,
+    lexical: Arc<[String]>,
 }
 
 impl TranslateRequest {
@@ -169,7 +171,8 @@ impl TranslateRequest {
         }
         state.check_texts(&texts)?;
         let alternatives = (alternatives > 0).then_some(alternatives as usize);
-        Ok(Self { texts, shape, source, target, format, alternatives })
+        let lexical = lexical_of(fields, format)?;
+        Ok(Self { texts, shape, source, target, format, alternatives, lexical })
     }
 
     async fn answer(
@@ -178,7 +181,7 @@ impl TranslateRequest {
         languages: &LanguageSet,
         client: Client,
     ) -> Result<TranslateAnswer, Error> {
-        let Self { texts, shape, source, target, format, alternatives } = self;
+        let Self { texts, shape, source, target, format, alternatives, lexical } = self;
         if source.as_deref() == Some(&target) {
             let others = alternatives.map(|_| texts.iter().map(|_| Vec::new()).collect());
             return Ok(TranslateAnswer {
@@ -196,7 +199,11 @@ impl TranslateRequest {
             from: source,
             to: Some(target),
             model: None,
-            options: RequestOptions { n_best: 1 + alternatives.unwrap_or(0), ..RequestOptions::default() },
+            options: RequestOptions {
+                n_best: 1 + alternatives.unwrap_or(0),
+                lexical,
+                ..RequestOptions::default()
+            },
             deadline: Instant::now() + state.limits.deadline,
         };
         let done = request.run(&state.scheduler, languages, |_| {}).await?;

@@ -5,7 +5,7 @@
 //! 2. [`model_registry`] holds the models and loads them on demand.
 //! 3. [`mod@routes`] maps paths to handlers: `libre.rs` has LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs`
 //!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
-//!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, [`files`]
+//!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, `lexical.rs` reads lexical constraints, [`files`]
 //!    stores translated files.
 //! 4. `admission.rs` checks API keys and rates, and `lifecycle.rs` runs it all: [`Server`].
 
@@ -18,6 +18,7 @@ mod documents;
 pub mod files;
 mod gauges;
 mod language_set;
+mod lexical;
 mod libre;
 mod lifecycle;
 pub mod limits;

@@ -64,7 +64,7 @@ impl TranslationRequest<Document> {
         let mut found: Vec<Vec<Translation>> = self.inputs.iter().map(|_| Vec::new()).collect();
         let mut counts = vec![0; self.inputs.len()];
         let mut model = self.model.clone();
-        let mut options = self.options;
+        let mut options = self.options.clone();
         if self.inputs.iter().any(Document::needs_alignment) {
             options.evidence = Evidence::Alignment;
         }
@@ -75,7 +75,7 @@ impl TranslationRequest<Document> {
                 from,
                 to: self.to.clone(),
                 model: self.model.clone(),
-                options,
+                options: options.clone(),
                 deadline: self.deadline,
             };
             let translated = scheduler.translate_watched(request, |finished| {

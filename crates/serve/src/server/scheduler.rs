@@ -158,7 +158,7 @@ impl Scheduler {
         let slice = (self.pool.queue.capacity() / 4).max(1);
         for start in (0..pending.passages.len()).step_by(slice) {
             let end = pending.passages.len().min(start + slice);
-            let mut sentences = self.uncached(options, &loaded, &pending.passages, start..end, &reply);
+            let mut sentences = self.uncached(&options, &loaded, &pending.passages, start..end, &reply);
             while let Err(full) = self.pool.queue.push(&client, &mut sentences) {
                 // A request that has begun waits for room until its deadline.
                 if start == 0 {
@@ -185,7 +185,7 @@ impl Scheduler {
     /// The passages that are not in the cache; cached ones are answered at once.
     fn uncached(
         &self,
-        options: RequestOptions,
+        options: &RequestOptions,
         loaded: &Arc<LoadedModel>,
         passages: &[RoutedSentence],
         range: Range<usize>,
@@ -193,7 +193,11 @@ impl Scheduler {
     ) -> Vec<QueuedSentence> {
         let mut sentences = Vec::new();
         for index in range {
-            let key = CacheKey { serial: loaded.serial, options, passage: passages[index].clone() };
+            let key = CacheKey {
+                serial: loaded.serial,
+                options: options.clone(),
+                passage: passages[index].clone(),
+            };
             if let Some(found) = self.cache().get(&key) {
                 self.pool.counters.cache_hits.fetch_add(1, Ordering::Relaxed);
                 // The caller holds the receiver.

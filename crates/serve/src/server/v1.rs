@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::answers::{CandidateAnswer, ModelsAnswer, TranslationAnswer, V1Answer};
 use super::attention::{self, SentencePair};
 use super::documents::{Document, notes, route};
+use super::lexical::lexical_of;
 use super::libre::texts_of;
 use super::request::TranslationRequest;
 use super::routes::{ServerState, json};
@@ -58,6 +59,8 @@ struct V1Request {
     beam_size: Option<usize>,
     alignment: Option<bool>,
     attention: Option<bool>,
+    #[serde(rename = "lexical")]
+    _lexical: Option<IgnoredAny>,
     stream: Option<bool>,
     #[serde(rename = "api_key")]
     _api_key: Option<IgnoredAny>,
@@ -115,7 +118,7 @@ impl V1Plan {
             from,
             to,
             model: body.model,
-            options: RequestOptions { beam_size, n_best, evidence },
+            options: RequestOptions { beam_size, n_best, evidence, lexical: lexical_of(fields, format)? },
             deadline: Instant::now() + limits.deadline,
         };
         Ok(Self { request, n_best, evidence, has_attention })

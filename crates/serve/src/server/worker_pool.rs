@@ -17,7 +17,7 @@ use super::queue::{Queue, QueueItem};
 use crate::Error;
 
 /// Options of a translation that a request may set; `None` takes the value of the model folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestOptions {
     /// Hypotheses of beam search.
     pub beam_size: Option<usize>,
@@ -25,19 +25,27 @@ pub struct RequestOptions {
     pub n_best: usize,
     /// Evidence to compute with the translation; default: none.
     pub evidence: Evidence,
+    /// Words or phrases that the translation of each text must contain; default: none.
+    pub lexical: Arc<[String]>,
 }
 
 impl Default for RequestOptions {
     fn default() -> Self {
-        Self { beam_size: None, n_best: 1, evidence: Evidence::None }
+        Self { beam_size: None, n_best: 1, evidence: Evidence::None, lexical: Arc::default() }
     }
 }
 
 impl RequestOptions {
     /// The options in the translator's type.
     pub(crate) fn translate_options(&self) -> TranslateOptions {
-        let Self { beam_size, n_best, evidence } = *self;
-        TranslateOptions { beam_size, n_best, evidence, ..TranslateOptions::default() }
+        let Self { beam_size, n_best, evidence, ref lexical } = *self;
+        TranslateOptions {
+            beam_size,
+            n_best,
+            evidence,
+            lexical: lexical.to_vec(),
+            ..TranslateOptions::default()
+        }
     }
 }
 
@@ -52,7 +60,8 @@ pub(crate) struct CacheKey {
 
 impl MemorySize for CacheKey {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.passage.text.capacity()
+        let phrases: usize = self.options.lexical.iter().map(|own| size_of_val(own) + own.capacity()).sum();
+        size_of::<Self>() + self.passage.text.capacity() + phrases
     }
 }
 
@@ -82,7 +91,7 @@ impl QueueItem for QueuedSentence {
     type BatchKey = (u64, RequestOptions);
 
     fn batch_key(&self) -> Self::BatchKey {
-        (self.key.serial, self.key.options)
+        (self.key.serial, self.key.options.clone())
     }
 
     fn tokens(&self) -> usize {

@@ -265,6 +265,35 @@ fn files_are_translated_and_downloaded() {
 }
 
 #[test]
+fn translations_contain_lexical_constraints() {
+    let port = server();
+    let other = directly(TWO, TranslateOptions::default());
+    let word = other.text().split(' ').next().unwrap().to_owned();
+    let expected =
+        directly(TEXT, TranslateOptions { lexical: vec![word.clone()], ..TranslateOptions::default() });
+    assert!(expected.text().contains(&word), "{}", expected.text());
+    for lexical in [json!(word), json!([word])] {
+        let own = json!({ "text": TEXT, "from": "en", "to": "tr", "lexical": lexical });
+        assert_eq!(post(port, "/v1/translate", &own).json()["translations"][0]["text"], expected.text());
+        let libre = json!({ "q": TEXT, "source": "en", "target": "tr", "lexical": lexical });
+        assert_eq!(post(port, "/translate", &libre).json()["translatedText"], expected.text());
+    }
+    let ask = |text: &str, lexical: &Value, format: &str| {
+        post(
+            port,
+            "/v1/translate",
+            &json!({ "text": text, "to": "tr", "lexical": lexical, "format": format }),
+        )
+    };
+    refused(&ask(TWO, &json!(word), "text"), 400, "has 2 sentences or parts, expected one sentence");
+    refused(&ask(TEXT, &json!("漢"), "text"), 400, "the model cannot write");
+    refused(&ask(TEXT, &json!(3), "text"), 400, "lexical");
+    refused(&ask(TEXT, &json!(vec!["a"; 17]), "text"), 400, "lexical: 17 phrases, expected at most 16");
+    refused(&ask(TEXT, &json!("a".repeat(201)), "text"), 400, "lexical: a phrase of 201 characters");
+    refused(&ask("<p>x</p>", &json!(word), "html"), 400, "lexical: a document, expected plain text");
+}
+
+#[test]
 fn v1_has_scores_alignment_and_notes() {
     let port = server();
     let options = TranslateOptions {

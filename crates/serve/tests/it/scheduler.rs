@@ -49,15 +49,20 @@ fn directly(texts: &[&str], options: &TranslateOptions) -> Vec<Translation> {
 fn translations_equal_the_translators() {
     let all = [
         RequestOptions::default(),
-        RequestOptions { beam_size: Some(3), n_best: 3, evidence: Evidence::Alignment },
-        RequestOptions { beam_size: Some(1), n_best: 1, evidence: Evidence::None },
+        RequestOptions {
+            beam_size: Some(3),
+            n_best: 3,
+            evidence: Evidence::Alignment,
+            ..RequestOptions::default()
+        },
+        RequestOptions { beam_size: Some(1), ..RequestOptions::default() },
     ];
     // Cached translations equal new ones.
     let scheduler =
         Arc::new(Scheduler::open(SchedulerOptions { cache_bytes: 1 << 20, ..options() }).unwrap());
     for _ in 0..2 {
-        for options in all {
-            let RequestOptions { beam_size, n_best, evidence } = options;
+        for options in all.clone() {
+            let RequestOptions { beam_size, n_best, evidence, .. } = options;
             for to in ["tur", "fra"] {
                 let to_option = Some(to.to_owned());
                 let directly_options = TranslateOptions {
@@ -67,9 +72,8 @@ fn translations_equal_the_translators() {
                     to: to_option,
                     ..TranslateOptions::default()
                 };
-                let found =
-                    run(scheduler.translate(TranslationRequest { options, ..request(TEXTS, Some(to)) }))
-                        .unwrap();
+                let asked = TranslationRequest { options: options.clone(), ..request(TEXTS, Some(to)) };
+                let found = run(scheduler.translate(asked)).unwrap();
                 assert_eq!(found.model, "golden");
                 assert_eq!(found.translations, directly(TEXTS, &directly_options), "{options:?} {to}");
             }

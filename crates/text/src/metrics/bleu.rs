@@ -12,8 +12,9 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use super::samples::to_single;
 use super::tokenize::words;
-use super::{Metric, Tokenization, case_setting, cased, ngrams, yes_no};
+use super::{Metric, SampleScore, Tokenization, case_setting, cased, doubles, ngrams, yes_no};
 
 /// Replaces the logarithm of zero: its exponential is zero for every order in use.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;
@@ -134,6 +135,11 @@ impl Bleu {
 
     /// The score with its components, from the statistics of a sentence or a sum of them.
     pub fn parts(&self, statistics: &[f64]) -> BleuScore {
+        self.parts_in(statistics, |number| number)
+    }
+
+    /// The score with its components; `round` is applied to every result of a precision.
+    fn parts_in(&self, statistics: &[f64], round: fn(f64) -> f64) -> BleuScore {
         let (lengths, counts) = statistics.split_at(2);
         let (matches, totals) = counts.split_at(self.options.max_order);
         let brevity_penalty = brevity_penalty(lengths[0], lengths[1]);
@@ -147,7 +153,7 @@ impl Bleu {
             reference_len: lengths[1] as u64,
         };
         if matches.iter().any(|&count| count > 0.0) {
-            let order = self.fill_precisions(matches, totals, &mut parts.precisions);
+            let order = self.fill_precisions(matches, totals, &mut parts.precisions, round);
             let logs: f64 =
                 parts.precisions[..order].iter().map(|&p| if p == 0.0 { LOG_OF_ZERO } else { p.ln() }).sum();
             parts.score = brevity_penalty * (logs / order as f64).exp();
@@ -156,7 +162,13 @@ impl Bleu {
     }
 
     /// Sets the smoothed precisions and returns the number of orders in the mean.
-    fn fill_precisions(&self, matches: &[f64], totals: &[f64], precisions: &mut [f64]) -> usize {
+    fn fill_precisions(
+        &self,
+        matches: &[f64],
+        totals: &[f64],
+        precisions: &mut [f64],
+        round: fn(f64) -> f64,
+    ) -> usize {
         let mut order = self.options.max_order;
         let mut halvings = 1.0;
         for n in 0..self.options.max_order {
@@ -164,7 +176,7 @@ impl Bleu {
                 Smoothing::AddK(k) if n > 0 => k,
                 _ => 0.0,
             };
-            let (matched, total) = (matches[n] + added, totals[n] + added);
+            let (matched, total) = (round(matches[n] + added), round(totals[n] + added));
             if total == 0.0 {
                 break;
             }
@@ -172,12 +184,12 @@ impl Bleu {
                 order = n + 1;
             }
             precisions[n] = match self.options.smoothing {
-                _ if matched > 0.0 => 100.0 * matched / total,
+                _ if matched > 0.0 => round(round(100.0 * matched) / total),
                 Smoothing::Exponential => {
                     halvings *= 2.0;
-                    100.0 / (halvings * total)
+                    round(100.0 / round(halvings * total))
                 }
-                Smoothing::Floor(value) => 100.0 * value / total,
+                Smoothing::Floor(value) => round(round(100.0 * value) / total),
                 Smoothing::AddK(_) | Smoothing::None => 0.0,
             };
         }
@@ -218,6 +230,10 @@ impl Metric for Bleu {
 
     fn score(&self, statistics: &[f64]) -> f64 {
         self.parts(statistics).score
+    }
+
+    fn sample_score(&self, total: &[f32]) -> SampleScore {
+        SampleScore::Double(self.parts_in(&doubles(total), to_single).score)
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {

@@ -10,8 +10,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::samples::to_single;
 use super::tokenize::{is_space, words};
-use super::{Metric, case_setting, cased, ngrams, yes_no};
+use super::{Metric, SampleScore, case_setting, cased, doubles, ngrams, yes_no};
 
 /// Replaces a precision or recall without a denominator, and the F-score of two zeros.
 const EPSILON: f64 = 1e-16;
@@ -66,17 +67,37 @@ impl Chrf {
         Self { options }
     }
 
-    /// Precision and recall averaged over the orders that both sides have.
-    fn precision_and_recall(statistics: &[f64]) -> (f64, f64) {
+    /// Precision and recall averaged over the orders that both sides have; `round` is applied to every result.
+    fn precision_and_recall(statistics: &[f64], round: fn(f64) -> f64) -> (f64, f64) {
         let (mut precision, mut recall, mut orders) = (0.0, 0.0, 0.0);
         for counts in statistics.chunks_exact(3) {
             if counts[0] > 0.0 && counts[1] > 0.0 {
-                precision += counts[2] / counts[0];
-                recall += counts[2] / counts[1];
+                precision = round(precision + round(counts[2] / counts[0]));
+                recall = round(recall + round(counts[2] / counts[1]));
                 orders += 1.0;
             }
         }
-        if orders == 0.0 { (0.0, 0.0) } else { (precision / orders, recall / orders) }
+        if orders == 0.0 { (0.0, 0.0) } else { (round(precision / orders), round(recall / orders)) }
+    }
+
+    /// The score; `round` is applied to every result.
+    fn f_score(&self, statistics: &[f64], round: fn(f64) -> f64) -> f64 {
+        let factor = f64::from(self.options.beta).powi(2);
+        let mean = |precision: f64, recall: f64| {
+            let denominator = round(round(factor * precision) + recall);
+            let numerator = round(round((1.0 + factor) * precision) * recall);
+            if denominator > 0.0 { round(numerator / denominator) } else { EPSILON }
+        };
+        if self.options.epsilon_smoothing {
+            let share = |part: f64, whole: f64| if whole > 0.0 { round(part / whole) } else { EPSILON };
+            let scores = statistics
+                .chunks_exact(3)
+                .map(|counts| mean(share(counts[2], counts[0]), share(counts[2], counts[1])));
+            let sum = scores.fold(0.0, |sum, score| round(sum + score));
+            return round(round(100.0 * sum) / (statistics.len() / 3).max(1) as f64);
+        }
+        let (precision, recall) = Self::precision_and_recall(statistics, round);
+        if precision + recall == 0.0 { 0.0 } else { round(100.0 * mean(precision, recall)) }
     }
 
     fn symbols(&self, line: &str) -> Vec<u32> {
@@ -113,21 +134,14 @@ impl Metric for Chrf {
     }
 
     fn score(&self, statistics: &[f64]) -> f64 {
-        let factor = f64::from(self.options.beta).powi(2);
-        if self.options.epsilon_smoothing {
-            let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { EPSILON };
-            let scores = statistics.chunks_exact(3).map(|counts| {
-                let (precision, recall) = (share(counts[2], counts[0]), share(counts[2], counts[1]));
-                let denominator = factor * precision + recall;
-                if denominator > 0.0 { (1.0 + factor) * precision * recall / denominator } else { EPSILON }
-            });
-            return 100.0 * scores.sum::<f64>() / (statistics.len() / 3).max(1) as f64;
-        }
-        let (precision, recall) = Self::precision_and_recall(statistics);
-        if precision + recall == 0.0 {
-            return 0.0;
-        }
-        100.0 * ((1.0 + factor) * precision * recall / (factor * precision + recall))
+        self.f_score(statistics, |number| number)
+    }
+
+    fn sample_score(&self, total: &[f32]) -> SampleScore {
+        let score = self.f_score(&doubles(total), to_single);
+        // sacreBLEU's 0 is a number of Python, and so is a score of which no order has an n-gram.
+        let is_empty = total.chunks_exact(3).all(|counts| counts[0] == 0.0 && counts[1] == 0.0);
+        if score == 0.0 || is_empty { SampleScore::Double(score) } else { SampleScore::Single(score as f32) }
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {
@@ -141,7 +155,7 @@ impl Metric for Chrf {
     }
 
     fn details(&self, statistics: &[f64]) -> Map<String, Value> {
-        let (precision, recall) = Self::precision_and_recall(statistics);
+        let (precision, recall) = Self::precision_and_recall(statistics, |number| number);
         let mut details = Map::new();
         details.insert("precision".into(), json!(100.0 * precision));
         details.insert("recall".into(), json!(100.0 * recall));

@@ -28,19 +28,25 @@ pub mod bootstrap;
 pub mod chrf;
 pub mod error_rate;
 mod ngrams;
+pub mod randomization;
 pub mod rouge;
+pub mod samples;
+pub mod significance;
 pub mod ter;
 mod ter_shifts;
 pub mod tokenize;
 
 pub use accuracy::{Accuracy, SequenceErrorRate};
 pub use bleu::{Bleu, BleuOptions, BleuScore, Smoothing};
-pub use bootstrap::{Bootstrap, Interval, SystemComparison};
+pub use bootstrap::{Bootstrap, Interval};
 pub use chrf::{Chrf, ChrfOptions};
 pub use error_rate::{EditUnit, TokenErrorRate};
+pub use randomization::Randomization;
 pub use rouge::{Rouge, RougeVariant};
+pub use samples::SampleScore;
+pub use significance::{PairedResults, PairedTest, SystemComparison};
 pub use ter::{Ter, TerOptions};
-pub use tokenize::Tokenization;
+pub use tokenize::{PieceTokenization, Tokenization};
 
 use rayon::prelude::*;
 use serde_json::{Map, Value};
@@ -57,6 +63,11 @@ pub trait Metric: Send + Sync {
 
     /// Score in percent, from the statistics of a sentence or a sum of them.
     fn score(&self, statistics: &[f64]) -> f64;
+
+    /// Score of a sample, from a sum in single precision, in the arithmetic of sacreBLEU.
+    fn sample_score(&self, total: &[f32]) -> SampleScore {
+        SampleScore::Double(self.score(&doubles(total)))
+    }
 
     /// Settings as (key, value), in the order of the signature.
     fn settings(&self) -> Vec<(&'static str, String)>;
@@ -140,12 +151,11 @@ impl Statistics {
 }
 
 /// Signature that makes a score reproducible, in sacreBLEU's format but with our version.
-pub fn signature(metric: &dyn Metric, n_references: usize, bootstrap: Option<&Bootstrap>) -> String {
-    let mut parts = vec![format!("nrefs:{n_references}")];
-    if let Some(bootstrap) = bootstrap {
-        parts.push(format!("bs:{}|seed:{}", bootstrap.samples, bootstrap.seed));
-    }
-    parts.extend(metric.settings().iter().map(|(key, value)| format!("{key}:{value}")));
+pub fn signature(metric: &dyn Metric, n_references: usize, test: Option<&PairedTest>) -> String {
+    let mut settings = vec![("nrefs", n_references.to_string())];
+    settings.extend(test.into_iter().flat_map(PairedTest::settings));
+    settings.extend(metric.settings());
+    let mut parts: Vec<String> = settings.iter().map(|(key, value)| format!("{key}:{value}")).collect();
     parts.push(concat!("version:polyhead-", env!("CARGO_PKG_VERSION")).into());
     parts.join("|")
 }
@@ -168,6 +178,10 @@ fn check_lengths<R>(hypotheses: usize, references: &[Vec<R>]) -> Result<()> {
         return Err(Error::Empty { what: "hypotheses".into() });
     }
     Ok(())
+}
+
+fn doubles(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().copied().map(f64::from).collect()
 }
 
 /// `text`, in lower case if `lowercase`.

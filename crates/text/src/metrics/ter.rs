@@ -10,7 +10,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tokenize::{tercom, words};
-use super::{Metric, case_setting, ngrams, ter_shifts, yes_no};
+use super::{Metric, SampleScore, case_setting, doubles, ngrams, ter_shifts, yes_no};
 
 /// Options of [`Ter`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,6 +66,15 @@ impl Metric for Ter {
             100.0
         } else {
             0.0
+        }
+    }
+
+    fn sample_score(&self, total: &[f32]) -> SampleScore {
+        let (edits, words) = (total[0], total[1]);
+        if words > 0.0 {
+            SampleScore::Single(100.0 * (edits / words))
+        } else {
+            SampleScore::Double(self.score(&doubles(total)))
         }
     }
 

@@ -167,7 +167,8 @@ impl PairValidation {
     }
 
     fn scores(&self, translations: &[String]) -> Result<(BTreeMap<String, f64>, f64)> {
-        let bleu = Bleu::new(BleuOptions { tokenization: self.tokenization, ..BleuOptions::default() });
+        let bleu =
+            Bleu::new(BleuOptions { tokenization: self.tokenization.clone(), ..BleuOptions::default() });
         let (chrf, errors) =
             (Chrf::new(polyhead_text::metrics::ChrfOptions::default()), SequenceErrorRate::default());
         let references = [self.references.clone()];
@@ -193,9 +194,9 @@ impl PairValidation {
 }
 
 fn tokenization(name: &str) -> Result<Tokenization> {
-    let all = [Tokenization::V13a, Tokenization::International, Tokenization::Characters, Tokenization::None];
-    all.into_iter().find(|tokenization| tokenization.name() == name).ok_or_else(|| {
-        let names = all.map(Tokenization::name).join(", ");
+    let all = Tokenization::BUILT_IN;
+    all.iter().find(|tokenization| tokenization.name() == name).cloned().ok_or_else(|| {
+        let names = all.each_ref().map(Tokenization::name).join(", ");
         Error::config(
             "validation.tokenize",
             format!("{name:?}, expected one of {names}"),

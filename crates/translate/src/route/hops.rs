@@ -46,7 +46,7 @@ impl Engine {
             .collect())
     }
 
-    /// The translations of the first of two hops; the prefix and the n-best list apply to the second.
+    /// The translations of the first of two hops; prefix, lexical constraints and n-best list apply to the second.
     fn first_hops(
         &self,
         sentences: &[RoutedSentence],
@@ -58,7 +58,8 @@ impl Engine {
         let inputs =
             inputs.map(|sentence| HopInput { text: &sentence.text, hop: &sentence.hops[0], is_first: true });
         let inputs: Vec<HopInput<'_>> = inputs.collect();
-        let options = TranslateOptions { n_best: 1, prefix: String::new(), ..options.clone() };
+        let options =
+            TranslateOptions { n_best: 1, prefix: String::new(), lexical: Vec::new(), ..options.clone() };
         let mut translated = Pipeline::while_wanted(self, &options, is_wanted)?.run(&inputs)?.into_iter();
         Ok(sentences
             .iter()

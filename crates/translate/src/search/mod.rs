@@ -2,12 +2,14 @@
 
 mod batch;
 mod distinct;
+mod forced;
 pub mod generation;
 pub(crate) mod repetition;
 
 use std::sync::Arc;
 
 use polyhead_models::decode::beam::{BeamOptions, beam};
+use polyhead_models::decode::constrained::{Constraints, constrained};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::rules::Rules;
@@ -15,6 +17,7 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 
+pub(crate) use self::forced::ForcedTokens;
 use self::generation::Generation;
 use self::repetition::{NO_REPEAT_NGRAM, REPETITION_PENALTY};
 use crate::options::{LengthFormula, Mode, Sampling, TranslateOptions};
@@ -37,12 +40,12 @@ pub(crate) struct Search {
     sampling: Option<Sampling>,
 }
 
-/// The ids of a source, and those that its translation begins with.
+/// The ids of a source, and those that its translation must have.
 #[derive(Debug, Clone)]
 pub(crate) struct DecoderInput {
     /// Tag, sentence and end token.
     pub(crate) source: Vec<u32>,
-    pub(crate) prefix: Vec<u32>,
+    pub(crate) forced: ForcedTokens,
 }
 
 impl Search {
@@ -58,6 +61,10 @@ impl Search {
                 "{n_best} best of {beam_size} beams, expected 1 or more and at most as many as beams"
             );
             return Err(Error::request(message, "widen the beam or ask for fewer translations"));
+        }
+        if options.sampling.is_some() && !options.lexical.is_empty() {
+            let message = "samples with lexical constraints, expected one of the two";
+            return Err(Error::request(message, "leave out sampling: constraints need a beam search"));
         }
         if beam_size > MAX_BEAMS {
             let message = format!("{beam_size} beams, expected at most {MAX_BEAMS}");
@@ -176,8 +183,8 @@ impl Search {
     pub(crate) fn run<M: NextToken>(&self, model: &M, inputs: &[&DecoderInput]) -> Result<Hypotheses> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.source.as_slice()).collect();
         let mut options = self.beam.clone();
-        if inputs.iter().any(|input| !input.prefix.is_empty()) {
-            options.decode.rules.prefixes = inputs.iter().map(|input| input.prefix.clone()).collect();
+        if inputs.iter().any(|input| !input.forced.prefix.is_empty()) {
+            options.decode.rules.prefixes = inputs.iter().map(|input| input.forced.prefix.clone()).collect();
         }
         if let Some(Sampling { temperature, top_k, top_p, min_p, seed }) = self.sampling {
             let (decode, n_samples) = (options.decode, options.top_beams);
@@ -188,6 +195,10 @@ impl Search {
                 .zip(inputs)
                 .map(|(found, input)| self.ranked(found, input))
                 .collect());
+        }
+        if inputs.iter().any(|input| !input.forced.constraints.is_empty()) {
+            let all: Vec<Constraints> = inputs.iter().map(|input| input.forced.constraints.clone()).collect();
+            return Ok(constrained(model, &sources, &all, &options)?);
         }
         if options.beam_size == 1 {
             let found = greedy(model, &sources, &options.decode)?;
@@ -229,6 +240,9 @@ impl Pipeline<'_> {
             (false, false) => self.hypotheses(&inputs, search)?,
         };
         for (segment, found) in segments.iter_mut().filter(|segment| segment.input.is_some()).zip(found) {
+            if found.is_empty() && !segment.forced().constraints.is_empty() {
+                return Err(self.unmet(segment.sentence.text));
+            }
             segment.hypotheses = if is_chosen { self.chosen(segment, found)? } else { found };
         }
         if self.has_distinct_texts() {
@@ -248,7 +262,10 @@ impl Pipeline<'_> {
     /// Decodes loops again with rules against repetition; the less severe result stays.
     fn decode_loops_again(&self, segments: &mut [&mut Segment<'_>]) -> Result<()> {
         // Halves of a segment come from decoding that found no end already.
-        let is_looping = |segment: &&mut Segment<'_>| segment.n_halvings == 0 && segment.severity() > 0;
+        // Rules against repetition might forbid constraints.
+        let is_looping = |segment: &&mut Segment<'_>| {
+            segment.n_halvings == 0 && segment.severity() > 0 && segment.forced().constraints.is_empty()
+        };
         let mut looping: Vec<&mut Segment<'_>> =
             segments.iter_mut().map(|segment| &mut **segment).filter(is_looping).collect();
         let before: Vec<(usize, Vec<Hypothesis>)> = looping

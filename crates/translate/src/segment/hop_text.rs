@@ -6,8 +6,8 @@ use super::Sentence;
 use crate::mask::{MaskedSentence, StrippedSentence};
 use crate::preserve::{PreservedKind, PreservedSpan};
 use crate::route::Hop;
-use crate::search::DecoderInput;
 use crate::search::repetition::severity;
+use crate::search::{DecoderInput, ForcedTokens};
 use crate::translation::{Note, shortened};
 
 /// A text during a hop.
@@ -128,9 +128,9 @@ impl<'a> Segment<'a> {
         self.replacement.as_deref().unwrap_or(self.sentence.text)
     }
 
-    /// The ids that its translation begins with.
-    pub(crate) fn prefix(&self) -> Vec<u32> {
-        self.input.as_ref().map_or_else(Vec::new, |input| input.prefix.clone())
+    /// The tokens that its translation must have.
+    pub(crate) fn forced(&self) -> ForcedTokens {
+        self.input.as_ref().map_or_else(ForcedTokens::default, |input| input.forced.clone())
     }
 
     /// True if it waits to be decoded.

@@ -115,7 +115,7 @@ fn run_listed(
     inputs: &[&DecoderInput],
 ) -> Result<Hypotheses> {
     let lists: Vec<Option<Vec<u32>>> =
-        inputs.iter().map(|input| lexical.ids(&input.source, &input.prefix)).collect();
+        inputs.iter().map(|input| lexical.ids(&input.source, &input.forced.ids())).collect();
     let (listed, unlisted): (Vec<usize>, Vec<usize>) =
         (0..inputs.len()).partition(|&index| lists[index].is_some());
     let chosen =

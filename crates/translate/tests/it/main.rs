@@ -4,6 +4,7 @@
 mod documents;
 mod folders;
 mod invariance;
+mod lexical;
 mod outside;
 mod preserved;
 mod quantities;

@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use polyhead_text::metrics::{
     Accuracy, Bleu, BleuOptions, Chrf, ChrfOptions, EditUnit, Metric, Rouge, RougeVariant, SequenceErrorRate,
-    Smoothing, Ter, TerOptions, TokenErrorRate, Tokenization,
+    Smoothing, Ter, TerOptions, TokenErrorRate,
 };
 
+use crate::bleu_tokenization::BleuTokenization;
 use crate::report::Misuse;
 
 /// A metric as named on the command line.
@@ -35,31 +36,6 @@ pub(super) enum MetricName {
     Ser,
 }
 
-/// Tokenisation of BLEU, with sacreBLEU's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TokenizeName {
-    /// mteval-v13a, the default of sacreBLEU
-    #[value(name = "13a")]
-    V13a,
-    /// mteval-v14 international
-    Intl,
-    /// Characters
-    Char,
-    /// Split at white space only
-    None,
-}
-
-impl TokenizeName {
-    pub(crate) fn tokenization(self) -> Tokenization {
-        match self {
-            Self::V13a => Tokenization::V13a,
-            Self::Intl => Tokenization::International,
-            Self::Char => Tokenization::Characters,
-            Self::None => Tokenization::None,
-        }
-    }
-}
-
 /// Smoothing of BLEU, with sacreBLEU's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SmoothName {
@@ -77,9 +53,8 @@ enum SmoothName {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub(super) struct MetricOptions {
-    /// Tokenisation of BLEU
-    #[arg(long, value_enum, default_value_t = TokenizeName::V13a, help_heading = "Metric options")]
-    tokenize: TokenizeName,
+    #[command(flatten, next_help_heading = "Metric options")]
+    tokenize: BleuTokenization,
 
     /// Smoothing of BLEU for n-gram orders without a match
     #[arg(long, value_enum, default_value_t = SmoothName::Exp, help_heading = "Metric options")]
@@ -184,7 +159,7 @@ impl MetricOptions {
 
     fn bleu(&self, per_sentence: bool) -> Result<Bleu> {
         Ok(Bleu::new(BleuOptions {
-            tokenization: self.tokenize.tokenization(),
+            tokenization: self.tokenize.tokenization()?,
             smoothing: self.smoothing()?,
             lowercase: self.lowercase,
             max_order: self.max_order.into(),

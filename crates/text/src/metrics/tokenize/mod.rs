@@ -4,45 +4,77 @@
 //! passes over pairs of adjacent characters that put spaces around punctuation. White space is that of Python's
 //! `str.split`, since sacreBLEU's scores depend on it.
 
+mod chinese;
 pub(crate) mod tercom;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
+use crate::tokenizer::sentencepiece::SentencePiece;
+
 /// Tokenisation of BLEU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Tokenization {
     /// mteval-v13a: splits at ASCII punctuation, but not inside numbers such as 1,000.5. The default.
     #[default]
     V13a,
     /// mteval-v14: splits at punctuation and symbols of every script.
     International,
+    /// Chinese characters are words, the rest is split as by 13a.
+    Chinese,
     /// Every character is a word.
     Characters,
+    /// The pieces of a SentencePiece model, as in spBLEU.
+    SentencePiece(PieceTokenization),
     /// Splits at white space only, for tokenised text.
     None,
 }
 
-impl Tokenization {
+/// A SentencePiece model that splits lines into pieces.
+#[derive(Debug, Clone)]
+pub struct PieceTokenization {
     /// Name in signatures.
-    pub fn name(self) -> &'static str {
+    pub name: String,
+    /// The model.
+    pub model: Arc<SentencePiece>,
+}
+
+impl PartialEq for PieceTokenization {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.model, &other.model)
+    }
+}
+
+impl Eq for PieceTokenization {}
+
+impl Tokenization {
+    /// The tokenisations that need no model.
+    pub const BUILT_IN: [Self; 5] =
+        [Self::V13a, Self::International, Self::Chinese, Self::Characters, Self::None];
+
+    /// Name in signatures.
+    pub fn name(&self) -> &str {
         match self {
             Self::V13a => "13a",
             Self::International => "intl",
+            Self::Chinese => "zh",
             Self::Characters => "char",
+            Self::SentencePiece(pieces) => &pieces.name,
             Self::None => "none",
         }
     }
 
     /// `line` with white space between its words.
-    pub fn tokenize(self, line: &str) -> Cow<'_, str> {
+    pub fn tokenize<'a>(&self, line: &'a str) -> Cow<'a, str> {
         let line = trim_end(line);
         match self {
             Self::V13a => v13a(line).into(),
             Self::International => international(line).into(),
+            Self::Chinese => western(&around(line.trim_start_matches(is_space), chinese::is_chinese)).into(),
             Self::Characters => around(line, |_| true).into(),
+            Self::SentencePiece(pieces) => pieces.model.encode(line).pieces.join(" ").into(),
             Self::None => line.into(),
         }
     }

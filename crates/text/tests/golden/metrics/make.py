@@ -3,7 +3,7 @@
 usage: python make.py FOLDER
 
 FOLDER holds wmt14.ref.de.gz, wmt14.bergamot-tiny.de.gz and wmt14.bergamot-base-memory.de.gz (see README.md).
-Needs: sacrebleu==2.6.0 rouge_score==0.1.2 jiwer==4.0.0
+Needs: sacrebleu==2.6.0 numpy==2.4.6 sentencepiece==0.2.2 rouge_score==0.1.2 jiwer==4.0.0
 """
 
 import gzip
@@ -11,8 +11,14 @@ import itertools
 import json
 import logging
 import pathlib
+import os
 import random
 import sys
+import tempfile
+
+# Where sacreBLEU looks for the models of its tokenisers.
+MODELS = tempfile.TemporaryDirectory()
+os.environ["SACREBLEU"] = MODELS.name
 
 import jiwer
 from rouge_score import rouge_scorer
@@ -114,6 +120,8 @@ def texts(folder):
     corpora["nasty-two-references"] = ("nasty", ["nasty-reference", "nasty-reference-2"])
     for name, file in (("wmt-reference", "ref"), ("wmt-tiny", "bergamot-tiny"), ("wmt-base", "bergamot-base-memory")):
         lists[name] = read(folder, f"wmt14.{file}.de.gz")[::45]
+    lists.update(FEW)
+    lists["wmt-mixed"] = [line[index % 3 > 0] for index, line in enumerate(zip(lists["wmt-base"], lists["wmt-tiny"]))]
     corpora["wmt-tiny"] = ("wmt-tiny", ["wmt-reference"])
     corpora["wmt-base"] = ("wmt-base", ["wmt-reference"])
     corpora["wmt-two-references"] = ("wmt-tiny", ["wmt-reference", "wmt-base"])
@@ -134,6 +142,8 @@ def bleu_options():
             yield switched({"smooth_method": method}, smooth_value=value, effective_order=effective)
     for order in (1, 2, 6):
         yield {"max_ngram_order": order}
+    yield {"tokenize": "zh"}
+    yield {"tokenize": "zh", "lowercase": True}
 
 
 def chrf_options():
@@ -181,6 +191,15 @@ def sacre_cases(corpora):
             yield case
 
 
+def piece_cases(corpora):
+    """spBLEU, with a small model in place of sacreBLEU's."""
+    (pathlib.Path(MODELS.name) / "models").mkdir()
+    model = gzip.decompress((HERE.parent / "sentencepiece" / "unigram.model.gz").read_bytes())
+    (pathlib.Path(MODELS.name) / "models" / "flores200sacrebleuspm").write_bytes(model)
+    for name in ("nasty-two-references", "wmt-tiny"):
+        yield {"corpus": name, **sacre_case("bleu", BLEU, {"tokenize": "flores200"}, *corpora[name])}
+
+
 def rouge_cases(corpora):
     kinds = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
     scorer = rouge_scorer.RougeScorer(list(kinds), use_stemmer=False)
@@ -205,16 +224,43 @@ def error_rate_cases(corpora):
         yield {"corpus": name, "metric": "cer", "name": "CER", "score": 100 * jiwer.cer(*stripped)}
 
 
-def bootstrap_cases(corpora):
-    systems = [("base", corpora["wmt-base"][0]), ("tiny", corpora["wmt-tiny"][0])]
-    references = corpora["wmt-tiny"][1]
-    for kind, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
-        score = metric.corpus_score(systems[1][1], references, n_bootstrap=1000)
-        signature = metric.get_signature().format().rsplit("|version:", 1)[0]
-        _, results = PairedTest(systems, {kind: metric}, references, test_type="bs", n_samples=1000)()
-        paired = next(value for key, value in results.items() if key != "System")[1]
-        yield {"metric": kind, "mean": float(score._mean), "half_width": float(score._ci), "signature": signature,
-               "paired_mean": float(paired.mean), "paired_half_width": float(paired.ci), "p_value": paired.p_value}
+SIGNIFICANCE = (
+    ("bleu", BLEU, {}), ("bleu", BLEU, {"smooth_method": "floor", "max_ngram_order": 6}),
+    ("bleu", BLEU, {"smooth_method": "add-k"}), ("chrf", CHRF, {}), ("chrf", CHRF, {"word_order": 2}),
+    ("chrf", CHRF, {"eps_smoothing": True}), ("ter", TER, {}),
+)
+
+
+# Samples of few lines have scores of zero.
+FEW = {
+    "few-reference": ["a b c d e f g h", "i j k"],
+    "few-base": ["a b c d e f g x", "x"],
+    "few-better": ["a b c d e f g h", "i j x"],
+    "few-worse": ["x", "y"],
+}
+
+
+def significance_cases(lists):
+    """Intervals of the second system, and paired tests of all with the first."""
+    cases = [(["wmt-base", "wmt-tiny", "wmt-mixed"], ["wmt-reference"]),
+             (["wmt-base", "wmt-tiny", "wmt-base"], ["wmt-reference", "wmt-mixed"]),
+             (["few-base", "few-better", "few-worse"], ["few-reference"])]
+    for (systems, references), (kind, make, options) in itertools.product(cases, SIGNIFICANCE):
+        if len(references) == 2 and options:
+            continue
+        texts = [lists[name] for name in references]
+        score = make(**options).corpus_score(lists[systems[1]], texts, n_bootstrap=1000)
+        found = {"metric": kind, "options": options, "systems": systems, "references": references,
+                 "mean": float(score._mean), "half_width": float(score._ci)}
+        named = [(str(index), lists[name]) for index, name in enumerate(systems)]
+        for test, samples in (("bs", 300), ("ar", 700)):
+            metrics = {kind: make(**options)}
+            signatures, results = PairedTest(named, metrics, texts, test_type=test, n_samples=samples)()
+            column = next(value for key, value in results.items() if key != "System")
+            found[test] = [[None if value is None else float(value) for value in (result.mean, result.ci, result.p_value)]
+                           for result in column]
+            found[f"{test}_signature"] = str(next(iter(signatures.values()))).rsplit("|version:", 1)[0]
+        yield found
 
 
 def write(name, lists):
@@ -229,9 +275,9 @@ def main():
     lists, names = texts(sys.argv[1])
     write("texts.json", lists)
     corpora = {name: (lists[own], [lists[other] for other in others]) for name, (own, others) in names.items()}
-    cases = [*sacre_cases(corpora), *rouge_cases(corpora), *error_rate_cases(corpora)]
+    cases = [*sacre_cases(corpora), *piece_cases(corpora), *rouge_cases(corpora), *error_rate_cases(corpora)]
     rows = [{"name": name, "hypotheses": own, "references": others} for name, (own, others) in names.items()]
-    write("expected.json", {"corpora": rows, "scores": cases, "bootstrap": list(bootstrap_cases(corpora))})
+    write("expected.json", {"corpora": rows, "scores": cases, "significance": list(significance_cases(lists))})
 
 
 if __name__ == "__main__":
