@@ -129,7 +129,7 @@ impl Pipeline<'_> {
     /// True if the best translation of a segment is far longer than any correct one, and the segment can be cut.
     fn is_endless(&self, segment: &Segment<'_>) -> bool {
         let (Some(input), Some(best)) = (&segment.input, segment.hypotheses.first()) else { return false };
-        let max_length = self.search.max_length(input.prefix.len());
+        let max_length = self.search.max_length(input.forced.prefix.len());
         let limit = max_length.min(ENDLESS_RATIO * input.source.len() + ENDLESS_EXTRA);
         self.options.max_length.is_none() && best.ids.len() >= limit && input.source.len() >= MIN_TO_HALVE
     }

@@ -174,7 +174,7 @@ impl Pipeline<'_> {
                 notes.push(Note::Repetition { sentence: shortened(segment.sentence.text), is_cured });
             }
             n_unknown += best.ids.iter().filter(|id| Some(**id) == unknown).count();
-            if best.ids.len() >= self.search.max_length(segment.prefix().len()) {
+            if best.ids.len() >= self.search.max_length(segment.forced().prefix.len()) {
                 let (sentence, tokens) = (shortened(segment.sentence.text), best.ids.len());
                 notes.push(Note::Limit { sentence, tokens });
             }

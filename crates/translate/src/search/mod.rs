@@ -211,7 +211,7 @@ impl Search {
     /// Hypotheses with the scores of a beam search, best first; equals stay in order. The prefix does not count.
     fn ranked(&self, mut hypotheses: Vec<Hypothesis>, input: &DecoderInput) -> Vec<Hypothesis> {
         for hypothesis in &mut hypotheses {
-            let length = hypothesis.ids.len().saturating_sub(input.prefix.len()).max(1);
+            let length = hypothesis.ids.len().saturating_sub(input.forced.prefix.len()).max(1);
             hypothesis.score = self.beam.length_penalty.score(hypothesis.score, length);
         }
         hypotheses.sort_by(|a, b| b.score.total_cmp(&a.score));
