@@ -9,7 +9,7 @@ export class App {
     Object.assign(this, { model, isLive, trace: null, translation: null, request: null, listeners: new Map(), running: null });
     // The attention site that all views show, so that it survives a change of view.
     this.selection = { kind: null, layer: null, head: 0 };
-    // A head and a query token that the next view shows alone.
+    // A head and a token for one view to show alone: `{ view, head, row }`.
     this.focus = null;
   }
 
@@ -27,6 +27,14 @@ export class App {
     this.trace = json && new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
     if (this.trace) this.clampSelection();
     this.emit("trace", this.trace);
+  }
+
+  /** Takes the focus that is meant for a view; null if there is none. */
+  takeFocus(view) {
+    if (this.focus?.view !== view) return null;
+    const { focus } = this;
+    this.focus = null;
+    return focus;
   }
 
   /** Keeps the selection, unless this trace does not have it. */

@@ -83,7 +83,7 @@ async function bestHead(trace, rate) {
 
 function select(app, { layer, head }, row) {
   Object.assign(app.selection, { kind: "encoder", layer, head });
-  app.focus = { head, row };
+  app.focus = { view: "heads", head, row };
 }
 
 /** A query word and a key word: the head in which one attends to the other most. */
@@ -129,7 +129,7 @@ function aligned(word) {
     const mean = (await trace.attention(site.kind, site.layer)).mean();
     const weights = trace.target.map((_, row) => mean.at(row, column));
     const row = weights.indexOf(Math.max(...weights));
-    app.focus = { row };
+    app.focus = { view: "translate", row };
     return `“${visible(trace.target[row].label)}” attends to “${word}” most: weight ${fixed(weights[row])}, the mean of the heads of layer ${site.layer}.`;
   };
 }

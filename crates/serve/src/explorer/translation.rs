@@ -28,7 +28,7 @@ impl Explorer {
         }
         let translation = self.translation(request, watcher)?;
         let segments = &translation.segments;
-        let index = self.chosen(segments, request.segment)?;
+        let index = chosen(segments, request.segment)?;
         let trace = index.map(|index| {
             let segment = &segments[index];
             let options = self.options(request, segment.source.len().max(segment.target.len()))?;
@@ -86,18 +86,6 @@ impl Explorer {
         Ok(source.ids.len().max(target.map_or(0, |target| target.ids.len())))
     }
 
-    /// The segment to trace: the requested one, or the first that the model decoded.
-    fn chosen(&self, segments: &[DecodedSegment], requested: Option<usize>) -> Result<Option<usize>> {
-        let is_decoded = |segment: &DecodedSegment| !segment.source.is_empty();
-        match requested {
-            Some(index) => {
-                wire::check_index("segment", index, segments.len())?;
-                Ok(Some(index).filter(|index| is_decoded(&segments[*index])))
-            }
-            None => Ok(segments.iter().position(is_decoded)),
-        }
-    }
-
     /// The options of a trace of this many tokens.
     fn options(&self, request: &TraceRequest, length: usize) -> Result<TraceOptions> {
         let model = self.engine().model();
@@ -119,6 +107,18 @@ impl Explorer {
             intervention: request.intervention.intervention(&model.sites())?,
             ..TraceOptions::default()
         })
+    }
+}
+
+/// The segment to trace: the requested one, or the first that the model decoded.
+fn chosen(segments: &[DecodedSegment], requested: Option<usize>) -> Result<Option<usize>> {
+    let is_decoded = |segment: &DecodedSegment| !segment.source.is_empty();
+    match requested {
+        Some(index) => {
+            wire::check_index("segment", index, segments.len())?;
+            Ok(Some(index).filter(|index| is_decoded(&segments[*index])))
+        }
+        None => Ok(segments.iter().position(is_decoded)),
     }
 }
 

@@ -70,8 +70,7 @@ function build(app) {
     if (!found || app.trace !== trace || app.selection.kind !== kind || app.selection.layer !== layer) return;
     heads = found;
     if (!on || on.length !== found.heads.length) on = found.heads.map(() => true);
-    const { focus } = app;
-    app.focus = null;
+    const focus = app.takeFocus("heads");
     if (focus) on = found.heads.map((head) => head === focus.head);
     drawPalette();
     const longest = Math.max(trace.queries(kind).length, trace.keys(kind).length);
@@ -82,7 +81,7 @@ function build(app) {
     if (focus) point(focus.row - page.value);
   }
   app.on("focus", () => {
-    if (app.focus && box.isConnected) update(app.trace);
+    if (app.focus?.view === "heads") update(app.trace);
   });
 
   function drawPalette() {

@@ -38,7 +38,9 @@ function build(app) {
   app.on("started", (request) => grow({ text: "" }, request));
   app.on("growth", (growth) => grow(growth, app.request));
   app.on("ended", () => update(app.trace));
-  app.on("focus", () => update(app.trace));
+  app.on("focus", () => {
+    if (app.focus?.view === "translate") update(app.trace);
+  });
 
   /** Shows the growing translation. */
   function grow(growth, request) {
@@ -84,10 +86,9 @@ function build(app) {
         element("p", { class: "plain whole", dir: "auto" }, readable(trace.json.target.text)),
       ]),
     );
-    index = app.focus?.row ?? (last === trace ? index : 0);
+    index = app.takeFocus("translate")?.row ?? (last === trace ? index : 0);
     last = trace;
     shown = { trace, source, target, weights: null };
-    app.focus = null;
     replace(choices);
     load();
   }
