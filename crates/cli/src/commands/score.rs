@@ -29,7 +29,7 @@ Examples:
   polyhead score -r test.de --metric bleu,ter --format json < translated.de
   polyhead score -r test.zh --tokenize zh < translated.zh
   polyhead score -r test.ja --tokenize flores200 \\
-      --tokenizer-model ~/.sacrebleu/models/flores200sacrebleuspm < translated.ja
+      --tokenizer-model flores200.spm.model < translated.ja
 
 BLEU, chrF and TER equal sacreBLEU's, including the signature except for its version; intervals and p-values do for the same seed and number of samples. All scores are percentages.";
 
