@@ -3,7 +3,7 @@
     python bench/generation_settings.py POLYHEAD FOLDER TEXT [RUNS]
 
 FOLDER is a Pegasus folder with tags of target languages (`polyhead export models/default -o FOLDER --layout pegasus
---dtype f32`), TEXT a file of English sentences, plain or gzipped. Each of RUNS (default: 52) runs draws settings, writes
+--dtype f32`), TEXT a file of English sentences, plain or gzipped. Each of RUNS (default: 64) runs draws settings, writes
 them to generation_config.json, and translates 20 sentences with both programs, half of the runs with a prefix. Of every
 sentence all returned hypotheses are compared. A difference is a tie if the hypotheses at that rank have scores that
 differ by less than 1e-5.
@@ -45,7 +45,7 @@ def draw(rng, seen, following, own):
         "eos_token_id": lambda: [own["eos_token_id"]] + some(rng.randint(1, 3)),
         "renormalize_logits": lambda: True,
         "forced_bos_token_id": lambda: some(1)[0],
-        "forced_eos_token_id": lambda: rng.choice([own["eos_token_id"], some(2)]),
+        "forced_eos_token_id": lambda: rng.choice([own["eos_token_id"], some(1)]),
         "repetition_penalty": lambda: round(rng.uniform(0.8, 1.5), 2),
         "no_repeat_ngram_size": lambda: rng.randint(1, 3),
         "bad_words_ids": lambda: own["bad_words_ids"] + [[id] for id in some(3)] + rng.sample(following, 4),
@@ -78,7 +78,7 @@ def polyhead(program, folder, language, prefix, n_best, lines, more=()):
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    return [[(row["text"], row["score"]) for row in (one["n_best"] or [one])] for one in found]
+    return [[(row["text"], row["score"]) for row in (one.get("n_best") or [one])] for one in found]
 
 
 @torch.no_grad()
@@ -92,7 +92,7 @@ def generate(model, tokenizer, language, prefix, n_best, lines, settings, own):
     output = model.generate(
         input_ids=source, attention_mask=mask, decoder_input_ids=torch.tensor([begin] * len(lines)), do_sample=False,
         num_return_sequences=n_best, return_dict_in_generate=True, output_scores=True,
-        generation_config=transformers.GenerationConfig(**options))
+        generation_config=transformers.GenerationConfig(**options), use_model_defaults=False)
     scores = output.sequences_scores.tolist() if settings["num_beams"] > 1 else [None] * len(lines)
     ends, rows = ids(options["eos_token_id"]), []
     for sequence, score in zip(output.sequences.tolist(), scores):
@@ -106,7 +106,7 @@ def generate(model, tokenizer, language, prefix, n_best, lines, settings, own):
 
 def main():
     program, folder, path = sys.argv[1:4]
-    runs = int(sys.argv[4]) if len(sys.argv) > 4 else 52
+    runs = int(sys.argv[4]) if len(sys.argv) > 4 else 64
     transformers.logging.set_verbosity_error()
     model, tokenizer = PegasusForConditionalGeneration.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     own = json.loads((pathlib.Path(folder) / "generation_config.json").read_text())

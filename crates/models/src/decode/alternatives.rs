@@ -6,7 +6,7 @@ use polyhead_tensor::ops::best_tokens::Candidate;
 
 use super::beam::{BeamOptions, beam};
 use super::rows::{NextRow, RequiredScores, Scores, Search, run};
-use super::rules::{Rules, SentenceRules};
+use super::rules::{AtLimit, Rules, SentenceRules};
 use super::{DecodeOptions, Hypothesis, NextToken};
 use crate::Result;
 
@@ -63,17 +63,27 @@ pub fn alternatives<M: NextToken>(
         .collect();
     run(model, &[source], decode.start_id, &mut searches)?;
     let found: Vec<Candidate> = searches.into_iter().flat_map(|search| search.found).collect();
-    let begin = |candidate: &Candidate| [prefix, &[candidate.id]].concat();
-    let prefixes: Vec<Vec<u32>> = found.iter().map(begin).collect();
-    let rules = Rules { prefixes, ..decode.rules.clone() };
-    let beam_options =
-        BeamOptions { decode: DecodeOptions { rules, ..decode.clone() }, ..options.beam.clone() };
-    let completed = beam(model, &vec![source; found.len()], &beam_options)?;
-    Ok(found
-        .into_iter()
-        .zip(completed)
-        .map(|(Candidate { id, score }, hypotheses)| Alternative { id, log_probability: score, hypotheses })
-        .collect())
+    let is_end = |id| id == decode.end_id || decode.rules.other_end_ids.contains(&id);
+    let completed = |ends: bool| {
+        let chosen = found.iter().filter(|candidate| is_end(candidate.id) == ends);
+        let begin = |candidate: &Candidate| [prefix, &[candidate.id]].concat();
+        let prefixes: Vec<Vec<u32>> = chosen.map(begin).collect();
+        let n_rows = prefixes.len();
+        let mut decode = decode.clone();
+        decode.rules.prefixes = prefixes;
+        if ends {
+            // Tokens of a prefix do not end a sequence, its length does.
+            decode.lengths.max = prefix.len() + 1;
+            decode.rules.at_limit = AtLimit::Cut;
+        }
+        beam(model, &vec![source; n_rows], &BeamOptions { decode, ..options.beam.clone() })
+    };
+    let (mut ended, mut open) = (completed(true)?.into_iter(), completed(false)?.into_iter());
+    let alternative = |&Candidate { id, score }: &Candidate| {
+        let hypotheses = if is_end(id) { ended.next() } else { open.next() };
+        Alternative { id, log_probability: score, hypotheses: hypotheses.unwrap_or_default() }
+    };
+    Ok(found.iter().map(alternative).collect())
 }
 
 /// Steps through the prefix and collects the best tokens after it.

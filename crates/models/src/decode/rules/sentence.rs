@@ -46,9 +46,9 @@ impl<'a> SentenceRules<'a> {
         Ok(sources.iter().enumerate().map(sentence_rules).collect())
     }
 
-    /// True if a sequence of `length` tokens whose last is `id` is complete.
+    /// True if a sequence of `length` tokens whose last is `id` is complete. A token of the prefix does not end it.
     pub(in crate::decode) fn ends(&self, id: u32, length: usize) -> bool {
-        self.is_end(id) || length >= self.limits.max
+        (self.is_end(id) && length > self.prefix.len()) || length >= self.limits.max
     }
 
     /// True if the token ends a sequence.

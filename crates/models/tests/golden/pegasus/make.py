@@ -69,7 +69,7 @@ def settings():
         dict(sequence_bias=[[[11], 2.5], [[7, 12], -3.0], [[30], -4.0], [[5, 6, 7], 9.5]]),
         dict(exponential_decay_length_penalty=[2, 1.15]), dict(eos_token_id=[1, 17, 23, 50]),
         dict(renormalize_logits=True, suppress_tokens=list(range(20, 40))),
-        dict(forced_eos_token_id=[23, 1], max_new_tokens=6), dict(min_new_tokens=7),
+        dict(forced_eos_token_id=[23], max_new_tokens=6), dict(min_new_tokens=7),
         dict(eos_token_id=[1, 17, 23], exponential_decay_length_penalty=[1, 1.1], repetition_penalty=1.2,
              sequence_bias=[[[11], 1.5]], no_repeat_ngram_size=2, renormalize_logits=True, bad_words_ids=[[8], [3, 4]],
              max_new_tokens=9, min_new_tokens=2, forced_eos_token_id=1, begin_suppress_tokens=[4]),
