@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead quantize models/en-de --out models/en-de-int8 --sample valid.en
   polyhead quantize runs/four/model --out four-int8 --sample valid.en --to tr
-  polyhead quantize models/en-de --out models/en-de-int8 --sample valid.tsv --column 2
+  polyhead quantize models/en-de --out en-de-int8 --sample valid.tsv --column 2
   polyhead parity -m en-de-int8 --reference reference.safetensors --absolute 1
 
 Every weight matrix becomes int8 with one scale per output; vectors (biases, norms) are not quantised. Activations are quantised row by row at run time, so a sentence gives the same translation in any batch. The output is the quantisation error of each matrix, largest first: the root mean square of the error divided by that of the matrix.";

@@ -155,7 +155,7 @@ fn a_recipe_for_marian_gives_its_layout() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains(" parameters, marian layout, "), "{}", run.err);
     let config = fs::read_to_string(files.path().join("runs/x/model/config.json")).unwrap();
-    for part in ["\"MarianMTModel\"", "\"swish\"", "\"share_encoder_decoder_embeddings\": true"] {
+    for part in ["\"MarianMTModel\"", "\"silu\"", "\"share_encoder_decoder_embeddings\": true"] {
         assert!(config.contains(part), "{part} is not in\n{config}");
     }
     let out = polyhead(files.path(), &["translate", "--model", "runs/x", "the cat sees"], "");

@@ -90,7 +90,7 @@ impl TraceSide {
             return label;
         }
         let text = self.text.get(span.clone()).unwrap_or_default().trim();
-        if text.is_empty() {
+        if text.is_empty() || byte_of(piece).is_some() {
             return piece.clone();
         }
         let before = token.checked_sub(1).and_then(|before| self.tokens[before].word);

@@ -65,8 +65,8 @@ const CORPUS_PROBABILITY: f64 = 0.7;
 /// use polyhead_translate::languages::detect_corpus;
 /// let german = ["Der Hund schläft auf dem alten Sofa.", "Wo ist der Bahnhof?"].repeat(10);
 /// assert_eq!(detect_corpus(german.iter().copied()).as_deref(), Some("de"));
-/// let portuguese = ["O cachorro dorme no sofá velho da minha avó."; 20];
-/// assert_eq!(detect_corpus(portuguese).as_deref(), Some("pt"));
+/// let spanish = ["El perro no está en la casa porque es muy tarde para él."; 20];
+/// assert_eq!(detect_corpus(spanish).as_deref(), Some("es"));
 /// let spellings = ["baking", "colour", "winter"].repeat(10);
 /// assert_eq!(detect_corpus(spellings.iter().copied()), None);
 /// ```
