@@ -205,7 +205,7 @@ mod tests {
         let found = text(&map(2), &options(40, Colours::None));
         assert_eq!(found, "a map\n      word0 word1\nword0     ·    50\nword1    50     ·\n");
         let coloured = text(&map(2), &options(40, Colours::True));
-        assert!(coloured.contains("\x1b[48;2;253;231;37m\x1b[38;2;0;0;0m   50 "), "{coloured:?}");
+        assert!(coloured.contains("\x1b[48;2;233;246;244m\x1b[38;2;0;0;0m   50 "), "{coloured:?}");
         assert!(text(&map(2), &options(40, Colours::Palette)).contains("\x1b[48;5;"));
     }
 
