@@ -86,8 +86,8 @@ impl TraceSide {
     /// A byte token has the character that its byte belongs to, with its place in it (`漢 1/3`).
     pub fn label(&self, token: usize) -> String {
         let Token { piece, span, word, .. } = &self.tokens[token];
-        if let Some(label) = self.byte_label(token) {
-            return label;
+        if byte_of(piece).is_some() {
+            return self.byte_label(token).unwrap_or_else(|| piece.clone());
         }
         let text = self.text.get(span.clone()).unwrap_or_default().trim();
         if text.is_empty() || byte_of(piece).is_some() {
