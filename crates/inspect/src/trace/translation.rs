@@ -185,6 +185,10 @@ impl<'a> SentenceSearch<'a> {
         progress: ProgressCallback<'_>,
     ) -> Result<(TraceSide, Option<BeamTree>)> {
         let written = |ids: &[u32]| TraceSide::written(SIDES[1], self.engine, ids);
+        // A prefix up to the end token is a whole translation; a search would continue after it.
+        if self.options.prefix.last() == Some(&self.engine.model().special_ids().end_id) {
+            return Ok((written(&self.options.prefix)?, None));
+        }
         let (ids, tree) = self.searched(&self.search, known, progress)?;
         let Some(known) = known.filter(|known| **known != ids) else { return Ok((written(&ids)?, tree)) };
         if tree.as_ref().is_some_and(|tree| tree.has_path(known)) {

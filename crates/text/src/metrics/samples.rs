@@ -79,14 +79,11 @@ impl SampleScores {
 
     /// |self − other|, sample by sample.
     pub(super) fn distances(&self, other: &Self) -> Self {
-        match (self, other) {
-            (Self::Single(a), Self::Single(b)) => {
-                Self::Single(a.iter().zip(b).map(|(a, b)| (a - b).abs()).collect())
-            }
-            _ => {
-                let (a, b) = (self.doubles(), other.doubles());
-                Self::Double(a.iter().zip(b).map(|(a, b)| (a - b).abs()).collect())
-            }
+        if let (Self::Single(a), Self::Single(b)) = (self, other) {
+            Self::Single(a.iter().zip(b).map(|(a, b)| (a - b).abs()).collect())
+        } else {
+            let (a, b) = (self.doubles(), other.doubles());
+            Self::Double(a.iter().zip(b).map(|(a, b)| (a - b).abs()).collect())
         }
     }
 
