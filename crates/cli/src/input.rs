@@ -145,7 +145,7 @@ const MAX_COUNTED_BYTES: u64 = 1 << 30;
 #[cfg(unix)]
 pub(crate) fn count_lines() -> Option<u64> {
     let mut file = std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
-    let size = file.metadata().ok().filter(|file| file.is_file())?.len();
+    let size = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let mut at = std::io::Seek::stream_position(&mut file).ok()?;
     if size.saturating_sub(at) > MAX_COUNTED_BYTES {
         return None;
@@ -159,7 +159,7 @@ pub(crate) fn count_lines() -> Option<u64> {
         if at == first && buffer[..read].starts_with(&[0x1f, 0x8b]) {
             return None;
         }
-        lines += buffer[..read].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
         (at, last) = (at + read as u64, end);
     }
     Some(lines + u64::from(last != b'\n'))

@@ -114,14 +114,12 @@ impl<O: Objective> Finish<'_, O> {
         let mut contenders: Vec<Contender> = Vec::new();
         for steps in choices {
             let known = self.state.validations.iter().rev().find(|record| steps == [record.step]);
-            contenders.push(match known {
-                Some(record) => Contender { steps, record: *record, validation: None },
-                None => {
-                    let Some(found) = self.validate(&steps, checkpoints, watch)? else { return Ok(None) };
-                    let record =
-                        ValidationRecord { step: self.state.step, merit: found.merit, loss: found.loss };
-                    Contender { steps, record, validation: Some(found) }
-                }
+            contenders.push(if let Some(record) = known {
+                Contender { steps, record: *record, validation: None }
+            } else {
+                let Some(found) = self.validate(&steps, checkpoints, watch)? else { return Ok(None) };
+                let record = ValidationRecord { step: self.state.step, merit: found.merit, loss: found.loss };
+                Contender { steps, record, validation: Some(found) }
             });
         }
         let best = (1..contenders.len()).fold(0, |best, next| {

@@ -114,7 +114,7 @@ impl Pipeline<'_> {
         let inputs = text.segments.iter_mut().filter_map(|segment| segment.input.as_mut());
         let mut inputs: Vec<&mut DecoderInput> = inputs.collect();
         if !self.forced.constraints.is_empty() && inputs.len() != 1 {
-            return Err(self.not_one(input.text, inputs.len()));
+            return Err(Self::not_one(input.text, inputs.len()));
         }
         // The prefix is the beginning of the first translation only.
         inputs.iter_mut().skip(usize::from(input.is_first)).for_each(|input| input.forced.prefix.clear());

@@ -159,15 +159,13 @@ impl Init {
             }
             return Ok(FoundLanguages { codes: Some(codes), text });
         }
-        Ok(match detected {
-            [Some(from), Some(to)] => {
-                let codes = [from, to];
-                FoundLanguages { text: into(&codes, ", detected in the text"), codes: Some(codes) }
-            }
-            _ => {
-                let text = "languages: neither in the file names nor clear in the text; name them with --from and --to";
-                FoundLanguages { codes: None, text: text.into() }
-            }
+        Ok(if let [Some(from), Some(to)] = detected {
+            let codes = [from, to];
+            FoundLanguages { text: into(&codes, ", detected in the text"), codes: Some(codes) }
+        } else {
+            let text =
+                "languages: neither in the file names nor clear in the text; name them with --from and --to";
+            FoundLanguages { codes: None, text: text.into() }
         })
     }
 

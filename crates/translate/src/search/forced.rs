@@ -83,11 +83,11 @@ impl Pipeline<'_> {
         if self.forced.constraints.is_empty() || found == 1 || text.trim().is_empty() {
             return Ok(());
         }
-        Err(self.not_one(text, found))
+        Err(Self::not_one(text, found))
     }
 
     /// The error of a text, or of a sentence, that the model translates in more or fewer than one part.
-    pub(crate) fn not_one(&self, text: &str, found: usize) -> Error {
+    pub(crate) fn not_one(text: &str, found: usize) -> Error {
         let parts =
             if found == 0 { "nothing to translate".into() } else { format!("{found} sentences or parts") };
         let message =

@@ -91,11 +91,10 @@ fn text(event: &Event) -> Option<String> {
                 None => "no checkpoint to resume from: starting from the beginning".into(),
             }
         }
-        Event::Stepped(_) | Event::Saved(_) => return None,
         Event::Validating { model: Some(model), done: 0, total } => {
             format!("validating {model}, on {} rows", grouped(*total as u64))
         }
-        Event::Validating { .. } => return None,
+        Event::Stepped(_) | Event::Saved(_) | Event::Validating { .. } => return None,
         Event::Logged(line) => logged(line),
         Event::Timed { epoch, rest, peak_memory } => {
             let rest =

@@ -95,15 +95,14 @@ impl<'a> SentenceRules<'a> {
         if forced.is_none() && forbidden.is_empty() && late.is_empty() && !self.rescales() {
             return Ok(Cow::Borrowed(scores));
         }
-        let mut scores = match forced {
-            Some(ids) => forced::only(&ids, scores.len())?,
-            None => {
-                let mut scores = scores.to_vec();
-                bias::apply(&rules.biases, history, &mut scores)?;
-                repetition::apply(rules.repetition_penalty, history, &mut scores);
-                forbid(&forbidden, &mut scores);
-                scores
-            }
+        let mut scores = if let Some(ids) = forced {
+            forced::only(&ids, scores.len())?
+        } else {
+            let mut scores = scores.to_vec();
+            bias::apply(&rules.biases, history, &mut scores)?;
+            repetition::apply(rules.repetition_penalty, history, &mut scores);
+            forbid(&forbidden, &mut scores);
+            scores
         };
         if let Some(decay) = rules.end_decay {
             decay.apply(length.saturating_sub(self.prefix.len()), self.end_ids(), &mut scores);

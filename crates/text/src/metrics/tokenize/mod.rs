@@ -188,14 +188,14 @@ fn pairs(line: &str, is_pair: impl Fn(char, char) -> bool, [before, between, aft
 mod tests {
     use super::*;
 
-    fn tokens(tokenization: Tokenization, line: &str) -> Vec<String> {
+    fn tokens(tokenization: &Tokenization, line: &str) -> Vec<String> {
         words(&tokenization.tokenize(line)).map(Into::into).collect()
     }
 
     #[test]
     fn numbers_are_kept_whole_and_stops_split_off() {
         assert_eq!(
-            tokens(Tokenization::V13a, "It's 1,000.5 (or 3-4), &quot;A&amp;B&quot;."),
+            tokens(&Tokenization::V13a, "It's 1,000.5 (or 3-4), &quot;A&amp;B&quot;."),
             ["It's", "1,000.5", "(", "or", "3", "-", "4", ")", ",", "\"", "A", "&", "B", "\"", "."]
         );
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn international_knows_other_scripts() {
         assert_eq!(
-            tokens(Tokenization::International, "„Gut“ – 5 €, 1,5¿ 好。 in 1999."),
+            tokens(&Tokenization::International, "„Gut“ – 5 €, 1,5¿ 好。 in 1999."),
             ["„", "Gut", "“", "–", "5", "€", ",", "1,5", "¿", "好", "。", "in", "1999."]
         );
     }
