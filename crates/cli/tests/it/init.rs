@@ -70,10 +70,15 @@ fn the_recipe_can_be_trained() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains(&format!("; {per_epoch} steps per epoch, at most 2 steps; ")), "{}", run.err);
     assert!(run.err.contains(" parameters, polyhead layout, "), "{}", run.err);
-    let arguments_of_two = ["--set", "train.max_epochs=2", "--out", "two", "--set", "validation.every_epochs=2"];
+    let arguments_of_two =
+        ["--set", "train.max_epochs=2", "--out", "two", "--set", "validation.every_epochs=2"];
     let run = polyhead(files.path(), &[&["train", "recipes/x.toml"], &arguments_of_two[..]].concat(), "");
     assert!(run.err.contains(&format!("stopped at step {} after", 2 * per_epoch)), "{}", run.err);
-    assert!(run.err.contains("compared on the validation set by ") || run.err.contains("two/model: "), "{}", run.err);
+    assert!(
+        run.err.contains("compared on the validation set by ") || run.err.contains("two/model: "),
+        "{}",
+        run.err
+    );
     assert!(files.path().join("r/model/config.json").exists());
 
     let err = polyhead(files.path(), &arguments, "").failed(1);
@@ -142,7 +147,10 @@ fn a_recipe_for_marian_gives_its_layout() {
     let arguments =
         ["init", "--source", "train.en", "--target", "train.de", "--for", "marian", "--out", "x.toml"];
     let err = polyhead(files.path(), &arguments, "").err;
-    assert!(err.contains("\nlayout: marian; Hugging Face's Marian classes load the finished model\n"), "{err}");
+    assert!(
+        err.contains("\nlayout: marian; Hugging Face's Marian classes load the finished model\n"),
+        "{err}"
+    );
     let run = polyhead(files.path(), &["train", "x.toml", "--set", "train.max_steps=2"], "");
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains(" parameters, marian layout, "), "{}", run.err);

@@ -132,11 +132,17 @@ fn an_interrupt_saves_and_prints_how_to_resume() {
     assert!(err.contains("resume with: polyhead train run --resume"), "{err}");
     let used = "use the newest checkpoint with: polyhead translate --model run < TEXT";
     assert!(err.contains(used), "{err}");
-    for command in [&["translate", "--model", "run"][..], &["info", "run"], &["quantize", "run", "--out", "x"]] {
+    for command in
+        [&["translate", "--model", "run"][..], &["info", "run"], &["quantize", "run", "--out", "x"]]
+    {
         let input = if command[0] == "translate" { "1 2\n" } else { "" };
         let used = polyhead(folder.path(), command, input);
         assert_eq!(used.code, 0, "{}", used.err);
-        assert!(used.err.contains("the newest checkpoint of the run: training has not finished"), "{}", used.err);
+        assert!(
+            used.err.contains("the newest checkpoint of the run: training has not finished"),
+            "{}",
+            used.err
+        );
     }
     let again = polyhead(folder.path(), &["train", "run", "--resume", "--max-minutes", "0.001"], "");
     assert!(again.err.contains("resuming after step"), "{}", again.err);

@@ -104,6 +104,7 @@ fn a_package_translates_where_it_is_unpacked() {
     let list = ok(&run(&usr.join("bin/polyhead"), folder.path(), &["models", "list"]));
     let model = usr.join("share/polyhead/models/default").canonicalize().unwrap();
     assert!(list.starts_with("*default\t") && list.ends_with(&format!("\t{}\n", model.display())), "{list}");
-    let out = ok(&run(&usr.join("bin/polyhead"), folder.path(), &["translate", "--to", "de", "Good morning."]));
+    let out =
+        ok(&run(&usr.join("bin/polyhead"), folder.path(), &["translate", "--to", "de", "Good morning."]));
     assert!(out.trim().len() > 3, "{out}");
 }
