@@ -165,7 +165,7 @@ mod tests {
     fn the_users_model_comes_before_that_of_the_system_and_of_the_source_tree() {
         let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
         let below = |folder: &str| tree.join(folder).join(FOLDER);
-        let (user, own) = (Path::new("/home/x/models"), PathBuf::from("/home/x/models/default"));
+        let (user, own) = (Path::new("/user/models"), PathBuf::from("/user/models/default"));
         let found = places(Some(&tree.join("target/release/polyhead")), Some(user));
         let shared = tree.join("target").join(SHARED);
         assert_eq!(found, [below("target/release"), own.clone(), shared, tree.join(FOLDER)]);
