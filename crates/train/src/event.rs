@@ -93,7 +93,7 @@ pub enum Event {
         /// Validations since the best one.
         waiting: u64,
     },
-    /// A validation goes on.
+    /// A validation is in progress.
     Validating {
         /// A model made of several checkpoints, or the finished model; `None` for the model of the current step.
         model: Option<String>,

@@ -100,11 +100,13 @@ impl objective::ValidationSet<Translation> for PairValidation {
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
-        if !watch(0, self.sources.len()) {
-            return Ok(None);
-        }
         if self.config.metric == Metric::Loss {
-            return Ok(Some(Validation { loss, scores: BTreeMap::new(), merit: -loss, sample: None }));
+            return Ok(watch(0, self.sources.len()).then_some(Validation {
+                loss,
+                scores: BTreeMap::new(),
+                merit: -loss,
+                sample: None,
+            }));
         }
         let Some(translations) = self.translate(candidate, self.config.beam_size, watch)? else {
             return Ok(None);
