@@ -79,12 +79,14 @@ export function sentenceBar(app) {
     from?.set(codeOf(own.from, sources) ?? "");
     to?.set(codeOf(own.to, languages) ?? "");
     asIs.set(false);
+    const begun = location.hash;
     await send();
     if (!app.trace || app.request.text !== own.text) return;
     const claim = await own.claim(app);
     if (claim) result.claim(claim);
     if (location.hash === `#${own.view}`) app.emit("focus");
-    else location.hash = own.view;
+    // Who has gone to another view meanwhile stays there.
+    else if (location.hash === begun) location.hash = own.view;
   }
   const say = (message, isBad = false) => {
     status.classList.toggle("bad", isBad);
