@@ -1,12 +1,12 @@
 """Compares `polyhead translate` with transformers' generate() under random generation settings and prefixes.
 
-    python bench/generation_settings.py POLYHEAD FOLDER TEXT [RUNS]
+    python bench/generation_settings.py POLYHEAD FOLDER TEXT [RUNS [PART/PARTS]]
 
 FOLDER is a Pegasus folder with tags of target languages (`polyhead export models/default -o FOLDER --layout pegasus
 --dtype f32`), TEXT a file of English sentences, plain or gzipped. Each of RUNS (default: 64) runs draws settings, writes
 them to generation_config.json, and translates 20 sentences with both programs, half of the runs with a prefix. Of every
 sentence all returned hypotheses are compared. A difference is a tie if the hypotheses at that rank have scores that
-differ by less than 1e-5.
+differ by less than 1e-5. PART/PARTS, such as 0/4, does every fourth run, so that processes can share them.
 """
 
 import gzip
@@ -73,7 +73,7 @@ def ids(value):
 
 def polyhead(program, folder, language, prefix, n_best, lines, more=()):
     command = [program, "translate", "--model", folder, "--raw", "--from", "en", "--to", language, "--format", "jsonl",
-               "--n-best", str(n_best), "--quiet"] + (["--prefix", prefix] if prefix else []) + [*more]
+               "--n-best", str(n_best), "--shortlist", "none", "--quiet"] + (["--prefix", prefix] if prefix else []) + [*more]
     done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -89,10 +89,11 @@ def generate(model, tokenizer, language, prefix, n_best, lines, settings, own):
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(ids) for ids in sources], batch_first=True)
     begin = [own["decoder_start_token_id"]] + tokenizer(prefix, add_special_tokens=False).input_ids
     options = {key: value for key, value in {**own, **settings}.items() if key != "unsure_below"}
+    # The model's own settings, so that none of the folder's are merged into them.
+    model.generation_config = transformers.GenerationConfig(**options)
     output = model.generate(
         input_ids=source, attention_mask=mask, decoder_input_ids=torch.tensor([begin] * len(lines)), do_sample=False,
-        num_return_sequences=n_best, return_dict_in_generate=True, output_scores=True,
-        generation_config=transformers.GenerationConfig(**options), use_model_defaults=False)
+        num_return_sequences=n_best, return_dict_in_generate=True, output_scores=True)
     scores = output.sequences_scores.tolist() if settings["num_beams"] > 1 else [None] * len(lines)
     ends, rows = ids(options["eos_token_id"]), []
     for sequence, score in zip(output.sequences.tolist(), scores):
@@ -107,6 +108,7 @@ def generate(model, tokenizer, language, prefix, n_best, lines, settings, own):
 def main():
     program, folder, path = sys.argv[1:4]
     runs = int(sys.argv[4]) if len(sys.argv) > 4 else 64
+    part, parts = map(int, sys.argv[5].split("/")) if len(sys.argv) > 5 else (0, 1)
     transformers.logging.set_verbosity_error()
     model, tokenizer = PegasusForConditionalGeneration.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     own = json.loads((pathlib.Path(folder) / "generation_config.json").read_text())
@@ -133,6 +135,8 @@ def main():
             # The sentences whose plain outputs gave the ids, so that they occur.
             some = lines[:SENTENCES]
             n_best = rng.randint(1, settings["num_beams"])
+            if run % parts != part:
+                continue
             (copy / "generation_config.json").write_text(json.dumps({**own, **settings}))
             ours = polyhead(program, str(copy), language, prefix, n_best, some)
             theirs = generate(model, tokenizer, language, prefix, n_best, some, settings, own)

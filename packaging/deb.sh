@@ -19,10 +19,8 @@ doc=$package/usr/share/doc/polyhead
 rm "$doc"/LICENSE*
 # A static program needs nothing; a dynamic one needs the glibc that it was built with.
 depends=
-if ldd "$tree/bin/polyhead" > /dev/null 2>&1; then
-    symbols=$(grep -aoE 'GLIBC_2\.[0-9]+' "$tree/bin/polyhead" | sort -uV | tail -n 1)
-    depends="Depends: libc6 (>= ${symbols#GLIBC_}), libgcc-s1"
-fi
+symbols=$({ grep -aoE 'GLIBC_2\.[0-9]+' "$tree/bin/polyhead" || true; } | sort -uV | tail -n 1)
+if [ -n "$symbols" ]; then depends="Depends: libc6 (>= ${symbols#GLIBC_}), libgcc-s1"; fi
 cat > "$package/DEBIAN/control" <<CONTROL
 Package: polyhead
 Version: $version

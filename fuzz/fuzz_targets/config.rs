@@ -68,6 +68,16 @@ fn build(config: &ModelConfig, layout: CheckpointLayout) {
                     assert_eq!(logits.expect("ids of this model").shape(), [2, model.labels().len()]);
                 }
             }
+            Model::LanguageModel(model) => {
+                let (tape, capture) = (Tape::inference(), Capture::everything());
+                let pass = Pass::new(&tape, &parameters, &capture);
+                let logits = model.forward(&pass, &model.ids([Some(&[0_u32, 0, 0][..]), None].into_iter(), 3));
+                if model.max_len().is_none_or(|length| length >= 3) {
+                    assert_eq!(logits.expect("ids of this model").shape(), [6, model.vocab_size()]);
+                }
+            }
+            // Reads vectors, not ids.
+            Model::Pointer(_) => {}
         }
     }
 }

@@ -7,7 +7,8 @@
 //! 1. [`mask`] defines which keys a query may attend to; [`position`] encodes the order of tokens.
 //! 2. [`multi_head`] is multi-head self-attention and cross-attention.
 //! 3. [`score`] and [`attend`] compute attention step by step, with any score function.
-//! 4. [`layers`] are the layers around attention.
+//! 4. [`source_attention`] is the attention of recurrent decoders.
+//! 5. [`layers`] are the layers around attention.
 //!
 //! Two keys have dot products of 112 and 96 with a query of width 64. Divided by √64 the scores are 14 and 12, and the
 //! weight of the first value is 0.88.
@@ -35,6 +36,7 @@ pub mod pass;
 pub mod position;
 pub mod score;
 pub mod site;
+pub mod source_attention;
 pub mod vectors;
 
 pub use builder::Builder;
@@ -45,4 +47,5 @@ pub use mask::Mask;
 pub use pass::Pass;
 pub use polyhead_tensor::{Error, Result};
 pub use site::{AttentionKind, Site, SiteGroup, Sites};
+pub use source_attention::{Local, Memory, SourceAttention};
 pub use vectors::Vectors;

@@ -29,8 +29,14 @@ pub(crate) enum Command {
     Translate(commands::translate::Translate),
     /// Classify text with a trained classifier
     Classify(commands::classify::Classify),
+    /// Continue a prompt with a language model
+    Generate(commands::generate::Generate),
+    /// Order points or numbers with a pointer network
+    Point(commands::point::Point),
     /// Detect the language of text, or train a language identifier
     Detect(commands::detect::Detect),
+    /// Turn texts into vectors
+    Embed(commands::embed::Embed),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
     /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
@@ -45,12 +51,18 @@ pub(crate) enum Command {
     VerifyRun(commands::verify_run::VerifyRun),
     /// Plot losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
-    /// Check, clean and measure a parallel corpus
+    /// Check, clean and measure a parallel corpus, or make puzzles
     #[command(subcommand)]
     Data(commands::data::Data),
     /// Train tokenisers, and encode and decode text with them
     #[command(subcommand)]
     Tokenizer(commands::tokenizer::Tokenizer),
+    /// Train and use n-gram language models
+    #[command(subcommand)]
+    Ngram(commands::ngram::Ngram),
+    /// Train word vectors, compare words, evaluate, draw and convert
+    #[command(subcommand)]
+    Vectors(commands::vectors::Vectors),
     /// Show attention, probabilities and search for one text
     Inspect(Box<commands::inspect::Inspect>),
     /// Explore a model's attention in the browser
@@ -92,9 +104,10 @@ pub(crate) enum Command {
 
 /// Commands by group, in the order in which `polyhead --help` lists them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Use a model", &["translate", "classify", "detect", "evaluate", "score"]),
+    ("Use a model", &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "score"]),
     ("Train", &["init", "train", "average", "verify-run", "plot"]),
     ("Data", &["data", "tokenizer"]),
+    ("Words", &["ngram", "vectors"]),
     ("Inspect", &["inspect", "explore", "draw", "info", "parity"]),
     ("Serve", &["serve", "keys"]),
     ("Convert", &["import", "export", "quantize", "shortlist"]),

@@ -1,7 +1,7 @@
 //! Standard input in chunks of lines: those that have arrived, so that an interactive writer gets an answer at once and
 //! a large file fills whole batches without being held in memory. Also: text files where `-` is standard input.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 #[cfg(unix)]
 use std::os::{fd::AsFd as _, unix::fs::FileExt as _};
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::Result;
 use polyhead_tensor::Device;
 use polyhead_text::lines::Lines;
+use polyhead_text::whole;
 
 use crate::report::note;
 
@@ -23,12 +24,10 @@ pub(crate) const STANDARD_INPUT: &str = "standard input";
 pub(crate) fn read_bytes(path: &Path) -> polyhead_text::Result<Vec<u8>> {
     let failed = |error| polyhead_text::Error::io(path, "open", error);
     if path != Path::new("-") {
-        return std::fs::read(path).map_err(failed);
+        return whole::read(path, whole::MAX_TABLE).map_err(failed);
     }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| polyhead_text::Error::io(Path::new(STANDARD_INPUT), "read", error))?;
-    Ok(bytes)
+    let read = whole::read_from(std::io::stdin().lock(), whole::MAX_TABLE);
+    read.map_err(|error| polyhead_text::Error::io(Path::new(STANDARD_INPUT), "read", error))
 }
 
 /// The path as messages name it.

@@ -200,7 +200,8 @@ pub(crate) fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text = std::fs::read(path).map_err(|error| polyhead_text::Error::io(path, "read", error))?;
+    let text = polyhead_text::whole::read(path, polyhead_text::whole::MAX_SETTINGS)
+        .map_err(|error| polyhead_text::Error::io(path, "read", error))?;
     let object = serde_json::from_slice(&text).map_err(|error| Failure {
         message: format!("{}: {error}, expected a JSON object", path.display()),
         hint: "correct the file, or download it again".into(),

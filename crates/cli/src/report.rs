@@ -64,6 +64,8 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
         (failure.hint.clone(), 1)
     } else if let Some(error) = error.downcast_ref::<polyhead_text::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
+    } else if let Some(error) = error.downcast_ref::<polyhead_words::Error>() {
+        (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_translate::Error>() {
         (error.hint(), if error.is_misuse() { 2 } else { 1 })
     } else if let Some(error) = error.downcast_ref::<polyhead_inspect::Error>() {
@@ -91,9 +93,14 @@ pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn misread(error: &clap::Error) -> ExitCode {
     let without_command = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if without_command || !error.use_stderr() {
-        // A pager that is closed early is no failure.
-        let _ = error.print();
-        return if without_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        return match error.print() {
+            _ if without_command => ExitCode::from(2),
+            // A pager that is closed early is no failure.
+            Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => {
+                failure(&anyhow::Error::new(failed).context("cannot write the help text"))
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     let text = error.render().to_string();
     let message: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();

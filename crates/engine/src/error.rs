@@ -53,6 +53,11 @@ impl Error {
         Self::File(Diagnostic::in_file(path, message, hint))
     }
 
+    /// An error at a place such as `points.jsonl:3`.
+    pub fn at(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::File(Diagnostic::at(place, message, hint))
+    }
+
     /// An error about a request that cannot be fulfilled.
     pub fn request(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Request(Diagnostic::new(message, hint))

@@ -205,7 +205,8 @@ pub fn languages(folder: &Path) -> Result<LanguageSettings> {
     let Some(path) = paths.into_iter().find(|path| path.exists()) else {
         return Ok(LanguageSettings::default());
     };
-    let text = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
+    let text = polyhead_text::whole::read(&path, polyhead_text::whole::MAX_SETTINGS)
+        .map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
     let settings: Map<String, Value> = serde_json::from_slice(&text).map_err(|error| {
         let message = format!("{error}, expected a JSON object");
         Error::file(

@@ -4,7 +4,8 @@
 //! 2. [`entropy`], [`rollout`], [`words`] and [`alignment`] are computed from the weights; [`embeddings`] reads the table of words.
 //! 3. [`selection`] chooses layers and heads, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights as SVG
 //!    and in terminals; [`label`] makes hidden characters visible.
-//! 4. [`draw`] draws positional encodings and masks; [`chart`] draws line charts (losses, scores, learning rates of runs).
+//! 4. [`draw`] draws positional encodings and masks; [`chart`] draws line charts (losses, scores, learning rates of runs);
+//!    [`word_map`] draws maps of words.
 //! 5. [`palette`] has the colours of all pictures, [`font`] is the embedded font of all pictures, and measures text; [`svg`] has the common parts of every SVG; [`png`]
 //!    renders any of these SVGs.
 
@@ -25,6 +26,7 @@ pub mod rollout;
 pub mod selection;
 pub mod svg;
 pub mod trace;
+pub mod word_map;
 pub mod words;
 
 pub use error::{Error, Result};

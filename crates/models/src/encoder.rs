@@ -6,8 +6,10 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Indices, Parameters, Var};
 
 use crate::Result;
+use crate::averaging::AveragingEncoder;
 use crate::ids::Ids;
 use crate::model::ModelConfig;
+use crate::recurrent::RecurrentEncoder;
 use crate::transformer::TransformerEncoder;
 use crate::window::WindowEncoder;
 
@@ -19,6 +21,10 @@ pub enum Encoder {
     Transformer(TransformerEncoder),
     /// A feed-forward network over a fixed window of tokens.
     Window(WindowEncoder),
+    /// A deep averaging network.
+    Averaging(AveragingEncoder),
+    /// Recurrent layers with pooling.
+    Recurrent(RecurrentEncoder),
 }
 
 /// The label of a padding row of a batch; the loss ignores it.
@@ -36,6 +42,18 @@ impl From<WindowEncoder> for Encoder {
     }
 }
 
+impl From<RecurrentEncoder> for Encoder {
+    fn from(model: RecurrentEncoder) -> Self {
+        Self::Recurrent(model)
+    }
+}
+
+impl From<AveragingEncoder> for Encoder {
+    fn from(model: AveragingEncoder) -> Self {
+        Self::Averaging(model)
+    }
+}
+
 impl Encoder {
     /// Builds the model that `config` describes and declares its parameters.
     ///
@@ -50,6 +68,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => model.config().into(),
             Self::Window(model) => model.config().into(),
+            Self::Averaging(model) => model.config().into(),
+            Self::Recurrent(model) => model.config().into(),
         }
     }
 
@@ -58,6 +78,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => model.config().vocab_size,
             Self::Window(model) => model.config().vocab_size,
+            Self::Averaging(model) => model.config().vocab_size,
+            Self::Recurrent(model) => model.config().vocab_size,
         }
     }
 
@@ -66,6 +88,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => model.config().pad_id,
             Self::Window(model) => model.config().pad_id,
+            Self::Averaging(model) => model.config().pad_id,
+            Self::Recurrent(model) => model.config().pad_id,
         }
     }
 
@@ -74,6 +98,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => model.config().max_len,
             Self::Window(model) => model.config().max_len,
+            Self::Averaging(model) => model.config().max_len,
+            Self::Recurrent(model) => model.config().max_len,
         }
     }
 
@@ -82,6 +108,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => &model.config().labels,
             Self::Window(model) => &model.config().labels,
+            Self::Averaging(model) => &model.config().labels,
+            Self::Recurrent(model) => &model.config().labels,
         }
     }
 
@@ -89,14 +117,14 @@ impl Encoder {
     pub fn sites(&self) -> Sites {
         match self {
             Self::Transformer(model) => model.sites(),
-            Self::Window(_) => Sites::default(),
+            Self::Window(_) | Self::Averaging(_) | Self::Recurrent(_) => Sites::default(),
         }
     }
 
     /// Number of trailing tokens that the model reads; `None` if it reads the whole sequence.
     pub fn window(&self) -> Option<usize> {
         match self {
-            Self::Transformer(_) => None,
+            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) => None,
             Self::Window(model) => Some(model.config().window),
         }
     }
@@ -115,7 +143,17 @@ impl Encoder {
     pub fn ids(&self, rows: &[&[u32]]) -> Ids {
         let rows: Vec<&[u32]> = rows.iter().map(|row| self.truncate(row)).collect();
         let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0).max(1);
-        Ids::padded_to(rows.into_iter().map(Some), self.padded_length(longest), self.pad_id())
+        self.padded(rows.into_iter().map(Some), longest)
+    }
+
+    /// Truncated sequences of at most `longest` tokens as a padded batch; `None` is a row of padding.
+    pub fn padded<'a>(&self, rows: impl Iterator<Item = Option<&'a [u32]>>, longest: usize) -> Ids {
+        match self {
+            Self::Window(model) => model.ids(rows),
+            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) => {
+                Ids::padded_to(rows, longest, self.pad_id())
+            }
+        }
     }
 
     /// One vector per row: rows × d_model.
@@ -126,6 +164,8 @@ impl Encoder {
         match self {
             Self::Transformer(model) => model.pooled(pass, ids),
             Self::Window(model) => model.pooled(pass, ids),
+            Self::Averaging(model) => model.pooled(pass, ids),
+            Self::Recurrent(model) => model.pooled(pass, ids),
         }
     }
 
@@ -138,6 +178,8 @@ impl Encoder {
         let logits = match self {
             Self::Transformer(model) => model.classes().forward(pass, &pooled)?,
             Self::Window(model) => model.classes().forward(pass, &pooled)?,
+            Self::Averaging(model) => model.classes().forward(pass, &pooled)?,
+            Self::Recurrent(model) => model.classes().forward(pass, &pooled)?,
         };
         pass.capture.activation(|| "logits".into(), &logits);
         Ok(logits)

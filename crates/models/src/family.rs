@@ -1,13 +1,20 @@
 //! The trait of a family's config, by which recipes, files and law tests treat all families alike.
 
+use polyhead_attention::score::ScoreKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Result;
+use crate::averaging::AveragingEncoderConfig;
 use crate::model::DataSpec;
-use crate::transformer::config::StackConfig;
+use crate::pointer::{Glimpse, PointSpec, PointerConfig};
+use crate::recurrent::{
+    Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
+    RecurrentLanguageModelConfig, StatePooling,
+};
+use crate::transformer::config::{StackConfig, Tie};
 use crate::transformer::{Pooling, TransformerConfig, TransformerEncoderConfig, describe};
-use crate::window::WindowEncoderConfig;
+use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
 
 /// The config of a model family.
 pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + PartialEq {
@@ -29,6 +36,11 @@ pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + Partia
 
     /// A very small model whose sizes all differ, for the law tests of all families.
     fn example() -> Self;
+
+    /// More such models, for choices that change the computation.
+    fn more_examples() -> Vec<Self> {
+        Vec::new()
+    }
 
     /// The same config completed from the training data.
     fn with_data(&self, data: &DataSpec) -> Self;
@@ -71,6 +83,62 @@ impl Family for TransformerConfig {
 
     fn describe(&self) -> Vec<(&'static str, String)> {
         describe::translator(self)
+    }
+}
+
+impl Family for RecurrentConfig {
+    const MODEL_TYPE: &'static str = "polyhead_recurrent";
+    const PRESETS: &'static [&'static str] = &["small", "bahdanau", "luong"];
+    const DERIVED: &'static [&'static str] =
+        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        Self { d_embedding: 6, d_model: 10, tie: Tie::None, max_len: 64, dropout: 0.1, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        use DecoderAttention::{Bahdanau, None};
+        let score = |score| Self { score, ..Self::example() };
+        let local = |local| Self { local, window: 2, ..Self::example() };
+        let (residual, input_feeding, bidirectional) = (true, true, false);
+        let tied = Self { d_embedding: 10, tie: Tie::TargetOutput, ..Self::example() };
+        vec![
+            Self { cell: Cell::Rnn, attention: None, n_layers: 1, ..Self::example() },
+            Self { cell: Cell::RnnRelu, bidirectional, ..score(ScoreKind::Dot) },
+            Self { cell: Cell::Gru, attention: Bahdanau, n_layers: 1, ..score(ScoreKind::Additive) },
+            Self { attention: Bahdanau, residual, ..score(ScoreKind::ScaledDot) },
+            Self { input_feeding, residual, ..tied },
+            Self { input_feeding, cell: Cell::Gru, ..score(ScoreKind::Location) },
+            Self { residual, output_bias: false, ..score(ScoreKind::Cosine) },
+            Self { cell: Cell::Lstmn, bidirectional, ..Self::example() },
+            Self {
+                cell: Cell::Lstmn,
+                bidirectional,
+                input_feeding,
+                n_layers: 1,
+                ..score(ScoreKind::Additive)
+            },
+            local(LocalAttention::Monotonic),
+            Self { input_feeding, ..local(LocalAttention::Predictive) },
+        ]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = data;
+        let start_id = pad_id;
+        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.describe()
     }
 }
 
@@ -120,6 +188,10 @@ impl Family for WindowEncoderConfig {
         Self { window: 3, d_model: 5, d_ff: 7, max_len: 64, ..Self::default() }
     }
 
+    fn more_examples() -> Vec<Self> {
+        vec![Self { input: WindowInput::OneHot, ..Self::example() }]
+    }
+
     fn with_data(&self, data: &DataSpec) -> Self {
         let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
@@ -130,12 +202,210 @@ impl Family for WindowEncoderConfig {
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
-        let Self { window, d_model, d_ff, activation, vocab_size, labels, .. } = self;
+        let Self { window, input, d_model, d_ff, activation, vocab_size, labels, .. } = self;
         vec![
-            ("window", format!("the last {window} tokens, embeddings of width {d_model}")),
+            ("window", window_text(*window, *input, *d_model)),
             ("hidden layer", format!("width {d_ff}, {}", activation.name())),
             ("vocabulary", format!("{vocab_size} ids")),
             ("labels", labels.join(", ")),
         ]
+    }
+}
+
+impl Family for AveragingEncoderConfig {
+    const MODEL_TYPE: &'static str = "polyhead_averaging_encoder";
+    const PRESETS: &'static [&'static str] = &["small"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::PRESETS.contains(&name).then(Self::default)
+    }
+
+    fn example() -> Self {
+        Self { d_model: 6, d_ff: 7, max_len: 64, dropout: 0.1, word_dropout: 0.0, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        vec![Self { word_dropout: 0.2, n_layers: 1, ..Self::example() }]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
+        Self { vocab_size, pad_id, labels, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let Self { d_model, n_layers, d_ff, activation, vocab_size, labels, .. } = self;
+        vec![
+            ("input", format!("the mean of embeddings of width {d_model}")),
+            ("hidden layers", format!("{n_layers} of width {d_ff}, {}", activation.name())),
+            ("vocabulary", format!("{vocab_size} ids")),
+            ("labels", labels.join(", ")),
+        ]
+    }
+}
+
+impl Family for WindowLanguageModelConfig {
+    const MODEL_TYPE: &'static str = "polyhead_window_language_model";
+    const PRESETS: &'static [&'static str] = &["small"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "end_id", "start_id"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::PRESETS.contains(&name).then(Self::default)
+    }
+
+    fn example() -> Self {
+        Self { window: 3, d_model: 5, d_ff: 7, max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        vec![Self { input: WindowInput::OneHot, ..Self::example() }]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        // Sequences are packed one after the other, so the end of one is the start of the next.
+        Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let Self { window, input, d_model, d_ff, activation, vocab_size, .. } = self;
+        vec![
+            ("window", window_text(*window, *input, *d_model)),
+            ("hidden layer", format!("width {d_ff}, {}", activation.name())),
+            ("vocabulary", format!("{vocab_size} ids")),
+        ]
+    }
+}
+
+impl Family for RecurrentEncoderConfig {
+    const MODEL_TYPE: &'static str = "polyhead_recurrent_encoder";
+    const PRESETS: &'static [&'static str] = &["small"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::PRESETS.contains(&name).then(Self::default)
+    }
+
+    fn example() -> Self {
+        Self { d_embedding: 6, d_model: 10, n_layers: 2, max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let pooling = StatePooling::Mean;
+        let gru = Self { cell: Cell::Gru, bidirectional: true, ..Self::example() };
+        vec![
+            Self { pooling, ..gru.clone() },
+            gru,
+            Self { cell: Cell::Rnn, n_layers: 1, ..Self::example() },
+            Self { cell: Cell::RnnRelu, pooling, ..Self::example() },
+        ]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
+        Self { vocab_size, pad_id, labels, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.describe()
+    }
+}
+
+impl Family for RecurrentLanguageModelConfig {
+    const MODEL_TYPE: &'static str = "polyhead_recurrent_language_model";
+    const PRESETS: &'static [&'static str] = &["small"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "end_id", "start_id"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::PRESETS.contains(&name).then(Self::default)
+    }
+
+    fn example() -> Self {
+        let tie_output = false;
+        Self { d_embedding: 6, d_model: 10, tie_output, max_len: 64, dropout: 0.1, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        vec![
+            Self { cell: Cell::Gru, d_embedding: 10, tie_output: true, residual: true, ..Self::example() },
+            Self { cell: Cell::Rnn, n_layers: 1, ..Self::example() },
+        ]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        // Sequences are packed one after the other, so the end of one is the start of the next.
+        Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.describe()
+    }
+}
+
+impl Family for PointerConfig {
+    const MODEL_TYPE: &'static str = "polyhead_pointer";
+    const PRESETS: &'static [&'static str] = &["small", "base"];
+    const DERIVED: &'static [&'static str] = &["d_point", "offset", "scale", "answer", "shortest"];
+
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "small" => Some(Self::default()),
+            // The size of Vinyals et al.
+            "base" => Some(Self { d_model: 256, ..Self::default() }),
+            _ => None,
+        }
+    }
+
+    fn example() -> Self {
+        Self { d_model: 7, glimpse: Glimpse::Additive, max_len: 64, ..Self::default() }
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let PointSpec { offset, scale, answer, shortest } = data.points.clone();
+        Self { d_point: offset.len(), offset, scale, answer, shortest, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let Self { d_model, d_point, glimpse, answer, max_len, .. } = self;
+        let glimpse = match glimpse {
+            Glimpse::None => "no glimpse",
+            Glimpse::Additive => "one glimpse",
+        };
+        let input =
+            if *d_point == 1 { "numbers".to_owned() } else { format!("points of {d_point} coordinates") };
+        vec![
+            ("pointer network", format!("LSTM encoder and decoder of width {d_model}, {glimpse}")),
+            ("input", format!("{input}, at most {max_len}")),
+            ("answer", answer.describe().to_owned()),
+        ]
+    }
+}
+
+fn window_text(window: usize, input: WindowInput, d_model: usize) -> String {
+    match input {
+        WindowInput::OneHot => format!("the last {window} tokens, one-hot"),
+        WindowInput::Embedding => format!("the last {window} tokens, embeddings of width {d_model}"),
     }
 }

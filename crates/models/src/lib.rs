@@ -1,19 +1,24 @@
 //! Attention models: ids in, ids out.
 //!
-//! 1. [`model`] is any model; [`sequence_to_sequence`] and [`encoder`] are the views that other crates use.
-//! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] a baseline without attention.
+//! 1. [`model`] is any model; [`sequence_to_sequence`], [`encoder`] and [`language_model`] are the views that other crates use.
+//! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] and [`averaging`] baselines without attention,
+//!    [`mod@pointer`] the pointer network.
 //! 3. [`decode`] generates token by token; it uses a model only through [`decode::NextToken`].
 //! 4. [`checkpoint`] loads and saves models; [`parity`] compares a model with another implementation.
 
+pub mod averaging;
 pub mod checkpoint;
 pub mod decode;
 pub mod encoder;
 pub mod error;
 mod family;
 mod ids;
+pub mod language_model;
 pub mod model;
 pub mod parity;
+pub mod pointer;
 mod recipe;
+pub mod recurrent;
 pub mod sequence_to_sequence;
 pub mod shortlist;
 pub mod transformer;
@@ -22,6 +27,8 @@ pub mod window;
 pub use encoder::Encoder;
 pub use error::{Error, Result};
 pub use ids::Ids;
+pub use language_model::{LanguageModel, LanguageModelDecoding, LanguageModelState};
 pub use model::{DataSpec, Model, ModelConfig, View};
+pub use pointer::PointerNetwork;
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};

@@ -20,14 +20,21 @@ use polyhead_tensor::Parameters;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
 use crate::checkpoint::CheckpointLayout;
 use crate::encoder::Encoder;
 use crate::family::Family;
+use crate::language_model::LanguageModel;
+use crate::pointer::{PointSpec, PointerConfig, PointerNetwork};
 use crate::recipe;
+use crate::recurrent::{
+    RecurrentConfig, RecurrentEncoder, RecurrentEncoderConfig, RecurrentLanguageModel,
+    RecurrentLanguageModelConfig, RecurrentTranslator,
+};
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
 use crate::transformer::config::Tie;
 use crate::transformer::{TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator};
-use crate::window::{WindowEncoder, WindowEncoderConfig};
+use crate::window::{WindowEncoder, WindowEncoderConfig, WindowLanguageModel, WindowLanguageModelConfig};
 use crate::{Error, Result};
 
 /// A model of any family, by its view.
@@ -38,6 +45,10 @@ pub enum Model {
     SequenceToSequence(SequenceToSequence),
     /// Maps a sequence to a vector and class scores.
     Encoder(Encoder),
+    /// Predicts the next token of a sequence.
+    LanguageModel(LanguageModel),
+    /// Maps a sequence of points to a sequence of their positions.
+    Pointer(PointerNetwork),
 }
 
 /// The config of a model of any family; `model_type` names the family in files.
@@ -47,12 +58,30 @@ pub enum ModelConfig {
     /// The encoder-decoder Transformer.
     #[serde(rename = "polyhead_transformer")]
     Transformer(TransformerConfig),
+    /// A recurrent sequence-to-sequence model.
+    #[serde(rename = "polyhead_recurrent")]
+    Recurrent(RecurrentConfig),
     /// A Transformer encoder with class scores.
     #[serde(rename = "polyhead_transformer_encoder")]
     TransformerEncoder(TransformerEncoderConfig),
     /// A fixed-window network with class scores.
     #[serde(rename = "polyhead_window_encoder")]
     WindowEncoder(WindowEncoderConfig),
+    /// A deep averaging network.
+    #[serde(rename = "polyhead_averaging_encoder")]
+    AveragingEncoder(AveragingEncoderConfig),
+    /// A fixed-window language model.
+    #[serde(rename = "polyhead_window_language_model")]
+    WindowLanguageModel(WindowLanguageModelConfig),
+    /// Recurrent layers with class scores.
+    #[serde(rename = "polyhead_recurrent_encoder")]
+    RecurrentEncoder(RecurrentEncoderConfig),
+    /// A recurrent language model.
+    #[serde(rename = "polyhead_recurrent_language_model")]
+    RecurrentLanguageModel(RecurrentLanguageModelConfig),
+    /// A pointer network.
+    #[serde(rename = "polyhead_pointer")]
+    Pointer(PointerConfig),
 }
 
 /// The view of a model, which determines the tasks it can do and the objective it is trained with.
@@ -62,10 +91,14 @@ pub enum View {
     SequenceToSequence,
     /// See [`Encoder`].
     Encoder,
+    /// See [`LanguageModel`].
+    LanguageModel,
+    /// See [`PointerNetwork`].
+    Pointer,
 }
 
 /// The part of a config that the training data determines.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DataSpec {
     /// Vocabulary sizes of source and target; the first is that of an encoder's text.
     pub vocab_sizes: [usize; 2],
@@ -75,6 +108,8 @@ pub struct DataSpec {
     pub end_id: u32,
     /// The names of the classes; empty for sequence-to-sequence models.
     pub labels: Vec<String>,
+    /// The points of a pointer network.
+    pub points: PointSpec,
 }
 
 /// Evaluates `$body` with `$own` bound to the config of the family.
@@ -82,8 +117,14 @@ macro_rules! of_family {
     ($config:expr, $own:ident => $body:expr) => {
         match $config {
             ModelConfig::Transformer($own) => $body,
+            ModelConfig::Recurrent($own) => $body,
             ModelConfig::TransformerEncoder($own) => $body,
             ModelConfig::WindowEncoder($own) => $body,
+            ModelConfig::AveragingEncoder($own) => $body,
+            ModelConfig::WindowLanguageModel($own) => $body,
+            ModelConfig::RecurrentEncoder($own) => $body,
+            ModelConfig::RecurrentLanguageModel($own) => $body,
+            ModelConfig::Pointer($own) => $body,
         }
     };
 }
@@ -98,20 +139,26 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 3] {
+    fn families() -> [Self; 9] {
         [
             Self::Transformer(TransformerConfig::default()),
+            Self::Recurrent(RecurrentConfig::default()),
             Self::TransformerEncoder(TransformerEncoderConfig::default()),
             Self::WindowEncoder(WindowEncoderConfig::default()),
+            Self::AveragingEncoder(AveragingEncoderConfig::default()),
+            Self::WindowLanguageModel(WindowLanguageModelConfig::default()),
+            Self::RecurrentEncoder(RecurrentEncoderConfig::default()),
+            Self::RecurrentLanguageModel(RecurrentLanguageModelConfig::default()),
+            Self::Pointer(PointerConfig::default()),
         ]
     }
 
-    /// A very small config of every family, not yet completed from data, for the law tests.
+    /// Very small configs of every family, not yet completed from data, for the law tests.
     pub fn examples() -> Vec<Self> {
-        fn example<C: Family>(_: &C) -> C {
-            C::example()
+        fn examples<C: Family + Into<ModelConfig>>(_: &C) -> Vec<ModelConfig> {
+            std::iter::once(C::example()).chain(C::more_examples()).map(Into::into).collect()
         }
-        Self::families().iter().map(|family| of_family!(family, own => example(own).into())).collect()
+        Self::families().iter().flat_map(|family| of_family!(family, own => examples(own))).collect()
     }
 
     /// The default config of the family called `model_type` in files.
@@ -120,7 +167,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 3] {
+    pub(crate) fn model_types() -> [&'static str; 9] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -155,10 +202,19 @@ impl ModelConfig {
     /// # Errors
     /// If a key or value is unknown; the error names the key.
     pub fn from_recipe(section: &Map<String, Value>) -> Result<Self> {
+        Self::from_recipe_of(View::SequenceToSequence, section)
+    }
+
+    /// The same for a recipe whose task needs models of a view: its first family is the default of `model_type`.
+    ///
+    /// # Errors
+    /// If a key or value is unknown; the error names the key.
+    pub fn from_recipe_of(view: View, section: &Map<String, Value>) -> Result<Self> {
         let families = Self::families();
         let names = families.each_ref().map(|family| recipe::short(family.model_type()));
+        let default = families.iter().position(|family| family.view() == view).unwrap_or(0);
         let name = match section.get(recipe::MODEL_TYPE) {
-            None => names[0],
+            None => names[default],
             Some(Value::String(name)) => name,
             Some(other) => return Err(recipe::unknown(recipe::MODEL_TYPE, &other.to_string(), &names)),
         };
@@ -198,14 +254,24 @@ impl ModelConfig {
     /// The view of models of this config.
     pub fn view(&self) -> View {
         match self {
-            Self::Transformer(_) => View::SequenceToSequence,
-            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => View::Encoder,
+            Self::Transformer(_) | Self::Recurrent(_) => View::SequenceToSequence,
+            Self::TransformerEncoder(_)
+            | Self::WindowEncoder(_)
+            | Self::AveragingEncoder(_)
+            | Self::RecurrentEncoder(_) => View::Encoder,
+            Self::WindowLanguageModel(_) | Self::RecurrentLanguageModel(_) => View::LanguageModel,
+            Self::Pointer(_) => View::Pointer,
         }
     }
 
     /// Width of embeddings.
     pub fn d_model(&self) -> usize {
-        of_family!(self, own => own.d_model)
+        match self {
+            Self::Recurrent(own) => own.d_embedding,
+            Self::RecurrentEncoder(own) => own.d_embedding,
+            Self::RecurrentLanguageModel(own) => own.d_embedding,
+            other => of_family!(other, own => own.d_model),
+        }
     }
 
     /// Longest sequence in tokens.
@@ -213,31 +279,50 @@ impl ModelConfig {
         of_family!(self, own => own.max_len)
     }
 
-    /// Vocabulary sizes of source and target; twice the same for an encoder.
+    /// Vocabulary sizes of source and target; twice the same for a model of one text, 0 for a pointer network.
     pub fn vocab_sizes(&self) -> [usize; 2] {
         match self {
             Self::Transformer(own) => [own.source_vocab_size, own.target_vocab_size],
+            Self::Recurrent(own) => [own.source_vocab_size, own.target_vocab_size],
             Self::TransformerEncoder(own) => [own.vocab_size; 2],
             Self::WindowEncoder(own) => [own.vocab_size; 2],
+            Self::AveragingEncoder(own) => [own.vocab_size; 2],
+            Self::WindowLanguageModel(own) => [own.vocab_size; 2],
+            Self::RecurrentEncoder(own) => [own.vocab_size; 2],
+            Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
+            Self::Pointer(_) => [0; 2],
         }
     }
 
-    /// Number of outcomes that the loss is over: target ids, or labels.
+    /// Number of outcomes that the loss is over: target ids, labels, or at most as many points as the model accepts.
     pub fn n_outcomes(&self) -> usize {
         match self {
             Self::Transformer(own) => own.target_vocab_size,
+            Self::Recurrent(own) => own.target_vocab_size,
             Self::TransformerEncoder(own) => own.labels.len(),
             Self::WindowEncoder(own) => own.labels.len(),
+            Self::AveragingEncoder(own) => own.labels.len(),
+            Self::WindowLanguageModel(own) => own.vocab_size,
+            Self::RecurrentEncoder(own) => own.labels.len(),
+            Self::RecurrentLanguageModel(own) => own.vocab_size,
+            Self::Pointer(own) => 1 + own.max_len,
         }
     }
 
-    /// The special ids of a sequence-to-sequence model.
+    /// The special ids of a model that generates.
     pub fn special_ids(&self) -> Option<SpecialIds> {
         match self {
-            &Self::Transformer(TransformerConfig { pad_id, end_id, start_id, .. }) => {
-                Some(SpecialIds { pad_id, end_id, start_id })
-            }
-            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => None,
+            &Self::Transformer(TransformerConfig { pad_id, end_id, start_id, .. })
+            | &Self::Recurrent(RecurrentConfig { pad_id, end_id, start_id, .. })
+            | &Self::WindowLanguageModel(WindowLanguageModelConfig { pad_id, end_id, start_id, .. })
+            | &Self::RecurrentLanguageModel(RecurrentLanguageModelConfig {
+                pad_id, end_id, start_id, ..
+            }) => Some(SpecialIds { pad_id, end_id, start_id }),
+            Self::TransformerEncoder(_)
+            | Self::WindowEncoder(_)
+            | Self::AveragingEncoder(_)
+            | Self::RecurrentEncoder(_)
+            | Self::Pointer(_) => None,
         }
     }
 
@@ -245,7 +330,8 @@ impl ModelConfig {
     pub fn shares_vocabulary(&self) -> bool {
         match self {
             Self::Transformer(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
-            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => false,
+            Self::Recurrent(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
+            _ => false,
         }
     }
 
@@ -253,7 +339,8 @@ impl ModelConfig {
     pub fn cache_elements(&self) -> [usize; 2] {
         match self {
             Self::Transformer(own) => own.cache_elements(),
-            Self::TransformerEncoder(_) | Self::WindowEncoder(_) => [0; 2],
+            Self::Recurrent(own) => own.cache_elements(),
+            _ => [0; 2],
         }
     }
 
@@ -265,8 +352,17 @@ impl ModelConfig {
                 let [per_source, per_target] = own.activation_elements();
                 rows * (source * per_source + target * per_target)
             }
+            Self::Recurrent(own) => {
+                let [per_source, per_target] = own.activation_elements();
+                rows * (source * per_source + target * per_target)
+            }
             Self::TransformerEncoder(own) => rows * source * own.activation_elements(),
-            Self::WindowEncoder(own) => rows * 2 * (own.window * own.d_model + own.d_ff),
+            Self::WindowEncoder(own) => rows * 2 * own.activation_elements(),
+            Self::AveragingEncoder(own) => rows * own.activation_elements(source),
+            Self::WindowLanguageModel(own) => rows * source * 2 * own.activation_elements(),
+            Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
+            Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
+            Self::Pointer(own) => own.activation_elements([rows, source, target]),
         }
     }
 
@@ -308,8 +404,14 @@ macro_rules! family {
 }
 
 family!(TransformerConfig, Transformer);
+family!(RecurrentConfig, Recurrent);
 family!(TransformerEncoderConfig, TransformerEncoder);
 family!(WindowEncoderConfig, WindowEncoder);
+family!(AveragingEncoderConfig, AveragingEncoder);
+family!(WindowLanguageModelConfig, WindowLanguageModel);
+family!(RecurrentEncoderConfig, RecurrentEncoder);
+family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
+family!(PointerConfig, Pointer);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -327,10 +429,26 @@ impl Model {
             ModelConfig::Transformer(own) => {
                 Self::SequenceToSequence(Translator::new(own, parameters)?.into())
             }
+            ModelConfig::Recurrent(own) => {
+                Self::SequenceToSequence(RecurrentTranslator::new(own, parameters)?.into())
+            }
             ModelConfig::TransformerEncoder(own) => {
                 Self::Encoder(TransformerEncoder::new(own, parameters)?.into())
             }
             ModelConfig::WindowEncoder(own) => Self::Encoder(WindowEncoder::new(own, parameters)?.into()),
+            ModelConfig::AveragingEncoder(own) => {
+                Self::Encoder(AveragingEncoder::new(own, parameters)?.into())
+            }
+            ModelConfig::WindowLanguageModel(own) => {
+                Self::LanguageModel(WindowLanguageModel::new(own, parameters)?.into())
+            }
+            ModelConfig::RecurrentEncoder(own) => {
+                Self::Encoder(RecurrentEncoder::new(own, parameters)?.into())
+            }
+            ModelConfig::RecurrentLanguageModel(own) => {
+                Self::LanguageModel(RecurrentLanguageModel::new(own, parameters)?.into())
+            }
+            ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
         })
     }
 
@@ -339,6 +457,8 @@ impl Model {
         match self {
             Self::SequenceToSequence(model) => model.config(),
             Self::Encoder(model) => model.config(),
+            Self::LanguageModel(model) => model.config(),
+            Self::Pointer(model) => model.config().into(),
         }
     }
 
@@ -347,6 +467,8 @@ impl Model {
         match self {
             Self::SequenceToSequence(model) => model.sites(),
             Self::Encoder(model) => model.sites(),
+            Self::LanguageModel(model) => model.sites(),
+            Self::Pointer(model) => model.sites(),
         }
     }
 
@@ -357,11 +479,7 @@ impl Model {
     pub fn into_sequence_to_sequence(self) -> Result<SequenceToSequence> {
         match self {
             Self::SequenceToSequence(model) => Ok(model),
-            Self::Encoder(_) => Err(Error::View {
-                found: "a text classifier",
-                expected: "a sequence-to-sequence model",
-                hint: "use it with polyhead classify",
-            }),
+            other => Err(other.view().instead_of(View::SequenceToSequence)),
         }
     }
 
@@ -372,11 +490,61 @@ impl Model {
     pub fn into_encoder(self) -> Result<Encoder> {
         match self {
             Self::Encoder(model) => Ok(model),
-            Self::SequenceToSequence(_) => Err(Error::View {
-                found: "a sequence-to-sequence model",
-                expected: "a text classifier",
-                hint: "use it with polyhead translate",
-            }),
+            other => Err(other.view().instead_of(View::Encoder)),
         }
+    }
+
+    /// The model as a language model.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_language_model(self) -> Result<LanguageModel> {
+        match self {
+            Self::LanguageModel(model) => Ok(model),
+            other => Err(other.view().instead_of(View::LanguageModel)),
+        }
+    }
+
+    fn view(&self) -> View {
+        match self {
+            Self::SequenceToSequence(_) => View::SequenceToSequence,
+            Self::Encoder(_) => View::Encoder,
+            Self::LanguageModel(_) => View::LanguageModel,
+            Self::Pointer(_) => View::Pointer,
+        }
+    }
+
+    /// The model as a pointer network.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_pointer(self) -> Result<PointerNetwork> {
+        match self {
+            Self::Pointer(model) => Ok(model),
+            other => Err(other.view().instead_of(View::Pointer)),
+        }
+    }
+}
+
+impl View {
+    /// The kind of model in words, as in "a text classifier".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SequenceToSequence => "a sequence-to-sequence model",
+            Self::Encoder => "a text classifier",
+            Self::LanguageModel => "a language model",
+            Self::Pointer => "a pointer network",
+        }
+    }
+
+    /// The error about a model of this view where another was expected.
+    pub fn instead_of(self, expected: Self) -> Error {
+        let hint = match self {
+            Self::SequenceToSequence => "use it with polyhead translate",
+            Self::Encoder => "use it with polyhead classify",
+            Self::LanguageModel => "use it with polyhead generate",
+            Self::Pointer => "use it with polyhead point",
+        };
+        Error::View { found: self.name(), expected: expected.name(), hint }
     }
 }

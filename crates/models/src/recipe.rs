@@ -85,6 +85,10 @@ fn check_key<C: Family>(key: &str, known: &Map<String, Value>) -> Result<()> {
             "remove it; the labels are those of the training data",
         ));
     }
+    let is_of_tokenizer = key.ends_with("_id") || key.ends_with("vocab_size");
+    if C::DERIVED.contains(&key) && !is_of_tokenizer {
+        return Err(Error::key(key, "set by the training data, expected no value", "remove it"));
+    }
     if C::DERIVED.contains(&key) {
         return Err(Error::key(
             key,

@@ -13,15 +13,19 @@ use polyhead_tensor::{Indices, ParameterId, Parameters, Tape, Tensor, Var};
 use crate::decode::NextToken;
 use crate::ids::Ids;
 use crate::model::ModelConfig;
+use crate::recurrent::{RecurrentState, RecurrentTranslator};
 use crate::transformer::Translator;
 use crate::transformer::decoder::{DecoderState, Replay};
 use crate::{Error, Result};
 
 /// A sequence-to-sequence model.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum SequenceToSequence {
     /// The encoder-decoder Transformer.
     Transformer(Translator),
+    /// A recurrent encoder and decoder.
+    Recurrent(RecurrentTranslator),
 }
 
 /// The special token ids.
@@ -41,6 +45,12 @@ impl From<Translator> for SequenceToSequence {
     }
 }
 
+impl From<RecurrentTranslator> for SequenceToSequence {
+    fn from(model: RecurrentTranslator) -> Self {
+        Self::Recurrent(model)
+    }
+}
+
 impl SequenceToSequence {
     /// Builds the model that `config` describes and declares its parameters.
     ///
@@ -54,6 +64,7 @@ impl SequenceToSequence {
     pub fn config(&self) -> ModelConfig {
         match self {
             Self::Transformer(model) => model.config().into(),
+            Self::Recurrent(model) => model.config().into(),
         }
     }
 
@@ -61,6 +72,7 @@ impl SequenceToSequence {
     pub fn vocab_sizes(&self) -> [usize; 2] {
         match self {
             Self::Transformer(model) => [model.config().source_vocab_size, model.config().target_vocab_size],
+            Self::Recurrent(model) => [model.config().source_vocab_size, model.config().target_vocab_size],
         }
     }
 
@@ -71,6 +83,10 @@ impl SequenceToSequence {
                 let config = model.config();
                 SpecialIds { pad_id: config.pad_id, end_id: config.end_id, start_id: config.start_id }
             }
+            Self::Recurrent(model) => {
+                let config = model.config();
+                SpecialIds { pad_id: config.pad_id, end_id: config.end_id, start_id: config.start_id }
+            }
         }
     }
 
@@ -78,6 +94,7 @@ impl SequenceToSequence {
     pub fn max_len(&self) -> usize {
         match self {
             Self::Transformer(model) => model.config().max_len,
+            Self::Recurrent(model) => model.config().max_len,
         }
     }
 
@@ -85,6 +102,7 @@ impl SequenceToSequence {
     pub fn source_embedding(&self) -> &Embedding {
         match self {
             Self::Transformer(model) => model.source_embedding(),
+            Self::Recurrent(model) => model.source_embedding(),
         }
     }
 
@@ -92,6 +110,7 @@ impl SequenceToSequence {
     pub fn sites(&self) -> Sites {
         match self {
             Self::Transformer(model) => model.sites(),
+            Self::Recurrent(model) => model.sites(),
         }
     }
 
@@ -100,6 +119,7 @@ impl SequenceToSequence {
     pub fn alignment_site(&self) -> Option<Site> {
         match self {
             Self::Transformer(model) => Some(model.alignment_site()),
+            Self::Recurrent(model) => model.alignment_site(),
         }
     }
 
@@ -117,6 +137,7 @@ impl SequenceToSequence {
     pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
         match self {
             Self::Transformer(model) => model.forward(pass, source, target),
+            Self::Recurrent(model) => model.forward(pass, source, target),
         }
     }
 
@@ -134,6 +155,7 @@ impl SequenceToSequence {
     ) -> Result<Var> {
         match self {
             Self::Transformer(model) => model.loss(pass, source, target, expected, options),
+            Self::Recurrent(model) => model.loss(pass, source, target, expected, options),
         }
     }
 
@@ -152,6 +174,7 @@ impl SequenceToSequence {
     ) -> Result<RDrop> {
         match self {
             Self::Transformer(model) => model.r_drop_loss(pass, source, target, expected, options),
+            Self::Recurrent(model) => model.r_drop_loss(pass, source, target, expected, options),
         }
     }
 
@@ -159,15 +182,18 @@ impl SequenceToSequence {
     pub(crate) fn output_parameters(&self) -> (ParameterId, Option<ParameterId>) {
         match self {
             Self::Transformer(model) => model.output_parameters(),
+            Self::Recurrent(model) => model.output_parameters(),
         }
     }
 }
 
-/// Decoder state: the K/V cache and the projected source.
+/// Decoder state: the K/V cache or recurrent state, and the projected source.
 #[derive(Debug)]
 pub enum DecodingState {
     /// The state of the encoder-decoder Transformer.
     Transformer(DecoderState),
+    /// The state of a recurrent decoder.
+    Recurrent(RecurrentState),
 }
 
 impl DecodingState {
@@ -175,6 +201,7 @@ impl DecodingState {
     pub fn sentences(&self) -> &[usize] {
         match self {
             Self::Transformer(state) => state.sentences(),
+            Self::Recurrent(state) => state.sentences(),
         }
     }
 }
@@ -232,6 +259,14 @@ impl<'a> Decoding<'a> {
                     model.step(pass, (state, tokens), Replay::Never, |x| Ok::<_, Error>(x.value().clone()))
                 }
             },
+            (SequenceToSequence::Recurrent(model), DecodingState::Recurrent(state)) => {
+                let x = model.step(pass, state, tokens)?;
+                match output {
+                    StepOutput::Logits => model.step_logits(pass, &x),
+                    StepOutput::Hidden => Ok(x.value().clone()),
+                }
+            }
+            _ => unreachable!("a state belongs to the model that started it"),
         })
     }
 }
@@ -245,6 +280,7 @@ impl NextToken for Decoding<'_> {
             SequenceToSequence::Transformer(model) => {
                 Ok(DecodingState::Transformer(model.start(pass, &source, n_rows)?))
             }
+            SequenceToSequence::Recurrent(model) => Ok(DecodingState::Recurrent(model.start(pass, &source)?)),
         })
     }
 
@@ -269,6 +305,7 @@ impl NextToken for Decoding<'_> {
     fn reorder(&self, state: &mut DecodingState, rows: &[usize]) {
         match state {
             DecodingState::Transformer(state) => state.reorder(rows),
+            DecodingState::Recurrent(state) => state.reorder(rows),
         }
     }
 }

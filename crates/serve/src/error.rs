@@ -7,6 +7,9 @@ use axum::http::StatusCode;
 use polyhead_text::Diagnostic;
 use polyhead_text::error::system_message;
 
+use crate::front::ErrorResponse;
+use crate::front::budget::OutOfMemory;
+
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -54,6 +57,19 @@ pub enum Error {
         /// Seconds after which to try again.
         retry_after: u64,
     },
+    /// The deadline of a request cannot be met.
+    #[error(
+        "a text of about {seconds} s of work, expected one that can be translated by its deadline of {deadline} s"
+    )]
+    TooLong {
+        /// Estimated seconds.
+        seconds: u64,
+        /// Seconds until the deadline.
+        deadline: u64,
+    },
+    /// A request was refused with a response of its own.
+    #[error("{}", .0.error)]
+    Refused(ErrorResponse),
     /// Running the model panicked.
     #[error("the model failed on this text: {found}")]
     Panicked {
@@ -122,6 +138,8 @@ impl Error {
             Self::Busy { retry_after, .. } | Self::TooManyRequests { retry_after, .. } => {
                 format!("try again in {retry_after} s")
             }
+            Self::TooLong { .. } => "send it in parts, or as a file, which has more time".into(),
+            Self::Refused(response) => response.hint.clone(),
             Self::Panicked { .. } => "try a shorter text".into(),
             Self::Port { .. } => "choose another with --port, or omit --port".into(),
             Self::KeyFile { .. } => "check the path and the permissions of the file".into(),
@@ -146,9 +164,10 @@ impl Error {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } | Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Refused(response) => response.status,
             error if error.is_misuse() => StatusCode::BAD_REQUEST,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -165,7 +184,14 @@ impl Error {
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Busy { retry_after, .. } | Self::TooManyRequests { retry_after, .. } => Some(*retry_after),
+            Self::Refused(response) => response.retry_after,
             _ => None,
         }
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(found: OutOfMemory) -> Self {
+        Self::Refused(found.into())
     }
 }

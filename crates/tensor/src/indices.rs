@@ -101,6 +101,12 @@ impl Indices {
         }
     }
 
+    /// The entries, if they are on a GPU.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn on_gpu(&self) -> Option<&crate::cuda::Array> {
+        self.gpu.as_ref()
+    }
+
     /// The entries on the GPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn gpu(&self) -> &crate::cuda::Array {

@@ -1,7 +1,7 @@
 //! Arrays, kernels and differentiation for attention models.
 //!
 //! The law of this crate: the same inputs give the same bits, for any number of threads, any vector instructions, and
-//! whatever other rows are in the batch. See [`gemm`] and `lanes.rs` for how.
+//! whatever other rows are in the batch. See [`gemm`] and the crate `polyhead-lanes` for how.
 //!
 //! 1. [`tensor`] holds values, [`pool`] lends their memory; [`indices`] are ids and lengths; [`dtype`] are number formats.
 //! 2. [`ops`] are the operations, each with a forward and a backward pass; [`tape`] records them and runs back.
@@ -16,9 +16,7 @@ pub mod elementary;
 pub mod error;
 pub mod gemm;
 pub mod indices;
-pub mod isa;
 pub mod journal;
-mod lanes;
 pub mod ops;
 pub mod optim;
 mod parallel;
@@ -29,6 +27,9 @@ pub mod prepared;
 pub mod repeated;
 pub mod tape;
 pub mod tensor;
+
+use polyhead_lanes as lanes;
+pub use polyhead_lanes::isa;
 
 pub use device::{Device, Graph, Math, Policy};
 pub use dtype::Dtype;

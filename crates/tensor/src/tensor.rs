@@ -8,6 +8,7 @@ use std::sync::Arc;
 #[cfg(feature = "cuda")]
 use crate::cuda::Array;
 use crate::device::Device;
+use crate::indices::Indices;
 use crate::{Result, pool};
 
 /// An array; clones share the values.
@@ -74,6 +75,24 @@ impl Tensor {
     pub fn new(shape: &[usize], data: Vec<f32>) -> Self {
         assert!(shape.iter().product::<usize>() == data.len(), "{} values for shape {shape:?}", data.len());
         Self { buffer: Arc::new(Buffer::Given(data)), shape: shape.to_vec() }
+    }
+
+    /// Numbers that travel as integers: an array whose values have these bits. On a GPU they are shared.
+    ///
+    /// ```
+    /// use polyhead_tensor::{Indices, Tensor};
+    /// let bits: Indices = [0.5_f32, -1.0].iter().map(|number| number.to_bits()).collect();
+    /// assert_eq!(Tensor::from_bits(&[2], &bits).data(), [0.5, -1.0]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the number of values is not that of the shape.
+    pub fn from_bits(shape: &[usize], bits: &Indices) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Some(array) = bits.on_gpu() {
+            return Self::on_gpu(shape, array.as_f32());
+        }
+        Self::new(shape, bits.host().iter().map(|&bits| f32::from_bits(bits)).collect())
     }
 
     /// An array of zeros.

@@ -1,6 +1,7 @@
 //! Parallel text: pairs of a source and a target line, streamed, so that a file may be larger than memory.
 //!
-//! Three formats, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line.
+//! Three formats, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line. Plain text
+//! without targets is a fourth, for models of one text.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,11 @@ pub enum Corpus {
         /// Name of the target field.
         target_field: String,
     },
+    /// The lines of a text file, without targets: every target is empty.
+    Text {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// The bytes of one pair; a side is `None` after the end of its file.
@@ -77,6 +83,7 @@ enum PairFiles {
     LineFiles { source: Lines, target: Lines, has: [bool; 2] },
     Tsv { lines: Lines, columns: [usize; 2], spans: [Range<usize>; 2] },
     Jsonl { lines: Lines, fields: [String; 2], texts: [String; 2] },
+    Text { lines: Lines },
 }
 
 impl Corpus {
@@ -107,6 +114,7 @@ impl Corpus {
                 let fields = [source_field.clone(), target_field.clone()];
                 PairFiles::Jsonl { lines: Lines::open(path)?, fields, texts: [String::new(), String::new()] }
             }
+            Self::Text { path } => PairFiles::Text { lines: Lines::open(path)? },
         };
         Ok(Pairs { files, line: 0 })
     }
@@ -120,7 +128,7 @@ impl Corpus {
     pub fn source_path(&self) -> &Path {
         match self {
             Self::LineFiles { source, .. } => source,
-            Self::Tsv { path, .. } | Self::Jsonl { path, .. } => path,
+            Self::Tsv { path, .. } | Self::Jsonl { path, .. } | Self::Text { path } => path,
         }
     }
 
@@ -128,7 +136,7 @@ impl Corpus {
     pub fn target_path(&self) -> &Path {
         match self {
             Self::LineFiles { target, .. } => target,
-            Self::Tsv { path, .. } | Self::Jsonl { path, .. } => path,
+            Self::Tsv { path, .. } | Self::Jsonl { path, .. } | Self::Text { path } => path,
         }
     }
 }
@@ -161,7 +169,9 @@ impl Pairs {
     pub(crate) fn whole_line(&self) -> &[u8] {
         match &self.files {
             PairFiles::LineFiles { .. } => &[],
-            PairFiles::Tsv { lines, .. } | PairFiles::Jsonl { lines, .. } => lines.bytes(),
+            PairFiles::Tsv { lines, .. } | PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => {
+                lines.bytes()
+            }
         }
     }
 
@@ -199,6 +209,7 @@ impl Pairs {
                 });
                 taken.map_err(|found| bad_json(lines.path(), line, found, fields)).map(|()| true)
             }
+            PairFiles::Text { lines } => Ok(lines.next_bytes()?.is_some()),
         }
     }
 
@@ -212,6 +223,7 @@ impl Pairs {
             PairFiles::Jsonl { texts: [source, target], .. } => {
                 [Some(source.as_bytes()), Some(target.as_bytes())]
             }
+            PairFiles::Text { lines } => [Some(lines.bytes()), Some(&[][..])],
         };
         RawPair { line: self.line, source, target }
     }
@@ -220,7 +232,7 @@ impl Pairs {
         let (path, start) = match &self.files {
             PairFiles::LineFiles { source, target, .. } => ([source, target][side].path(), 0),
             PairFiles::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
-            PairFiles::Jsonl { lines, .. } => (lines.path(), 0),
+            PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => (lines.path(), 0),
         };
         Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }
     }
@@ -347,6 +359,7 @@ impl PairWriter {
         let [source, target] = sides.each_ref().map(|side| Some(side.as_bytes()));
         let changed = match corpus {
             Corpus::LineFiles { .. } => Vec::new(),
+            Corpus::Text { .. } => sides[0].as_bytes().to_vec(),
             Corpus::Tsv { source_column, target_column, .. } => {
                 let column = |(index, column)| match index {
                     index if index == *source_column => sides[0].as_bytes(),

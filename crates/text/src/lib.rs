@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod output;
 pub mod spelling;
 pub mod tokenizer;
+pub mod whole;
 
 pub use diagnostic::Diagnostic;
 pub use error::{Error, Result};

@@ -12,6 +12,8 @@ use flate2::read::MultiGzDecoder;
 use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 18;
+/// Bytes of the longest line: more is no text, and might have no end.
+pub const MAX_LINE_BYTES: usize = 16 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
@@ -77,16 +79,31 @@ impl Lines {
     }
 
     /// Bytes of the next line without its line end, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the line is longer than [`MAX_LINE_BYTES`].
     pub fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
         self.buffer.clear();
         let read = self
             .reader
+            .by_ref()
+            .take(MAX_LINE_BYTES as u64 + 2)
             .read_until(b'\n', &mut self.buffer)
             .map_err(|error| Error::io(&self.path, "read", error))?;
         if read == 0 {
             return Ok(None);
         }
         self.line += 1;
+        if self.bytes().len() > MAX_LINE_BYTES {
+            self.buffer = Vec::new();
+            return Err(Error::Format {
+                path: self.path.clone(),
+                line: Some(self.line),
+                found: format!("a line of more than {} MiB", MAX_LINE_BYTES >> 20),
+                expected: "lines of text".into(),
+                hint: "is this a text file? break long lines".into(),
+            });
+        }
         Ok(Some(self.bytes()))
     }
 
@@ -180,6 +197,24 @@ mod tests {
             ["a\rb", "c\u{2028}d", "", "\u{85}e\r"]
         );
         assert!(all(b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error() {
+        let long = |bytes: usize| io::repeat(b'x').take(bytes as u64).chain(&b"\nb"[..]);
+        let mut lines = Lines::from_reader(io::repeat(0), "zero").unwrap();
+        let error = lines.next_text().unwrap_err();
+        assert_eq!(error.to_string(), "zero:1: a line of more than 16 MiB, expected lines of text");
+        assert!(!error.hint().is_empty());
+        let mut lines = Lines::from_reader(long(MAX_LINE_BYTES), "long").unwrap();
+        assert_eq!(lines.next_bytes().unwrap().unwrap().len(), MAX_LINE_BYTES);
+        assert_eq!(lines.next_text().unwrap(), Some("b"));
+        assert!(Lines::from_reader(long(MAX_LINE_BYTES + 1), "longer").unwrap().next_bytes().is_err());
+        // A bomb: a few kilobytes of gzip that unpack to a line of 32 MiB.
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::copy(&mut io::repeat(b'a').take(32 << 20), &mut encoder).unwrap();
+        let packed = io::Cursor::new(encoder.finish().unwrap());
+        assert!(Lines::from_reader(packed, "bomb").unwrap().next_bytes().is_err());
     }
 
     #[test]

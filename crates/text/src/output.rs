@@ -19,6 +19,10 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Removes every temporary file that is still being written; for the interrupt handler of a program.
 pub fn remove_unfinished() {
     let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    remove(&mut unfinished);
+}
+
+fn remove(unfinished: &mut Vec<PathBuf>) {
     for path in unfinished.drain(..) {
         // The file may be gone already.
         let _ = fs::remove_file(path);
@@ -247,7 +251,9 @@ mod tests {
             output.flush().unwrap();
             let partial = output.partial_path().unwrap().to_owned();
             assert_eq!(partial, folder.path().join(format!("{name}.partial")));
-            remove_unfinished();
+            // As [`remove_unfinished`] does, without the files of other tests.
+            let unfinished = UNFINISHED.lock().unwrap().clone();
+            remove(&mut unfinished.into_iter().filter(|path| path.starts_with(folder.path())).collect());
             drop(output);
             assert!(partial.exists() && !path.exists());
             let mut output = Output::create_partial(&path).unwrap();

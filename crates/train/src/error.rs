@@ -83,6 +83,15 @@ impl Error {
         Self::Run(Diagnostic::in_file(path, message, hint))
     }
 
+    /// A problem in a line of a data file.
+    pub(crate) fn data(
+        place: impl Into<String>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::Run(Diagnostic::at(place, message, hint))
+    }
+
     pub(crate) fn io(path: &Path, action: &'static str, error: std::io::Error) -> Self {
         Self::Text(polyhead_text::Error::io(path, action, error))
     }

@@ -12,6 +12,7 @@ use crate::init::StepForecast;
 use crate::memory::Forecast;
 use crate::metrics_file::{TrainLine, ValidLine};
 use crate::objective::ValidationSample;
+use crate::task::Task;
 
 /// Counts of corpus rows that are not used, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,12 +45,14 @@ pub enum Event {
     TrainingTokenizer,
     /// The corpora were read and encoded.
     Read {
-        /// Pairs used, or texts with a label.
+        /// Pairs used, texts with a label, or rows of plain text.
         pairs: usize,
         /// Tokens of source and target.
         tokens: [usize; 2],
-        /// Number of labels, if texts are classified.
-        labels: Option<usize>,
+        /// The task of the run.
+        task: Task,
+        /// Number of outcomes that the loss is over: labels, if texts are classified.
+        outcomes: usize,
         /// Rows not used.
         skipped: SkippedRows,
         /// Validation pairs, and how many of them are left out of the cross-entropy.

@@ -79,7 +79,7 @@ impl<O: Objective> Finish<'_, O> {
         let objective = O::new(model)?;
         let path = folder.join(MODEL);
         let dtype = run.checkpoint.dtype;
-        let model_folder = ModelFolder { run, config: &config, vocabulary: &preparation.vocabulary };
+        let model_folder = ModelFolder { run, config: &config, vocabulary: preparation.vocabulary.as_ref() };
         let readme = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
         model_folder.write(&path, &parameters, dtype, &readme(None))?;
         let mut validation = known;
@@ -150,7 +150,7 @@ impl<O: Objective> Finish<'_, O> {
         let objective = O::new(model)?;
         // Removed when dropped.
         let folder = checkpoints.begin(self.state.step)?;
-        let vocabulary = &self.preparation.vocabulary;
+        let vocabulary = self.preparation.vocabulary.as_ref();
         let model_folder = ModelFolder { run: self.run, config: &config, vocabulary };
         model_folder.write(folder.folder(), &parameters, Dtype::F32, "")?;
         let candidate = Candidate {
@@ -165,8 +165,8 @@ impl<O: Objective> Finish<'_, O> {
 
     /// True if models are validated during the run as the finished model is: with the same search, in the same dtype.
     fn is_as_used(&self) -> bool {
-        let RunConfig { validation, checkpoint, model, .. } = self.run;
-        let is_searched = Task::of(model) == Task::Translation;
+        let RunConfig { validation, checkpoint, task, .. } = self.run;
+        let is_searched = matches!(task, Task::Translation | Task::Pointing);
         checkpoint.dtype == Dtype::F32
             && (!is_searched
                 || (validation.metric != Metric::Loss && validation.beam_size == checkpoint.beam_size))
@@ -246,10 +246,10 @@ fn model_card(
         for (name, score) in &found.scores {
             text += &format!(", {name} {score:.2}");
         }
-        text += &match Task::of(&run.model) {
+        text += &match run.task {
             Task::Translation => format!(" (beam {}).\n", run.checkpoint.beam_size),
-            Task::Classification => ".\n".into(),
+            Task::Classification | Task::LanguageModel | Task::Pointing => ".\n".into(),
         };
     }
-    format!("{text}\n{}\n", Task::of(&run.model).usage())
+    format!("{text}\n{}\n", run.task.usage())
 }

@@ -5,7 +5,8 @@
 //!     → learner (loss, gradients, Adam) → validation → checkpoints → the finished model
 //! ```
 //!
-//! The kind of model decides its training objective: `translation` for sentence pairs, `classification` for labelled texts.
+//! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts,
+//! `language_model` for plain text.
 //!
 //! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
 //! killed and resumed.
@@ -20,12 +21,14 @@ pub mod event;
 pub mod fingerprint;
 mod finish;
 pub mod init;
+mod language_model;
 mod learner;
 mod log;
 pub mod memory;
 pub mod metrics_file;
 mod model_folder;
 pub mod objective;
+mod pointing;
 mod preparation;
 mod run;
 pub mod run_corpus;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use polyhead_text::output::Output;
 
-use crate::metrics_file::{FILE_NAME, MetricsLine, TrainLine, ValidLine, read};
+use crate::metrics_file::{FILE_NAME, MetricsLine, TrainLine, ValidLine, read_valid};
 use crate::objective::ValidationSample;
 use crate::tensorboard::EventWriter;
 use crate::{Error, Result};
@@ -24,11 +24,18 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the logs after `step`; lines that a killed run wrote about later steps are removed.
+    /// Opens the logs after `step`; lines that a killed run wrote about later steps are removed, and so are damaged ones, which
+    /// remain in `metrics.damaged.jsonl`.
     pub(crate) fn open(run: &Path, step: u64) -> Result<Self> {
         let path = run.join(FILE_NAME);
         if path.exists() {
-            let past = read(&path)?.into_iter().filter(|line| line.step().is_some_and(|at| at <= step));
+            let (lines, n_invalid) = read_valid(&path)?;
+            if n_invalid > 0 {
+                // What is left out stays to be looked at.
+                let damaged = path.with_extension("damaged.jsonl");
+                std::fs::copy(&path, &damaged).map_err(|error| Error::io(&damaged, "write", error))?;
+            }
+            let past = lines.into_iter().filter(|line| line.step().is_some_and(|at| at <= step));
             let kept: String = past.map(|line| text(&line)).collect();
             Output::save(&path, kept.as_bytes())?;
         }

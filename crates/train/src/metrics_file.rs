@@ -117,6 +117,20 @@ pub fn read(path: &Path) -> Result<Vec<MetricsLine>> {
     Ok(lines)
 }
 
+/// Like [`read`], without lines that cannot be read; also their number. A run can be resumed without them.
+pub(crate) fn read_valid(path: &Path) -> Result<(Vec<MetricsLine>, usize)> {
+    let bytes = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let (mut lines, mut n_invalid) = (Vec::new(), 0);
+    for text in bytes.split_inclusive(|&byte| byte == b'\n').filter(|text| !text.trim_ascii().is_empty()) {
+        match serde_json::from_slice(text) {
+            Ok(line) => add(&mut lines, line),
+            // Of an incomplete last line nothing is lost.
+            Err(_) => n_invalid += usize::from(text.ends_with(b"\n")),
+        }
+    }
+    Ok((lines, n_invalid))
+}
+
 /// Adds a line and removes those that a run resumed from an older checkpoint has replaced: all of later steps, and the one
 /// of the same kind and step. Steps thus never decrease.
 fn add(lines: &mut Vec<MetricsLine>, line: MetricsLine) {
@@ -208,6 +222,21 @@ mod tests {
         assert!(!error.hint().is_empty());
         let text = read_text("{\"kind\":\"train\"}\n").unwrap_err().to_string();
         assert!(text.contains("metrics.jsonl:1: missing field `step`"), "{text}");
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_does_not_hide_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE_NAME);
+        let mut bytes = format!("{TRAIN}\n{VALID}\n{TRAIN}\n").into_bytes();
+        bytes[20] = 0xff;
+        fs::write(&path, &bytes).unwrap();
+        assert!(read(&path).is_err());
+        let (lines, n_invalid) = read_valid(&path).unwrap();
+        assert_eq!((outline(&lines).as_str(), n_invalid), ("v100 t100", 1));
+        fs::write(&path, format!("{TRAIN}\n{}", &VALID[..30])).unwrap();
+        let (lines, n_invalid) = read_valid(&path).unwrap();
+        assert_eq!((lines.len(), n_invalid), (1, 0));
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::vocabulary::Vocabulary;
 pub(crate) struct ModelFolder<'a> {
     pub(crate) run: &'a RunConfig,
     pub(crate) config: &'a ModelConfig,
-    pub(crate) vocabulary: &'a Vocabulary,
+    /// `None` for a task without text.
+    pub(crate) vocabulary: Option<&'a Vocabulary>,
 }
 
 impl ModelFolder<'_> {
@@ -35,10 +36,12 @@ impl ModelFolder<'_> {
         let options =
             SaveOptions { dtype, layout: CheckpointLayout::fitting(self.config), ..SaveOptions::default() };
         save(folder, self.config, parameters, &options)?;
-        self.vocabulary.save(folder)?;
+        if let Some(vocabulary) = self.vocabulary {
+            vocabulary.save(folder)?;
+        }
         let settings = [
             self.generation().map(|value| ("generation_config.json", value)),
-            Some(("tokenizer_config.json", self.tokenizer())),
+            self.vocabulary.map(|_| ("tokenizer_config.json", self.tokenizer())),
         ];
         for (name, value) in settings.into_iter().flatten() {
             let text = serde_json::to_string_pretty(&value).expect("a value is always JSON") + "\n";
@@ -46,14 +49,21 @@ impl ModelFolder<'_> {
         }
         let title = match (&self.run.data.source_language, &self.run.data.target_language) {
             (Some(source), Some(target)) => format!("# Translates {source} into {target}"),
-            _ => Task::of(self.config).title().into(),
+            _ => self.run.task.title().into(),
         };
         Ok(Output::save(folder.join("README.md"), format!("{title}\n\n{readme}").as_bytes())?)
     }
 
-    /// Generation settings, of a sequence-to-sequence model.
+    /// Generation settings, of a model that generates.
     fn generation(&self) -> Option<Value> {
         let ids = self.config.special_ids()?;
+        if self.run.task == Task::LanguageModel {
+            return Some(json!({
+                "bos_token_id": ids.start_id,
+                "eos_token_id": ids.end_id,
+                "pad_token_id": ids.pad_id,
+            }));
+        }
         Some(json!({
             "bad_words_ids": self.never_generated(ids.pad_id),
             "decoder_start_token_id": ids.start_id,
@@ -69,7 +79,7 @@ impl ModelFolder<'_> {
     fn never_generated(&self, pad_id: u32) -> Vec<[u32; 1]> {
         let mut ids = vec![[pad_id]];
         for [_, to] in self.run.data.train.iter().filter_map(|corpus| corpus.languages.as_ref()) {
-            let id = self.vocabulary.target().id(&format!(">>{to}<<"));
+            let id = self.vocabulary.and_then(|vocabulary| vocabulary.target().id(&format!(">>{to}<<")));
             ids.extend(id.map(|id| [id]).filter(|id| !ids.contains(id)));
         }
         ids.sort_unstable();

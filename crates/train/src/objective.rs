@@ -5,6 +5,8 @@
 //! |---|---|---|---|
 //! | `translation` | sentence pairs | cross-entropy of target tokens | BLEU, chrF, errors, loss |
 //! | `classification` | labelled texts | cross-entropy of labels | accuracy, loss |
+//! | `language_model` | plain text | cross-entropy of the next token | loss; bits per character and byte |
+//! | `pointing` | points with an order | cross-entropy of the next point | accuracy of whole answers, loss |
 //!
 //! A new task is a folder that implements these traits, a variant of `Task` (`task.rs`; the compiler names the rest), and its
 //! line in `run::train`. A new model family for a known task needs nothing here.
@@ -39,8 +41,12 @@ pub(crate) trait Objective: Sized {
     /// If the model is not of this kind.
     fn new(model: Model) -> Result<Self>;
 
-    /// Reads the text, and completes the model config with what follows from it.
-    fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>>;
+    /// Reads the data, and completes the model config with what follows from it. Tasks on text have a vocabulary.
+    fn prepare(
+        config: &RunConfig,
+        corpora: &Corpora,
+        vocabulary: Option<&Vocabulary>,
+    ) -> Result<Prepared<Self>>;
 
     /// The loss of a batch for the backward pass, and its cross-entropy, both scalars.
     fn loss(&self, pass: &Pass<'_>, batch: &Self::Batch, options: LossOptions) -> Result<(Var, Tensor)>;

@@ -7,7 +7,7 @@ use polyhead_models::ModelConfig;
 use polyhead_text::batch::BatchOptions;
 use polyhead_text::doctor::{CheckOptions, check};
 
-use crate::config::{CorpusConfig, RunConfig};
+use crate::config::{AugmentConfig, CorpusConfig, RunConfig, VocabularySharing};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
 use crate::objective::{Dataset as _, Objective, Prepared, ValidationSet as _};
@@ -20,7 +20,8 @@ use crate::{Error, Result};
 /// Vocabulary, model config and data of a run.
 #[derive(Debug)]
 pub(crate) struct Preparation<O: Objective> {
-    pub(crate) vocabulary: Vocabulary,
+    /// `None` for a task without text.
+    pub(crate) vocabulary: Option<Vocabulary>,
     pub(crate) model: ModelConfig,
     pub(crate) data: O::Data,
     pub(crate) valid: Option<O::Valid>,
@@ -38,28 +39,27 @@ pub(crate) enum Stage {
 pub(crate) struct Corpora {
     pub(crate) train: Vec<RunCorpus>,
     pub(crate) valid: Vec<RunCorpus>,
-    /// True if rows are sentence pairs, which can be checked against each other.
-    are_pairs: bool,
+    task: Task,
 }
 
 impl Corpora {
     pub(crate) fn new(config: &RunConfig) -> Result<Self> {
         let read = |corpora: &[CorpusConfig], place: &str| {
-            corpora.iter().map(|corpus| RunCorpus::new(corpus, place)).collect::<Result<_>>()
+            corpora.iter().map(|corpus| RunCorpus::new(corpus, config.task, place)).collect::<Result<_>>()
         };
         let data = &config.data;
         Ok(Self {
             train: read(&data.train, "data.train")?,
             valid: read(&data.valid, "data.valid")?,
-            are_pairs: Task::of(&config.model).has_pairs(),
+            task: config.task,
         })
     }
 
     /// Checks all training text, each file once; unreadable text is an error.
     pub(crate) fn examine(&self, on_event: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut seen = HashSet::new();
-        if !self.are_pairs {
-            // Unreadable labelled text is found when it is read.
+        if !self.task.has_pairs() {
+            // Unreadable labelled or plain text is found when it is read.
             return Ok(());
         }
         for RunCorpus { corpus, languages, .. } in &self.train {
@@ -104,14 +104,16 @@ impl<O: Objective> Preparation<O> {
     ) -> Result<Self> {
         let known = if stage == Stage::Begun { Vocabulary::find(folder)? } else { None };
         let vocabulary = match known {
-            Some(known) => known,
-            None => new_vocabulary(config, corpora, folder, on_event)?,
+            Some(known) => Some(known),
+            None if config.task.has_text() => Some(new_vocabulary(config, corpora, folder, on_event)?),
+            None => None,
         };
-        let Prepared { model, data, valid } = O::prepare(config, corpora, &vocabulary)?;
+        let Prepared { model, data, valid } = O::prepare(config, corpora, vocabulary.as_ref())?;
         on_event(&Event::Read {
             pairs: data.len(),
             tokens: data.tokens(),
-            labels: (!corpora.are_pairs).then(|| model.n_outcomes()),
+            task: corpora.task,
+            outcomes: model.n_outcomes(),
             skipped: data.skipped().clone(),
             valid: valid.as_ref().map(O::Valid::counts),
         });
@@ -128,6 +130,25 @@ impl<O: Objective> Preparation<O> {
                 .collect::<Result<_>>()?,
         };
         Ok(Self { vocabulary, model, data, valid, origin })
+    }
+}
+
+/// Refuses settings for sentence pairs, which would be ignored for `purpose`.
+pub(crate) fn refuse_pair_settings(config: &RunConfig, purpose: &str) -> Result<()> {
+    let corpora = || config.data.train.iter().chain(&config.data.valid);
+    let given = [
+        ("augment", config.augment != AugmentConfig::default()),
+        ("tokenizer.dropout", config.tokenizer.dropout > 0.0),
+        ("tokenizer.sides", config.tokenizer.sides != VocabularySharing::Shared),
+        ("data.train.languages", corpora().any(|corpus| corpus.languages.is_some())),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((key, _)) => Err(Error::config(
+            key,
+            format!("a setting for sentence pairs, expected none: {purpose}"),
+            "leave it out",
+        )),
     }
 }
 

@@ -7,6 +7,7 @@ use polyhead_text::corpus::Corpus;
 
 use crate::Result;
 use crate::config::CorpusConfig;
+use crate::task::Task;
 
 /// A corpus with its languages and repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +21,12 @@ pub struct RunCorpus {
 }
 
 impl RunCorpus {
-    /// Resolves a corpus of the config; `place` names its key in messages.
-    pub fn new(config: &CorpusConfig, place: &str) -> Result<Self> {
-        let corpus = config.corpus(place)?;
+    /// Resolves a corpus of the config for a task; `place` names its key in messages.
+    pub fn new(config: &CorpusConfig, task: Task, place: &str) -> Result<Self> {
+        let corpus = match task {
+            Task::Translation | Task::Classification | Task::Pointing => config.corpus(place)?,
+            Task::LanguageModel => config.plain_text(place)?,
+        };
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
     }
 

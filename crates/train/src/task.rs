@@ -1,24 +1,56 @@
 //! Training tasks: everything outside the objectives that depends on the task.
 
 use polyhead_models::{ModelConfig, View};
+use serde::{Deserialize, Serialize};
 
 use crate::config::Metric;
 
-/// A training task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A training task: the key `task` of a recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Task {
     /// Sequence to sequence; see `translation`.
+    #[default]
+    #[serde(rename = "translate")]
     Translation,
     /// Label of a text; see `classification`.
+    #[serde(rename = "classify")]
     Classification,
+    /// Next token of a text; see `language_model`.
+    #[serde(rename = "language-model")]
+    LanguageModel,
+    /// Order of points; see `pointing`.
+    #[serde(rename = "pointer")]
+    Pointing,
 }
 
 impl Task {
-    /// The task of a model.
+    /// The task of a model whose recipe names none.
     pub fn of(model: &ModelConfig) -> Self {
         match model.view() {
             View::SequenceToSequence => Self::Translation,
             View::Encoder => Self::Classification,
+            View::LanguageModel => Self::LanguageModel,
+            View::Pointer => Self::Pointing,
+        }
+    }
+
+    /// The view that a model of this task has.
+    pub(crate) fn view(self) -> View {
+        match self {
+            Self::Translation => View::SequenceToSequence,
+            Self::Classification => View::Encoder,
+            Self::LanguageModel => View::LanguageModel,
+            Self::Pointing => View::Pointer,
+        }
+    }
+
+    /// Its name in a recipe.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Translation => "translate",
+            Self::Classification => "classify",
+            Self::LanguageModel => "language-model",
+            Self::Pointing => "pointer",
         }
     }
 
@@ -27,6 +59,8 @@ impl Task {
         match self {
             Self::Translation => "translate",
             Self::Classification => "classify",
+            Self::LanguageModel => "generate",
+            Self::Pointing => "point",
         }
     }
 
@@ -34,16 +68,31 @@ impl Task {
     pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Translation => Metric::Bleu,
-            Self::Classification => Metric::Accuracy,
+            Self::Classification | Self::Pointing => Metric::Accuracy,
+            Self::LanguageModel => Metric::Loss,
         }
     }
 
-    /// True if rows are sentence pairs, which can be compared and share a tokeniser; false if the second column has labels.
+    /// The default of label smoothing; the loss of a language model is a score by itself and has none.
+    pub(crate) fn label_smoothing(self) -> f32 {
+        match self {
+            Self::Translation | Self::Classification => 0.1,
+            // The scores of padding are −∞ in a pointer network.
+            Self::LanguageModel | Self::Pointing => 0.0,
+        }
+    }
+
+    /// True if rows are sentence pairs, which can be compared and share a tokeniser; false for labelled or plain text.
     pub(crate) fn has_pairs(self) -> bool {
         match self {
             Self::Translation => true,
-            Self::Classification => false,
+            Self::Classification | Self::LanguageModel | Self::Pointing => false,
         }
+    }
+
+    /// True if rows are text, which needs a tokeniser.
+    pub(crate) fn has_text(self) -> bool {
+        self != Self::Pointing
     }
 
     /// README title of a model without languages.
@@ -51,6 +100,8 @@ impl Task {
         match self {
             Self::Translation => "# A sequence-to-sequence model",
             Self::Classification => "# A classifier",
+            Self::LanguageModel => "# A language model",
+            Self::Pointing => "# A pointer network",
         }
     }
 
@@ -62,6 +113,8 @@ impl Task {
                  config.json names them."
             }
             Self::Classification => "Use it with `polyhead classify --model FOLDER`.",
+            Self::LanguageModel => "Use it with `polyhead generate --model FOLDER`.",
+            Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
         }
     }
 }

@@ -8,7 +8,6 @@ use polyhead_text::tokenizer::{BpeDropout, SpecialTokens, Tokenizer, TrainOption
 
 use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
 use crate::run_corpus::RunCorpus;
-use crate::task::Task;
 use crate::translation::augment::augment;
 use crate::{Error, Result};
 
@@ -64,8 +63,8 @@ impl Vocabulary {
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
-        if !Task::of(&run.model).has_pairs() {
-            // The target side has labels.
+        if !run.task.has_pairs() {
+            // The target side has labels, or there is none.
             let own = learn(&[CorpusSide::Source], SHARED)?;
             return Self::new(own, None, &folder.join(SHARED));
         }

@@ -9,6 +9,7 @@
 //! ```
 
 use polyhead_tensor::ops::linear::{LinearOptions, linear, prepared_linear};
+use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
 use crate::builder::Builder;
@@ -65,6 +66,27 @@ impl Linear {
     /// If the last axis of x is not d_in.
     pub fn forward_with(&self, pass: &Pass<'_>, x: &Var, options: LinearOptions) -> Result<Var> {
         product(pass, x, self.weight, self.bias, options)
+    }
+
+    /// The layer for several steps of one pass.
+    ///
+    /// # Errors
+    /// If the parameters have other shapes than declared.
+    pub fn shared<'a>(&self, pass: &Pass<'a>) -> Result<SharedWeight<'a>> {
+        shared(pass, self.weight, self.bias)
+    }
+}
+
+/// A weight for several steps, prepared where it is.
+pub(super) fn shared<'a>(
+    pass: &Pass<'a>,
+    weight: ParameterId,
+    bias: Option<ParameterId>,
+) -> Result<SharedWeight<'a>> {
+    let bias = bias.map(|bias| pass.parameter(bias));
+    match pass.parameters.prepared(weight) {
+        Some(weight) => SharedWeight::prepared(weight, bias.as_ref()),
+        None => SharedWeight::new(pass.tape, &pass.parameter(weight), bias.as_ref()),
     }
 }
 

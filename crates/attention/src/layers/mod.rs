@@ -14,4 +14,4 @@ pub use feed_forward::FeedForward;
 pub use linear::Linear;
 pub use norm::LayerNorm;
 pub use pooling::Pooling;
-pub use recurrent::Recurrent;
+pub use recurrent::{Lstmn, Recurrent};

@@ -1,6 +1,6 @@
 //! The additive score, s = vᵀ·tanh(W·q + U·k) (Bahdanau, Cho & Bengio 2015, appendix A.1.2).
 //!
-//! A small network for each pair of query and key; the backward pass stores batch × q_len × k_len × d_hidden activations.
+//! A small network for each pair of query and key, whose activations are never stored.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, score::Additive};
@@ -19,7 +19,7 @@
 //! # Ok::<(), polyhead_attention::Error>(())
 //! ```
 
-use polyhead_tensor::ops::elementwise::{add, tanh};
+use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::linear::{LinearOptions, linear};
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
@@ -33,7 +33,6 @@ pub struct Additive {
     weight: ParameterId,
     key_weight: ParameterId,
     vector: ParameterId,
-    d_hidden: usize,
 }
 
 impl Additive {
@@ -44,7 +43,6 @@ impl Additive {
             weight: builder.declare("weight", &[d_hidden, d_query], init),
             key_weight: builder.declare("key_weight", &[d_hidden, d_key], init),
             vector: builder.declare("vector", &[d_hidden], Init::Xavier { d_out: 1 }),
-            d_hidden,
         }
     }
 
@@ -53,14 +51,18 @@ impl Additive {
     /// # Errors
     /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
-        let [batch, q_len, k_len] = sizes("additive", query, key)?;
-        let project =
-            |x: &Var, weight| linear(pass.tape, x, &pass.parameter(weight), None, LinearOptions::default());
-        let query = project(query, self.weight)?.reshaped(&[batch, q_len, 1, self.d_hidden]);
-        let key = project(key, self.key_weight)?.reshaped(&[batch, 1, k_len, self.d_hidden]);
-        let hidden = tanh(pass.tape, &add(pass.tape, &query, &key)?);
-        let vector = pass.parameter(self.vector).reshaped(&[1, self.d_hidden]);
-        let scores = linear(pass.tape, &hidden, &vector, None, LinearOptions::default())?;
-        Ok(scores.reshaped(&[batch, q_len, k_len]))
+        sizes("additive", query, key)?;
+        self.compare(pass, query, &self.keys(pass, key)?)
+    }
+
+    /// U·k, which all queries share: batch × k_len × d_hidden.
+    pub(super) fn keys(&self, pass: &Pass<'_>, key: &Var) -> Result<Var> {
+        linear(pass.tape, key, &pass.parameter(self.key_weight), None, LinearOptions::default())
+    }
+
+    /// The scores of queries with projected keys.
+    pub(super) fn compare(&self, pass: &Pass<'_>, query: &Var, keys: &Var) -> Result<Var> {
+        let query = linear(pass.tape, query, &pass.parameter(self.weight), None, LinearOptions::default())?;
+        additive_scores(pass.tape, &query, keys, &pass.parameter(self.vector))
     }
 }

@@ -16,7 +16,7 @@
 
 use polyhead_tensor::ops::norm::NormOptions;
 use polyhead_tensor::ops::rms_norm::rms_norm;
-use polyhead_tensor::{Result, Tape, Tensor, Var};
+use polyhead_tensor::{Result, Tensor, Var};
 
 use super::products;
 use crate::pass::Pass;
@@ -43,14 +43,24 @@ impl Cosine {
     /// # Errors
     /// If the shapes do not match.
     pub fn scores(&self, pass: &Pass<'_>, query: &Var, key: &Var) -> Result<Var> {
-        let query = with_norm(pass.tape, query, self.sharpness)?;
-        products(pass.tape, "cosine", &query, &with_norm(pass.tape, key, 1.0)?)
+        self.compare(pass, query, &Self::keys(pass, key)?)
+    }
+
+    /// Keys of norm 1, which all queries share.
+    pub(super) fn keys(pass: &Pass<'_>, key: &Var) -> Result<Var> {
+        with_norm(pass, key, 1.0)
+    }
+
+    /// The scores of queries with keys of norm 1.
+    pub(super) fn compare(self, pass: &Pass<'_>, query: &Var, keys: &Var) -> Result<Var> {
+        products(pass.tape, "cosine", &with_norm(pass, query, self.sharpness)?, keys)
     }
 }
 
 /// Rescales vectors to the norm `length`: x/|x| = x / (root mean square of x · √d).
-fn with_norm(tape: &Tape, x: &Var, length: f32) -> Result<Var> {
+fn with_norm(pass: &Pass<'_>, x: &Var, length: f32) -> Result<Var> {
     let d = x.shape().last().copied().unwrap_or(1);
-    let gamma = Var::constant(Tensor::new(&[d], vec![length / (d as f32).sqrt(); d]));
-    rms_norm(tape, x, None, &gamma, NormOptions { epsilon: EPSILON, dropout: 0.0 })
+    let gamma = Tensor::new(&[d], vec![length / (d as f32).sqrt(); d]);
+    let gamma = Var::constant(gamma.to_device(&x.value().device())?);
+    rms_norm(pass.tape, x, None, &gamma, NormOptions { epsilon: EPSILON, dropout: 0.0 })
 }

@@ -168,6 +168,30 @@ impl Score {
             Self::Cosine(score) => score.scores(pass, query, key),
         }
     }
+
+    /// What [`Score::compare`] needs of the keys, computed once for the queries of several steps.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn keys(&self, pass: &Pass<'_>, key: &Var) -> Result<Var> {
+        match self {
+            Self::Additive(score) => score.keys(pass, key),
+            Self::Cosine(_) => Cosine::keys(pass, key),
+            Self::Dot(_) | Self::ScaledDot(_) | Self::General(_) | Self::Location(_) => Ok(key.clone()),
+        }
+    }
+
+    /// Same as [`Score::scores`], from the result of [`Score::keys`].
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn compare(&self, pass: &Pass<'_>, query: &Var, keys: &Var) -> Result<Var> {
+        match self {
+            Self::Additive(score) => score.compare(pass, query, keys),
+            Self::Cosine(score) => score.compare(pass, query, keys),
+            _ => self.scores(pass, query, keys),
+        }
+    }
 }
 
 /// Batch, q_len and k_len.

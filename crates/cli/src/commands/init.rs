@@ -406,7 +406,9 @@ fn renamed(corpus: &Corpus, folder: &Path) -> Corpus {
             *source = relative(folder, source);
             *target = relative(folder, target);
         }
-        Corpus::Tsv { path, .. } | Corpus::Jsonl { path, .. } => *path = relative(folder, path),
+        Corpus::Tsv { path, .. } | Corpus::Jsonl { path, .. } | Corpus::Text { path } => {
+            *path = relative(folder, path);
+        }
     }
     corpus
 }

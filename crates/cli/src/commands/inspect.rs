@@ -10,11 +10,13 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
-use polyhead_engine::Classifier;
+use polyhead_engine::point::PointRow;
+use polyhead_engine::{Classifier, PointEngine};
 use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
 use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
 use polyhead_models::checkpoint::read_config;
+use polyhead_models::pointer::SearchOptions;
 use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{HeadRemoval, HeadScale, LayerSkip};
@@ -34,12 +36,13 @@ Examples:
       'The cat ate the mouse.'
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
   polyhead inspect -m runs/ab/attention/model AABA
+  polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
 
 The text is passed to the model as one sentence, with the tag of the target language. The attention weights are those of one forward pass over the text and its translation. By default the terminal shows the cross-attention that alignments are read from (the second-last layer, or the last of two; mean over heads), the probability of each token with its alternatives, and the entropy of every head in bits.
 
 Files: .svg and .png are pictures of the selection; .html is a page with the views of polyhead explore that needs no server and no network (weights rounded to three decimals or better); .json has tokens, weights, probabilities, beam tree, rollout and alignment; .npz and .safetensors have the weights as arrays `encoder`, `decoder` and `cross` of shape layers × heads × queries × keys, for all layers and heads or the selected ones.
 
-A classifier shows the attention over its text and the probabilities of its labels; it has no .html page.";
+A classifier shows the attention over its text and the probabilities of its labels; it has no .html page. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.";
 
 /// Maximum number of attention weights that are captured: 1 GB.
 const MAX_WEIGHTS: usize = 250_000_000;
@@ -109,6 +112,12 @@ impl Inspect {
         match read_config(&folder)?.0.view() {
             View::SequenceToSequence => self.inspect_translation(&folder, &formats),
             View::Encoder => self.inspect_classes(&folder, &formats),
+            View::LanguageModel => Err(Failure {
+                message: format!("{}: a language model, which has no attention to show", folder.display()),
+                hint: "inspect a translator or a classifier; polyhead info describes this model".into(),
+            }
+            .into()),
+            View::Pointer => self.inspect_order(&folder, &formats),
         }
     }
 
@@ -152,21 +161,10 @@ impl Inspect {
     }
 
     fn inspect_classes(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
-        if formats.contains(&TraceFormat::Html) {
-            return Err(misuse(
-                "an .html page of a classifier, expected .svg, .png, .json, .npz or .safetensors",
-                "write .svg for a picture",
-            ));
-        }
-        let for_translation = [
-            ("--from", self.from.is_some()),
-            ("--to", self.to.is_some()),
-            ("--target", self.target.is_some()),
-            ("--beam", self.beam.is_some()),
-        ];
-        if let Some((name, _)) = for_translation.into_iter().find(|(_, is_given)| *is_given) {
-            let message = format!("{name} with a classifier, expected a model that translates");
-            return Err(misuse(&message, "leave it out"));
+        self.refuse_translation("a classifier", formats)?;
+        if self.beam.is_some() {
+            let message = "--beam with a classifier, expected a model that searches";
+            return Err(misuse(message, "leave it out"));
         }
         let start = Instant::now();
         let classifier = Classifier::load(folder, &polyhead_engine::LoadOptions::default())?;
@@ -185,6 +183,43 @@ impl Inspect {
         let trace = traced(&Filter::default(), &intervention)?;
         let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
         self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
+    }
+
+    fn inspect_order(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
+        self.refuse_translation("a pointer network", formats)?;
+        let start = Instant::now();
+        let engine = PointEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
+        report_loaded(folder, &engine.parameters().device(), "f32", start);
+        let row = PointRow::parse(&self.text, "TEXT")?;
+        let (selection, intervention) = self.selection(&engine.sites())?;
+        let search = SearchOptions { beam_size: self.beam.unwrap_or(1) };
+        let traced = |filter: &Filter, intervention: &Intervention| {
+            Ok(Trace::of_order(&engine, &row, search, (filter, intervention))?)
+        };
+        let trace = traced(&Filter::default(), &intervention)?;
+        let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
+        self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
+    }
+
+    /// Refuses options and files that only translations have.
+    fn refuse_translation(&self, what: &str, formats: &[TraceFormat]) -> Result<()> {
+        if formats.contains(&TraceFormat::Html) {
+            let message =
+                format!("an .html page of {what}, expected .svg, .png, .json, .npz or .safetensors");
+            return Err(misuse(&message, "write .svg for a picture"));
+        }
+        let given = [
+            ("--from", self.from.is_some()),
+            ("--to", self.to.is_some()),
+            ("--target", self.target.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let message = format!("{name} with {what}, expected a model that translates");
+                Err(misuse(&message, "leave it out"))
+            }
+        }
     }
 
     /// The selected attention and the interventions, checked against the attention sites of the model.

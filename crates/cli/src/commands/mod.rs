@@ -8,9 +8,11 @@ pub(crate) mod data;
 pub(crate) mod detect;
 pub(crate) mod devices;
 pub(crate) mod draw;
+pub(crate) mod embed;
 pub(crate) mod evaluate;
 pub(crate) mod explore;
 pub(crate) mod export;
+pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod init;
@@ -18,8 +20,10 @@ pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod models;
+pub(crate) mod ngram;
 pub(crate) mod parity;
 pub(crate) mod plot;
+pub(crate) mod point;
 pub(crate) mod quantize;
 pub(crate) mod score;
 pub(crate) mod serve;
@@ -27,6 +31,7 @@ pub(crate) mod shortlist;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
+pub(crate) mod vectors;
 pub(crate) mod verify_run;
 
 use anyhow::Result;
@@ -39,14 +44,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Average(average) => average.run(),
         Command::Bench(bench) => bench.run(),
         Command::Classify(classify) => classify.run(),
+        Command::Point(point) => point.run(),
         Command::Completions(completions) => completions.run(),
         Command::Data(data) => data.run(),
         Command::Detect(detect) => detect.run(),
         Command::Devices(devices) => devices.run(),
         Command::Draw(draw) => draw.run(),
+        Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Explore(explore) => explore.run(),
         Command::Export(export) => export.run(),
+        Command::Generate(generate) => generate.run(),
         Command::Import(import) => import.run(),
         Command::Info(info) => info.run(),
         Command::Init(init) => init.run(),
@@ -54,6 +62,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Keys(keys) => keys.run(),
         Command::Man(man) => man.run(),
         Command::Models(models) => models.run(),
+        Command::Ngram(ngram) => ngram.run(),
         Command::Parity(parity) => parity.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
@@ -63,6 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),
+        Command::Vectors(vectors) => vectors.run(),
         Command::VerifyRun(verify) => verify.run(),
     }
 }

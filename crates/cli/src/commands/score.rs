@@ -28,6 +28,7 @@ Examples:
   polyhead score -r a.de.gz -r b.de.gz --hypothesis new.de --confidence
   polyhead score -r test.de --metric bleu,ter --format json < translated.de
   polyhead score -r test.zh --tokenize zh < translated.zh
+  polyhead score --lm en.ngram < translated.en
   polyhead score -r test.ja --tokenize flores200 \\
       --tokenizer-model flores200.spm.model < translated.ja
 
@@ -38,8 +39,12 @@ BLEU, chrF and TER equal sacreBLEU's, including the signature except for its ver
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Score {
     /// References, one sentence per line; repeatable
-    #[arg(short, long, value_name = "FILE", required = true)]
+    #[arg(short, long, value_name = "FILE", required_unless_present = "lm")]
     reference: Vec<PathBuf>,
+
+    /// Score lines by an n-gram language model, ARPA or binary, instead: log10, tokens, unknown tokens, line
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["reference", "baseline", "metric", "confidence", "paired_ar"])]
+    lm: Option<PathBuf>,
 
     /// Translation to score, one sentence per line; - is standard input; repeatable: the first is the baseline of the others
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -115,6 +120,16 @@ struct Corpus {
 
 impl Score {
     pub(crate) fn run(mut self) -> Result<()> {
+        if let Some(model) = &self.lm {
+            let [text] = self.hypothesis.as_slice() else {
+                return Err(Misuse {
+                    message: format!("{} texts with --lm, expected one", self.hypothesis.len()),
+                    hint: "score each in a call of its own".into(),
+                }
+                .into());
+            };
+            return crate::commands::ngram::score_lines(model, text, self.format);
+        }
         let is_table = self.hypothesis.len() > 1;
         self.check(is_table)?;
         if is_table && self.baseline.is_none() {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_train::config::{self, Override, RunConfig};
 use polyhead_train::event::Ending;
-use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
+use polyhead_train::{RunOptions, RunOutcome, Start, train};
 
 use self::view::View;
 pub(crate) use self::view::steps_text;
@@ -112,7 +112,7 @@ impl Train {
 fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     let out = &config.out;
     let RunOutcome { ending, step, seconds, .. } = outcome;
-    let (minutes, command) = (seconds / 60.0, Task::of(&config.model).command());
+    let (minutes, command) = (seconds / 60.0, config.task.command());
     let reason = match ending {
         Ending::Steps => "train.max_steps reached",
         Ending::Epochs => "train.max_epochs reached",

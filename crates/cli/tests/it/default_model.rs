@@ -474,3 +474,17 @@ fn alternatives_differ_and_the_first_is_what_one_would_be() {
         }
     }
 }
+
+/// A translation with a word that is asked for is a sentence, not one with a row of full stops before the word.
+#[test]
+fn lexical_constraints_stand_in_the_sentence() {
+    for (word, expected) in
+        [("fraß", "Die Katze fraß die Maus."), ("gefressen", "Die Katze hat die Maus gefressen.")]
+    {
+        let (found, _) = translate(&["--to", "de", "--lexical", word], "The cat ate the mouse.");
+        assert_eq!(found, expected);
+    }
+    let (found, _) =
+        translate(&["--to", "de", "--lexical", "pünktlich"], "The train arrives at nine o'clock.");
+    assert!(found.contains("pünktlich") && found.chars().count() < 60, "{found}");
+}

@@ -1,6 +1,8 @@
 //! The integration tests of the program, one binary: each drives `polyhead` as a user would.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[cfg(target_os = "linux")]
+mod attack;
 mod bad_input;
 mod bench;
 mod classify;
@@ -15,9 +17,11 @@ mod init;
 mod inspect;
 mod keys;
 mod killed;
+mod licences;
 mod model;
 mod models;
 mod plot;
+mod point;
 mod program;
 mod score;
 mod serve;
@@ -28,4 +32,5 @@ mod tidy;
 mod tokenizer;
 mod train;
 mod translate;
+mod vectors;
 mod words;

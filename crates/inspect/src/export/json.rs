@@ -21,6 +21,7 @@
 //! | `given` | true if the translation was given, false if it was searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
+//! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `attention` | for each attention `kind` (one of `sites`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |
 //! | `vectors` | for each attention `kind`, `layer`, `heads`, `query`, `key` (heads × positions × d_key), `value` (heads × positions × d_value); empty unless asked for |
@@ -103,6 +104,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
         TraceOutcome::Classes(classes) => {
             let class = |class: &Class| json!({ "label": class.label, "probability": class.probability });
             put("classes", classes.iter().map(class).collect());
+        }
+        TraceOutcome::Order(found) => {
+            put("given", found.is_given.into());
+            put("answer", found.order.clone().into());
+            put("probabilities", found.probabilities.clone().into());
         }
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());

@@ -1,7 +1,8 @@
 //! The trace of one text: tokens read and written by a model, and its attention weights by site.
 //!
 //! 1. `observe.rs` runs the forward pass with capture, `token.rs` maps tokens to positions in the texts.
-//! 2. `translation.rs` traces a translation, searched for or given; `classes.rs` a classification.
+//! 2. `translation.rs` traces a translation, searched for or given; `classes.rs` a classification,
+//!    `order.rs` the answer of a pointer network.
 //! 3. `step.rs` has probabilities and alternatives, `tree.rs` the beam search tree, `progress.rs` reports the search's progress.
 //!
 //! The text is given to the model as one sentence: it is not split, and nothing is changed before or after.
@@ -17,6 +18,7 @@
 
 mod classes;
 mod observe;
+mod order;
 mod progress;
 mod step;
 mod token;
@@ -24,6 +26,7 @@ mod translation;
 mod tree;
 
 pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe, observe_classes};
+pub use order::OrderTrace;
 pub use progress::ProgressCallback;
 pub use step::{Alternative, TraceStep};
 pub use token::{Token, TraceSide};
@@ -69,6 +72,8 @@ pub enum TraceOutcome {
     Translation(TranslationTrace),
     /// Classes, most probable first.
     Classes(Vec<Class>),
+    /// The order of points; its side is `order`.
+    Order(OrderTrace),
 }
 
 impl Trace {
@@ -81,7 +86,7 @@ impl Trace {
     pub fn translation(&self) -> Option<&TranslationTrace> {
         match &self.outcome {
             TraceOutcome::Translation(found) => Some(found),
-            TraceOutcome::Classes(_) => None,
+            TraceOutcome::Classes(_) | TraceOutcome::Order(_) => None,
         }
     }
 

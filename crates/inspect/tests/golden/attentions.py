@@ -6,16 +6,17 @@ Made with torch 2.15.0, transformers 5.22.2, safetensors 0.8.0.
 
 The models lie under crates/models/tests/golden: `opus` has tokenisers, `marian/relu` is random. For each case
 attentions.json holds the folder, the text (or none), the ids of the source and of the target as written, the end id
-included (opus: what generate() gives with beams; relu: any ids); attentions.safetensors holds by case, as
+included (opus: what generate() gives with beams; relu: any ids); attentions.safetensors.gz holds by case, as
 CASE.encoder, CASE.decoder and CASE.cross, what output_attentions=True gives in one pass with the start id before the
 target: layers × heads × queries × keys.
 """
 
+import gzip
 import json
 import pathlib
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from transformers import MarianMTModel, MarianTokenizer
 
 HERE = pathlib.Path(__file__).parent
@@ -52,7 +53,7 @@ def main():
     for index, case in enumerate(cases):
         for kind, weights in attentions(models[case["folder"]], case["source"], case["target"]).items():
             arrays[f"{index}.{kind}"] = weights
-    save_file(arrays, HERE / "attentions.safetensors")
+    (HERE / "attentions.safetensors.gz").write_bytes(gzip.compress(save(arrays), mtime=0))
     (HERE / "attentions.json").write_text(json.dumps(cases, ensure_ascii=False, indent=1) + "\n")
 
 

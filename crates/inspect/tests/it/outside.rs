@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use polyhead_attention::Site;
 use polyhead_inspect::trace::{AttentionWeights, ObserveOptions, Trace, TraceOptions, observe};
 use polyhead_models::checkpoint::safetensors::TensorFile;
@@ -23,7 +24,11 @@ fn ids(case: &Value, key: &str) -> Vec<u32> {
 fn weights_are_hugging_faces_in_all_heads_of_all_kinds() {
     let cases: Vec<Value> =
         serde_json::from_slice(&std::fs::read(golden("attentions.json")).unwrap()).unwrap();
-    let arrays = TensorFile::open(golden("attentions.safetensors")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let unpacked = folder.path().join("attentions.safetensors");
+    let packed = std::fs::File::open(golden("attentions.safetensors.gz")).unwrap();
+    std::io::copy(&mut GzDecoder::new(packed), &mut std::fs::File::create(&unpacked).unwrap()).unwrap();
+    let arrays = TensorFile::open(unpacked).unwrap();
     let engine = engine();
     let (mut compared, mut worst) = (0, 0.0_f32);
     for (index, case) in cases.iter().enumerate() {

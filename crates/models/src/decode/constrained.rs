@@ -6,6 +6,10 @@
 //! end when all are met. Constraints may be met in any order, each by its own tokens, so two that overlap are generated
 //! one after the other. C constraint tokens need up to B·(C + 1) rows.
 //!
+//! A hypothesis whose most probable continuation is the end is complete: it ends, or begins an unmet constraint, but does
+//! not go on freely. The tokens after a complete sentence repeat and are near certain, so that a mean over the length would
+//! favour a long row of them to the right translation. [`EarlyStopping::Never`] asks for all sequences and lifts this.
+//!
 //! ```
 //! use polyhead_models::decode::constrained::Constraints;
 //! let constraints: Constraints = vec![vec![17, 4], vec![9]]; // "17 4" somewhere, and 9 somewhere
@@ -20,7 +24,7 @@ use super::finished::Finished;
 use super::partial::PartialHypothesis;
 use super::rows::{NextRow, Scores, Search, run};
 use super::rules::SentenceRules;
-use super::stopping::Frontier;
+use super::stopping::{EarlyStopping, Frontier};
 use super::{Hypothesis, NextToken};
 use crate::{Error, Result};
 
@@ -127,11 +131,13 @@ impl<'a> GridSearch<'a> {
             let continuation = Continuation { parent, id, log_probability, score, sum };
             banks[progress.covered].push(GridCandidate { continuation, progress });
         };
+        let (is_complete, mut has_begun) = (self.is_complete(&scores), false);
         for constraint in self.possible(progress) {
             let id = self.constraints[constraint][progress.within.map_or(0, |(_, generated)| generated)];
             let score = *scores.get(id as usize).ok_or_else(|| outside(id, scores.len()))?;
             if score > f32::NEG_INFINITY {
                 add(id, score, progress.advance(constraint, self.constraints));
+                has_begun = true;
             }
             // A one-token constraint cannot also be generated freely: that would meet the constraint.
             if self.constraints[constraint].len() == 1 {
@@ -142,16 +148,33 @@ impl<'a> GridSearch<'a> {
             return Ok(());
         }
         if progress.covered < self.n_tokens {
+            if is_complete && has_begun {
+                return Ok(());
+            }
             for id in self.rules.end_ids() {
                 if let Some(end) = scores.get_mut(id as usize) {
                     *end = f32::NEG_INFINITY;
                 }
             }
+        } else if is_complete {
+            let ends = self.rules.end_ids().filter_map(|id| Some((id, *scores.get(id as usize)?)));
+            for (id, score) in ends.filter(|(_, score)| *score > f32::NEG_INFINITY) {
+                add(id, score, progress.clone());
+            }
+            return Ok(());
         }
         for free in top(&scores, self.rules.candidates_per_beam() * self.options.beam_size) {
             add(free.id, free.score, progress.clone());
         }
         Ok(())
+    }
+
+    /// True if an end is the most probable continuation of a hypothesis.
+    fn is_complete(&self, scores: &[f32]) -> bool {
+        if self.n_tokens == 0 || self.options.early_stopping == EarlyStopping::Never {
+            return false;
+        }
+        top(scores, 1).first().is_some_and(|best| self.rules.is_end(best.id))
     }
 
     /// The constraints that the next token can begin or must continue; of equal constraints only the first.

@@ -66,6 +66,11 @@ pub trait NextToken {
     /// If a source is invalid.
     fn start(&self, sources: &[&[u32]], n_rows: usize) -> Result<Self::State>;
 
+    /// The token of the first step: the start token; a language model's is the last token of its prompt.
+    fn first_token(&self, _source: &[u32], start_id: u32) -> u32 {
+        start_id
+    }
+
     /// Appends one token to each row and returns the logits of the next: rows × vocab_size, on any device. On a GPU the
     /// next step may overwrite them.
     ///

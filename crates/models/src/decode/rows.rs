@@ -128,7 +128,8 @@ pub(super) fn run<M: NextToken, S: Search>(
         .zip(searches)
         .filter(|(_, search)| !search.is_empty())
         .map(|(&source, search)| {
-            (source, ActiveSearch { search, next: vec![NextRow { parent: 0, token: start_id }] })
+            let token = model.first_token(source, start_id);
+            (source, ActiveSearch { search, next: vec![NextRow { parent: 0, token }] })
         })
         .unzip();
     if active.is_empty() {

@@ -42,6 +42,18 @@ impl TransformerConfig {
     }
 }
 
+impl Tie {
+    /// The tables in words.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::None => "source, target and output have a table each",
+            Self::TargetOutput => "target and output share a table, the source has its own",
+            Self::SourceTarget => "source and target share a table, the output has its own",
+            Self::All => "source, target and output share one table",
+        }
+    }
+}
+
 impl TransformerEncoderConfig {
     /// Activations, in elements, that a training step stores per token.
     pub(crate) fn activation_elements(&self) -> usize {
@@ -63,12 +75,7 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
     if config.cross_projection == CrossProjection::Shared {
         rows.push(("cross-attention", "one key/value projection shared by all layers".to_owned()));
     }
-    let tie = match config.tie {
-        Tie::None => "source, target and output have a table each",
-        Tie::TargetOutput => "target and output share a table, the source has its own",
-        Tie::SourceTarget => "source and target share a table, the output has its own",
-        Tie::All => "source, target and output share one table",
-    };
+    let tie = config.tie.describe();
     let scale = if config.scale_embedding { ", scaled by √d_model" } else { "" };
     let bias = if config.output_bias { ", output bias" } else { "" };
     rows.push(("embeddings", format!("{tie}{scale}{bias}")));

@@ -75,11 +75,7 @@ impl TransformerEncoderConfig {
         size("max_len", self.max_len, &mut problems);
         size("labels", self.labels.len(), &mut problems);
         check_epsilon(self.norm_epsilon, &mut problems);
-        if self.pad_id as usize >= self.vocab_size {
-            let limit = self.vocab_size;
-            problems
-                .push(format!("pad_id is {}, expected an id below the vocabulary size {limit}", self.pad_id));
-        }
+        token("pad_id", self.pad_id, self.vocab_size, &mut problems);
         let stack = ("encoder", &self.encoder);
         check_stack(stack.0, stack.1, self.d_model, &mut problems);
         check_position(self.position, [self.d_model, self.max_len], &[stack], &mut problems);
@@ -128,6 +124,20 @@ fn check_position(
 pub(crate) fn size(name: &str, size: usize, problems: &mut Vec<String>) {
     if size == 0 || size > MAX_SIZE {
         problems.push(format!("{name} is {size}, expected 1 to {MAX_SIZE}"));
+    }
+}
+
+/// Checks a probability of dropout under the key `name`.
+pub(crate) fn dropout(name: &str, probability: f32, problems: &mut Vec<String>) {
+    if !(0.0..1.0).contains(&probability) {
+        problems.push(format!("{name} is {probability}, expected at least 0 and below 1"));
+    }
+}
+
+/// Checks the id of a special token.
+pub(crate) fn token(name: &str, id: u32, vocab_size: usize, problems: &mut Vec<String>) {
+    if id as usize >= vocab_size {
+        problems.push(format!("{name} is {id}, expected an id below the vocabulary size {vocab_size}"));
     }
 }
 

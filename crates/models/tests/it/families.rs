@@ -5,7 +5,8 @@ use polyhead_attention::{Capture, Filter, Intervention, Pass};
 use polyhead_models::checkpoint::{SaveOptions, load, save};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::encoder::NO_LABEL;
-use polyhead_models::{DataSpec, Decoding, Ids, Model, ModelConfig, View};
+use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
+use polyhead_models::{DataSpec, Decoding, Ids, LanguageModelDecoding, Model, ModelConfig, View};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Dtype, Parameters, Tape, Tensor, Var};
@@ -15,10 +16,16 @@ use serde_json::Value;
 const SOURCES: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 1], &[8, 1], &[9, 10, 11, 1]];
 const TARGETS: [&[u32]; 3] = [&[0, 5, 6], &[0, 7, 8, 9, 10], &[0, 2]];
 const LABELS: [u32; 3] = [0, 2, 1];
+/// Points of two coordinates, and orders of them.
+const POINTS: [&[f32]; 3] =
+    [&[0.1, 0.2, 0.3, 0.9, 0.5, 0.4, 0.8, 0.6], &[0.7, 0.1], &[0.2, 0.8, 0.4, 0.3, 0.6, 0.5]];
+const ORDERS: [&[u32]; 3] = [&[2, 0, 3], &[0], &[1, 2]];
 
 fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
-    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels }
+    let points =
+        PointSpec { offset: vec![0.4, 0.5], scale: vec![0.3, 0.2], answer: AnswerRule::Subset, shortest: 1 };
+    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels, points }
 }
 
 /// Every family with random values, also of biases and norms, whose constant initial values would hide mistakes.
@@ -45,7 +52,8 @@ fn built(examples: Vec<ModelConfig>) -> Vec<(String, Model, Parameters)> {
     examples.into_iter().map(build).collect()
 }
 
-/// The logits of some rows: those of every target token, or of the labels.
+/// The logits of some rows: those of every target token, of the labels, of the token after every token, or of the points
+/// at each step.
 fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
     let chosen = |all: [&'static [u32]; 3]| rows.iter().map(|&row| all[row]).collect::<Vec<_>>();
     match model {
@@ -54,6 +62,21 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
             model.forward(pass, &source, &target).unwrap()
         }
         Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(SOURCES))).unwrap(),
+        Model::LanguageModel(model) => {
+            let texts = chosen(TARGETS);
+            let longest = texts.iter().map(|text| text.len()).max().unwrap();
+            let logits = model.forward(pass, &model.ids(texts.into_iter().map(Some), longest)).unwrap();
+            logits.reshaped(&[rows.len(), longest, model.vocab_size()])
+        }
+        Model::Pointer(model) => {
+            let points = rows.iter().map(|&row| POINTS[row].len() / 2).max().unwrap();
+            let steps = rows.iter().map(|&row| ORDERS[row].len() + 1).max().unwrap();
+            let orders: Vec<_> = rows.iter().map(|&row| Some(ORDERS[row])).collect();
+            let coordinates = rows.iter().map(|&row| Some(POINTS[row]));
+            model
+                .forward(pass, &model.points(coordinates, points), &Orders::new(&orders, points, steps))
+                .unwrap()
+        }
     }
 }
 
@@ -63,9 +86,15 @@ fn logits(model: &Model, parameters: &Parameters, rows: &[usize]) -> Tensor {
 }
 
 /// The bits of one row of the logits, without padding; `index` is its place in the batch.
-fn row(logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
+fn row(model: &Model, logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
     let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect();
     match *logits.shape() {
+        [_, longest, width] if matches!(model, Model::Pointer(_)) => {
+            let keys = 1 + POINTS[row].len() / 2;
+            let steps =
+                logits.data()[index * longest * width..].chunks_exact(width).take(ORDERS[row].len() + 1);
+            bits(&steps.flat_map(|step| &step[..keys]).copied().collect::<Vec<_>>())
+        }
         [_, longest, width] => {
             let start = index * longest * width;
             bits(&logits.data()[start..start + TARGETS[row].len() * width])
@@ -86,7 +115,9 @@ fn padding_and_neighbours_never_change_a_row() {
             let together = logits(&model, &parameters, &[0, 1, 2]);
             for index in 0..3 {
                 let alone = logits(&model, &parameters, &[index]);
-                assert_eq!(row(&alone, 0, index), row(&together, index, index), "{name} {dtype:?} {index}");
+                let [alone, together] =
+                    [(&alone, 0), (&together, index)].map(|(all, at)| row(&model, all, at, index));
+                assert_eq!(alone, together, "{name} {dtype:?} {index}");
             }
         }
     }
@@ -128,9 +159,12 @@ fn capture_records_the_published_sites_and_changes_nothing() {
             assert_eq!(n_heads, group.heads.n_heads, "{name}");
             for (index, numbers) in weights.weights.data().chunks_exact(k_len).enumerate() {
                 let (sentence, query) = (index / q_len / n_heads, index % q_len);
-                let is_target = group.kind.queries == "target";
-                let exists =
-                    query < if is_target { TARGETS[sentence].len() } else { SOURCES[sentence].len() };
+                let exists = query
+                    < match group.kind.queries {
+                        "target" => TARGETS[sentence].len(),
+                        "order" => ORDERS[sentence].len() + 1,
+                        _ => SOURCES[sentence].len(),
+                    };
                 let sum: f32 = numbers.iter().sum();
                 assert!(!exists || (sum - 1.0).abs() < 1e-5, "{name}, {}: {sum}", weights.site);
                 let future = if group.kind.is_causal { &numbers[query + 1..] } else { &[] };
@@ -184,6 +218,36 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
 }
 
 #[test]
+fn language_models_step_as_the_full_pass_bit_for_bit_and_never_see_the_future() {
+    for (name, model, parameters) in families() {
+        let Model::LanguageModel(model) = model else { continue };
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass::new(&tape, &parameters, &capture);
+        let text: Vec<u32> = (0..20).map(|index| [1, 5, 6, 7, 8, 9, 10][index % 7]).collect();
+        let whole = |length: usize| {
+            let rows = [&text[..length]; 3].into_iter().map(Some);
+            model.forward(&pass, &model.ids(rows, length)).unwrap().value().clone()
+        };
+        let (all, before, width) = (whole(text.len()), whole(7), model.vocab_size());
+        assert_eq!(before.data()[..7 * width], all.data()[..7 * width], "{name}");
+        let decoding = LanguageModelDecoding::new(&model, &parameters, &capture);
+        // Prompts of different lengths: what was read at once equals what was read step by step.
+        for prompt in [1, 2, 6] {
+            let mut state = decoding.start(&[&text[..prompt]; 3], 3).unwrap();
+            assert_eq!(decoding.first_token(&text[..prompt], 0), text[prompt - 1], "{name}");
+            for (position, &token) in text.iter().enumerate().skip(prompt - 1) {
+                let step = decoding.step(&mut state, &[token; 3]).unwrap();
+                for found in step.data().chunks_exact(width) {
+                    assert_eq!(found, &all.data()[position * width..][..width], "{name}, {position}");
+                }
+                decoding.reorder(&mut state, &[2, 0, 1]);
+            }
+        }
+        assert!(decoding.start(&[&[]], 1).is_err(), "{name}: an empty prompt");
+    }
+}
+
+#[test]
 fn save_and_load_preserve_config_names_and_bits() {
     for (name, model, parameters) in families() {
         for dtype in [None, Some(Dtype::Int8)] {
@@ -213,7 +277,13 @@ fn a_recipe_holds_everything_that_the_data_does_not_determine() {
         let again = ModelConfig::from_recipe(&example.to_recipe()).unwrap();
         assert_eq!(again, example, "{name}");
         assert_eq!(again.with_data(&data_spec()).unwrap(), model.config(), "{name}");
-        assert_eq!(model.config().view() == View::Encoder, matches!(model, Model::Encoder(_)), "{name}");
+        let found = match &model {
+            Model::SequenceToSequence(_) => View::SequenceToSequence,
+            Model::Encoder(_) => View::Encoder,
+            Model::Pointer(_) => View::Pointer,
+            Model::LanguageModel(_) => View::LanguageModel,
+        };
+        assert_eq!(model.config().view(), found, "{name}");
         let mut wrong = example.to_recipe();
         wrong.insert("d_modell".into(), 3.into());
         let error = ModelConfig::from_recipe(&wrong).unwrap_err();
@@ -231,6 +301,9 @@ fn gradients_match_finite_differences() {
             Some(Value::Object(parts)) => parts.values_mut().for_each(|part| *part = 0.into()),
             Some(whole) => *whole = 0.into(),
             None => {}
+        }
+        if let Some(probability) = keys.get_mut("word_dropout") {
+            *probability = 0.into();
         }
         ModelConfig::from_recipe(&keys).unwrap()
     });
@@ -259,14 +332,30 @@ fn gradients_match_finite_differences() {
                     let rows = SOURCES.map(|row| model.truncate(row));
                     let longest = rows.iter().map(|row| row.len()).max().unwrap() + 2 * more;
                     let padding = std::iter::repeat_n(None, more);
-                    let ids = Ids::padded_to(
-                        rows.into_iter().map(Some).chain(padding),
-                        model.padded_length(longest),
-                        0,
-                    );
+                    let ids = model.padded(rows.into_iter().map(Some).chain(padding), longest);
                     let labels: Vec<u32> =
                         LABELS.into_iter().chain(std::iter::repeat_n(NO_LABEL, more)).collect();
                     model.loss(&pass, &ids, &labels.into(), smoothed(NO_LABEL)).unwrap()
+                }
+                Model::LanguageModel(model) => {
+                    let length = 5 + 2 * more;
+                    let rows = TARGETS.iter().map(|row| Some(&row[..row.len() - 1]));
+                    let ids = model.ids(rows.chain(std::iter::repeat_n(None, more)), length);
+                    let expected = Ids::padded_to(
+                        TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more)),
+                        length,
+                        0,
+                    );
+                    model.loss(&pass, &ids, expected.ids(), smoothed(0)).unwrap()
+                }
+                Model::Pointer(model) => {
+                    let padding = std::iter::repeat_n(None, more);
+                    let points =
+                        model.points(POINTS.map(Some).into_iter().chain(padding.clone()), 4 + 2 * more);
+                    let orders: Vec<_> =
+                        ORDERS.map(Some).into_iter().chain(std::iter::repeat_n(None, more)).collect();
+                    let orders = Orders::new(&orders, 4 + 2 * more, 4 + 2 * more);
+                    model.loss(&pass, &points, &orders).unwrap()
                 }
             }
         };

@@ -11,3 +11,5 @@ mod intervention;
 mod latin2nqo;
 mod laws;
 mod outside;
+mod pointer;
+mod recurrent;

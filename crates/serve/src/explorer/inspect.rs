@@ -7,6 +7,7 @@ use polyhead_translate::TranslateOptions;
 use serde_json::json as object;
 
 use super::Explorer;
+use super::call::Call;
 use crate::packed::{self, PackedDtype};
 use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer};
 use crate::{Error, Result};
@@ -59,8 +60,8 @@ impl Explorer {
     }
 
     /// The JSON of one attention site.
-    pub(super) fn attention(&self, request: &AttentionRequest) -> Result<String> {
-        let observed = self.observed(request, self.limits.tokens, CaptureVectors::No)?;
+    pub(super) fn attention(&self, request: &AttentionRequest, call: &mut Call) -> Result<String> {
+        let observed = self.observed(request, self.limits.tokens, CaptureVectors::No, call)?;
         let Some(found) = observed.attentions.first() else { return Err(skipped()) };
         let weights: Vec<_> = found.weights.iter().collect();
         let size: usize = weights.iter().map(|own| own.numbers().len()).sum();
@@ -69,8 +70,8 @@ impl Explorer {
     }
 
     /// The JSON of one head's queries and keys.
-    pub(super) fn neurons(&self, request: &AttentionRequest) -> Result<String> {
-        let observed = self.observed(request, self.limits.neurons, CaptureVectors::Yes)?;
+    pub(super) fn neurons(&self, request: &AttentionRequest, call: &mut Call) -> Result<String> {
+        let observed = self.observed(request, self.limits.neurons, CaptureVectors::Yes, call)?;
         let Some(found) = observed.vectors.first() else { return Err(skipped()) };
         Ok(packed::vectors(found, PackedDtype::F32).to_string())
     }
@@ -80,6 +81,7 @@ impl Explorer {
         request: &AttentionRequest,
         limit: usize,
         vectors: CaptureVectors,
+        call: &mut Call,
     ) -> Result<Observed> {
         let AttentionRequest { source, target, kind, layer, head, intervention } = request;
         let model = self.engine().model();
@@ -98,6 +100,8 @@ impl Explorer {
                 wire::check_index("token", *id as usize, vocab_size)?;
             }
         }
+        let n_heads = if head.is_some() { 1 } else { group.heads.n_heads };
+        call.reserve(self.pass_memory([source.len(), target.len()], n_heads))?;
         let heads = head.map(|head| vec![head]);
         let filter =
             Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
@@ -108,6 +112,31 @@ impl Explorer {
         Ok(observe(model, self.engine().parameters(), [source, target], start_id, &options)?)
     }
 }
+
+impl Explorer {
+    /// Memory of a pass over source and target of these lengths that captures the weights of `n_heads` heads, in bytes.
+    pub(super) fn pass_memory(&self, lengths: [usize; 2], n_heads: usize) -> usize {
+        let model = self.engine().model();
+        let longest = lengths[0].max(lengths[1]);
+        let weights = n_heads * longest * longest * WEIGHT_MEMORY;
+        // Logits of every position, and the log-probabilities that a trace needs.
+        let logits = lengths[1] * model.vocab_sizes()[1] * 3 * size_of::<f32>();
+        let states = (lengths[0] + lengths[1]) * model.config().d_model() * STATES * size_of::<f32>();
+        weights + logits + states
+    }
+
+    /// Heads of all sites.
+    pub(super) fn n_heads(&self) -> usize {
+        let sites = self.engine().model().sites();
+        sites.groups().iter().map(|group| group.n_layers * group.heads.n_heads).sum()
+    }
+}
+
+/// Bytes of memory for each captured weight: as captured, as a matrix, as bytes, and as text three times.
+const WEIGHT_MEMORY: usize = 28;
+
+/// Vectors of the model's width that a pass holds for each position.
+const STATES: usize = 32;
 
 pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
     if found <= limit {

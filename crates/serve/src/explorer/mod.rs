@@ -2,7 +2,9 @@
 //!
 //! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
 //! 2. `translation.rs` translates and traces, `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
+//! 3. `call.rs` has the memory, the turn and the deadline of a call.
 
+mod call;
 mod embeddings;
 pub(crate) mod guard;
 mod inspect;
@@ -117,11 +119,12 @@ impl Listening {
     pub fn run(self) -> Result<()> {
         let Self { explorer, listener, address } = self;
         // One thread is plenty for the network; models run on threads of their own.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(Error::Server)?.block_on(async move {
             listener.set_nonblocking(true).map_err(Error::Server)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Server)?;
-            let routes = routes::routes(Arc::new(move || Ok(explorer.clone())));
+            let options = routes::ExplorerOptions::default();
+            let routes = routes::routes(Arc::new(move || Ok(explorer.clone())), options);
             axum::serve(listener, routes::guarded(routes, address)).await.map_err(Error::Server)
         })
     }

@@ -1,55 +1,110 @@
 //! The routes of the explorer.
+//!
+//! A call is read within the memory budget, waits for its turn, reserves the memory that it will need before it begins, and
+//! ends at its deadline or when its client has gone. Its answer is counted until it is read.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::Explorer;
+use super::call::{Call, Stop, StopOnDrop};
 use super::guard::{guard, with_security_headers};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, blocking_if_large};
+use crate::front::ErrorResponse;
+use crate::front::body::{self, BodyLimits};
+use crate::front::budget::MemoryBudget;
+use crate::server::Client;
 use crate::wire::ExplorerLimits;
 use crate::{Error, Result, assets};
 
 const JSON: &str = "application/json";
 
-/// Requests that run at the same time.
-const MAX_RUNNING: usize = 2;
-
-/// Requests that wait for their turn; more are refused.
+/// Calls that wait for their turn; more are refused.
 const MAX_WAITING: usize = 32;
 
 /// Returns the explorer of the current model, which a reload may replace; loading may take a while.
 pub(crate) type ExplorerSource = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
 
+/// Options of the routes.
+#[derive(Debug, Clone)]
+pub(crate) struct ExplorerOptions {
+    /// Calls that run at the same time; default: 2.
+    pub(crate) running: usize,
+    /// Threads of a call; default: all.
+    pub(crate) threads: Option<usize>,
+    /// Time limit of a call, from its request to the end of the work; default: 1 hour.
+    pub(crate) deadline: Duration,
+    /// Memory of requests, work and answers; default: 8 GiB.
+    pub(crate) memory: Arc<MemoryBudget>,
+}
+
+impl Default for ExplorerOptions {
+    fn default() -> Self {
+        let memory = Arc::new(MemoryBudget::new(8 << 30));
+        Self { running: 2, threads: None, deadline: Duration::from_secs(3600), memory }
+    }
+}
+
 /// State that all handlers share.
 #[derive(Clone)]
 struct ExplorerState {
     source: ExplorerSource,
+    options: ExplorerOptions,
     running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    /// Calls that wait or run, by client, counted like memory: one client leaves as many places as it takes.
+    waiting: Arc<MemoryBudget>,
+    pool: Option<Arc<rayon::ThreadPool>>,
     /// Maximum bytes of a request.
     limit: usize,
 }
 
 impl ExplorerState {
-    /// A permit to wait.
-    fn wait_permit(&self) -> Result<OwnedSemaphorePermit> {
-        let found = format!("{MAX_WAITING} requests are waiting for the model");
-        self.waiting.clone().try_acquire_owned().map_err(|_| Error::Busy { found, retry_after: 1 })
+    /// Reads and parses a request, and takes a place to wait.
+    async fn enter<R: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<(R, Call)> {
+        let client = request.extensions().get::<Client>().cloned();
+        let client = client.unwrap_or_else(|| BodyLimits::default().client);
+        let stop = Stop::new(self.options.deadline);
+        let place = self.waiting.reserve(&client, 1).map_err(|_| {
+            let found = "its calls fill the places to wait for the model".into();
+            Error::TooManyRequests { found, retry_after: 1 }
+        })?;
+        let limits = BodyLimits { body: self.limit, budget: self.options.memory.clone(), client };
+        let (parts, body) = request.into_parts();
+        let (bytes, mut memory) = body::read(&parts.headers, body, &limits).await.map_err(Error::Refused)?;
+        memory.grow(4 * bytes.len())?;
+        let request = blocking_if_large(bytes.len(), move || parse(&bytes)).await?;
+        Ok((request, Call { memory, stop, _place: place, turn: None }))
+    }
+
+    /// Waits for a turn of a call.
+    async fn turn(&self, mut call: Call) -> Result<Call> {
+        let turn = tokio::time::timeout_at(call.stop.deadline().into(), self.running.clone().acquire_owned());
+        // The semaphore is never closed.
+        call.turn = Some(turn.await.ok().and_then(std::result::Result::ok).ok_or_else(|| call.stop.late())?);
+        Ok(call)
+    }
+
+    /// Runs `work` on the threads of a call.
+    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
     }
 }
 
@@ -59,8 +114,11 @@ pub(super) fn guarded(routes: Router, address: SocketAddr) -> Router {
 }
 
 /// All routes.
-pub(crate) fn routes(source: ExplorerSource) -> Router {
+pub(crate) fn routes(source: ExplorerSource, options: ExplorerOptions) -> Router {
     let limit = source().map_or_else(|_| ExplorerLimits::default().body, |explorer| explorer.limits.body);
+    let pool = options
+        .threads
+        .and_then(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(Arc::new).ok());
     Router::new()
         .route("/api/model", get(model))
         .route("/api/trace", post(trace))
@@ -69,11 +127,12 @@ pub(crate) fn routes(source: ExplorerSource) -> Router {
         .route("/api/neurons", post(neurons))
         .route("/api/embeddings", post(embeddings))
         .fallback(file)
-        .layer(DefaultBodyLimit::max(limit))
         .with_state(ExplorerState {
             source,
-            running: Arc::new(Semaphore::new(MAX_RUNNING)),
-            waiting: Arc::new(Semaphore::new(MAX_WAITING + MAX_RUNNING)),
+            running: Arc::new(Semaphore::new(options.running)),
+            waiting: Arc::new(MemoryBudget::new(MAX_WAITING + options.running)),
+            options,
+            pool,
             limit,
         })
 }
@@ -99,113 +158,110 @@ async fn model(State(state): State<ExplorerState>) -> Response {
     json_or_error(blocking(work).await)
 }
 
-async fn trace(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
-    answered(state, body, |explorer, request| explorer.trace(&request, &|_| ControlFlow::Continue(()))).await
+async fn trace(State(state): State<ExplorerState>, request: Request) -> Response {
+    let work = |explorer: &Explorer, request, call: &mut Call| {
+        explorer.trace(&request, &|_| ControlFlow::Continue(()), call)
+    };
+    answered(state, request, work).await
 }
 
-async fn attention(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
-    answered(state, body, |explorer, request| explorer.attention(&request)).await
+async fn attention(State(state): State<ExplorerState>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
 }
 
-async fn neurons(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
-    answered(state, body, |explorer, request| explorer.neurons(&request)).await
+async fn neurons(State(state): State<ExplorerState>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.neurons(&request, call)).await
 }
 
-async fn embeddings(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
-    answered(state, body, |explorer, request| explorer.embeddings(&request)).await
+async fn embeddings(State(state): State<ExplorerState>, request: Request) -> Response {
+    answered(state, request, |explorer, request, _| explorer.embeddings(&request)).await
 }
 
 /// Streams the growing translation, one line of JSON at a time.
-async fn translate(State(state): State<ExplorerState>, body: ReceivedBody) -> Response {
-    let request = match read(state.limit, body) {
-        Ok(request) => request,
-        Err(error) => return error_response(error.status(), &error),
-    };
-    let waiting = match state.wait_permit() {
-        Ok(permit) => permit,
-        Err(error) => return error_response(error.status(), &error),
+async fn translate(State(state): State<ExplorerState>, request: Request) -> Response {
+    let (request, call) = match state.enter(request).await {
+        Ok(entered) => entered,
+        Err(error) => return ErrorResponse::from(error).into_response(),
     };
     let (lines, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        let _waiting = waiting;
-        // The semaphore is never closed.
-        let turn = state.running.clone().acquire_owned();
+        let _stop = StopOnDrop(call.stop.clone());
         let turn = tokio::select! {
-            turn = turn => turn,
+            turn = state.turn(call) => turn,
             // The client has disconnected.
             () = lines.closed() => return,
         };
-        let Ok(_turn) = turn else { return };
-        let last = lines.clone();
-        let work = blocking(move || {
-            let explorer = (state.source)()?;
-            explorer.trace(&request, &|ids| {
-                let line = explorer.growth(ids);
-                // The client may have disconnected.
-                if lines.blocking_send(line).is_ok() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })
-        });
-        let line = match work.await {
-            Ok(answer) => answer + "\n",
-            Err(error) => format!("{}\n", json!({ "error": error.to_string(), "hint": error.hint() })),
+        let growing = lines.clone();
+        let work = async {
+            let mut call = turn?;
+            let work = move || {
+                let explorer = (state.source)()?;
+                let found = state.run(|| {
+                    let watcher = |ids: &[u32]| {
+                        let line = Bytes::from(explorer.growth(ids));
+                        // The client may have disconnected.
+                        if growing.blocking_send(line).is_ok() {
+                            ControlFlow::Continue(())
+                        } else {
+                            ControlFlow::Break(())
+                        }
+                    };
+                    explorer.trace(&request, &watcher, &mut call)
+                });
+                Ok(call.finish(found)?.counted("\n"))
+            };
+            blocking(work).await
         };
+        let line = work.await.unwrap_or_else(|error| {
+            let ErrorResponse { error, hint, .. } = error.into();
+            format!("{}\n", json!({ "error": error, "hint": hint })).into()
+        });
         // The client may have disconnected.
-        let _ = last.send(line).await;
+        let _ = lines.send(line).await;
     });
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(receiver))).into_response()
 }
 
-type ReceivedBody = std::result::Result<Bytes, BytesRejection>;
-
 /// Reads a request, runs `work` on another thread when it is its turn, and answers with its JSON.
 async fn answered<R: DeserializeOwned + Send + 'static>(
     state: ExplorerState,
-    body: ReceivedBody,
-    work: impl FnOnce(&Explorer, R) -> Result<String> + Send + 'static,
+    request: Request,
+    work: impl FnOnce(&Explorer, R, &mut Call) -> Result<String> + Send + 'static,
 ) -> Response {
     let found = async {
-        let request = read(state.limit, body)?;
-        let waiting = state.wait_permit()?;
-        // The permits last as long as the work, which continues after the client has disconnected.
-        let turn = state.running.acquire_owned().await;
+        let (request, call) = state.enter(request).await?;
+        // Dropped with this future, when the client has disconnected.
+        let _stop = StopOnDrop(call.stop.clone());
+        let mut call = state.turn(call).await?;
         let work = move || {
-            let _permits = (waiting, turn);
-            work(&*(state.source)()?, request)
+            let explorer = (state.source)()?;
+            let found = state.run(|| work(&explorer, request, &mut call));
+            Ok(call.finish(found)?.counted(""))
         };
         blocking(work).await
     };
     json_or_error(found.await)
 }
 
-fn json_or_error(found: Result<String>) -> Response {
+fn json_or_error(found: Result<impl Into<Body>>) -> Response {
     match found {
-        Ok(json) => ([(header::CONTENT_TYPE, JSON)], json).into_response(),
-        Err(error) => error_response(error.status(), &error),
+        Ok(json) => ([(header::CONTENT_TYPE, JSON)], json.into()).into_response(),
+        Err(error) => ErrorResponse::from(error).into_response(),
     }
 }
 
-fn read<R: DeserializeOwned>(limit: usize, body: ReceivedBody) -> Result<R> {
-    let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Error::TooLarge { found: "the request".into(), limit: format!("{limit} bytes") }
-        }
-        _ => Error::request(rejection.body_text(), "send the complete request"),
-    })?;
-    serde_json::from_slice(&body).map_err(|error| {
+fn parse<R: DeserializeOwned>(body: &[u8]) -> Result<R> {
+    serde_json::from_slice(body).map_err(|error| {
         let message = format!("{error}, expected a JSON object");
         Error::request(message, "reload the page: it may be of another version of the program")
     })
 }
 
 /// Lines from another thread as a response body.
-struct Lines(mpsc::Receiver<String>);
+struct Lines(mpsc::Receiver<Bytes>);
 
 impl futures_core::Stream for Lines {
-    type Item = std::result::Result<String, std::convert::Infallible>;
+    type Item = std::result::Result<Bytes, std::convert::Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(context).map(|line| line.map(Ok))

@@ -1,37 +1,54 @@
 //! Translations, as `polyhead translate` gives them, with the trace of one of their segments.
 
+use std::ops::ControlFlow;
+
 use polyhead_attention::Filter;
 use polyhead_inspect::export::json;
 use polyhead_inspect::trace::{ProgressCallback, Trace, TraceOptions};
 use polyhead_translate::{DecodedSegment, Evidence, Note, RoutedSentence, TranslateOptions, Translation};
 
 use super::Explorer;
+use super::call::Call;
 use super::inspect::at_most;
 use crate::wire::{self, NoteAnswer, SegmentAnswer, TraceRequest, TranslationAnswer};
 use crate::{Error, Result};
 
-/// Sentences that are translated at once; between them a request can be cancelled.
+/// Sentences that are translated at once.
 const SENTENCES_AT_ONCE: usize = 8;
+
+/// Bytes of memory for each byte of text while it is translated, with its segments.
+const TEXT_MEMORY: usize = 32;
+
+/// Heads of the one site that the trace of a long text has, at most.
+const ONE_SITE_HEADS: usize = 16;
 
 impl Explorer {
     /// The JSON of a translation and a trace: `{"translation", "trace"}`.
-    pub(super) fn trace(&self, request: &TraceRequest, watcher: ProgressCallback<'_>) -> Result<String> {
+    pub(super) fn trace(
+        &self,
+        request: &TraceRequest,
+        watcher: ProgressCallback<'_>,
+        call: &mut Call,
+    ) -> Result<String> {
         self.check(request)?;
+        let stop = call.stop.clone();
+        let watcher: ProgressCallback<'_> =
+            &|ids: &[u32]| if stop.is_over() { ControlFlow::Break(()) } else { watcher(ids) };
         if request.as_is || request.target.is_some() {
-            let trace = Trace::with_progress(
-                self.engine(),
-                &request.text,
-                &self.options(request, self.length(request)?)?,
-                watcher,
-            )?;
+            let length = self.length(request)?;
+            call.reserve(self.trace_memory(request, length))?;
+            let options = self.options(request, length)?;
+            let trace = Trace::with_progress(self.engine(), &request.text, &options, watcher)?;
             return Ok(answer(&serde_json::Value::Null, Some(&trace)));
         }
-        let translation = self.translation(request, watcher)?;
+        let translation = self.translation(request, call)?;
         let segments = &translation.segments;
         let index = chosen(segments, request.segment)?;
         let trace = index.map(|index| {
             let segment = &segments[index];
-            let options = self.options(request, segment.source.len().max(segment.target.len()))?;
+            let length = segment.source.len().max(segment.target.len());
+            call.reserve(self.trace_memory(request, length))?;
+            let options = self.options(request, length)?;
             Trace::of_segment(self.engine(), segment, &options, watcher).map_err(Error::from)
         });
         let trace = trace.transpose()?;
@@ -39,7 +56,8 @@ impl Explorer {
     }
 
     /// The translation of the text, with its segments.
-    fn translation(&self, request: &TraceRequest, watcher: ProgressCallback<'_>) -> Result<Translation> {
+    fn translation(&self, request: &TraceRequest, call: &mut Call) -> Result<Translation> {
+        call.reserve(TEXT_MEMORY * request.text.len())?;
         let options = TranslateOptions {
             from: request.from.clone(),
             to: request.to.clone(),
@@ -50,14 +68,23 @@ impl Explorer {
         };
         let plan = self.engine().plan_texts(&[&request.text], &options)?.remove(0);
         let sentences: Vec<RoutedSentence> = plan.sentences().collect();
+        let is_wanted = || !call.stop.is_over();
         let mut translated: Vec<Translation> = Vec::with_capacity(sentences.len());
         for some in sentences.chunks(SENTENCES_AT_ONCE) {
-            if !translated.is_empty() && watcher(&[]).is_break() {
-                return Err(polyhead_translate::Error::Cancelled.into());
-            }
-            translated.extend(self.engine().translate_sentences(some, &options)?);
+            translated.extend(self.engine().translate_sentences_while(some, &options, &is_wanted)?);
         }
         Ok(plan.join(&translated))
+    }
+
+    /// Memory of a trace of a text of `length` tokens, in bytes.
+    fn trace_memory(&self, request: &TraceRequest, length: usize) -> usize {
+        let n_heads = match self.engine().model().alignment_site() {
+            _ if request.without_weights => 0,
+            Some(_) if length > self.limits.whole => self.n_heads().min(ONE_SITE_HEADS),
+            _ => self.n_heads(),
+        };
+        let target = if request.target.is_some() { length } else { 2 * length + 16 };
+        self.pass_memory([length, target.min(self.engine().model().max_len())], n_heads)
     }
 
     /// Checks a request against the limits.

@@ -1,82 +1,33 @@
-//! Reads a whole request body up to a limit, within a memory budget of all bodies together.
+//! Reads a whole request body up to a limit, within the memory budget and its client's share of it.
 
 use std::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode, header};
 
+use super::budget::{MemoryBudget, MemoryReservation};
 use super::error_response::ErrorResponse;
+use super::rate::Client;
 use super::timed::BodyTimeout;
-
-/// Bytes reserved before a body arrives: an announced length alone costs no memory.
-const FIRST_CAPACITY: usize = 64 * 1024;
 
 /// Limits on request bodies.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
     /// Bytes of one body; default: 1 MiB.
     pub body: usize,
-    /// Memory budget of all bodies together; default: 64 MiB.
+    /// Memory budget of all that waits; default: 128 MiB.
     pub budget: Arc<MemoryBudget>,
+    /// The client that sends the body; default: an unknown address.
+    pub client: Client,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { body: 1 << 20, budget: Arc::new(MemoryBudget::new(64 << 20)) }
-    }
-}
-
-/// Memory budget of all bodies together, so that many large requests at once cannot exhaust the machine's memory.
-#[derive(Debug)]
-pub struct MemoryBudget {
-    available: AtomicUsize,
-}
-
-impl MemoryBudget {
-    /// A budget of `bytes` bytes.
-    pub fn new(bytes: usize) -> Self {
-        Self { available: AtomicUsize::new(bytes) }
-    }
-
-    /// Bytes that are not reserved.
-    pub fn available(&self) -> usize {
-        self.available.load(Ordering::Relaxed)
-    }
-}
-
-/// The share of a body in a [`MemoryBudget`], returned on drop.
-#[derive(Debug)]
-pub struct MemoryReservation {
-    budget: Arc<MemoryBudget>,
-    bytes: usize,
-}
-
-impl MemoryReservation {
-    fn none(budget: &Arc<MemoryBudget>) -> Self {
-        Self { budget: budget.clone(), bytes: 0 }
-    }
-
-    /// Reserves more bytes.
-    fn grow(&mut self, bytes: usize) -> Result<(), ErrorResponse> {
-        let take = |available: usize| available.checked_sub(bytes);
-        if self.budget.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            let error = "the server is receiving too much data at once";
-            return Err(
-                ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, error, "try again later").after(1)
-            );
-        }
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for MemoryReservation {
-    fn drop(&mut self) {
-        self.budget.available.fetch_add(self.bytes, Ordering::Relaxed);
+        let client = Client::from_address(std::net::Ipv4Addr::UNSPECIFIED.into());
+        Self { body: 1 << 20, budget: Arc::new(MemoryBudget::new(128 << 20)), client }
     }
 }
 
@@ -84,7 +35,7 @@ impl Drop for MemoryReservation {
 ///
 /// # Errors
 /// 413 for more bytes than the limit: before anything is read if `Content-Length` says so, else as soon as they arrive.
-/// 503 if all bodies together exceed the budget, 408 for a body that is too slow, 400 for an incomplete one.
+/// 429 or 503 if the client's share or the whole budget is used up, 408 for a body that is too slow, 400 for an incomplete one.
 pub async fn read(
     headers: &HeaderMap,
     mut body: Body,
@@ -97,19 +48,22 @@ pub async fn read(
         return Err(too_large(&format!("a body of {length} bytes"), limit));
     }
     let mut bytes = Vec::new();
-    let mut reservation = MemoryReservation::none(&limits.budget);
+    let mut reservation = limits.budget.open(&limits.client);
+    // A body without a length grows by doubling.
+    let growth = if length == 0 { 2 } else { 1 };
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
         if bytes.len() + data.len() > limit {
             return Err(too_large("a larger body", limit));
         }
-        reservation.grow(data.len())?;
+        reservation.grow(growth * data.len())?;
         // Most bodies arrive in one frame.
         if bytes.is_empty() && body.is_end_stream() {
             return Ok((data, reservation));
         }
         if bytes.is_empty() {
-            bytes.reserve((length as usize).min(FIRST_CAPACITY));
+            // Memory that is not written to costs nothing yet.
+            bytes.reserve_exact(length as usize);
         }
         bytes.extend_from_slice(&data);
     }
@@ -207,15 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn all_bodies_share_a_budget_and_return_their_part() {
-        let budget = Arc::new(MemoryBudget::new(5));
-        let limits = BodyLimits { body: 10, budget: budget.clone() };
+    fn bodies_share_a_budget_and_return_their_part() {
+        let budget = Arc::new(MemoryBudget::new(12));
+        let limits = BodyLimits { body: 10, budget: budget.clone(), ..BodyLimits::default() };
         let first = read_limited(None, frames(&["ab", "c"]), &limits).unwrap();
-        assert_eq!(budget.available(), 2);
+        assert_eq!(budget.used(), 6, "twice the bytes of a body without a length");
         let refused = read_limited(None, frames(&["a", "bc"]), &limits).unwrap_err();
-        assert_eq!((refused.status.as_u16(), refused.retry_after, budget.available()), (503, Some(1), 2));
+        assert_eq!((refused.status.as_u16(), refused.retry_after, budget.used()), (429, Some(1), 6));
+        let client = Client::Key("another".into());
+        let other = BodyLimits { client, ..limits.clone() };
+        assert!(read_limited(Some("3"), frames(&["abc"]), &other).is_ok());
         drop(first);
-        assert_eq!(budget.available(), 5);
-        assert!(read_limited(None, frames(&["abc", "de"]), &limits).is_ok());
+        assert_eq!(budget.used(), 0);
+        assert!(read_limited(None, frames(&["ab", "c"]), &limits).is_ok());
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -62,6 +62,23 @@ pub(super) struct ConnectionContext {
     pub(super) is_ending: AtomicBool,
 }
 
+/// The answer to a connection for which its client has no share left.
+const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\
+Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n\
+Content-Length: 97\r\n\r\n\
+{\"error\":\"too many connections of this client\",\"hint\":\"close idle connections; try again in 1 s\"}";
+
+/// Memory of a connection while hyper serves it: its buffers, and the largest head.
+const ACTIVE_BYTES: usize = 64 << 10;
+
+/// Closes a connection with an answer, without waiting for anything.
+pub(super) fn refuse(stream: TcpStream) {
+    // The socket is new, so its buffer is empty; and if it takes nothing, the client sees the connection close.
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = std::io::Write::write(&mut stream, REFUSAL);
+    }
+}
+
 /// Serves a connection to its end. `_open` is dropped before the receiver, so the counts are right once the last receiver is gone.
 pub(super) async fn serve(
     mut stream: TcpStream,
@@ -74,6 +91,11 @@ pub(super) async fn serve(
     loop {
         if rest.is_empty() && !is_readable(&stream, context.options.idle, &mut stage).await {
             return;
+        }
+        let client = context.options.client(peer).zip(context.options.memory.as_ref());
+        let memory = client.map(|(client, memory)| memory.reserve(&client, ACTIVE_BYTES));
+        if matches!(memory, Some(Err(_))) {
+            return refuse(stream);
         }
         // Boxed, so that the future of an idle connection stays small.
         let exchanged = Box::pin(exchange(stream, rest, peer, &context, &mut stage)).await;
@@ -198,9 +220,18 @@ impl Service<Request<Incoming>> for Handler {
             if context.is_ending.load(Ordering::Relaxed) || exchange.has_unread() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
+            add_security_headers(response.headers_mut());
             Ok(response.map(|body| ObservedBody::new(body, ResponseEnd(exchange))))
         })
     }
+}
+
+/// Headers of every answer: no content is what its bytes look like, and no page of another origin embeds it, unless CORS
+/// allows that.
+fn add_security_headers(headers: &mut HeaderMap) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.entry(policy).or_insert(HeaderValue::from_static("same-origin"));
 }
 
 /// The answer, or 500 if the handler panicked: one request must not end the others of its connection.
@@ -219,4 +250,17 @@ async fn catch_panics(answer: impl Future<Output = Result<Response<Body>, Infall
         )
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_a_complete_answer() {
+        let text = std::str::from_utf8(REFUSAL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
 }

@@ -3,12 +3,10 @@
 //! Forms have only text, so numbers and booleans are parsed from text, too; JSON values keep their types.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::body::Bytes;
 use serde_json::Value;
 
-use super::body::MemoryReservation;
 use super::error_response::ErrorResponse;
 
 /// An uploaded file.
@@ -43,20 +41,13 @@ pub enum Texts {
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     by_name: BTreeMap<String, Vec<Field>>,
-    /// Their share of the memory budget of all bodies.
-    reservation: Option<Arc<MemoryReservation>>,
 }
 
 impl Fields {
     /// The members of a JSON object.
     pub(super) fn from_object(object: serde_json::Map<String, Value>) -> Self {
         let by_name = object.into_iter().map(|(name, value)| (name, vec![Field::Json(value)])).collect();
-        Self { by_name, reservation: None }
-    }
-
-    /// Keeps the memory reservation of the body until the fields are dropped.
-    pub(super) fn set_reservation(&mut self, reservation: MemoryReservation) {
-        self.reservation = Some(Arc::new(reservation));
+        Self { by_name }
     }
 
     /// Adds a text; a repeated name becomes a list.
@@ -74,6 +65,16 @@ impl Fields {
         for (name, values) in other.by_name {
             self.by_name.entry(name).or_insert(values);
         }
+    }
+
+    /// Bytes of all texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let text = |field: &Field| match field {
+            Field::Text(text) | Field::Json(Value::String(text)) => text.len(),
+            Field::Json(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::len).sum(),
+            _ => 0,
+        };
+        self.by_name.values().flatten().map(text).sum()
     }
 
     /// All names, sorted.

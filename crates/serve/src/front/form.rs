@@ -7,49 +7,70 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use percent_encoding::percent_decode;
-use serde_json::Value;
 
 use super::body::{self, BodyLimits};
+use super::budget::MemoryReservation;
 use super::error_response::ErrorResponse;
 use super::fields::Fields;
-use super::multipart;
+pub use super::json::{KnownFields, UnknownFields};
+use super::{json, multipart};
+use crate::blocking::blocking_if_large;
 
 /// Maximum fields of a form or a query.
 pub const MAX_FIELDS: usize = 1024;
 
-/// Reads a request. A field of the body takes precedence over one of the query.
+/// Reads a request. A field of the body takes precedence over one of the query. The reservation covers body and fields.
 ///
 /// # Errors
-/// 400, 408, 413, 415 or 503.
-pub async fn read(request: Request, limits: &BodyLimits) -> Result<(Parts, Fields), ErrorResponse> {
+/// 400, 408, 413, 415, 429 or 503.
+pub async fn read(
+    request: Request,
+    limits: &BodyLimits,
+    known: KnownFields,
+) -> Result<(Parts, Fields, MemoryReservation), ErrorResponse> {
     let (parts, sent) = request.into_parts();
-    let (bytes, reservation) = body::read(&parts.headers, sent, limits).await?;
     let media_type = match parts.headers.get(header::CONTENT_TYPE) {
-        None => "",
-        Some(value) => value.to_str().map_err(|_| unsupported("content type that is not ASCII"))?,
+        None => String::new(),
+        Some(value) => {
+            let found = value.to_str().map_err(|_| unsupported("content type that is not ASCII"))?;
+            found.to_owned()
+        }
     };
-    let mut fields = parse(media_type, &bytes)?;
+    let (bytes, mut reservation) = body::read(&parts.headers, sent, limits).await?;
+    // Decoded texts are at most as long; a form is copied once more.
+    reservation.grow(2 * bytes.len() + known.values.min(bytes.len()) * size_of::<serde_json::Value>())?;
+    // The event loop goes on while a large body is parsed.
+    let parsed = blocking_if_large(bytes.len(), move || Ok(parse(&media_type, &bytes, &known)));
+    let mut fields = parsed.await??;
     fields.add_missing(urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?);
-    fields.set_reservation(reservation);
-    Ok((parts, fields))
+    Ok((parts, fields, reservation))
+}
+
+/// The values of one field of a query.
+pub fn query_value(query: &str, name: &str) -> Option<String> {
+    let fields = urlencoded(query.as_bytes()).ok()?;
+    fields.text(name).ok().flatten().map(str::to_owned)
 }
 
 /// Parses a body by its media type, which is empty if none was sent.
 ///
 /// # Errors
-/// 400 or 415.
-pub fn parse(media_type: &str, body: &Bytes) -> Result<Fields, ErrorResponse> {
+/// 400, 413 or 415.
+pub fn parse(media_type: &str, body: &Bytes, known: &KnownFields) -> Result<Fields, ErrorResponse> {
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if body.is_empty() {
         return Ok(Fields::default());
     }
     match essence.as_str() {
-        "application/json" => json(body),
+        "application/json" => json::read(body, known),
         "multipart/form-data" => multipart::parse(media_type, body),
         // `curl -d '{…}'` sends JSON with this type; no form begins with a brace.
-        "application/x-www-form-urlencoded" => json_by_content(body).map_or_else(|| urlencoded(body), Ok),
-        "" => json_by_content(body).ok_or_else(|| unsupported("no content type")),
-        other => json_by_content(body).ok_or_else(|| unsupported(&format!("content type {other:?}"))),
+        "application/x-www-form-urlencoded" => {
+            json_by_content(body, known).unwrap_or_else(|| urlencoded(body))
+        }
+        "" => json_by_content(body, known).unwrap_or_else(|| Err(unsupported("no content type"))),
+        other => json_by_content(body, known)
+            .unwrap_or_else(|| Err(unsupported(&format!("content type {other:?}")))),
     }
 }
 
@@ -81,25 +102,16 @@ fn decoded(bytes: &[u8]) -> Result<String, ErrorResponse> {
         .map_err(|_| ErrorResponse::bad_request("a form that is not UTF-8", "encode its texts as UTF-8"))
 }
 
-fn json(body: &[u8]) -> Result<Fields, ErrorResponse> {
-    // `serde_json` limits the depth.
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        let hint = "is the body JSON in UTF-8, as its content type says?";
-        ErrorResponse::bad_request(format!("invalid JSON ({error}), expected an object"), hint)
-    })?;
-    match value {
-        Value::Object(object) => Ok(Fields::from_object(object)),
-        _ => Err(ErrorResponse::bad_request(
-            "a JSON value, expected an object",
-            "send {\"q\": \"…\"} and the like",
-        )),
-    }
-}
-
 /// JSON without the matching content type, which clients of LibreTranslate may leave out.
-fn json_by_content(body: &[u8]) -> Option<Fields> {
+fn json_by_content(body: &[u8], known: &KnownFields) -> Option<Result<Fields, ErrorResponse>> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
-    if *first == b'{' { json(body).ok() } else { None }
+    if *first != b'{' {
+        return None;
+    }
+    match json::read(body, known) {
+        Err(error) if error.status == StatusCode::BAD_REQUEST => None,
+        other => Some(other),
+    }
 }
 
 fn unsupported(found: &str) -> ErrorResponse {
@@ -117,10 +129,13 @@ fn unsupported(found: &str) -> ErrorResponse {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    const KNOWN: KnownFields =
+        KnownFields { names: &["q", "alternatives"], values: 100, unknown: UnknownFields::Skipped };
 
     fn parsed(media_type: &str, body: &[u8]) -> Result<Value, (u16, String)> {
-        parse(media_type, &Bytes::copy_from_slice(body))
+        parse(media_type, &Bytes::copy_from_slice(body), &KNOWN)
             .map(|fields| fields.json())
             .map_err(|error| (error.status.as_u16(), error.error))
     }
@@ -147,7 +162,7 @@ mod tests {
         }
         for deep in ["[".repeat(100_000), "{\"a\":".repeat(100_000)] {
             let (status, error) = parsed("application/json", deep.as_bytes()).unwrap_err();
-            assert!(status == 400 && error.contains("recursion"), "{error}");
+            assert!(status == 400 && error.starts_with("invalid JSON ("), "{error}");
             assert_eq!(parsed("", deep.as_bytes()).unwrap_err().0, 415);
         }
         for (media_type, body) in
@@ -193,7 +208,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4_usize) {
             let media_type = ["application/json", FORM, "multipart/form-data; boundary=a", ""][kind];
-            let _ = parse(media_type, &bytes.into());
+            let _ = parse(media_type, &bytes.into(), &KNOWN);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Accepts connections up to a limit, and drains them at shutdown.
 //!
 //! `axum::serve` has no timeouts and no limit of connections. Here the head and the body of a request, an unread answer and an
-//! idle connection have timeouts; past the limit of connections clients wait in the system's backlog; and at shutdown requests
-//! that have begun are answered.
+//! idle connection have timeouts; a client that has as many connections as are free gets no more; past the limit of all
+//! connections clients wait in the system's backlog; and at shutdown requests that have begun are answered.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,11 +15,16 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use super::budget::{MemoryBudget, MemoryReservation, OutOfMemory};
 use super::connection::{self, ConnectionContext, Stage};
 use super::open_files;
+use super::rate::Client;
 
 /// Connections that wait in the system's queue until they are accepted.
 const BACKLOG: u32 = 4096;
+
+/// Memory of an idle connection.
+const IDLE_BYTES: usize = 2 << 10;
 
 /// Time for cut connections to end.
 const CUT_GRACE: Duration = Duration::from_secs(5);
@@ -33,12 +38,18 @@ pub struct ConnectionOptions {
     pub body: Duration,
     /// Maximum pause within a request's body; default: 10 s.
     pub body_pause: Duration,
-    /// Maximum time in which a client reads nothing of its answer; default: 60 s.
+    /// Time after which a client that reads its answer more slowly than `least_rate` is cut off; default: 30 s.
     pub write: Duration,
+    /// Bytes per second of an answer that a client reads at least; default: 4096.
+    pub least_rate: usize,
     /// Maximum time between requests, and before the first; default: 60 s.
     pub idle: Duration,
-    /// Maximum open connections; default: the limit of open files less 64.
+    /// Maximum open connections; a client has at most as many as it leaves free; default: the limit of open files less 64.
     pub most: Option<usize>,
+    /// Addresses of proxies, whose connections are those of many clients; default: none.
+    pub trusted_proxies: Vec<IpAddr>,
+    /// Memory budget in which connections are counted; default: none.
+    pub memory: Option<Arc<MemoryBudget>>,
     /// Maximum time for running requests to finish at shutdown; default: 30 s.
     pub drain: Duration,
 }
@@ -50,9 +61,12 @@ impl Default for ConnectionOptions {
             head: seconds(10),
             body: seconds(30),
             body_pause: seconds(10),
-            write: seconds(60),
+            write: seconds(30),
+            least_rate: 4096,
             idle: seconds(60),
             most: None,
+            trusted_proxies: Vec::new(),
+            memory: None,
             drain: seconds(30),
         }
     }
@@ -70,6 +84,7 @@ pub struct Peer(
 pub struct Connections {
     open: AtomicUsize,
     accepted: AtomicUsize,
+    refused: AtomicUsize,
 }
 
 impl Connections {
@@ -81,6 +96,13 @@ impl Connections {
     /// Number of connections accepted since the start.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
+    }
+}
+
+impl Connections {
+    /// Number of connections refused since the start, because their clients had too many.
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -120,6 +142,8 @@ pub async fn serve(
         listener,
         most,
         permits: Arc::new(Semaphore::new(most)),
+        // The first connection of a client always finds its share.
+        shares: Arc::new(MemoryBudget::new(most.max(4))),
         context: Arc::new(ConnectionContext { routes, options, is_ending: AtomicBool::new(false) }),
         connections: connections.clone(),
         stage: receiver,
@@ -150,6 +174,8 @@ struct Acceptor {
     listener: TcpListener,
     most: usize,
     permits: Arc<Semaphore>,
+    /// Connections by client, counted like memory.
+    shares: Arc<MemoryBudget>,
     context: Arc<ConnectionContext>,
     connections: Arc<Connections>,
     stage: watch::Receiver<Stage>,
@@ -194,10 +220,31 @@ impl Acceptor {
     }
 
     fn begin(&self, stream: TcpStream, peer: SocketAddr, permit: tokio::sync::OwnedSemaphorePermit) {
+        let Ok(share) = self.share(peer) else {
+            self.connections.refused.fetch_add(1, Ordering::Relaxed);
+            return connection::refuse(stream);
+        };
         // Answers are written in one piece, so Nagle's algorithm would only delay them; a failure to set this only costs time.
         let _ = stream.set_nodelay(true);
-        let open = (ConnectionGuard::new(self.connections.clone()), permit);
+        let open = (ConnectionGuard::new(self.connections.clone()), permit, share);
         tokio::spawn(connection::serve(stream, peer, self.context.clone(), self.stage.clone(), open));
+    }
+
+    /// The share of a new connection in its client's connections and memory; none for a proxy.
+    fn share(&self, peer: SocketAddr) -> Result<[Option<MemoryReservation>; 2], OutOfMemory> {
+        let Some(client) = self.context.options.client(peer) else { return Ok([None, None]) };
+        let connection = self.shares.reserve(&client, 1)?;
+        let memory = self.context.options.memory.as_ref().map(|memory| memory.reserve(&client, IDLE_BYTES));
+        Ok([Some(connection), memory.transpose()?])
+    }
+}
+
+impl ConnectionOptions {
+    /// The client at an address; none for a trusted proxy.
+    pub(super) fn client(&self, peer: SocketAddr) -> Option<Client> {
+        let address = peer.ip().to_canonical();
+        let is_proxy = self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == address);
+        (!is_proxy).then(|| Client::from_address(address))
     }
 }
 

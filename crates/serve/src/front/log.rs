@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::body::{Body, HttpBody as _};
@@ -63,13 +63,12 @@ pub fn set_up(format: LogFormat, level: Level) -> bool {
 
 /// An extension of every request, in which admission stores the client for the log.
 #[derive(Debug, Clone, Default)]
-pub struct ClientSlot(Arc<OnceLock<LoggedClient>>);
+pub struct ClientSlot(Arc<Mutex<Option<LoggedClient>>>);
 
 impl ClientSlot {
-    /// Stores the client, once.
+    /// Stores the client; a key in the body replaces an address.
     pub fn set(&self, client: LoggedClient) {
-        // A request has one client, so a second call would store the same.
-        let _ = self.0.set(client);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
     }
 }
 
@@ -181,8 +180,8 @@ impl Drop for RequestRecord {
         let class = self.status.map_or("gone".into(), |status| format!("{}xx", status.as_u16() / 100));
         self.metrics.in_flight.add(-1.0);
         self.metrics.seconds.with(&[&self.route, &class]).observe(took);
-        let client = self.client.0.get();
-        let address = client.map(|client| client.address).or(self.address);
+        let client = self.client.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let address = client.as_ref().map(|client| client.address).or(self.address);
         let address = address.filter(|_| tracing::enabled!(Level::DEBUG));
         tracing::info!(
             // A client can send any word as a method.
@@ -192,7 +191,7 @@ impl Drop for RequestRecord {
             milliseconds = (took * 1e4).round() / 10.0,
             bytes_in = self.bytes_in.load(Ordering::Relaxed),
             bytes_out = self.bytes_out,
-            client = client.and_then(|client| client.key.as_deref()),
+            client = client.as_ref().and_then(|client| client.key.as_deref()),
             address = address.map(tracing::field::display),
             "{}",
             match (self.status, self.is_complete) {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -107,6 +107,8 @@ impl Origins {
             }
         };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        let policy = HeaderName::from_static("cross-origin-resource-policy");
+        headers.insert(policy, HeaderValue::from_static("cross-origin"));
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
     }
 
@@ -148,6 +150,11 @@ pub async fn check_origin(State(origins): State<Arc<Origins>>, request: Request,
         let hint = "the server's options --host and --cors list allowed hosts and origins";
         return ErrorResponse::new(StatusCode::FORBIDDEN, error, hint).into_response();
     }
+    if is_foreign_fetch(&request) {
+        let error = "a request of another site without an origin, expected one of a page that is allowed";
+        let hint = "call with POST; the server's option --cors lists allowed origins";
+        return ErrorResponse::new(StatusCode::FORBIDDEN, error, hint).into_response();
+    }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let is_preflight = *request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
@@ -159,6 +166,17 @@ pub async fn check_origin(State(origins): State<Arc<Origins>>, request: Request,
     };
     origins.add_headers(origin.as_ref(), response.headers_mut());
     response
+}
+
+/// True if a page of another site makes the browser fetch a call that works, such as an image at `/translate?q=…`. Browsers
+/// send no `Origin` with it, but say that it comes from elsewhere.
+fn is_foreign_fetch(request: &Request) -> bool {
+    let path = request.uri().path();
+    let is_work = ["/translate", "/detect", "/api/"].iter().any(|work| path.starts_with(work));
+    let site = request.headers().get("sec-fetch-site");
+    is_work
+        && site.is_some_and(|site| site == "cross-site" || site == "same-site")
+        && !request.headers().contains_key(header::ORIGIN)
 }
 
 /// The answer to a CORS preflight.

@@ -21,6 +21,8 @@ pub enum Client {
     Key(Arc<str>),
     /// An address; of IPv6 the first 64 bits, which one customer has.
     Address(IpAddr),
+    /// The first 48 bits of IPv6 addresses, which one customer may have, too.
+    Network(Ipv6Addr),
 }
 
 impl Client {
@@ -30,6 +32,24 @@ impl Client {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         })
+    }
+
+    /// Whose share it uses, each with the part of the share that this client may have (1 / divisor): the client, and of
+    /// IPv6 its network.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (Self, usize)> {
+        let network = self.network();
+        let divisor = if network.is_some() { 2 } else { 1 };
+        std::iter::once((self.clone(), divisor)).chain(network.map(|network| (network, 1)))
+    }
+
+    /// The network of an IPv6 address.
+    pub fn network(&self) -> Option<Self> {
+        match self {
+            Self::Address(IpAddr::V6(address)) => {
+                Some(Self::Network(Ipv6Addr::from_bits(address.to_bits() >> 80 << 80)))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -71,6 +91,15 @@ impl RateLimiter {
         }
         full_at.insert(client.clone(), full);
         Ok(())
+    }
+
+    /// Gives a token back: the request turned out to be another client's.
+    pub fn give_back(&self, client: &Client, per_minute: u32) {
+        let Some(interval) = MINUTE.checked_div(per_minute) else { return };
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(full) = full_at.get_mut(client) {
+            *full = full.checked_sub(interval).unwrap_or(*full);
+        }
     }
 
     /// Number of clients in the table.
@@ -137,6 +166,17 @@ mod tests {
         assert_ne!(client("2001:db8:1:2::1"), client("2001:db8:1:3::1"));
         assert_eq!(client("::ffff:10.0.0.1"), client("10.0.0.1"));
         assert_ne!(client("10.0.0.2"), client("10.0.0.1"));
+        assert_eq!(client("2001:db8:1:2::1").network(), client("2001:db8:1:3::1").network());
+        assert_ne!(client("2001:db8:1:2::1").network(), client("2001:db8:2:2::1").network());
+        assert_eq!(client("10.0.0.2").network(), None);
+    }
+
+    #[test]
+    fn a_token_that_is_given_back_can_be_taken_again() {
+        let (limiter, now) = (RateLimiter::default(), Instant::now());
+        assert!(limiter.take(&key("a"), 1, now).is_ok() && limiter.take(&key("a"), 1, now).is_err());
+        limiter.give_back(&key("a"), 1);
+        assert!(limiter.take(&key("a"), 1, now).is_ok() && limiter.take(&key("a"), 1, now).is_err());
     }
 
     #[test]

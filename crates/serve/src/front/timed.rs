@@ -79,7 +79,7 @@ impl Exchange {
     }
 }
 
-/// A socket with timeouts for a request's head and for a write without progress.
+/// A socket with a timeout for a request's head, and a least rate at which an answer is read.
 #[derive(Debug)]
 pub(super) struct TimedStream {
     stream: TcpStream,
@@ -88,6 +88,10 @@ pub(super) struct TimedStream {
     exchange: Arc<Exchange>,
     head: Duration,
     write: Duration,
+    /// Bytes that the client must take within `write`.
+    least: usize,
+    /// Bytes that it has taken since the timer began.
+    taken: usize,
     head_began: Instant,
     head_timer: Option<Pin<Box<Sleep>>>,
     write_timer: Option<Pin<Box<Sleep>>>,
@@ -106,6 +110,8 @@ impl TimedStream {
             exchange,
             head: options.head,
             write: options.write,
+            least: (options.least_rate as f64 * options.write.as_secs_f64()) as usize,
+            taken: 0,
             head_began: Instant::now(),
             head_timer: None,
             write_timer: None,
@@ -125,17 +131,31 @@ impl TimedStream {
         }
     }
 
-    /// The result of a write; a timeout is an error.
-    fn written<T>(&mut self, wrote: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    /// The result of a write; too slow a reader is an error. The time runs from the first write that has to wait until
+    /// all is written.
+    fn written(
+        &mut self,
+        wrote: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         self.exchange.is_flushed.store(false, Ordering::Relaxed);
-        if wrote.is_ready() {
-            self.write_timer = None;
-            return wrote;
+        if let Poll::Ready(wrote) = wrote {
+            self.taken += *wrote.as_ref().unwrap_or(&0);
+            return Poll::Ready(wrote);
         }
-        let end = Instant::now() + self.write;
-        let timer = self.write_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
-        ready!(timer.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
+        loop {
+            let end = Instant::now() + self.write;
+            let timer = self.write_timer.get_or_insert_with(|| {
+                self.taken = 0;
+                Box::pin(sleep_until(end))
+            });
+            ready!(timer.as_mut().poll(context));
+            self.write_timer = None;
+            if self.taken < self.least.max(1) {
+                let message = "the client does not read its answer";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
+            }
+        }
     }
 }
 
@@ -196,6 +216,7 @@ impl AsyncWrite for TimedStream {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.stream).poll_flush(context);
         if flushed.is_ready() {
+            this.write_timer = None;
             this.exchange.is_flushed.store(true, Ordering::Relaxed);
         }
         flushed

@@ -16,7 +16,11 @@ use super::model_registry::LoadedModel;
 use super::routes::ServerState;
 use super::scheduler::FinishedSentence;
 use crate::blocking::blocking;
+use crate::front::budget::MemoryReservation;
 use crate::{Error, Result};
+
+/// Bytes of memory for each weight of a trace: as captured, as a matrix, as bytes, and as text three times.
+const TRACE_MEMORY: usize = 28;
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +70,8 @@ pub(super) async fn traces(
     state: &ServerState,
     model: &str,
     request: SentencesToTrace,
-) -> Result<Vec<(usize, Value)>> {
+    mut memory: MemoryReservation,
+) -> Result<(Vec<(usize, Value)>, MemoryReservation)> {
     let deadline = tokio::time::Instant::from_std(request.deadline);
     let permit = tokio::time::timeout_at(deadline, state.traces.clone().acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
@@ -78,12 +83,26 @@ pub(super) async fn traces(
         // The permit lasts as long as the work, which continues after the client has disconnected.
         let _permit = permit;
         let loaded = scheduler.loaded(Some(&model))?;
-        request.pairs.iter().map(|pair| Ok((pair.text, trace(&loaded, pair, &request)?))).collect()
+        let traces = request
+            .pairs
+            .iter()
+            .map(|pair| Ok((pair.text, trace(&loaded, pair, &request, &mut memory)?)))
+            .collect::<Result<_>>()?;
+        Ok((traces, memory))
     })
     .await
 }
 
-fn trace(loaded: &LoadedModel, pair: &SentencePair, request: &SentencesToTrace) -> Result<Value> {
+fn trace(
+    loaded: &LoadedModel,
+    pair: &SentencePair,
+    request: &SentencesToTrace,
+    memory: &mut MemoryReservation,
+) -> Result<Value> {
+    if Instant::now() > request.deadline {
+        let found = "the deadline passed before the attention was traced".into();
+        return Err(Error::Busy { found, retry_after: 1 });
+    }
     let route = request.routes.get(pair.text).and_then(Option::as_ref);
     if let Some(Route { from, to, through: Some(through), .. }) = route {
         let [from, through, to] = [from, through, to].map(|code| name(code));
@@ -101,6 +120,9 @@ fn trace(loaded: &LoadedModel, pair: &SentencePair, request: &SentencesToTrace) 
         let message = format!("attention of a sentence of {found} tokens, expected at most {most}");
         return Err(Error::request(message, "send a shorter sentence"));
     }
+    let n_heads: usize =
+        engine.model().sites().groups().iter().map(|own| own.n_layers * own.heads.n_heads).sum();
+    memory.grow(TRACE_MEMORY * n_heads * source.max(target).pow(2))?;
     let options = TraceOptions { from, to, target: Some(pair.target.clone()), ..TraceOptions::default() };
     let trace = Trace::new(engine, &pair.source, &options)?;
     Ok(serde_json::from_str(&export::json(&trace, &Filter::default())).expect("valid JSON"))

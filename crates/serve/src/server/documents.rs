@@ -3,10 +3,12 @@
 //! A document is split into texts, each text is translated by itself, and the document is written with the translations.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use polyhead_translate::formats::{Format, Layout, TranslatedText};
 use polyhead_translate::{Candidate, Note, Route, Translation};
 
+use crate::blocking::blocking_if_large;
 use crate::{Error, Result};
 
 /// A parsed document.
@@ -51,6 +53,24 @@ impl Document {
     pub(crate) fn read_file(format: Format, text: &str) -> Result<Self> {
         let body = Body::Layout(Layout::read(format, text).map_err(Error::Translate)?);
         Ok(Self { body, detection: Detection::Whole })
+    }
+
+    /// Parses the texts of a request; long ones on a thread of their own.
+    ///
+    /// # Errors
+    /// If one is not of this format.
+    pub(crate) async fn read_all(format: Format, texts: Vec<String>) -> Result<Vec<Arc<Self>>> {
+        let bytes = texts.iter().map(String::len).sum();
+        let read = move || {
+            let documents = texts.iter().map(|text| Ok(Arc::new(Self::read(format, text)?)));
+            documents.collect()
+        };
+        blocking_if_large(bytes, read).await
+    }
+
+    /// Bytes of the texts to translate.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.texts().iter().map(|text| text.len()).sum()
     }
 
     /// The texts to translate, in order.

@@ -1,4 +1,6 @@
-//! Translated files: stored in memory until they are downloaded or expire, up to a total size.
+//! Translated files: stored in memory until they are downloaded or expire, up to a total size and half of it for a client.
+//!
+//! The bytes of a file count in the memory budget until the last download of it has ended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,6 +10,7 @@ use axum::body::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::front::keys::random_digits;
+use crate::front::rate::Client;
 use crate::{Error, Result};
 
 /// Bytes that are percent-encoded in a file name.
@@ -16,7 +19,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'_').remove(b'
 /// Options of [`TranslatedFiles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilesOptions {
-    /// Bytes of all files together; the oldest are dropped first; default: 64 MiB.
+    /// Bytes of all files together, half of them for a client; the oldest are dropped first, a client's own before those of
+    /// others; default: 64 MiB.
     pub bytes: usize,
     /// Lifetime of a file; default: 20 minutes.
     pub lifetime: Duration,
@@ -33,8 +37,10 @@ impl Default for FilesOptions {
 pub struct TranslatedFile {
     /// Its name for the download.
     pub name: String,
-    /// Its content.
+    /// Its content, which holds its memory reservation.
     pub bytes: Bytes,
+    /// The client that sent it.
+    pub client: Client,
 }
 
 /// The stored files.
@@ -42,8 +48,11 @@ pub struct TranslatedFile {
 pub struct TranslatedFiles {
     options: FilesOptions,
     /// Id, time of storing and file, the oldest first.
-    files: Mutex<VecDeque<(String, Instant, TranslatedFile)>>,
+    files: Mutex<VecDeque<StoredFile>>,
 }
+
+/// Id, time of storing, file.
+type StoredFile = (String, Instant, TranslatedFile);
 
 impl TranslatedFiles {
     /// An empty store.
@@ -63,6 +72,17 @@ impl TranslatedFiles {
         }
         let id = random_digits::<16>()?;
         let mut files = self.lock();
+        let own = |files: &VecDeque<StoredFile>| -> usize {
+            files
+                .iter()
+                .filter(|stored| stored.2.client == file.client)
+                .map(|stored| stored.2.bytes.len())
+                .sum()
+        };
+        while own(&files) + size > self.options.bytes.div_ceil(2).max(size) {
+            let Some(oldest) = files.iter().position(|stored| stored.2.client == file.client) else { break };
+            files.remove(oldest);
+        }
         let mut bytes = size + files.iter().map(|(_, _, own)| own.bytes.len()).sum::<usize>();
         while bytes > self.options.bytes {
             let Some((_, _, oldest)) = files.pop_front() else { break };
@@ -83,7 +103,7 @@ impl TranslatedFiles {
     }
 
     /// The stored files, without expired ones.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Instant, TranslatedFile)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<StoredFile>> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         while files.front().is_some_and(|(_, since, _)| since.elapsed() >= self.options.lifetime) {
             files.pop_front();
@@ -113,20 +133,32 @@ pub(crate) fn disposition(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn file(size: usize) -> TranslatedFile {
-        TranslatedFile { name: "a.txt".into(), bytes: vec![b'x'; size].into() }
+    fn file(client: &str, size: usize) -> TranslatedFile {
+        let client = Client::Key(client.into());
+        TranslatedFile { name: "a.txt".into(), bytes: vec![b'x'; size].into(), client }
     }
 
     #[test]
     fn the_oldest_files_are_dropped_first() {
         let files = TranslatedFiles::new(FilesOptions { bytes: 10, ..FilesOptions::default() });
-        let ids: Vec<String> = [4, 4, 6].map(|size| files.store(file(size)).unwrap()).into();
+        let ids: Vec<String> = [("a", 4), ("b", 4), ("c", 6)]
+            .map(|(client, size)| files.store(file(client, size)).unwrap())
+            .into();
         let sizes: Vec<Option<usize>> =
             ids.iter().map(|id| files.find(id).map(|own| own.bytes.len())).collect();
         assert_eq!((sizes, files.bytes()), (vec![None, Some(4), Some(6)], 10));
-        assert_eq!(files.store(file(11)).unwrap_err().status(), 413);
+        assert_eq!(files.store(file("a", 11)).unwrap_err().status(), 413);
         assert!(ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
         assert!(ids[0] != ids[1] && files.find("").is_none());
+    }
+
+    #[test]
+    fn a_client_drops_its_own_files_first() {
+        let files = TranslatedFiles::new(FilesOptions { bytes: 12, ..FilesOptions::default() });
+        let ids: Vec<String> =
+            ["a", "b", "b", "b"].map(|client| files.store(file(client, 3)).unwrap()).into();
+        let found: Vec<bool> = ids.iter().map(|id| files.find(id).is_some()).collect();
+        assert_eq!(found, [true, false, true, true]);
     }
 
     #[test]
@@ -135,7 +167,7 @@ mod tests {
             lifetime: Duration::from_millis(20),
             ..FilesOptions::default()
         });
-        let id = files.store(file(1)).unwrap();
+        let id = files.store(file("a", 1)).unwrap();
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!((files.find(&id), files.bytes()), (None, 0));
     }

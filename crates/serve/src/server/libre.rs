@@ -22,12 +22,13 @@ use super::files::{TranslatedFile, disposition, translated_name};
 use super::language_set::LanguageSet;
 use super::lexical::lexical_of;
 use super::request::TranslationRequest;
-use super::routes::{KeyPolicy, ServerState, at_most, json};
+use super::routes::{KeyPolicy, ReadRequest, ServerState, at_most, counted_json, json, translation_memory};
 use super::scheduler::RequestOptions;
 use crate::Error;
-use crate::blocking::blocking;
+use crate::blocking::{blocking, blocking_if_large};
 use crate::front::ErrorResponse;
 use crate::front::fields::{Fields, Texts, quoted};
+use crate::front::form::UnknownFields;
 use crate::server::Client;
 
 /// Extensions of the files that can be translated.
@@ -36,27 +37,44 @@ const FILES: [&str; 4] = [".txt", ".html", ".srt", ".po"];
 /// Milliseconds that a page waits after a keystroke before it translates.
 const FRONTEND_TIMEOUT: u64 = 500;
 
+/// Fields of `/translate`.
+const TRANSLATE: &[&str] = &["q", "source", "target", "format", "alternatives", "lexical", "api_key"];
+
+/// Fields of `/detect`.
+const DETECT: &[&str] = &["q", "api_key"];
+
+/// Fields of `/translate_file`.
+const FILE: &[&str] = &["file", "source", "target", "api_key"];
+
 pub(super) async fn translate(
     State(state): State<Arc<ServerState>>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let (_, fields, client) = state.read(request, state.limits.body).await?;
+    let known = state.known(TRANSLATE, UnknownFields::Skipped);
+    let ReadRequest { fields, client, mut memory, .. } =
+        state.read(request, state.limits.body, known).await?;
     let languages = state.languages();
     let request = TranslateRequest::read(&fields, &state, &languages)?;
+    let bytes = fields.text_bytes();
+    memory.resize(translation_memory(bytes, bytes, 1 + request.alternatives.unwrap_or(0)))?;
+    drop(fields);
     let answer = request.answer(&state, &languages, client).await?;
-    Ok(json(&answer))
+    Ok(counted_json(&answer, memory))
 }
 
 pub(super) async fn detect(
     State(state): State<Arc<ServerState>>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let (_, fields, _) = state.read(request, state.limits.body).await?;
+    let known = state.known(DETECT, UnknownFields::Skipped);
+    let ReadRequest { fields, memory, .. } = state.read(request, state.limits.body, known).await?;
     let text = fields.text("q")?.filter(|text| !text.is_empty());
     let text =
         text.ok_or_else(|| ErrorResponse::bad_request("q: missing or empty, expected a text", "send q"))?;
     at_most(text.chars().count(), state.limits.characters, "characters")?;
-    Ok(json(&state.languages().detect(text)))
+    let (text, languages) = (text.to_owned(), state.languages());
+    let found = blocking_if_large(text.len(), move || Ok(languages.detect(&text))).await?;
+    Ok(counted_json(&found, memory))
 }
 
 pub(super) async fn languages(State(state): State<Arc<ServerState>>) -> Response {
@@ -87,21 +105,27 @@ pub(super) async fn translate_file(
     State(state): State<Arc<ServerState>>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let (parts, fields, client) = state.read(request, state.limits.file).await?;
+    let known = state.known(FILE, UnknownFields::Skipped);
+    let ReadRequest { parts, fields, client, mut memory } =
+        state.read(request, state.limits.file, known).await?;
     let languages = state.languages();
     let (source, target) = languages_of(&fields, &languages)?;
     let (file_name, bytes) = sent_file(&fields)?;
+    drop(fields);
     let format = format_of(&file_name)?;
     let most = state.limits.file_characters;
+    memory.resize(translation_memory(0, bytes.len(), 1))?;
     let sent = bytes.clone();
     // Parsing and writing a large file takes a while and must not block the event loop.
     let document = blocking(move || file_document(format, &sent, most)).await?;
-    let translated = if source.as_deref() == Some(&target) {
-        bytes
+    let translated: Vec<u8> = if source.as_deref() == Some(&target) {
+        bytes.to_vec()
     } else {
+        memory.resize(translation_memory(document.text_bytes(), bytes.len(), 1))?;
+        let document = Arc::new(document);
         let request = TranslationRequest {
-            client,
-            inputs: vec![document],
+            client: client.clone(),
+            inputs: vec![document.clone()],
             from: source,
             to: Some(target.clone()),
             model: None,
@@ -109,10 +133,11 @@ pub(super) async fn translate_file(
             deadline: Instant::now() + state.limits.file_deadline,
         };
         let done = request.run(&state.scheduler, &languages, |_| {}).await?;
-        blocking(move || Ok(request.inputs[0].candidates(&done.found[0]).swap_remove(0).text.into())).await?
+        blocking(move || Ok(document.candidates(&done.found[0]).swap_remove(0).text.into())).await?
     };
+    drop(bytes);
     let name = translated_name(&file_name, &target);
-    let id = state.files.store(TranslatedFile { name, bytes: translated })?;
+    let id = state.files.store(TranslatedFile { name, bytes: memory.counted(translated), client })?;
     Ok(json(&FileAnswer { translated_file_url: format!("{}/download_file/{id}", own_url(&parts)) }))
 }
 
@@ -122,7 +147,7 @@ pub(super) async fn download_file(
 ) -> Result<Response, ErrorResponse> {
     // A path that is not UTF-8 names no file.
     let found = id.ok().and_then(|Path(id)| state.files.find(&id));
-    let Some(TranslatedFile { name, bytes }) = found else {
+    let Some(TranslatedFile { name, bytes, .. }) = found else {
         let error = "no such file, expected one that was translated recently";
         return Err(ErrorResponse::new(StatusCode::NOT_FOUND, error, "translate it again"));
     };
@@ -130,7 +155,6 @@ pub(super) async fn download_file(
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_DISPOSITION, disposition(&name)),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (header::CACHE_CONTROL, "private, no-store".to_owned()),
     ];
     Ok((headers, bytes).into_response())
@@ -190,8 +214,8 @@ impl TranslateRequest {
                 alternatives: others.map(|own| OneOrMany::of(own, shape)),
             });
         }
-        let documents =
-            texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
+        let bytes: usize = texts.iter().map(String::len).sum();
+        let documents = Document::read_all(format, texts).await?;
         let is_detected = source.is_none();
         let request = TranslationRequest {
             client,
@@ -207,20 +231,24 @@ impl TranslateRequest {
             deadline: Instant::now() + state.limits.deadline,
         };
         let done = request.run(&state.scheduler, languages, |_| {}).await?;
-        let (mut best, mut others, mut detected) = (Vec::new(), Vec::new(), Vec::new());
-        for (document, found) in request.inputs.iter().zip(&done.found) {
-            let mut candidates = document.candidates(found).into_iter().map(|own| own.text);
-            best.push(candidates.next().unwrap_or_default());
-            others.push(candidates.take(alternatives.unwrap_or(0)).collect::<Vec<_>>());
-            if is_detected {
-                detected.push(detected_language(document, found, languages));
+        let languages = languages.clone();
+        let write = move || {
+            let (mut best, mut others, mut detected) = (Vec::new(), Vec::new(), Vec::new());
+            for (document, found) in request.inputs.iter().zip(&done.found) {
+                let mut candidates = document.candidates(found).into_iter().map(|own| own.text);
+                best.push(candidates.next().unwrap_or_default());
+                others.push(candidates.take(alternatives.unwrap_or(0)).collect::<Vec<_>>());
+                if is_detected {
+                    detected.push(detected_language(document, found, &languages));
+                }
             }
-        }
-        Ok(TranslateAnswer {
-            translated_text: OneOrMany::of(best, shape),
-            detected_language: is_detected.then(|| OneOrMany::of(detected, shape)),
-            alternatives: alternatives.map(|_| OneOrMany::of(others, shape)),
-        })
+            Ok(TranslateAnswer {
+                translated_text: OneOrMany::of(best, shape),
+                detected_language: is_detected.then(|| OneOrMany::of(detected, shape)),
+                alternatives: alternatives.map(|_| OneOrMany::of(others, shape)),
+            })
+        };
+        blocking_if_large(bytes, write).await
     }
 }
 

@@ -19,12 +19,14 @@ use super::signals::{Signal, Signals};
 use crate::blocking::blocking;
 use crate::explorer::guard::with_security_headers;
 use crate::explorer::{self, Explorer};
-use crate::front::fields::Fields;
 use crate::front::listen::{self, ConnectionOptions, Connections, Drained};
 use crate::front::log::{RequestMetrics, log_requests};
 use crate::front::metrics::Metrics;
 use crate::front::origin::{Cors, Origins, check_origin};
 use crate::{Error, Result};
+
+/// Threads that parse, split and join texts, and run the explorer. Each has memory of its own in the allocator.
+const BLOCKING_THREADS: usize = 8;
 
 /// Options of a [`Server`].
 #[derive(Debug, Clone)]
@@ -84,8 +86,11 @@ impl Server {
     /// If the address cannot be bound, or the key file or a model cannot be read.
     pub fn open(options: ServeOptions) -> Result<Self> {
         // One thread is plenty for the network; models run on threads of their own.
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Server)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()
+            .map_err(Error::Server)?;
         let failed = |source| Error::Address { address: options.listen, source };
         let listener = runtime.block_on(async { listen::bind(options.listen) }).map_err(failed)?;
         let signals = runtime.block_on(async { Signals::new() }).map_err(Error::Server)?;
@@ -130,8 +135,13 @@ impl Server {
                 std::process::exit(130);
             });
         };
+        let connection_options = ConnectionOptions {
+            trusted_proxies: options.admission.trusted_proxies.clone(),
+            memory: Some(scheduler.memory().clone()),
+            ..options.connections
+        };
         let drained =
-            runtime.block_on(listen::serve(listener, routes, options.connections, connections, ending));
+            runtime.block_on(listen::serve(listener, routes, connection_options, connections, ending));
         scheduler.close();
         drained
     }
@@ -144,10 +154,9 @@ fn state(
     options: &ServeOptions,
     metrics: Metrics,
 ) -> ServerState {
-    let admit = admission.clone();
     ServerState {
         keys: admission.policy(),
-        admit: Box::new(move |parts, fields| admit.admit(parts, fields)),
+        gate: admission.clone(),
         metrics: Box::new(move || metrics.text()),
         ..ServerState::new(scheduler.clone(), options.limits, options.files)
     }
@@ -161,7 +170,14 @@ fn all_routes(state: &Arc<ServerState>, has_explorer: bool) -> Router {
     }
     let scheduler = state.scheduler.clone();
     let source = move || Ok(Arc::new(Explorer::shared(scheduler.loaded(None)?)));
-    let explorer = explorer::routes::routes(Arc::new(source));
+    let options = explorer::routes::ExplorerOptions {
+        // Translations have the other cores.
+        running: 1,
+        threads: Some(1),
+        deadline: state.limits.deadline,
+        memory: state.memory.clone(),
+    };
+    let explorer = explorer::routes::routes(Arc::new(source), options);
     own.merge(explorer.layer(from_fn_with_state(state.clone(), admit_explorer)))
 }
 
@@ -169,10 +185,18 @@ fn all_routes(state: &Arc<ServerState>, has_explorer: bool) -> Router {
 async fn admit_explorer(State(state): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let is_call = parts.uri.path().starts_with("/api/");
-    if let Some(Err(response)) = is_call.then(|| (state.admit)(&parts, &Fields::default())) {
-        return response.into_response();
+    let entered = is_call.then(|| {
+        let entry = state.gate.enter(&parts)?;
+        state.scheduler.check_memory()?;
+        state.gate.admit(entry, None)
+    });
+    let mut request = Request::from_parts(parts, body);
+    match entered {
+        Some(Err(response)) => return with_security_headers(response.into_response()),
+        Some(Ok(client)) => drop(request.extensions_mut().insert(client)),
+        None => {}
     }
-    with_security_headers(next.run(Request::from_parts(parts, body)).await)
+    with_security_headers(next.run(request).await)
 }
 
 /// Reloads models and keys; logs failures and keeps the old ones.

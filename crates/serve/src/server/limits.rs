@@ -9,8 +9,6 @@ pub struct RequestLimits {
     pub body: usize,
     /// Bytes of a request with a file; default: 8 MiB.
     pub file: usize,
-    /// Bytes of all unanswered requests together; default: 64 MiB.
-    pub bodies: usize,
     /// Characters of all texts together; default: 50,000.
     pub characters: usize,
     /// Characters of a file's texts together; default: 500,000.
@@ -36,7 +34,6 @@ impl Default for RequestLimits {
         Self {
             body: 1 << 20,
             file: 8 << 20,
-            bodies: 64 << 20,
             characters: 50_000,
             file_characters: 500_000,
             texts: 256,

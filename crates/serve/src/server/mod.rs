@@ -7,7 +7,7 @@
 //!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
 //!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, `lexical.rs` reads lexical constraints, [`files`]
 //!    stores translated files.
-//! 4. `admission.rs` checks API keys and rates, and `lifecycle.rs` runs it all: [`Server`].
+//! 4. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
 
 mod about;
 mod admission;
@@ -22,6 +22,7 @@ mod lexical;
 mod libre;
 mod lifecycle;
 pub mod limits;
+mod memory_plan;
 pub mod model_registry;
 mod queue;
 pub mod request;
@@ -38,7 +39,7 @@ pub use lifecycle::{ServeOptions, Server};
 pub use limits::RequestLimits;
 pub use model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder};
 pub use request::TranslationRequest;
-pub use routes::{KeyPolicy, ServerState, routes};
+pub use routes::{Entry, Gate, KeyPolicy, ServerState, routes};
 pub use scheduler::{
     Client, FinishedSentence, RequestOptions, Scheduler, SchedulerGauges, SchedulerOptions, TranslationResult,
 };

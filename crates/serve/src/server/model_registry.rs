@@ -54,6 +54,8 @@ struct ModelSlot {
 struct SlotState {
     languages: Arc<Languages>,
     loaded: Option<Arc<LoadedModel>>,
+    /// Estimated bytes while it is loaded.
+    bytes: u64,
     /// Time of the last use, by the registry's counter.
     used: u64,
 }
@@ -96,8 +98,8 @@ impl ModelRegistry {
                 let message = format!("two models called {:?}, expected different names", model.name);
                 return Err(Error::request(message, "name one NAME=DIR"));
             }
-            let state =
-                SlotState { languages: Arc::new(Languages::of(&model.folder)?), loaded: None, used: 0 };
+            let languages = Arc::new(Languages::of(&model.folder)?);
+            let state = SlotState { languages, loaded: None, bytes: forecast(&model.folder), used: 0 };
             slots.push(ModelSlot { model: model.clone(), state: Mutex::new(state) });
         }
         let registry =
@@ -272,6 +274,15 @@ impl ModelRegistry {
             }
         };
         self.slots.iter().map(entry).collect()
+    }
+
+    /// Estimated bytes of all loaded models.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own = |slot: &ModelSlot| {
+            let state = slot.lock();
+            if state.loaded.is_some() { state.bytes } else { 0 }
+        };
+        self.slots.iter().map(own).sum()
     }
 
     /// The next value of the counter.

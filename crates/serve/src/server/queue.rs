@@ -1,11 +1,17 @@
-//! The queue: sentences of many clients, taken round-robin and joined into batches.
+//! The queue: sentences of many clients, taken by turns of work and joined into batches.
 //!
-//! Each client has a queue of its own. A batch takes some sentences of every client in turn, so a client with a book does
-//! not block one with a single sentence. Only sentences with the same model and options share a batch; the sentence that is
-//! next in turn decides which. A batch takes one worker's share of the queue and at most `batch_tokens`: so all workers have
-//! something to do, and batches grow with the queue.
+//! Each client has a queue of its own and a virtual time: the work it was given so far, in tokens × hypotheses × hops. The
+//! next batch begins with the client whose time is least (start-time fair queueing, Goyal, Vin & Cheng 1996), so shares are
+//! of work, not of requests. A client that comes back begins at the present time: nobody saves up turns.
+//!
+//! - Clients with little waiting work are *light*. Their sentences share batches of up to `batch_tokens` tokens.
+//! - A *heavy* client has batches of its own, short ones while others wait.
+//! - A sentence that alone is longer than a batch is *huge*.
+//!
+//! Between two steps of a heavy or huge batch its worker asks [`Queue::take_urgent`] for a lighter batch of a client whose
+//! turn it is, and translates that first. So no sentence waits for longer than a step of another's decoding.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +40,10 @@ impl Default for QueueOptions {
 const MIN_SHARE_TOKENS: usize = 64;
 /// Tokens that a client gives before it is the next client's turn.
 const TURN_TOKENS: usize = 64;
+/// Waiting work of a light client: a turn of tokens with eight hypotheses.
+const LIGHT_WORK: usize = 8 * TURN_TOKENS;
+/// Clients whose virtual time is remembered while they have nothing in the queue.
+const MAX_PAST: usize = 4096;
 
 /// An item of the queue.
 pub(crate) trait QueueItem {
@@ -43,8 +53,30 @@ pub(crate) trait QueueItem {
     fn batch_key(&self) -> Self::BatchKey;
     /// Length in tokens.
     fn tokens(&self) -> usize;
+    /// Tokens × hypotheses × hops.
+    fn work(&self) -> usize;
     /// True if the request was cancelled.
     fn is_abandoned(&self) -> bool;
+}
+
+/// How long a batch may take; later ones may be interrupted by earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(crate) enum BatchWeight {
+    /// Sentences of clients with little waiting work.
+    Light,
+    /// Sentences of one client.
+    Heavy,
+    /// One sentence that is longer than a batch.
+    Huge,
+}
+
+/// A batch.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Batch<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) weight: BatchWeight,
+    /// The virtual time of its client after it.
+    pub(crate) time: u64,
 }
 
 /// A queue from which several worker threads take batches.
@@ -57,11 +89,16 @@ pub(crate) struct Queue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    clients: VecDeque<ClientQueue<T>>,
+    clients: Vec<ClientQueue<T>>,
     waiting: usize,
+    work: usize,
     tokens: usize,
     /// Time since which the oldest item has waited for others to share its batch; none if it has waited long enough.
     since: Option<Instant>,
+    /// Virtual time: that of the client whose batch was taken last.
+    now: u64,
+    /// Virtual times ahead of the present of clients without items.
+    past: HashMap<Client, u64>,
     is_closed: bool,
 }
 
@@ -69,6 +106,10 @@ struct State<T> {
 struct ClientQueue<T> {
     client: Client,
     items: VecDeque<T>,
+    /// Work of the items.
+    work: usize,
+    /// Work that was taken from the queue.
+    time: u64,
 }
 
 /// The limit that refused items exceed, with the number of items that wait.
@@ -80,9 +121,26 @@ pub(crate) enum QueueFull {
     Client(usize),
 }
 
+/// What waits in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) items: usize,
+    pub(crate) work: usize,
+    pub(crate) clients: usize,
+}
+
 impl<T: QueueItem> Queue<T> {
     pub(crate) fn new(options: QueueOptions) -> Self {
-        let state = State { clients: VecDeque::new(), waiting: 0, tokens: 0, since: None, is_closed: false };
+        let state = State {
+            clients: Vec::new(),
+            waiting: 0,
+            work: 0,
+            tokens: 0,
+            since: None,
+            now: 0,
+            past: HashMap::new(),
+            is_closed: false,
+        };
         Self { state: Mutex::new(state), filled: Condvar::new(), options }
     }
 
@@ -91,10 +149,10 @@ impl<T: QueueItem> Queue<T> {
         self.options.waiting
     }
 
-    /// Number of waiting items, and of their tokens.
-    pub(crate) fn waiting(&self) -> (usize, usize) {
+    /// What waits.
+    pub(crate) fn waiting(&self) -> Waiting {
         let state = self.lock();
-        (state.waiting, state.tokens)
+        Waiting { items: state.waiting, work: state.work, clients: state.clients.len() }
     }
 
     /// Adds all `items` of a client and empties the vector; adds none if there is no room.
@@ -108,21 +166,14 @@ impl<T: QueueItem> Queue<T> {
             state.drop_abandoned();
             state.room(client, items.len(), self.options.waiting)?;
         }
-        let items = std::mem::take(items);
-        state.waiting += items.len();
-        state.tokens += items.iter().map(QueueItem::tokens).sum::<usize>();
-        state.since.get_or_insert_with(Instant::now);
-        match state.clients.iter_mut().find(|client_queue| client_queue.client == *client) {
-            Some(client_queue) => client_queue.items.extend(items),
-            None => state.clients.push_back(ClientQueue { client: client.clone(), items: items.into() }),
-        }
+        state.add(client, std::mem::take(items));
         drop(state);
         self.filled.notify_all();
         Ok(())
     }
 
     /// Waits for the next batch; none once the queue is closed and empty.
-    pub(crate) fn take(&self) -> Option<Vec<T>> {
+    pub(crate) fn take(&self) -> Option<Batch<T>> {
         let mut state = self.lock();
         loop {
             if state.waiting == 0 {
@@ -136,8 +187,7 @@ impl<T: QueueItem> Queue<T> {
                 .since
                 .map_or(Duration::ZERO, |since| self.options.window.saturating_sub(since.elapsed()));
             if state.tokens >= self.options.batch_tokens || left.is_zero() || state.is_closed {
-                let batch = state.batch(&self.options);
-                if !batch.is_empty() {
+                if let Some(batch) = state.batch(&self.options, BatchWeight::Huge, u64::MAX) {
                     return Some(batch);
                 }
                 continue;
@@ -145,6 +195,18 @@ impl<T: QueueItem> Queue<T> {
             let waited = self.filled.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// A batch that comes before the rest of a running one, if there is any: lighter, and of a client whose virtual time is
+    /// less.
+    pub(crate) fn take_urgent(&self, weight: BatchWeight, time: u64) -> Option<Batch<T>> {
+        let most = match weight {
+            BatchWeight::Light => return None,
+            BatchWeight::Heavy => BatchWeight::Light,
+            BatchWeight::Huge => BatchWeight::Heavy,
+        };
+        let mut state = self.lock();
+        if state.waiting == 0 { None } else { state.batch(&self.options, most, time) }
     }
 
     /// Refuses new items; waiting ones are still given out.
@@ -159,43 +221,115 @@ impl<T: QueueItem> Queue<T> {
 }
 
 impl<T: QueueItem> State<T> {
-    /// Removes and returns a batch: one worker's share of items with one key, taken from every client in turn.
-    fn batch(&mut self, options: &QueueOptions) -> Vec<T> {
+    /// Adds items of a client.
+    fn add(&mut self, client: &Client, items: Vec<T>) {
+        let work = items.iter().map(QueueItem::work).sum::<usize>();
+        self.waiting += items.len();
+        self.work += work;
+        self.tokens += items.iter().map(QueueItem::tokens).sum::<usize>();
+        self.since.get_or_insert_with(Instant::now);
+        if let Some(queue) = self.clients.iter_mut().find(|queue| queue.client == *client) {
+            queue.items.extend(items);
+            queue.work += work;
+            return;
+        }
+        let time = self.past.remove(client).unwrap_or(0).max(self.now);
+        self.clients.push(ClientQueue { client: client.clone(), items: items.into(), work, time });
+    }
+
+    /// Removes and returns the next batch of at most this weight, of clients whose virtual time is less than `before`.
+    fn batch(&mut self, options: &QueueOptions, most: BatchWeight, before: u64) -> Option<Batch<T>> {
+        self.drop_abandoned_heads();
+        let mut order: Vec<usize> = (0..self.clients.len())
+            .filter(|&index| self.clients[index].time < before && self.weight(index, options) <= most)
+            .collect();
+        // A stable sort: of clients with equal times the first to come is served first.
+        order.sort_by_key(|&index| self.clients[index].time);
+        let &first = order.first()?;
+        let weight = self.weight(first, options);
         let share =
             self.tokens.div_ceil(options.workers.max(1)).max(MIN_SHARE_TOKENS).min(options.batch_tokens);
-        let (mut batch, mut tokens, mut key) = (Vec::new(), 0, None);
-        // Clients in a row that had nothing for this batch.
-        let mut skipped = 0;
-        while tokens < share && skipped < self.clients.len() {
-            let Some(mut client_queue) = self.clients.pop_front() else { break };
-            let mut turn = 0;
-            while turn < TURN_TOKENS && tokens < share {
-                let Some(next) = client_queue.items.front() else { break };
+        let (members, share) = match weight {
+            BatchWeight::Light => {
+                order.retain(|&index| self.weight(index, options) == BatchWeight::Light);
+                (order, share)
+            }
+            _ if self.clients.len() > 1 => (vec![first], share.min(TURN_TOKENS)),
+            _ => (vec![first], share),
+        };
+        self.now = self.now.max(self.clients[first].time);
+        let (mut items, mut tokens): (Vec<T>, usize) = (Vec::new(), 0);
+        for &index in &members {
+            while tokens < share {
+                let Some(next) = self.clients[index].items.front() else { break };
                 let own = next.tokens();
-                let is_abandoned = next.is_abandoned();
-                let fits = key.as_ref().is_none_or(|key| *key == next.batch_key())
-                    && (batch.is_empty() || tokens + own <= options.batch_tokens);
-                if !is_abandoned && !fits {
+                let is_member = items.first().is_none_or(|first| {
+                    first.batch_key() == next.batch_key() && tokens + own <= options.batch_tokens
+                });
+                if !is_member && !next.is_abandoned() {
                     break;
                 }
-                let Some(item) = client_queue.items.pop_front() else { break };
-                self.waiting -= 1;
-                self.tokens -= own;
-                if is_abandoned {
-                    continue;
+                let Some(item) = self.remove_first(index) else { break };
+                if !item.is_abandoned() {
+                    tokens += own.max(1);
+                    self.clients[index].time += item.work().max(1) as u64;
+                    items.push(item);
                 }
-                key.get_or_insert_with(|| item.batch_key());
-                (turn, tokens) = (turn + own.max(1), tokens + own.max(1));
-                batch.push(item);
-            }
-            skipped = if turn == 0 { skipped + 1 } else { 0 };
-            if !client_queue.items.is_empty() {
-                self.clients.push_back(client_queue);
             }
         }
+        let time = self.clients[first].time;
+        self.forget_empty();
         // The remaining items have waited long enough.
         self.since = None;
-        batch
+        (!items.is_empty()).then_some(Batch { items, weight, time })
+    }
+
+    /// The weight of the next batch of a client.
+    fn weight(&self, index: usize, options: &QueueOptions) -> BatchWeight {
+        let queue = &self.clients[index];
+        match queue.items.front() {
+            Some(next) if next.tokens() > options.batch_tokens => BatchWeight::Huge,
+            _ if queue.work <= LIGHT_WORK => BatchWeight::Light,
+            _ => BatchWeight::Heavy,
+        }
+    }
+
+    fn remove_first(&mut self, index: usize) -> Option<T> {
+        let queue = &mut self.clients[index];
+        let item = queue.items.pop_front()?;
+        let (tokens, work) = (item.tokens(), item.work());
+        queue.work -= work;
+        self.waiting -= 1;
+        self.work -= work;
+        self.tokens -= tokens;
+        Some(item)
+    }
+
+    /// Removes cancelled items that are next in their queues.
+    fn drop_abandoned_heads(&mut self) {
+        for index in 0..self.clients.len() {
+            while self.clients[index].items.front().is_some_and(QueueItem::is_abandoned) {
+                self.remove_first(index);
+            }
+        }
+        self.forget_empty();
+    }
+
+    /// Removes empty queues; the times of clients that are ahead of the present are remembered.
+    fn forget_empty(&mut self) {
+        let Self { clients, past, now, .. } = self;
+        clients.retain(|queue| {
+            if queue.items.is_empty() && queue.time > *now {
+                past.insert(queue.client.clone(), queue.time);
+            }
+            !queue.items.is_empty()
+        });
+        if past.len() > MAX_PAST {
+            past.retain(|_, time| *time > *now);
+            if past.len() > MAX_PAST {
+                past.clear();
+            }
+        }
     }
 
     /// Checks that `count` more items of a client fit, where `most` may wait.
@@ -215,12 +349,14 @@ impl<T: QueueItem> State<T> {
     }
 
     fn drop_abandoned(&mut self) {
-        for client_queue in &mut self.clients {
-            client_queue.items.retain(|item| !item.is_abandoned());
+        for queue in &mut self.clients {
+            queue.items.retain(|item| !item.is_abandoned());
+            queue.work = queue.items.iter().map(QueueItem::work).sum();
         }
-        self.clients.retain(|client_queue| !client_queue.items.is_empty());
+        self.forget_empty();
         let items = || self.clients.iter().flat_map(|client_queue| &client_queue.items);
         (self.waiting, self.tokens) = (items().count(), items().map(QueueItem::tokens).sum());
+        self.work = self.clients.iter().map(|queue| queue.work).sum();
     }
 }
 
@@ -249,6 +385,10 @@ mod tests {
             self.tokens
         }
 
+        fn work(&self) -> usize {
+            5 * self.tokens
+        }
+
         fn is_abandoned(&self) -> bool {
             self.is_abandoned
         }
@@ -266,17 +406,77 @@ mod tests {
         Queue::new(QueueOptions { window: Duration::ZERO, ..options })
     }
 
+    fn waiting(queue: &Queue<Item>) -> (usize, usize) {
+        let Waiting { items, work, .. } = queue.waiting();
+        (items, work)
+    }
+
     #[test]
     fn a_long_request_does_not_block_a_short_one() {
         let queue = queue(QueueOptions { batch_tokens: 256, ..QueueOptions::default() });
-        queue
-            .push(&named("book"), &mut (0..1000).map(|number| item(0, number, 32)).collect::<Vec<_>>())
-            .unwrap();
+        let mut book = (0..1000).map(|number| item(0, number, 32)).collect::<Vec<_>>();
+        queue.push(&named("book"), &mut book).unwrap();
+        let first = queue.take().unwrap();
+        assert_eq!((first.items.len(), first.weight), (8, BatchWeight::Heavy), "alone it fills batches");
         queue.push(&named("sentence"), &mut vec![item(1, 0, 10)]).unwrap();
-        let batch = queue.take().unwrap();
-        assert!(batch.contains(&item(1, 0, 10)), "{batch:?}");
-        let book: Vec<usize> = batch.iter().filter(|item| item.client == 0).map(|item| item.number).collect();
-        assert_eq!(book, (0..book.len()).collect::<Vec<_>>(), "in order");
+        let urgent = queue.take_urgent(first.weight, first.time).unwrap();
+        assert_eq!((urgent.items, urgent.weight), (vec![item(1, 0, 10)], BatchWeight::Light));
+        assert_eq!(queue.take_urgent(first.weight, first.time), None);
+        let next = queue.take().unwrap();
+        assert_eq!(next.items[0].number, 8, "in order");
+    }
+
+    #[test]
+    fn batches_are_short_while_others_wait() {
+        let queue = queue(QueueOptions::default());
+        for client in 0..2 {
+            let mut items = (0..100).map(|number| item(client, number, 32)).collect::<Vec<_>>();
+            queue.push(&named(&client.to_string()), &mut items).unwrap();
+        }
+        let batches: Vec<(u8, usize)> =
+            (0..4).map(|_| queue.take().unwrap()).map(|own| (own.items[0].client, own.items.len())).collect();
+        assert_eq!(batches, [(0, 2), (1, 2), (0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn shares_are_of_work_not_of_requests() {
+        let queue = queue(QueueOptions { workers: 1, ..QueueOptions::default() });
+        let mut long = (0..50).map(|number| item(0, number, 200)).collect::<Vec<_>>();
+        let mut short = (0..500).map(|number| item(1, number, 20)).collect::<Vec<_>>();
+        queue.push(&named("long"), &mut long).unwrap();
+        queue.push(&named("short"), &mut short).unwrap();
+        let mut tokens = [0, 0];
+        for _ in 0..60 {
+            let batch = queue.take().unwrap();
+            tokens[usize::from(batch.items[0].client)] +=
+                batch.items.iter().map(|own| own.tokens).sum::<usize>();
+        }
+        let [long, short] = tokens;
+        assert!(long.abs_diff(short) <= 200 + TURN_TOKENS, "{tokens:?}");
+        // Who comes now does not make up for the time before.
+        queue
+            .push(&named("new"), &mut (0..50).map(|number| item(2, number, 60)).collect::<Vec<_>>())
+            .unwrap();
+        let next: Vec<usize> = (0..12).map(|_| usize::from(queue.take().unwrap().items[0].client)).collect();
+        assert!(next.iter().filter(|own| **own == 2).count() < 8, "{next:?}");
+    }
+
+    #[test]
+    fn only_a_huge_sentence_is_interrupted_by_a_heavy_batch() {
+        let queue = queue(QueueOptions::default());
+        queue.push(&named("huge"), &mut vec![item(0, 0, 5000)]).unwrap();
+        let huge = queue.take().unwrap();
+        assert_eq!(huge.weight, BatchWeight::Huge);
+        let mut book = (0..100).map(|number| item(1, number, 32)).collect::<Vec<_>>();
+        queue.push(&named("book"), &mut book).unwrap();
+        queue.push(&named("other"), &mut vec![item(2, 0, 5000)]).unwrap();
+        let heavy = queue.take_urgent(huge.weight, huge.time).unwrap();
+        assert_eq!((heavy.weight, heavy.items[0].client), (BatchWeight::Heavy, 1));
+        assert_eq!(
+            queue.take_urgent(heavy.weight, heavy.time),
+            None,
+            "no huge or heavy one within a heavy one"
+        );
     }
 
     #[test]
@@ -286,8 +486,8 @@ mod tests {
             queue.push(&named(&client.to_string()), &mut vec![item(client, 0, 15)]).unwrap();
         }
         let first = queue.take().unwrap();
-        assert_eq!(first.len(), 32);
-        assert!(queue.take().unwrap().len() >= 16);
+        assert_eq!(first.items.len(), 32);
+        assert!(queue.take().unwrap().items.len() >= 16);
     }
 
     #[test]
@@ -301,7 +501,7 @@ mod tests {
         assert_eq!((more.len(), others.len()), (1, 3));
         others.pop();
         queue.push(&named("b"), &mut others).unwrap();
-        assert_eq!((queue.waiting(), others), ((4, 13), vec![]));
+        assert_eq!((waiting(&queue), others), ((4, 65), vec![]));
         assert_eq!(queue.push(&named("c"), &mut more), Err(QueueFull::Total(4)));
     }
 
@@ -312,7 +512,7 @@ mod tests {
         queue.push(&named("a"), &mut vec![gone.clone()]).unwrap();
         queue.push(&named("b"), &mut vec![gone]).unwrap();
         queue.push(&named("c"), &mut vec![item(1, 0, 1)]).unwrap();
-        assert_eq!((queue.waiting(), queue.take()), ((1, 1), Some(vec![item(1, 0, 1)])));
+        assert_eq!((waiting(&queue), queue.take().unwrap().items), ((1, 5), vec![item(1, 0, 1)]));
     }
 
     #[test]
@@ -321,7 +521,7 @@ mod tests {
         queue.push(&named("a"), &mut vec![item(0, 0, 5)]).unwrap();
         queue.close();
         assert!(queue.push(&named("a"), &mut vec![item(0, 1, 5)]).is_err());
-        assert_eq!(queue.take(), Some(vec![item(0, 0, 5)]));
+        assert_eq!(queue.take().unwrap().items, vec![item(0, 0, 5)]);
         assert_eq!(queue.take(), None);
     }
 
@@ -334,7 +534,7 @@ mod tests {
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| queue.take());
             queue.push(&named("b"), &mut vec![item(1, 0, 10)]).unwrap();
-            assert_eq!(taken.join().unwrap().unwrap().len(), 2);
+            assert_eq!(taken.join().unwrap().unwrap().items.len(), 2);
         });
     }
 
@@ -357,7 +557,7 @@ mod tests {
             }
             queue.close();
             let mut found: Vec<Item> = Vec::new();
-            while let Some(batch) = queue.take() {
+            while let Some(Batch { items: batch, .. }) = queue.take() {
                 prop_assert!(!batch.is_empty());
                 prop_assert!(batch.iter().all(|item| item.kind == batch[0].kind));
                 let tokens: usize = batch.iter().map(|item| item.tokens).sum();
@@ -370,7 +570,7 @@ mod tests {
             }
             found.sort_by_key(|item| item.number);
             prop_assert_eq!(found, expected);
-            prop_assert_eq!(queue.waiting(), (0, 0));
+            prop_assert_eq!(waiting(&queue), (0, 0));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A translation request, and how its documents are sent to the scheduler: in chunks that leave room for other clients.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use polyhead_translate::languages::detect_document;
@@ -9,6 +10,7 @@ use super::documents::{Detection, Document};
 use super::language_set::LanguageSet;
 use super::scheduler::{Client, FinishedSentence, RequestOptions, Scheduler};
 use crate::Result;
+use crate::blocking::blocking_if_large;
 
 /// Maximum bytes of text that are sent to the scheduler at once, so that a long file takes turns with other clients.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -49,7 +51,7 @@ struct TextChunk {
     owners: Vec<usize>,
 }
 
-impl TranslationRequest<Document> {
+impl TranslationRequest<Arc<Document>> {
     /// Translates the documents. `on_sentence` is called for every sentence in order, with the index of its document and its
     /// index within the document.
     ///
@@ -65,10 +67,13 @@ impl TranslationRequest<Document> {
         let mut counts = vec![0; self.inputs.len()];
         let mut model = self.model.clone();
         let mut options = self.options.clone();
-        if self.inputs.iter().any(Document::needs_alignment) {
+        if self.inputs.iter().any(|document| document.needs_alignment()) {
             options.evidence = Evidence::Alignment;
         }
-        for TextChunk { from, texts, owners } in self.chunks(languages) {
+        let bytes = self.inputs.iter().map(|document| document.text_bytes()).sum();
+        let (own, languages) = (self.clone(), languages.clone());
+        let chunks = blocking_if_large(bytes, move || Ok(own.chunks(&languages))).await?;
+        for TextChunk { from, texts, owners } in chunks {
             let request = TranslationRequest {
                 client: self.client.clone(),
                 inputs: texts,
@@ -135,10 +140,10 @@ mod tests {
         LanguageSet::new(["en", "de", "fr", "tr"].map(language).into())
     }
 
-    fn request(documents: Vec<Document>) -> TranslationRequest<Document> {
+    fn request(documents: Vec<Document>) -> TranslationRequest<Arc<Document>> {
         TranslationRequest {
             client: Client::Key("a".into()),
-            inputs: documents,
+            inputs: documents.into_iter().map(Arc::new).collect(),
             from: None,
             to: Some("en".into()),
             model: None,

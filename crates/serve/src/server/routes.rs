@@ -1,7 +1,7 @@
 //! The routes of the server, and the state that its handlers share.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,9 +20,12 @@ use super::limits::RequestLimits;
 use super::scheduler::{Client, Scheduler};
 use super::{about, libre, v1};
 use crate::Error;
-use crate::front::body::{BodyLimits, MemoryBudget};
+use crate::front::body::BodyLimits;
+use crate::front::budget::{MemoryBudget, MemoryReservation};
 use crate::front::fields::Fields;
+use crate::front::form::{KnownFields, UnknownFields};
 use crate::front::listen::Peer;
+use crate::front::log::{ClientSlot, LoggedClient};
 use crate::front::{ErrorResponse, form};
 
 /// Paths and their methods, as `openapi.json` describes them.
@@ -42,8 +45,63 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/docs", &["get"]),
 ];
 
-/// Checks key and rate of a request, and returns its client.
-pub type AdmissionCheck = dyn Fn(&Parts, &Fields) -> Result<Client, ErrorResponse> + Send + Sync;
+/// Checks keys and rates.
+pub trait Gate: Send + Sync {
+    /// Checks what the head of a request says, before anything of its body is read.
+    ///
+    /// # Errors
+    /// 403 for an unknown key, 429 above the rate.
+    fn enter(&self, parts: &Parts) -> Result<Entry, ErrorResponse>;
+
+    /// Checks the key in the body, if there is one, and returns the client.
+    ///
+    /// # Errors
+    /// 403 for an unknown or missing key, 429 above its rate.
+    fn admit(&self, entry: Entry, key: Option<&str>) -> Result<Client, ErrorResponse>;
+}
+
+/// A request whose head has passed the gate.
+#[derive(Debug)]
+pub struct Entry {
+    /// Who is known to call: the key in the head, else the address.
+    pub client: Client,
+    /// The address.
+    pub address: Client,
+    /// Where the log finds the client.
+    pub(super) slot: Option<ClientSlot>,
+    /// The address for the log.
+    pub(super) logged: IpAddr,
+}
+
+impl Entry {
+    /// Tells the log who calls.
+    pub(super) fn log(&self) {
+        let key = match &self.client {
+            Client::Key(name) => Some(name.clone()),
+            _ => None,
+        };
+        if let Some(slot) = &self.slot {
+            slot.set(LoggedClient { key, address: self.logged });
+        }
+    }
+}
+
+/// A gate that lets every request pass, with the address as the client.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenGate;
+
+impl Gate for OpenGate {
+    fn enter(&self, parts: &Parts) -> Result<Entry, ErrorResponse> {
+        let peer = parts.extensions.get::<Peer>();
+        let logged = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
+        let client = Client::from_address(logged);
+        Ok(Entry { address: client.clone(), client, slot: None, logged })
+    }
+
+    fn admit(&self, entry: Entry, _: Option<&str>) -> Result<Client, ErrorResponse> {
+        Ok(entry.client)
+    }
+}
 
 /// The rule for API keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,13 +126,13 @@ pub struct ServerState {
     /// The rule for API keys; default: none.
     pub keys: KeyPolicy,
     /// Admission of requests; default: all, with the address as the client.
-    pub admit: Box<AdmissionCheck>,
+    pub gate: Arc<dyn Gate>,
     /// The metrics in Prometheus' text format; default: empty.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// False once the server is shutting down.
     pub is_open: AtomicBool,
-    /// Memory budget of all request bodies.
-    pub(super) body_budget: Arc<MemoryBudget>,
+    /// Memory of all that waits; default: that of the scheduler.
+    pub memory: Arc<MemoryBudget>,
     /// Permit for tracing attention: one request at a time, beside the queue.
     pub(super) traces: Arc<Semaphore>,
 }
@@ -83,15 +141,14 @@ impl ServerState {
     /// State with this scheduler, these limits, and the defaults of all other fields.
     pub fn new(scheduler: Arc<Scheduler>, limits: RequestLimits, files: FilesOptions) -> Self {
         Self {
+            memory: scheduler.memory().clone(),
             scheduler,
             limits,
             files: TranslatedFiles::new(files),
             keys: KeyPolicy::None,
-            admit: Box::new(|parts, _| Ok(by_address(parts))),
+            gate: Arc::new(OpenGate),
             metrics: Box::new(String::new),
             is_open: AtomicBool::new(true),
-            // One file must always fit.
-            body_budget: Arc::new(MemoryBudget::new(limits.bodies.max(limits.file))),
             traces: Arc::new(Semaphore::new(1)),
         }
     }
@@ -101,18 +158,28 @@ impl ServerState {
         self.is_open.load(Ordering::Relaxed) && self.scheduler.models().iter().any(|model| model.is_loaded)
     }
 
-    /// Reads a request of at most `limit` bytes and admits it.
+    /// Admits a request by its head, reads at most `limit` bytes of it, and admits it by the key in its body.
     pub(super) async fn read(
         &self,
         request: Request,
         limit: usize,
-    ) -> Result<(Parts, Fields, Client), ErrorResponse> {
-        let limits = BodyLimits { body: limit, budget: self.body_budget.clone() };
-        let (parts, fields) = form::read(request, &limits).await?;
+        known: KnownFields,
+    ) -> Result<ReadRequest, ErrorResponse> {
+        let (parts, body) = request.into_parts();
+        let entry = self.gate.enter(&parts)?;
+        self.scheduler.check_memory()?;
+        let limits = BodyLimits { body: limit, budget: self.memory.clone(), client: entry.client.clone() };
+        let request = Request::from_parts(parts, body);
+        let (parts, fields, mut memory) = form::read(request, &limits, known).await?;
         // A key that is not a string is an error even where no key is needed.
-        fields.text("api_key")?;
-        let client = (self.admit)(&parts, &fields)?;
-        Ok((parts, fields, client))
+        let client = self.gate.admit(entry, fields.text("api_key")?)?;
+        memory.give_to(&client);
+        Ok(ReadRequest { parts, fields, client, memory })
+    }
+
+    /// The known fields of a call, with as many values as texts are allowed.
+    pub(super) fn known(&self, names: &'static [&'static str], unknown: UnknownFields) -> KnownFields {
+        KnownFields { names, values: 2 * self.limits.texts + 512, unknown }
     }
 
     pub(super) fn languages(&self) -> LanguageSet {
@@ -125,6 +192,27 @@ impl ServerState {
         at_most(texts.len(), most, "texts")?;
         at_most(texts.iter().map(|text| text.chars().count()).sum(), characters, "characters")
     }
+}
+
+/// A request that was read and admitted.
+pub(super) struct ReadRequest {
+    pub(super) parts: Parts,
+    pub(super) fields: Fields,
+    pub(super) client: Client,
+    /// The memory of the request, and later of its answer.
+    pub(super) memory: MemoryReservation,
+}
+
+/// Bytes of memory for each byte of text while it is translated: the text in its document, in chunks, in sentences and as a
+/// cache key, and its translations in the same.
+const TEXT_MEMORY: usize = 16;
+
+/// The same for each further translation of an n-best list.
+const CANDIDATE_MEMORY: usize = 4;
+
+/// Memory for translating texts of `bytes` bytes within a document of `whole` bytes, each `n_best` times.
+pub(super) fn translation_memory(bytes: usize, whole: usize, n_best: usize) -> usize {
+    3 * whole + bytes * (TEXT_MEMORY + CANDIDATE_MEMORY * n_best.saturating_sub(1))
 }
 
 impl fmt::Debug for ServerState {
@@ -160,16 +248,16 @@ pub(super) async fn unknown(uri: axum::http::Uri) -> ErrorResponse {
     ErrorResponse::new(StatusCode::NOT_FOUND, error, "/docs lists all calls")
 }
 
-/// The client at the peer address of the connection.
-pub fn by_address(parts: &Parts) -> Client {
-    let peer = parts.extensions.get::<Peer>();
-    Client::from_address(peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip()))
-}
-
 /// A JSON answer.
 pub(super) fn json(answer: &impl Serialize) -> Response {
     let body = serde_json::to_string(answer).expect("plain values");
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// A JSON answer whose bytes are counted until they are sent.
+pub(super) fn counted_json(answer: &impl Serialize, memory: MemoryReservation) -> Response {
+    let body = serde_json::to_vec(answer).expect("plain values");
+    ([(header::CONTENT_TYPE, "application/json")], memory.counted(body)).into_response()
 }
 
 pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<(), Error> {

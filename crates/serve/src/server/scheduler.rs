@@ -13,12 +13,14 @@ use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
+use super::memory_plan::MemoryPlan;
 use super::model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder, ModelRegistry};
-use super::queue::{Queue, QueueFull, QueueOptions};
+use super::queue::{Queue, QueueFull, QueueOptions, Waiting};
 use super::request::TranslationRequest;
 pub use super::worker_pool::RequestOptions;
-use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, WorkerPool};
+use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, WorkerPool, work};
 use crate::blocking::blocking;
+use crate::front::budget::MemoryBudget;
 use crate::front::process::resident_bytes;
 pub use crate::front::rate::Client;
 use crate::{Error, Result};
@@ -60,6 +62,15 @@ impl Default for SchedulerOptions {
     }
 }
 
+/// Part of the time to a deadline by which an estimate may exceed it: estimates are rough.
+const MARGIN: f64 = 1.25;
+/// Texts of at most so many seconds of work are never refused for what others ask.
+const LIGHT_SECONDS: f64 = 1.0;
+/// Seconds of work after which the speed is known.
+const MEASURED_SECONDS: f64 = 1.0;
+/// Work per second before it is known.
+const FIRST_SPEED: f64 = 5000.0;
+
 /// The translations of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranslationResult {
@@ -88,7 +99,9 @@ pub struct Scheduler {
     registry: Arc<ModelRegistry>,
     pool: Arc<WorkerPool>,
     workers: Mutex<Vec<JoinHandle<()>>>,
-    max_memory: Option<u64>,
+    plan: MemoryPlan,
+    /// Memory of all that waits for a client.
+    memory: Arc<MemoryBudget>,
     threads: usize,
 }
 
@@ -102,7 +115,9 @@ impl Scheduler {
         let threads = threads.max(1);
         let registry = Arc::new(ModelRegistry::open(&options.models, options.load, max_memory)?);
         let queue = Queue::new(QueueOptions { waiting, batch_tokens, window, workers: threads });
-        let cache = Mutex::new(Cache::new(options.cache_bytes));
+        let plan = MemoryPlan::new(max_memory, options.cache_bytes, registry.bytes());
+        let cache = Mutex::new(Cache::new(plan.cache));
+        let memory = Arc::new(MemoryBudget::new(plan.waiting(registry.bytes())));
         let (counters, busy) = Default::default();
         let pool = Arc::new(WorkerPool { queue, cache, counters, busy });
         let mut workers = Vec::new();
@@ -113,7 +128,7 @@ impl Scheduler {
             let thread = std::thread::Builder::new().name(format!("translate-{number}"));
             workers.push(thread.spawn(move || own.work(&threads)).map_err(Error::Server)?);
         }
-        Ok(Self { registry, pool, workers: Mutex::new(workers), max_memory, threads })
+        Ok(Self { registry, pool, workers: Mutex::new(workers), plan, memory, threads })
     }
 
     /// Translates texts.
@@ -149,10 +164,12 @@ impl Scheduler {
         mut on_sentence: impl FnMut(FinishedSentence) + Send,
     ) -> Result<TranslationResult> {
         self.check_memory()?;
-        let TranslationRequest { client, options, .. } = request.clone();
+        let (client, options, deadline) = (request.client.clone(), request.options.clone(), request.deadline);
         let registry = self.registry.clone();
         let (loaded, outlines) = blocking(move || split(&registry, &request)).await?;
+        self.memory.set_limit(self.plan.waiting(self.registry.bytes()));
         let mut pending = PendingSentences::new(&outlines);
+        self.check_deadline(&pending.passages, &options, &loaded, deadline)?;
         let (reply, mut replies) = mpsc::unbounded_channel();
         // A long text is queued in slices, so that other clients find room beside it.
         let slice = (self.pool.queue.capacity() / 4).max(1);
@@ -203,7 +220,14 @@ impl Scheduler {
                 // The caller holds the receiver.
                 let _ = reply.send((index, Ok(found)));
             } else {
-                sentences.push(QueuedSentence { key, loaded: loaded.clone(), index, reply: reply.clone() });
+                let work = work(&key.passage, &key.options, loaded);
+                sentences.push(QueuedSentence {
+                    key,
+                    loaded: loaded.clone(),
+                    index,
+                    reply: reply.clone(),
+                    work,
+                });
             }
         }
         sentences
@@ -219,10 +243,38 @@ impl Scheduler {
         }
     }
 
+    /// Refuses a text that cannot be translated by its deadline, before anything is done for it.
+    fn check_deadline(
+        &self,
+        passages: &[RoutedSentence],
+        options: &RequestOptions,
+        loaded: &LoadedModel,
+        deadline: Instant,
+    ) -> Result<()> {
+        let Some(speed) = self.measured_speed() else { return Ok(()) };
+        let all = passages.iter().map(|passage| work(passage, options, loaded));
+        let longest = all.clone().max().unwrap_or(0) as f64 * self.threads as f64;
+        let alone = (all.sum::<usize>() as f64).max(longest) / speed;
+        let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        if alone > MARGIN * left {
+            return Err(Error::TooLong { seconds: alone.ceil() as u64, deadline: left.round() as u64 });
+        }
+        // Clients take turns, so with n others it takes at most n + 1 times as long.
+        let Waiting { clients, work: waiting, .. } = self.pool.queue.waiting();
+        let beside = (alone * (clients + 1) as f64).min(alone + waiting as f64 / speed);
+        if alone > LIGHT_SECONDS && beside > MARGIN * left {
+            let found = format!(
+                "beside {clients} other clients this text takes about {beside:.0} s, and its deadline is in {left:.0} s"
+            );
+            return Err(self.busy(found));
+        }
+        Ok(())
+    }
+
     /// Estimated seconds until the queue is empty, 1 to 60.
     fn wait(&self) -> u64 {
-        let (_, tokens) = self.pool.queue.waiting();
-        ((tokens as f64 / self.tokens_per_second().max(1.0)).ceil() as u64).clamp(1, 60)
+        let work = self.pool.queue.waiting().work as f64;
+        ((work / self.measured_speed().unwrap_or(FIRST_SPEED)).ceil() as u64).clamp(1, 60)
     }
 
     /// An error that says when to try again.
@@ -230,16 +282,22 @@ impl Scheduler {
         Error::Busy { found, retry_after: self.wait() }
     }
 
-    /// Tokens per second of all threads together; tokens are counted as the queue estimates them.
-    fn tokens_per_second(&self) -> f64 {
-        let Counters { tokens, microseconds, .. } = &self.pool.counters;
-        let seconds = microseconds.load(Ordering::Relaxed) as f64 / 1e6 / self.threads as f64;
-        if seconds > 0.0 { tokens.load(Ordering::Relaxed) as f64 / seconds } else { 1000.0 }
+    /// Work per second of all threads together, as the queue estimates work; none before there was enough of it.
+    fn measured_speed(&self) -> Option<f64> {
+        let Counters { work, microseconds, .. } = &self.pool.counters;
+        let seconds = microseconds.load(Ordering::Relaxed) as f64 / 1e6;
+        let work = work.load(Ordering::Relaxed) as f64;
+        (seconds >= MEASURED_SECONDS && work > 0.0).then(|| work / seconds * self.threads as f64)
+    }
+
+    /// Memory of all that waits for a client.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.memory
     }
 
     /// Frees memory if the process exceeds its limit; an error if that is not enough.
-    fn check_memory(&self) -> Result<()> {
-        let Some(limit) = self.max_memory else { return Ok(()) };
+    pub(super) fn check_memory(&self) -> Result<()> {
+        let Some(limit) = self.plan.limit else { return Ok(()) };
         let is_over = || resident_bytes().is_some_and(|bytes| bytes > limit);
         if is_over() {
             self.cache().clear();
@@ -288,7 +346,7 @@ impl Scheduler {
             &self.pool.counters;
         let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         SchedulerGauges {
-            waiting: self.pool.queue.waiting().0,
+            waiting: self.pool.queue.waiting().items,
             busy: self.pool.busy.load(Ordering::Relaxed),
             batches: load(batches),
             sentences: load(sentences),

@@ -19,14 +19,23 @@ use super::routes::ServerState;
 use super::v1::V1Plan;
 use crate::Error;
 use crate::front::ErrorResponse;
+use crate::front::budget::MemoryReservation;
 
 type Event = Result<String, ErrorResponse>;
 
 /// The answer to a request with `stream`.
-pub(super) async fn events(state: Arc<ServerState>, plan: V1Plan) -> Result<Response, ErrorResponse> {
-    // The number of events is bounded by the number of sentences, which is limited.
+pub(super) async fn events(
+    state: Arc<ServerState>,
+    plan: V1Plan,
+    memory: MemoryReservation,
+) -> Result<Response, ErrorResponse> {
+    // The number of events is bounded by the number of sentences, which is limited, and their memory is reserved until the
+    // last is read.
     let (sender, mut receiver) = mpsc::unbounded_channel::<Event>();
+    let memory = Arc::new(memory);
+    let working = memory.clone();
     tokio::spawn(async move {
+        let _memory = working;
         let sentences = sender.clone();
         let work = plan.run(&state, move |finished| {
             // The client may have disconnected.
@@ -37,7 +46,7 @@ pub(super) async fn events(state: Arc<ServerState>, plan: V1Plan) -> Result<Resp
             // The client has disconnected: its queued sentences are abandoned.
             () = sender.closed() => return,
         };
-        let last = found.map(|answer| event("done", &answer)).map_err(ErrorResponse::from);
+        let last = found.map(|(answer, _)| event("done", &answer)).map_err(ErrorResponse::from);
         let _ = sender.send(last);
     });
     let broken = || Err(Error::Panicked { found: "the task was cancelled".into() }.into());
@@ -48,7 +57,7 @@ pub(super) async fn events(state: Arc<ServerState>, plan: V1Plan) -> Result<Resp
         // A proxy that buffers the answer would defeat streaming.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    Ok((headers, Body::from_stream(Events { first: Some(first), receiver })).into_response())
+    Ok((headers, Body::from_stream(Events { first: Some(first), receiver, _memory: memory })).into_response())
 }
 
 /// The text of an event.
@@ -61,6 +70,8 @@ fn event(name: &str, data: &impl Serialize) -> String {
 struct Events {
     first: Option<String>,
     receiver: UnboundedReceiver<Event>,
+    /// The memory of the request and of its events.
+    _memory: Arc<MemoryReservation>,
 }
 
 impl futures_core::Stream for Events {

@@ -17,28 +17,52 @@ use super::documents::{Document, notes, route};
 use super::lexical::lexical_of;
 use super::libre::texts_of;
 use super::request::TranslationRequest;
-use super::routes::{ServerState, json};
+use super::routes::{ReadRequest, ServerState, counted_json, json, translation_memory};
 use super::scheduler::{Client, FinishedSentence, RequestOptions};
 use super::stream::events;
 use crate::Error;
 use crate::front::ErrorResponse;
+use crate::front::budget::MemoryReservation;
 use crate::front::fields::{Fields, quoted};
+use crate::front::form::UnknownFields;
 
 const HINT: &str = "/docs shows each field";
+
+/// Fields of `/v1/translate`.
+const FIELDS: &[&str] = &[
+    "text",
+    "from",
+    "to",
+    "model",
+    "format",
+    "n_best",
+    "beam_size",
+    "alignment",
+    "attention",
+    "lexical",
+    "stream",
+    "api_key",
+];
 
 pub(super) async fn translate(
     State(state): State<Arc<ServerState>>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let (_, fields, client) = state.read(request, state.limits.body).await?;
+    let known = state.known(FIELDS, UnknownFields::Named);
+    let ReadRequest { fields, client, mut memory, .. } =
+        state.read(request, state.limits.body, known).await?;
     let body = V1Request::read(&fields)?;
     let is_streamed = body.stream.unwrap_or(false);
-    let plan = V1Plan::new(body, &fields, &state, client)?;
+    let bytes = fields.text_bytes();
+    memory.resize(translation_memory(bytes, bytes, body.n_best.unwrap_or(1)))?;
+    let plan = V1Plan::new(body, fields, &state, client).await?;
     if is_streamed {
-        return events(state, plan).await;
+        return events(state, plan, memory).await;
     }
-    let answer = plan.run(&state, |_| {}).await?;
-    Ok(json(&answer))
+    let (answer, traces) = plan.run(&state, |_| {}).await?;
+    let answer = counted_json(&answer, memory);
+    drop(traces);
+    Ok(answer)
 }
 
 pub(super) async fn models(State(state): State<Arc<ServerState>>) -> Response {
@@ -76,21 +100,21 @@ impl V1Request {
 /// A checked request.
 #[derive(Debug)]
 pub(super) struct V1Plan {
-    request: TranslationRequest<Document>,
+    request: TranslationRequest<Arc<Document>>,
     n_best: usize,
     evidence: Evidence,
     has_attention: bool,
 }
 
 impl V1Plan {
-    fn new(
+    async fn new(
         body: V1Request,
-        fields: &Fields,
+        fields: Fields,
         state: &ServerState,
         client: Client,
     ) -> Result<Self, ErrorResponse> {
         let limits = state.limits;
-        let (texts, _) = texts_of(fields, "text")?;
+        let (texts, _) = texts_of(&fields, "text")?;
         let n_best = checked("n_best", body.n_best, limits.n_best)?.unwrap_or(1);
         // An n-best list needs at least n hypotheses.
         let beam_size = checked("beam_size", body.beam_size, limits.beam_size)?;
@@ -110,26 +134,27 @@ impl V1Plan {
         }
         let has_alignment = body.alignment.unwrap_or(false);
         let evidence = if has_alignment { Evidence::Alignment } else { Evidence::None };
-        let documents =
-            texts.iter().map(|text| Document::read(format, text)).collect::<Result<_, Error>>()?;
+        let lexical = lexical_of(&fields, format)?;
+        drop(fields);
+        let documents = Document::read_all(format, texts).await?;
         let request = TranslationRequest {
             client,
             inputs: documents,
             from,
             to,
             model: body.model,
-            options: RequestOptions { beam_size, n_best, evidence, lexical: lexical_of(fields, format)? },
+            options: RequestOptions { beam_size, n_best, evidence, lexical },
             deadline: Instant::now() + limits.deadline,
         };
         Ok(Self { request, n_best, evidence, has_attention })
     }
 
-    /// Translates; calls `on_sentence` for every sentence in order.
+    /// Translates; calls `on_sentence` for every sentence in order. The reservation is that of traces in the answer.
     pub(super) async fn run(
         &self,
         state: &ServerState,
         mut on_sentence: impl FnMut(FinishedSentence) + Send,
-    ) -> Result<V1Answer, Error> {
+    ) -> Result<(V1Answer, MemoryReservation), Error> {
         let mut pairs: Vec<SentencePair> = Vec::new();
         let languages = state.languages();
         let done = self.request.run(&state.scheduler, &languages, |finished| {
@@ -142,6 +167,7 @@ impl V1Plan {
         let documents = self.request.inputs.iter().zip(&done.found);
         let mut translations: Vec<TranslationAnswer> =
             documents.map(|(document, found)| self.answer(document, found)).collect();
+        let mut memory = state.memory.open(&self.request.client);
         if self.has_attention {
             let routes = done.found.iter().map(|found| route(found).cloned()).collect();
             let sentences = attention::SentencesToTrace {
@@ -151,7 +177,8 @@ impl V1Plan {
                 limits: state.limits,
                 deadline: self.request.deadline,
             };
-            let traces = attention::traces(state, &done.model, sentences).await?;
+            let traces;
+            (traces, memory) = attention::traces(state, &done.model, sentences, memory).await?;
             let mut by_text: Vec<Vec<Value>> = translations.iter().map(|_| Vec::new()).collect();
             for (text, trace) in traces {
                 by_text[text].push(trace);
@@ -160,7 +187,7 @@ impl V1Plan {
                 own.attention = Some(traces);
             }
         }
-        Ok(V1Answer { model: done.model, translations })
+        Ok((V1Answer { model: done.model, translations }, memory))
     }
 
     fn answer(&self, document: &Document, found: &[Translation]) -> TranslationAnswer {

@@ -2,18 +2,21 @@
 //!
 //! A batch on one thread is decoded without any synchronisation between threads. A single sentence is, too: sharing its
 //! small operations between threads takes longer than running them on one.
+//!
+//! Between two steps of decoding, a worker looks for a lighter batch of a client whose turn it is, and translates that
+//! first: the translation of a sentence depends on nothing else, so its neighbours cannot change it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use polyhead_translate::{Evidence, RoutedSentence, TranslateOptions, Translation};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cache::{Cache, MemorySize};
 use super::model_registry::LoadedModel;
-use super::queue::{Queue, QueueItem};
+use super::queue::{Batch, Queue, QueueItem};
 use crate::Error;
 
 /// Options of a translation that a request may set; `None` takes the value of the model folder.
@@ -82,6 +85,21 @@ pub(crate) struct QueuedSentence {
     /// Index among the sentences of its request.
     pub(crate) index: usize,
     pub(crate) reply: UnboundedSender<SentenceResult>,
+    /// Tokens × hypotheses × hops.
+    pub(crate) work: usize,
+}
+
+/// Tokens of a sentence, an estimate: about four letters a token. The exact count would cost a tenth of the translation's
+/// time.
+fn tokens(passage: &RoutedSentence) -> usize {
+    passage.text.len() / 4 + 2
+}
+
+/// The work of a sentence: tokens × hypotheses × hops.
+pub(crate) fn work(passage: &RoutedSentence, options: &RequestOptions, loaded: &LoadedModel) -> usize {
+    let own = loaded.engine.generation().beam_size;
+    let width = options.beam_size.unwrap_or(own).max(options.n_best).max(1);
+    tokens(passage) * width * passage.n_hops().max(1)
 }
 
 /// Index of a sentence within its request, and its translation or error.
@@ -95,8 +113,11 @@ impl QueueItem for QueuedSentence {
     }
 
     fn tokens(&self) -> usize {
-        // An estimate: about four letters a token. The exact count would cost a tenth of the translation's time.
-        self.key.passage.text.len() / 4 + 2
+        tokens(&self.key.passage)
+    }
+
+    fn work(&self) -> usize {
+        self.work
     }
 
     fn is_abandoned(&self) -> bool {
@@ -125,8 +146,8 @@ pub(crate) struct Counters {
     pub(crate) target_tokens: AtomicU64,
     pub(crate) cache_hits: AtomicU64,
     pub(crate) microseconds: AtomicU64,
-    /// Tokens as the queue estimates them.
-    pub(crate) tokens: AtomicU64,
+    /// Work as the queue estimates it.
+    pub(crate) work: AtomicU64,
 }
 
 impl WorkerPool {
@@ -134,19 +155,34 @@ impl WorkerPool {
     pub(crate) fn work(&self, pool: &rayon::ThreadPool) {
         while let Some(batch) = self.queue.take() {
             self.busy.fetch_add(1, Ordering::Relaxed);
-            let start = Instant::now();
-            let tokens: usize = batch.iter().map(QueueItem::tokens).sum();
-            pool.install(|| self.translate(batch));
-            self.counters.batches.fetch_add(1, Ordering::Relaxed);
-            self.counters.tokens.fetch_add(tokens as u64, Ordering::Relaxed);
-            self.counters.microseconds.fetch_add(start.elapsed().as_micros() as u64, Ordering::Relaxed);
+            pool.install(|| self.run(batch));
             self.busy.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Translates a batch and sends the replies; a batch that fails is tried again sentence by sentence.
-    fn translate(&self, batch: Vec<QueuedSentence>) {
-        let found = run(&batch);
+    /// Translates a batch, and before its rest those that are more urgent; returns the time of all.
+    fn run(&self, batch: Batch<QueuedSentence>) -> Duration {
+        let start = Instant::now();
+        let Batch { items, weight, time } = batch;
+        let work: usize = items.iter().map(QueueItem::work).sum();
+        let between = AtomicU64::new(0);
+        self.translate(items, &|| {
+            while let Some(urgent) = self.queue.take_urgent(weight, time) {
+                between.fetch_add(self.run(urgent).as_micros() as u64, Ordering::Relaxed);
+            }
+        });
+        let took = start.elapsed();
+        let own = (took.as_micros() as u64).saturating_sub(between.into_inner());
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters.work.fetch_add(work as u64, Ordering::Relaxed);
+        self.counters.microseconds.fetch_add(own, Ordering::Relaxed);
+        took
+    }
+
+    /// Translates a batch and sends the replies; a batch that fails is tried again sentence by sentence. `between` is called
+    /// between steps of decoding.
+    fn translate(&self, batch: Vec<QueuedSentence>, between: &(dyn Fn() + Sync)) {
+        let found = run(&batch, between);
         let mut sentences = batch.into_iter();
         match found {
             Ok(found) => sentences.zip(found).for_each(|(sentence, own)| self.finish(sentence, Ok(own))),
@@ -157,7 +193,7 @@ impl WorkerPool {
                     .zip([error])
                     .for_each(|(sentence, error)| self.finish(sentence, Err(error)));
             }
-            Err(_) => sentences.for_each(|sentence| self.translate(vec![sentence])),
+            Err(_) => sentences.for_each(|sentence| self.translate(vec![sentence], between)),
         }
     }
 
@@ -177,11 +213,14 @@ impl WorkerPool {
 }
 
 /// Translates a batch, whose sentences share one model and one set of options.
-fn run(batch: &[QueuedSentence]) -> Result<Vec<Translation>, Error> {
+fn run(batch: &[QueuedSentence], between: &(dyn Fn() + Sync)) -> Result<Vec<Translation>, Error> {
     let Some(first) = batch.first() else { return Ok(Vec::new()) };
     let options = first.key.options.translate_options();
     let passages: Vec<RoutedSentence> = batch.iter().map(|sentence| sentence.key.passage.clone()).collect();
-    let is_wanted = || !batch.iter().all(QueueItem::is_abandoned);
+    let is_wanted = || {
+        between();
+        !batch.iter().all(QueueItem::is_abandoned)
+    };
     let work = || first.loaded.engine.translate_sentences_while(&passages, &options, &is_wanted);
     let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))?;
     Ok(found?)

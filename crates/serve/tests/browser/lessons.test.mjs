@@ -35,6 +35,21 @@ test("lessons show the numbers of the library", async (t) => {
     }
   });
 
+  await t.test("contexts", async () => {
+    await view(page, "lessons/contexts");
+    const words = (await texts("#contexts-sentence"))[0].split(" ");
+    for (const [position, width, around] of LESSONS.contexts) {
+      await page.locator(`.lesson [role=radio][data-value="${position}"]`).locator("visible=true").click();
+      await set("Window", width);
+      assert.equal((await texts("#contexts-context"))[0], around.map((at) => words[at]).join(", "));
+    }
+  });
+
+  await t.test("ratios", async () => {
+    await view(page, "lessons/ratios");
+    close(await cells("ratios-table"), LESSONS.ratios.flat(), 6e-4, "ratios");
+  });
+
   await t.test("scaled", async () => {
     await view(page, "lessons/scaled");
     for (const { given, d, weights, without } of LESSONS.scaled) {

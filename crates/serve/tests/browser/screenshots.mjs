@@ -26,6 +26,7 @@ async function shown(view, text, { width = 1180, colorScheme = "light" } = {}) {
 const path = (name) => join(folder, `${name}.png`);
 const translate = await shown("translate", "The cat ate the mouse.");
 await translate.locator(".stage button.token").nth(2).click();
+await translate.waitForTimeout(500);
 await translate.screenshot({ path: path("translate"), clip: { x: 0, y: 0, width: 1180, height: 970 } });
 const it = "The animal didn't cross the street because it was too tired.";
 const heads = await shown("heads", it, { width: 860 });

@@ -16,6 +16,7 @@ use polyhead_tensor::ops::attention::{AttentionOptions, attention, attention_wei
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
+use polyhead_words::vectors::{Cooccurrences, Corpus, CorpusOptions, window};
 use serde_json::{Value, json};
 
 use crate::engine;
@@ -179,6 +180,37 @@ fn smoothing(epsilon: f32) -> Value {
     json!({ "epsilon": epsilon, "table": loss(&table), "untrained": loss(&untrained) })
 }
 
+/// Contexts of word2vec: [position, window, positions of the context].
+fn contexts() -> Value {
+    let n_words = 15;
+    let found = [(1, 2), (9, 2), (0, 3), (14, 5)].map(|(position, width)| {
+        let around = window(0..n_words, position, width).filter(|&at| at != position);
+        json!([position, width, around.collect::<Vec<usize>>()])
+    });
+    json!(found)
+}
+
+/// P(k | ice), P(k | steam) and their ratios, counted by GloVe on a text of word pairs.
+fn ratios() -> Value {
+    let words = ["solid", "gas", "water", "fashion"];
+    let counts = [("ice", "cold", [890, 85, 1360, 96]), ("steam", "hot", [100, 1000, 1000, 100])];
+    let mut lines = Vec::new();
+    for (word, other, counts) in counts {
+        for (context, count) in words.iter().zip(counts) {
+            lines.extend(std::iter::repeat_n(format!("{word} {context}"), count));
+        }
+        let rest = 3000 - counts.iter().sum::<usize>();
+        lines.extend(std::iter::repeat_n(format!("{other} {word}"), rest));
+    }
+    let corpus = Corpus::from_lines(lines.iter().map(String::as_str), &CorpusOptions::default()).unwrap();
+    let counts = Cooccurrences::count(&corpus, 5, 32 << 20, &|_| ()).unwrap();
+    let id = |word: &str| corpus.vocabulary().id(word).unwrap();
+    let found = counts.probabilities(&[id("ice"), id("steam")], &words.map(id)).unwrap();
+    let ratio = found[0].iter().zip(&found[1]).map(|(ice, steam)| ice / steam);
+    let rows = [found[0].clone(), found[1].clone(), ratio.collect()];
+    json!(rows.map(|row| row.into_iter().map(round).collect::<Vec<f64>>()))
+}
+
 fn computed() -> Value {
     let scaled = |scores: [f32; 2], d: f32| {
         let at_d = scores.map(|score| score * (d / 64.0).sqrt());
@@ -192,6 +224,8 @@ fn computed() -> Value {
         "masks": masks(),
         "positions": positions(),
         "beam": [beam(1, 0.0), beam(2, 0.0), beam(3, 0.0), beam(2, 1.0), beam(3, 0.6)],
+        "contexts": contexts(),
+        "ratios": ratios(),
         "smoothing": [smoothing(0.0), smoothing(0.1), smoothing(0.4)],
     })
 }

@@ -115,7 +115,7 @@ fn limits_are_enforced() {
         assert_eq!(answer.status, 413, "{}", answer.body);
         assert!(answer.json()["error"].as_str().unwrap().contains(expected), "{}", answer.body);
     };
-    refused("/api/trace", &json!({ "text": "a".repeat(2000) }), "limit 1000 bytes");
+    refused("/api/trace", &json!({ "text": "a".repeat(2000) }), "expected at most 1000");
     refused("/api/trace", &json!({ "text": "a".repeat(51) }), "too large: 51 characters (limit 50)");
     refused("/api/trace", &json!({ "text": "a", "target": "ö".repeat(51) }), "51 characters");
     refused("/api/trace", &json!({ "text": "x y ".repeat(12), "as_is": true }), "tokens (limit 12)");

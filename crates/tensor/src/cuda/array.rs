@@ -136,6 +136,12 @@ impl Array {
         }
     }
 
+    /// The bits of integers read as f32, shared.
+    pub(crate) fn as_f32(&self) -> Self {
+        assert!(self.dtype == ElementType::U32, "integers of 32 bits");
+        Self { dtype: ElementType::F32, ..self.clone() }
+    }
+
     /// The bf16 copy of a parameter.
     pub(crate) fn bf16_copy(&self) -> Option<&Self> {
         self.bf16_copy.as_deref()

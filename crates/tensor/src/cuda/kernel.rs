@@ -30,6 +30,7 @@ macro_rules! sources {
 /// All kernel files.
 const SOURCES: &[(&str, &str)] = sources![
     "activation",
+    "additive",
     "arrays",
     "attention_backward",
     "attention_backward_long",
@@ -42,9 +43,11 @@ const SOURCES: &[(&str, &str)] = sources![
     "dropout",
     "elementwise",
     "embedding",
+    "masked_softmax",
     "norm",
     "optim",
     "r_drop",
+    "recurrent",
     "reorder",
     "rotary",
     "shape",

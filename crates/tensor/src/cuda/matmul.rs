@@ -36,6 +36,16 @@ impl<'a> Operand<'a> {
         Self { array, rows, columns, transposed: false }
     }
 
+    /// `batch` matrices of rows × columns, one after the other.
+    pub(crate) fn batched(array: &'a Array, batch: usize, rows: usize, columns: usize) -> Self {
+        assert!(
+            array.len() == batch * rows * columns,
+            "{} values for {batch} × {rows} × {columns}",
+            array.len()
+        );
+        Self { array, rows, columns, transposed: false }
+    }
+
     pub(crate) fn t(self) -> Self {
         Self { transposed: !self.transposed, ..self }
     }
@@ -69,6 +79,8 @@ pub(crate) struct Product<'a> {
     pub(crate) epilogue: Epilogue,
     /// A scalar on the GPU by which the product is multiplied. Default: 1.
     pub(crate) factor: Option<&'a Array>,
+    /// Number of products of the same shape, whose matrices follow each other. Default: 1.
+    pub(crate) batch: usize,
 }
 
 impl<'a> Product<'a> {
@@ -83,6 +95,7 @@ impl<'a> Product<'a> {
             bias: None,
             epilogue: Epilogue::None,
             factor: None,
+            batch: 1,
         }
     }
 
@@ -94,7 +107,17 @@ impl<'a> Product<'a> {
             is_biased: self.bias.is_some(),
             epilogue: self.epilogue,
             is_scaled: self.factor.is_some(),
+            batch: self.batch,
+            alignment: self.alignment(),
         }
+    }
+
+    /// Common alignment of all arrays if it is below that of a vector load, else 0.
+    fn alignment(&self) -> u32 {
+        let arrays = [Some(self.a.array), Some(self.b.array), Some(self.out), self.before];
+        let bits = arrays.into_iter().flatten().fold(VECTOR, |bits, array| bits | array.pointer());
+        let common = 1 << bits.trailing_zeros();
+        if common < VECTOR { common as u32 } else { 0 }
     }
 }
 
@@ -107,7 +130,12 @@ struct PlanKey {
     is_biased: bool,
     epilogue: Epilogue,
     is_scaled: bool,
+    batch: usize,
+    alignment: u32,
 }
+
+/// Bytes of the widest load. Memory of arrays begins at multiples of it, but the part of one may not.
+const VECTOR: u64 = 16;
 
 /// Descriptors and algorithm of one shape. They live until the program ends.
 #[derive(Clone, Copy)]
@@ -152,8 +180,11 @@ impl Cuda {
     /// If the shapes do not fit together.
     pub(crate) fn multiply(self: &Arc<Self>, product: &Product<'_>) {
         let ([rows, inner], [inner_b, columns]) = (product.a.shape(), product.b.shape());
-        assert!(inner == inner_b && product.out.len() == rows * columns, "a product of {product:?}");
-        if self.has_failed() || rows * columns == 0 {
+        assert!(
+            inner == inner_b && product.out.len() == product.batch * rows * columns,
+            "a product of {product:?}"
+        );
+        if self.has_failed() || product.out.is_empty() {
             return;
         }
         if inner == 0 {
@@ -249,13 +280,35 @@ fn cuda_type(dtype: ElementType) -> sys::cudaDataType {
 }
 
 /// The layout of an operand in cuBLASLt's column-major view: columns × rows, contiguous.
-fn layout(array: &Array, rows: usize, columns: usize) -> CublasResult<sys::cublasLtMatrixLayout_t> {
-    result::create_matrix_layout(
+fn layout(array: &Array, [batch, rows, columns]: [usize; 3]) -> CublasResult<sys::cublasLtMatrixLayout_t> {
+    use sys::cublasLtMatrixLayoutAttribute_t as L;
+    let layout = result::create_matrix_layout(
         cuda_type(array.dtype()),
         columns as u64,
         rows as u64,
         columns.cast_signed() as i64,
-    )
+    )?;
+    if batch > 1 {
+        let (count, stride) =
+            (i32::try_from(batch).unwrap_or(i32::MAX), (rows * columns).cast_signed() as i64);
+        // SAFETY: the layout is alive, and the attributes have the types that the library's reference names.
+        unsafe {
+            let (count, stride) = (std::ptr::from_ref(&count).cast(), std::ptr::from_ref(&stride).cast());
+            result::set_matrix_layout_attribute(
+                layout,
+                L::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                count,
+                size_of::<i32>(),
+            )?;
+            result::set_matrix_layout_attribute(
+                layout,
+                L::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                stride,
+                size_of::<i64>(),
+            )?;
+        }
+    }
+    Ok(layout)
 }
 
 impl CublasPlan {
@@ -279,10 +332,10 @@ impl CublasPlan {
             }
         }
         let [rows, columns] = [product.a.shape()[0], product.b.shape()[1]];
-        let a = layout(product.a.array, product.a.rows, product.a.columns)?;
-        let b = layout(product.b.array, product.b.rows, product.b.columns)?;
-        let out = layout(product.out, rows, columns)?;
-        let algorithm = choose(handle, operation, [b, a, out])?;
+        let side = |side: &Operand<'_>| layout(side.array, [product.batch, side.rows, side.columns]);
+        let (a, b) = (side(&product.a)?, side(&product.b)?);
+        let out = layout(product.out, [product.batch, rows, columns])?;
+        let algorithm = choose(handle, operation, [b, a, out], product.alignment())?;
         Ok(Self { operation, a, b, out, algorithm })
     }
 
@@ -345,6 +398,7 @@ fn choose(
     handle: sys::cublasLtHandle_t,
     operation: sys::cublasLtMatmulDesc_t,
     [a, b, out]: [sys::cublasLtMatrixLayout_t; 3],
+    alignment: u32,
 ) -> CublasResult<sys::cublasLtMatmulAlgo_t> {
     use sys::cublasLtMatmulPreferenceAttributes_t as P;
     use sys::cublasLtReductionScheme_t as R;
@@ -366,6 +420,18 @@ fn choose(
             std::ptr::from_ref(&schemes).cast(),
             size_of::<u32>(),
         )?;
+        if alignment > 0 {
+            let matrices = [
+                P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                P::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+            ];
+            for matrix in matrices {
+                let bytes = std::ptr::from_ref(&alignment).cast();
+                result::set_matmul_pref_attribute(preference, matrix, bytes, size_of::<u32>())?;
+            }
+        }
         let found = result::get_matmul_algo_heuristic(handle, operation, a, b, out, out, preference);
         result::destroy_matmul_pref(preference)?;
         Ok(found?.algo)

@@ -95,6 +95,14 @@ pub fn gemm_packed(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Out
     multiply(c, a, b, output, rayon::current_num_threads());
 }
 
+/// As [`gemm_packed`] on the calling thread only.
+///
+/// # Panics
+/// If the shapes do not fit together.
+pub(crate) fn gemm_packed_serial(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output) {
+    multiply(c, a, b, output, 1);
+}
+
 fn multiply(c: &mut MatrixMut<'_>, a: Matrix<'_>, b: &Packed, output: Output, threads: usize) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     assert!(

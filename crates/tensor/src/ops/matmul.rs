@@ -36,9 +36,13 @@ pub struct MatmulOptions {
 /// If the shapes do not fit together.
 pub fn matmul(tape: &Tape, left: &Var, right: &Var, options: MatmulOptions) -> Result<Var> {
     let (plan, out_shape) = MatmulPlan::new(left.shape(), right.shape(), options)?;
-    on_gpu!(if left.value().gpu().is_some() || right.value().gpu().is_some() => crate::cuda::through_host(tape, &[left, right], |tape, inputs| {
-        matmul(tape, &inputs[0], &inputs[1], options)
-    }));
+    on_gpu!(if left.value().gpu().is_some() || right.value().gpu().is_some() => {
+        let are_there = left.value().gpu().is_some() && right.value().gpu().is_some();
+        if are_there && (plan.right_stride > 0 || plan.is_one_product()) {
+            return Ok(crate::cuda::ops::matmul::matmul(tape, left, right, plan, &out_shape));
+        }
+        crate::cuda::through_host(tape, &[left, right], |tape, inputs| matmul(tape, &inputs[0], &inputs[1], options))
+    });
     let mut y = Tensor::uninit(&out_shape);
     let (a, b) = (left.value().data(), right.value().data());
     let MatmulPlan { batch, m, n, .. } = plan;
@@ -55,12 +59,12 @@ pub fn matmul(tape: &Tape, left: &Var, right: &Var, options: MatmulOptions) -> R
 
 /// Sizes and layouts.
 #[derive(Clone, Copy)]
-struct MatmulPlan {
-    batch: usize,
-    m: usize,
-    k: usize,
-    n: usize,
-    options: MatmulOptions,
+pub(crate) struct MatmulPlan {
+    pub(crate) batch: usize,
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) options: MatmulOptions,
     /// Values from one right side to the next, 0 if all share one.
     right_stride: usize,
 }
@@ -91,7 +95,7 @@ impl MatmulPlan {
     }
 
     /// True if all left sides form one tall matrix that meets a single right side.
-    fn is_one_product(&self) -> bool {
+    pub(crate) fn is_one_product(&self) -> bool {
         self.right_stride == 0 && self.options.left == Layout::Plain
     }
 

@@ -18,6 +18,7 @@ macro_rules! on_gpu {
 }
 
 pub(crate) mod activation;
+pub mod additive;
 pub mod attention;
 pub mod best_tokens;
 mod broadcast;
@@ -27,12 +28,15 @@ pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
 pub mod linear;
+pub mod masked_softmax;
 pub mod matmul;
 pub mod norm;
 pub mod output;
 pub mod r_drop;
+pub mod recurrent;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rotary;
 pub mod shape;
+pub mod shared_weight;
 pub mod softmax;

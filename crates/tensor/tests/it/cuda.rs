@@ -3,20 +3,24 @@
 //! Both devices get the same inputs, rounded to bf16, so that only the arithmetic differs. The error is ‖GPU − CPU‖ /
 //! ‖CPU‖ over all values of an output or a gradient. If no GPU can be used, the tests print why and pass.
 
+use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::attention::{AttentionOptions, Columns, Direction, attention};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::dropout::{add_dropped, dropout};
 use polyhead_tensor::ops::elementwise as each;
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
 use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
-use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
+use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
+use polyhead_tensor::ops::matmul::{Layout, MatmulOptions, matmul};
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
+use polyhead_tensor::ops::recurrent::{CellKind, Reading, RecurrentInput, RecurrentOptions, recurrent};
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{RotaryOptions, RotaryTable, rotary};
 use polyhead_tensor::ops::shape::{concat, index_select, slice, split, transpose};
+use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::ops::softmax::{log_softmax, softmax};
 use polyhead_tensor::{Device, Indices, Math, Parameters, Result, StepKey, Tape, Tensor, Var};
 
@@ -150,6 +154,8 @@ fn all_operations(table: &mut Table) {
     tables(table);
     losses(table);
     shapes(table);
+    recurrents(table);
+    source_attentions(table);
 }
 
 fn linears(table: &mut Table) {
@@ -390,6 +396,79 @@ fn shapes(table: &mut Table) {
     let sides = [activation(&[3, 5, 7], 64), activation(&[3, 7, 6], 65)];
     table
         .check("matmul", &sides, &|tape, vars, _| matmul(tape, &vars[0], &vars[1], MatmulOptions::default()));
+    for (name, left, right, layouts) in [
+        ("matmul, right transposed", [3, 5, 7], vec![3, 6, 7], [Layout::Plain, Layout::Transposed]),
+        ("matmul, both transposed", [3, 7, 5], vec![3, 6, 7], [Layout::Transposed; 2]),
+        ("matmul, one right side", [3, 5, 7], vec![7, 6], [Layout::Plain; 2]),
+        ("matmul, aligned", [4, 24, 64], vec![4, 24, 64], [Layout::Plain, Layout::Transposed]),
+    ] {
+        let options = MatmulOptions { left: layouts[0], right: layouts[1] };
+        let sides = [activation(&left, 67), activation(&right, 68)];
+        table.check(name, &sides, &|tape, vars, _| matmul(tape, &vars[0], &vars[1], options));
+    }
+}
+
+fn recurrents(table: &mut Table) {
+    for cell in CellKind::ALL {
+        for (sizes, reading) in [
+            ([3, 4, 5], Reading::Forwards),
+            ([8, 6, 32], Reading::Forwards),
+            ([8, 6, 32], Reading::Backwards),
+        ] {
+            let [batch, length, d] = sizes;
+            let gates = cell.n_gates() * d;
+            let inputs = [
+                activation(&[batch, length, gates], 71),
+                parameter(&[gates, d], 72),
+                parameter(&[gates], 73),
+                activation(&[batch, cell.n_states() * d], 74),
+            ];
+            let name = format!("{cell:?} {reading:?} {sizes:?}");
+            table.check(&name, &inputs, &|tape, vars, device| {
+                let lengths = ids(&[4, 2, 4, 0, 1, 3, 4, 4][..batch], device)?;
+                let weight = SharedWeight::new(tape, &vars[1], Some(&vars[2]))?;
+                let (projected, state) = (&vars[0], Some(&vars[3]));
+                let input = RecurrentInput { projected, weight: &weight, state, lengths: Some(&lengths) };
+                let found = recurrent(tape, input, RecurrentOptions { cell, reading })?;
+                concat(tape, &[&found.outputs.reshaped(&[batch, length * d]), &found.last], 1)
+            });
+        }
+    }
+    let inputs = [activation(&[6, 16], 75), parameter(&[16, 16], 76), parameter(&[16], 77)];
+    table.check("shared weight", &inputs, &|tape, vars, _| {
+        let layer = SharedWeight::new(tape, &vars[1], Some(&vars[2]))?;
+        let hidden = each::tanh(tape, &layer.linear(tape, &vars[0])?);
+        layer.linear(tape, &hidden)
+    });
+}
+
+fn source_attentions(table: &mut Table) {
+    for (name, [batch, q_len, k_len, d]) in [("odd", [2, 3, 5, 7]), ("aligned", [4, 8, 40, 64])] {
+        let sides =
+            [activation(&[batch, q_len, d], 81), activation(&[batch, k_len, d], 82), parameter(&[d], 83)];
+        table.check(&format!("additive scores, {name}"), &sides, &|tape, vars, _| {
+            additive_scores(tape, &vars[0], &vars[1], &vars[2])
+        });
+        let lengths: Vec<u32> =
+            [k_len, 2, 0, k_len - 1][..batch].iter().map(|&length| length as u32).collect();
+        let scores = [activation(&[batch, q_len, k_len], 84)];
+        for (kind, locality) in
+            [("global", Locality::Global), ("local-m", Locality::Monotonic { distance: 2, start: 1 })]
+        {
+            table.check(&format!("masked softmax, {name}, {kind}"), &scores, &|tape, vars, device| {
+                masked_softmax(tape, &vars[0], &ids(&lengths, device)?, locality)
+            });
+        }
+        // A predicted position next to the edge of a window would round to either side of it.
+        let inputs = [
+            activation(&[batch, q_len, k_len], 84),
+            Input::Activation(Tensor::new(&[batch, q_len], vec![0.40625; batch * q_len])),
+        ];
+        table.check(&format!("masked softmax, {name}, local-p"), &inputs, &|tape, vars, device| {
+            let locality = Locality::Predictive { distance: 3, centre: &vars[1] };
+            masked_softmax(tape, &vars[0], &ids(&lengths, device)?, locality)
+        });
+    }
 }
 
 #[test]

@@ -3,14 +3,18 @@
 use std::process::Command;
 
 use polyhead_tensor::isa::Isa;
+use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::norm::NormOptions;
 use polyhead_tensor::ops::r_drop::{RDropOptions, r_drop};
+use polyhead_tensor::ops::recurrent::{CellKind, RecurrentInput, RecurrentOptions, recurrent};
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
 use polyhead_tensor::ops::shape::reshape;
+use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::ops::{elementwise, softmax};
 use polyhead_tensor::{Tape, Tensor, Var};
 
@@ -54,6 +58,29 @@ fn bits_of_this_process() {
             show(name, fingerprint(&wide[..1], |tape, vars| operation(tape, &vars[0], over).unwrap()));
         }
     }
+    let lengths = [3, 2].into();
+    for cell in CellKind::ALL {
+        let gates = cell.n_gates() * 19;
+        let shapes: [&[usize]; 2] = [&[2, 3, gates], &[gates, 19]];
+        let inputs = shapes.map(|shape| numbers(shape, 5, [-1.0, 1.0]));
+        let layer = |tape: &Tape, vars: &[Var]| {
+            let weight = SharedWeight::new(tape, &vars[1], None).unwrap();
+            let input =
+                RecurrentInput { projected: &vars[0], weight: &weight, state: None, lengths: Some(&lengths) };
+            recurrent(tape, input, RecurrentOptions { cell, ..Default::default() }).unwrap().outputs
+        };
+        show("recurrent", fingerprint(&inputs, layer));
+    }
+    let sides = [
+        numbers(&[2, 3, 19], 6, [-1.0, 1.0]),
+        numbers(&[2, 5, 19], 7, [-1.0, 1.0]),
+        numbers(&[19], 8, [-1.0, 1.0]),
+    ];
+    let weights = |tape: &Tape, vars: &[Var]| {
+        let scores = additive_scores(tape, &vars[0], &vars[1], &vars[2]).unwrap();
+        masked_softmax(tape, &scores, &lengths, Locality::Global).unwrap()
+    };
+    show("additive, masked_softmax", fingerprint(&sides, weights));
     let options = CrossEntropyOptions { label_smoothing: 0.1, ..CrossEntropyOptions::default() };
     let right = [1, 130, 7, 0, 55, 9, 128, 2, 77].into();
     let loss = |tape: &Tape, vars: &[Var]| cross_entropy(tape, &vars[0], &right, options).unwrap();
@@ -93,7 +120,7 @@ fn bits_do_not_depend_on_the_instruction_set() {
         text.lines().filter_map(|line| Some(line.split_once(LINE)?.1.to_owned())).collect()
     };
     let portable = lines(Isa::Portable);
-    assert_eq!(portable.len(), 28, "one line for each operation");
+    assert_eq!(portable.len(), 33, "one line for each operation");
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_usable()) {
         assert_eq!(portable, lines(isa), "{}", isa.name());
     }

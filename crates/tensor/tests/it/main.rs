@@ -22,6 +22,7 @@ mod linear;
 mod matmul;
 mod output;
 mod r_drop;
+mod recurrent;
 mod reduce;
 mod rms_norm;
 mod rotary;

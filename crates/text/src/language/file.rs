@@ -34,7 +34,8 @@ impl Identifier {
     /// Reads the file that [`Identifier::save`] wrote.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+        let bytes = crate::whole::read(path, crate::whole::MAX_TABLE)
+            .map_err(|error| Error::io(path, "read", error))?;
         decode(Cow::Owned(bytes), path)
     }
 

@@ -40,7 +40,8 @@ impl Tokenizer {
         if path.is_dir() {
             return Self::load_folder(path);
         }
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "open", error))?;
+        let bytes = crate::whole::read(path, crate::whole::MAX_TABLE)
+            .map_err(|error| Error::io(path, "open", error))?;
         // JSON begins with a brace, a SentencePiece model with the tag of its first field.
         let json = path.extension().is_some_and(|extension| extension == "json")
             || bytes.trim_ascii_start().first() == Some(&b'{');

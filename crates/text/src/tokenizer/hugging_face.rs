@@ -53,7 +53,8 @@ impl HuggingFace {
     /// Reads a `tokenizer.json`.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "open", error))?;
+        let bytes = crate::whole::read(path, crate::whole::MAX_TABLE)
+            .map_err(|error| Error::io(path, "open", error))?;
         Self::from_bytes(&bytes, path)
     }
 

@@ -9,8 +9,9 @@ use polyhead_text::tokenizer::sentencepiece::SentencePiece;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::io::Read as _;
 use std::sync::Arc;
+
+use crate::sentencepiece::unpacked;
 
 const TOLERANCE: f64 = 1e-9;
 
@@ -20,8 +21,7 @@ struct Corpus {
 }
 
 fn golden(name: &str) -> Value {
-    let path = format!("{}/tests/golden/metrics/{name}", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_slice(&unpacked("metrics", &format!("{name}.gz"))).unwrap()
 }
 
 fn corpora() -> HashMap<String, Corpus> {
@@ -91,9 +91,7 @@ fn bleu(options: &Value) -> Bleu {
 
 /// The model that stands in for the one of flores200; see `piece_cases` in the script.
 fn pieces() -> Tokenization {
-    let path = format!("{}/tests/golden/sentencepiece/unigram.model.gz", env!("CARGO_MANIFEST_DIR"));
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    let bytes = unpacked("sentencepiece", "unigram.model.gz");
     let model = Arc::new(SentencePiece::from_bytes(&bytes, "unigram.model").unwrap());
     Tokenization::SentencePiece(PieceTokenization { name: "flores200".into(), model })
 }

@@ -11,6 +11,8 @@ use polyhead_text::tokenizer::{
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::sentencepiece::unpacked;
+
 const LINES: &str = include_str!("../golden/tokenizer/sentences.txt");
 
 fn lines() -> impl Iterator<Item = polyhead_text::Result<String>> + Send {
@@ -387,8 +389,7 @@ proptest! {
 /// same merges.
 #[test]
 fn equals_python() {
-    let golden: serde_json::Value =
-        serde_json::from_str(include_str!("../golden/tokenizer/python.json")).unwrap();
+    let golden: serde_json::Value = serde_json::from_slice(&unpacked("tokenizer", "python.json.gz")).unwrap();
     let texts: Vec<&str> =
         golden["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     let plain = |kind, size| TrainOptions {

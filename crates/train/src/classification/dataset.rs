@@ -44,14 +44,13 @@ pub(crate) struct LabelledTexts {
 }
 
 /// Texts as ids, and the indices of their labels.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rows {
     texts: Vec<Vec<u32>>,
     labels: Vec<u32>,
     lengths: Vec<PairLengths>,
-    /// The model's window, if it has one: the padded length of every text.
-    window: Option<usize>,
-    pad_id: u32,
+    /// Without weights: it lays out its input.
+    model: Encoder,
 }
 
 impl LabelledTexts {
@@ -64,7 +63,8 @@ impl LabelledTexts {
     ) -> Result<Self> {
         let known: HashMap<&str, u32> =
             model.labels().iter().zip(0..).map(|(label, index)| (label.as_str(), index)).collect();
-        let mut rows = Rows { window: model.window(), pad_id: model.pad_id(), ..Rows::default() };
+        let (texts, labels, lengths) = Default::default();
+        let mut rows = Rows { texts, labels, lengths, model: model.clone() };
         let mut skipped = SkippedRows::default();
         for (number, run_corpus) in corpora.iter().enumerate() {
             for _ in 0..run_corpus.repeat {
@@ -182,7 +182,7 @@ impl LabelledEpoch {
 
     fn padded_length(&self, batch: &[u32], rounding: Rounding) -> usize {
         let longest = batch.iter().map(|&row| self.rows.texts[row as usize].len()).max().unwrap_or(0);
-        self.rows.window.unwrap_or_else(|| rounding.length(longest).max(1))
+        self.rows.model.padded_length(rounding.length(longest).max(1))
     }
 }
 
@@ -202,7 +202,7 @@ impl EpochBatches for LabelledEpoch {
         let labels: Vec<u32> = labels.chain(std::iter::repeat(NO_LABEL)).take(n_rows).collect();
         let all = (0..copies).flat_map(|_| texts.iter().copied());
         Some(LabelledBatch {
-            texts: Ids::padded_to(all, self.padded_length(batch, rounding), self.rows.pad_id),
+            texts: self.rows.model.padded(all, self.padded_length(batch, rounding)),
             labels: labels.repeat(copies).into(),
             count: batch.len(),
         })

@@ -12,11 +12,11 @@ use polyhead_tensor::{Parameters, Tensor, Var};
 
 use self::dataset::{LabelledBatch, LabelledTexts};
 use self::validation::LabelledValidation;
-use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
+use crate::Result;
+use crate::config::RunConfig;
 use crate::objective::{LossOptions, Objective, Prepared};
-use crate::preparation::Corpora;
+use crate::preparation::{Corpora, refuse_pair_settings};
 use crate::vocabulary::Vocabulary;
-use crate::{Error, Result};
 
 /// The objective of a model that computes class scores of a text.
 #[derive(Debug)]
@@ -33,11 +33,17 @@ impl Objective for Classification {
         Ok(Self { model: model.into_encoder()? })
     }
 
-    fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
-        refuse_pair_settings(config)?;
+    fn prepare(
+        config: &RunConfig,
+        corpora: &Corpora,
+        vocabulary: Option<&Vocabulary>,
+    ) -> Result<Prepared<Self>> {
+        let vocabulary = vocabulary.expect("a task on text has a vocabulary");
+        refuse_pair_settings(config, "this model classifies texts")?;
         let [pad_id, end_id] = vocabulary.special_ids();
         let labels = dataset::labels(&corpora.train)?;
-        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels };
+        let facts =
+            DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels, ..DataSpec::default() };
         let model = config.model.with_data(&facts)?;
         // Without weights: only its properties are needed here.
         let reader = Encoder::new(&model, &mut Parameters::default())?;
@@ -68,24 +74,5 @@ impl Objective for Classification {
         let loss = self.model.loss(pass, texts, labels, options)?;
         let value = loss.value().clone();
         Ok((loss, value))
-    }
-}
-
-/// Refuses settings for sentence pairs, which would be ignored here.
-fn refuse_pair_settings(config: &RunConfig) -> Result<()> {
-    let corpora = || config.data.train.iter().chain(&config.data.valid);
-    let given = [
-        ("augment", config.augment != AugmentConfig::default()),
-        ("tokenizer.dropout", config.tokenizer.dropout > 0.0),
-        ("tokenizer.sides", config.tokenizer.sides != VocabularySharing::Shared),
-        ("data.train.languages", corpora().any(|corpus| corpus.languages.is_some())),
-    ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((key, _)) => Err(Error::config(
-            key,
-            "a setting for sentence pairs, expected none: this model classifies texts",
-            "leave it out",
-        )),
     }
 }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Error, Result};
 
-/// `[data]`: parallel text; for a classifier the source is a text and the target is its label.
+/// `[data]`: parallel text; for a classifier the source is a text and the target is its label; for a language model plain
+/// text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
@@ -26,8 +27,23 @@ pub struct DataConfig {
     /// Validation pairs, which must not overlap with `train`: none, one corpus or several.
     #[serde(deserialize_with = "one_or_several")]
     pub valid: Vec<CorpusConfig>,
-    /// Maximum number of tokens per side; longer pairs are skipped and counted; default: 256.
+    /// Maximum number of tokens per side; longer pairs are skipped and counted; default: 256. For a language model: length of
+    /// the rows that the text is cut into.
     pub max_length: usize,
+    /// Rows of a language model: `packed`, the lines one after the other, so that a line is predicted from those before it, or
+    /// `lines`, each by itself; default: `packed`.
+    pub rows: TextRows,
+}
+
+/// Division of plain text into rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextRows {
+    /// All text as one sequence, cut into rows of equal length.
+    #[default]
+    Packed,
+    /// Each line is a row, cut only if it is too long.
+    Lines,
 }
 
 impl Default for DataConfig {
@@ -38,11 +54,13 @@ impl Default for DataConfig {
             train: Vec::new(),
             valid: Vec::new(),
             max_length: 256,
+            rows: TextRows::Packed,
         }
     }
 }
 
-/// One corpus: two line files (`source`, `target`), a `tsv` file or a `jsonl` file, plain or gzip.
+/// One corpus: two line files (`source`, `target`), a `tsv` file, a `jsonl` file, or for a language model a `text` file, plain
+/// or gzip.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorpusConfig {
@@ -62,6 +80,8 @@ pub struct CorpusConfig {
     pub source_field: Option<String>,
     /// Field of the target; default: `target`.
     pub target_field: Option<String>,
+    /// A text file, for a language model: every line is a sequence.
+    pub text: Option<PathBuf>,
     /// Source and target language, as in `["eng", "tur"]`, for a model of several directions: a tag such as `>>tur<<` before
     /// the source chooses the target language. Default: one direction, no tag.
     pub languages: Option<[String; 2]>,
@@ -100,10 +120,35 @@ impl CorpusConfig {
         Self { source: Some(source.into()), target: Some(target.into()), ..Self::default() }
     }
 
-    /// Resolves to a corpus; `place` names the key in messages.
+    /// The paths of all files.
+    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 5] {
+        [&mut self.source, &mut self.target, &mut self.tsv, &mut self.jsonl, &mut self.text]
+    }
+
+    /// Resolves to plain text; `place` names the key in messages.
+    pub fn plain_text(&self, place: &str) -> Result<Corpus> {
+        let only_text = Self { text: self.text.clone(), repeat: self.repeat, ..Self::default() };
+        match &self.text {
+            Some(path) if *self == only_text => Ok(Corpus::Text { path: path.clone() }),
+            _ => Err(Error::config(
+                place,
+                "not plain text, expected a text file alone: task = \"language-model\" reads no pairs",
+                "for instance: train = { text = \"train.txt\" }",
+            )),
+        }
+    }
+
+    /// Resolves to a corpus of pairs; `place` names the key in messages.
     pub fn corpus(&self, place: &str) -> Result<Corpus> {
         let has_columns = self.source_column.is_some() || self.target_column.is_some();
         let has_fields = self.source_field.is_some() || self.target_field.is_some();
+        if self.text.is_some() {
+            return Err(Error::config(
+                place,
+                "a text file, expected pairs: only task = \"language-model\" reads plain text",
+                "set the task, or give source and target, tsv or jsonl",
+            ));
+        }
         match self {
             Self { source: Some(source), target: Some(target), tsv: None, jsonl: None, .. }
                 if !has_columns && !has_fields =>

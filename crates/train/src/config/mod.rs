@@ -13,7 +13,7 @@ mod read;
 mod sections;
 
 pub use data::{
-    AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TokenizerConfig, VocabularySharing,
+    AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
 pub use read::{Override, dump, load, parse};
 pub use sections::{
@@ -26,6 +26,7 @@ use polyhead_models::ModelConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::ScheduleConfig;
+use crate::task::Task;
 
 /// A resolved training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
+    /// Task: `translate`, `classify`, `language-model` or `pointer`; default: that of the model, and `translate` without one.
+    pub task: Task,
     /// Training and validation text.
     pub data: DataConfig,
     /// Data augmentation.
@@ -63,6 +66,7 @@ impl Default for RunConfig {
         Self {
             out: "run".into(),
             seed: 1,
+            task: Task::default(),
             data: DataConfig::default(),
             augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
@@ -83,8 +87,7 @@ impl RunConfig {
     pub fn with_absolute_paths(&self) -> Self {
         let mut config = self.clone();
         let corpora = config.data.train.iter_mut().chain(&mut config.data.valid);
-        let files = corpora
-            .flat_map(|corpus| [&mut corpus.source, &mut corpus.target, &mut corpus.tsv, &mut corpus.jsonl]);
+        let files = corpora.flat_map(CorpusConfig::paths_mut);
         let files = files.chain([&mut config.tokenizer.file, &mut config.embeddings.init]);
         for path in files.flatten().chain([&mut config.out]) {
             // Only an empty path has no absolute form.

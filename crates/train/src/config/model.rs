@@ -8,6 +8,7 @@ use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
+use crate::task::Task;
 use crate::{Error, Result};
 
 /// The default model, without vocabulary sizes.
@@ -15,10 +16,10 @@ pub(super) fn default() -> ModelConfig {
     ModelConfig::from_recipe(&Map::new()).expect("the defaults fit together")
 }
 
-/// Resolves a section to a model config.
-pub(super) fn complete(given: &Table) -> Result<ModelConfig> {
+/// Resolves a section to a model config; the task decides the default family.
+pub(super) fn complete(given: &Table, task: Task) -> Result<ModelConfig> {
     let keys = serde_json::to_value(given).ok().and_then(|value| value.as_object().cloned());
-    ModelConfig::from_recipe(&keys.unwrap_or_default()).map_err(|error| match error {
+    ModelConfig::from_recipe_of(task.view(), &keys.unwrap_or_default()).map_err(|error| match error {
         polyhead_models::Error::Key(Diagnostic { place: key, message, hint }) => {
             let place = if key.is_empty() { "model".to_owned() } else { format!("model.{key}") };
             Error::config(place, message, hint)

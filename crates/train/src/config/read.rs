@@ -54,12 +54,20 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
         checked.map_err(|error| unknown_or(error.message(), &place, "--set"))?;
     }
     let section = table.get("model").and_then(Value::as_table).cloned().unwrap_or_default();
-    let has_metric = table.get("validation").and_then(|section| section.get("metric")).is_some();
+    let has = |section: &str, key: &str| table.get(section).and_then(|section| section.get(key)).is_some();
+    let (has_metric, has_smoothing) = (has("validation", "metric"), has("train", "label_smoothing"));
+    let has_task = table.contains_key("task");
     let mut config: RunConfig =
         table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
-    config.model = model::complete(&section)?;
+    config.model = model::complete(&section, config.task)?;
+    if !has_task {
+        config.task = Task::of(&config.model);
+    }
     if !has_metric {
-        config.validation.metric = Task::of(&config.model).metric();
+        config.validation.metric = config.task.metric();
+    }
+    if !has_smoothing {
+        config.train.label_smoothing = config.task.label_smoothing();
     }
     check(&config)?;
     Ok(config)
@@ -98,6 +106,7 @@ fn check(config: &RunConfig) -> Result<()> {
             return wrong(key, number.to_string(), "0 to below 1");
         }
     }
+    check_task(config)?;
     check_numbers(config)?;
     check_corpora(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
@@ -125,6 +134,19 @@ fn check(config: &RunConfig) -> Result<()> {
         return wrong(key, "0".into(), "1 or more");
     }
     check_limit(config)
+}
+
+/// Refuses a model that cannot do the task.
+fn check_task(config: &RunConfig) -> Result<()> {
+    let own = Task::of(&config.model);
+    if config.task.view() == config.model.view() {
+        return Ok(());
+    }
+    Err(Error::config(
+        "task",
+        format!("{:?}, but model.model_type is {}", config.task.name(), config.model.view().name()),
+        format!("set task = {:?}, or leave model_type out", own.name()),
+    ))
 }
 
 /// Refuses a run that would never end.
@@ -233,7 +255,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora = ["source", "target", "tsv", "jsonl"];
+    let corpora = ["source", "target", "tsv", "jsonl", "text"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),

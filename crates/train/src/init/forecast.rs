@@ -56,7 +56,7 @@ pub fn forecast_steps(config: &RunConfig, pairs: u64) -> Result<StepForecast> {
     }
     corpora.valid.clear();
     let vocabulary = Vocabulary::train(config, &corpora.train, &folder.path)?;
-    let Prepared { data, .. } = Translation::prepare(config, &corpora, &vocabulary)?;
+    let Prepared { data, .. } = Translation::prepare(config, &corpora, Some(&vocabulary))?;
     let n_batches = data.epoch(batches(config), 0)?.len() as u64 * every;
     Ok(StepForecast { is_sampled: every > 1, ..StepForecast::of_batches(&config.train, n_batches) })
 }

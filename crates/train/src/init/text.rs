@@ -72,6 +72,7 @@ fn corpus(corpus: &Corpus) -> String {
             quoted(source_field),
             quoted(target_field)
         ),
+        Corpus::Text { path: file } => format!("{{ text = {} }}", path(file)),
     }
 }
 

@@ -20,10 +20,12 @@ use crate::classification::Classification;
 use crate::config::dtype::math;
 use crate::config::{RunConfig, TrainConfig};
 use crate::event::{Ending, Event, Progress};
+use crate::language_model::LanguageModelling;
 use crate::learner::{EpochOf, Learner, LearnerOptions, PlannedStep, StepReport};
 use crate::log::Log;
 use crate::metrics_file::TrainLine;
 use crate::objective::{EpochBatches as _, Objective};
+use crate::pointing::Pointing;
 use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
@@ -78,9 +80,11 @@ pub fn train(
     options: RunOptions<'_>,
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<RunOutcome> {
-    match Task::of(&config.model) {
+    match config.task {
         Task::Translation => train_by::<Translation>(config, options, on_event),
         Task::Classification => train_by::<Classification>(config, options, on_event),
+        Task::LanguageModel => train_by::<LanguageModelling>(config, options, on_event),
+        Task::Pointing => train_by::<Pointing>(config, options, on_event),
     }
 }
 
@@ -370,8 +374,8 @@ fn load_embeddings<O: Objective>(
     preparation: &Preparation<O>,
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<()> {
-    if let Some(path) = &config.embeddings.init {
-        let tables = learner.load_embeddings(&preparation.vocabulary, path)?;
+    if let (Some(path), Some(vocabulary)) = (&config.embeddings.init, &preparation.vocabulary) {
+        let tables = learner.load_embeddings(vocabulary, path)?;
         on_event(&Event::Embedded { path: path.clone(), tables });
     }
     Ok(())

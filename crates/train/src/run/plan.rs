@@ -41,7 +41,7 @@ pub(super) fn plan<O: Objective>(
     let steps = StepForecast::of_batches(&config.train, epoch.len() as u64);
     on_event(&Event::Planned(RunPlan {
         parameters: parameters.count(),
-        vocab_sizes: preparation.vocabulary.sizes(),
+        vocab_sizes: preparation.model.vocab_sizes(),
         batches: epoch.len(),
         steps,
         layout: CheckpointLayout::fitting(&preparation.model),

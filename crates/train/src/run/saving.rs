@@ -57,7 +57,7 @@ impl<O: Objective> Run<'_, O> {
         let folder = ModelFolder {
             run: self.config,
             config: &self.preparation.model,
-            vocabulary: &self.preparation.vocabulary,
+            vocabulary: self.preparation.vocabulary.as_ref(),
         };
         let readme = format!("A checkpoint after {} steps.\n", self.state.step);
         folder.write(unfinished.folder(), self.learner.weights.for_evaluation(), Dtype::F32, &readme)?;

@@ -43,9 +43,14 @@ impl Objective for Translation {
         Ok(Self { model: model.into_sequence_to_sequence()? })
     }
 
-    fn prepare(config: &RunConfig, corpora: &Corpora, vocabulary: &Vocabulary) -> Result<Prepared<Self>> {
+    fn prepare(
+        config: &RunConfig,
+        corpora: &Corpora,
+        vocabulary: Option<&Vocabulary>,
+    ) -> Result<Prepared<Self>> {
+        let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         let [pad_id, end_id] = vocabulary.special_ids();
-        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels: Vec::new() };
+        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, ..DataSpec::default() };
         let model = config.model.with_data(&facts)?;
         if !vocabulary.is_shared() && model.shares_vocabulary() {
             return Err(Error::config(

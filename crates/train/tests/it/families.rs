@@ -4,15 +4,19 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use polyhead_engine::{Classifier, LoadOptions};
+use polyhead_engine::generate::GenerateOptions;
+use polyhead_engine::puzzle::Puzzle;
+use polyhead_engine::{Classifier, Generator, LoadOptions};
 use polyhead_models::{ModelConfig, View};
-use polyhead_train::config::RunConfig;
+use polyhead_train::config::{CorpusConfig, RunConfig, TokenizerConfig};
 use polyhead_train::event::{Ending, Event};
-use polyhead_train::{RunOptions, Start, train};
+use polyhead_train::{RunOptions, Start, Task, train};
+use serde_json::Value;
 
 use crate::toy;
 
-/// A run of a family in `folder`: reversing digits, or detecting a 7 among digits.
+/// A run of a family in `folder`: reversing digits, detecting a 7 among digits, predicting digits, or the
+/// hulls of points.
 pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
@@ -23,7 +27,27 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         }
         config.validation.metric = polyhead_train::config::Metric::Accuracy;
     }
+    if example.view() == View::LanguageModel {
+        for (name, corpus) in [("train", &mut config.data.train), ("valid", &mut config.data.valid)] {
+            let text = Some(folder.join(format!("{name}.source")));
+            *corpus = vec![CorpusConfig { text, ..CorpusConfig::default() }];
+        }
+        config.validation.metric = polyhead_train::config::Metric::Loss;
+    }
+    if example.view() == View::Pointer {
+        for (name, count, seed) in [("train", 100, 1), ("valid", 20, 2)] {
+            let row = |index| Value::Object(Puzzle::Hull.make(seed, index, 5).unwrap().to_json()).to_string();
+            let rows: Vec<String> = (0..count).map(row).collect();
+            std::fs::write(folder.join(format!("{name}.jsonl")), rows.join("\n")).unwrap();
+        }
+        let corpus = |name: &str| CorpusConfig { jsonl: Some(folder.join(name)), ..CorpusConfig::default() };
+        (config.data.train, config.data.valid) = (vec![corpus("train.jsonl")], vec![corpus("valid.jsonl")]);
+        config.tokenizer = TokenizerConfig::default();
+        (config.train.label_smoothing, config.train.r_drop) = (0.0, 0.0);
+        config.validation.metric = polyhead_train::config::Metric::Accuracy;
+    }
     config.model = example.clone();
+    config.task = Task::of(example);
     config
 }
 
@@ -91,6 +115,79 @@ fn classifiers_learn_and_load_from_their_folders() {
 }
 
 #[test]
+fn language_models_learn_and_continue_prompts() {
+    for example in ModelConfig::examples() {
+        if example.view() != View::LanguageModel {
+            continue;
+        }
+        let name = example.model_type();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = config(folder.path(), &example);
+        // Counting up to nine: the next digit follows from the last.
+        let counting = "1 2 3 4 5 6 7 8 9\n".repeat(40);
+        std::fs::write(folder.path().join("train.source"), &counting).unwrap();
+        std::fs::write(folder.path().join("valid.source"), "1 2 3 4 5 6 7 8 9\n").unwrap();
+        (config.train.max_steps, config.train.r_drop, config.train.ema) = (240, 0.0, 0.0);
+        (config.train.label_smoothing, config.validation.every_steps) = (0.0, 240);
+        config.data.rows = polyhead_train::config::TextRows::Lines;
+        let (outcome, told) = toy::run(&config, RunOptions::default(), 2);
+        outcome.unwrap();
+        let read = told.iter().find(|line| line.starts_with("Read")).unwrap();
+        assert!(read.contains("tokens: [400, 400]"), "{name}: {read}");
+        let generator = Generator::load(config.out.join("model"), &LoadOptions::default()).unwrap();
+        let options = GenerateOptions { temperature: 0.0, ..GenerateOptions::default() };
+        let found = generator.generate(&["1 2 3", "1 2 3 4 5", ""], &options).unwrap();
+        let texts: Vec<&str> = found.iter().map(|generated| generated.text.as_str()).collect();
+        assert_eq!(texts, [" 4 5 6 7 8 9", " 6 7 8 9", "1 2 3 4 5 6 7 8 9"], "{name}");
+        assert!(found.iter().all(|generated| generated.log_probability > -8.0), "{name}: {found:?}");
+        // A prompt alone gives the same as among others, also when drawn at random, by beam search and for several lines.
+        let drawn = GenerateOptions { temperature: 2.0, seed: 5, lines: 3, ..GenerateOptions::default() };
+        let beam = GenerateOptions { beam_size: 3, ..drawn.clone() };
+        for options in [&options, &drawn, &beam] {
+            let together = generator.generate(&["1 2 3", "5", ""], options).unwrap();
+            assert_eq!(generator.generate(&["5"], options).unwrap()[0], together[1], "{name}");
+            assert!(together.iter().all(|found| found.ids.len() <= 64), "{name}");
+        }
+        let two = GenerateOptions { lines: 2, ..options.clone() };
+        let found = &generator.generate(&["1 2 3 4 5 6 7"], &two).unwrap()[0];
+        let ends = found.ids.iter().filter(|id| **id == generator.model().special_ids().end_id).count();
+        assert!(
+            found.text.starts_with(" 8 9\n") && (ends == 2 || found.ids.len() == 64),
+            "{name}: {found:?}"
+        );
+        assert!(Classifier::load(config.out.join("model"), &LoadOptions::default()).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_language_model_reads_plain_text_alone() {
+    let example = ModelConfig::examples().into_iter().find(|own| own.view() == View::LanguageModel).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |change: &dyn Fn(&mut RunConfig)| {
+        let mut config = config(folder.path(), &example);
+        change(&mut config);
+        toy::run(&config, RunOptions::default(), 1).0.unwrap_err().to_string()
+    };
+    let pairs =
+        CorpusConfig::line_files(folder.path().join("train.source"), folder.path().join("train.target"));
+    let error = refused(&|config| config.data.train = vec![pairs.clone()]);
+    assert!(error.starts_with("data.train: not plain text, expected a text file alone"), "{error}");
+    let error = refused(&|config| config.tokenizer.dropout = 0.1);
+    assert!(
+        error.contains("a setting for sentence pairs, expected none: this model reads plain text"),
+        "{error}"
+    );
+    let error = refused(&|config| config.validation.metric = polyhead_train::config::Metric::Bleu);
+    assert!(error.contains("validation.metric: \"bleu\", expected loss"), "{error}");
+    let error = refused(&|config| config.data.max_length = 2);
+    assert!(error.starts_with("data.max_length: rows of 2 tokens, expected more than the 2"), "{error}");
+    std::fs::write(folder.path().join("blank"), "\n\n").unwrap();
+    let blank = CorpusConfig { text: Some(folder.path().join("blank")), ..CorpusConfig::default() };
+    let error = refused(&|config| config.data.valid = vec![blank.clone()]);
+    assert!(error.contains("blank: no text, expected lines of text"), "{error}");
+}
+
+#[test]
 fn settings_of_another_task_are_refused() {
     let example =
         ModelConfig::examples().into_iter().find(|example| example.view() == View::Encoder).unwrap();
@@ -111,4 +208,43 @@ fn settings_of_another_task_are_refused() {
     std::fs::write(folder.path().join("other.target"), "maybe\n".repeat(20)).unwrap();
     let error = refused(&|config| config.data.valid[0].target = Some(folder.path().join("other.target")));
     assert!(error.contains("line 1: label \"maybe\", expected one of the training text"), "{error}");
+}
+
+#[test]
+fn data_of_points_is_checked_with_its_line_and_text_settings_are_refused() {
+    let example =
+        ModelConfig::examples().into_iter().find(|example| example.view() == View::Pointer).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |change: &dyn Fn(&mut RunConfig)| {
+        let mut config = config(folder.path(), &example);
+        change(&mut config);
+        toy::run(&config, RunOptions::default(), 1).0.unwrap_err().to_string()
+    };
+    for (line, expected) in [
+        ("{", "not JSON"),
+        ("", "an empty line"),
+        ("[1]", "JSON without keys"),
+        (r#"{"point": [[1, 2]]}"#, "the keys are point, expected points or numbers"),
+        (r#"{"points": [], "order": []}"#, "points is empty"),
+        (r#"{"points": [[1, 2], [3]], "order": [0]}"#, "point 1 has 1 coordinates, expected 2"),
+        (r#"{"points": [[1, "x"]], "order": [0]}"#, "point 0 has \"x\", expected finite numbers"),
+        (r#"{"points": [[1, 1e99]], "order": [0]}"#, "expected finite numbers"),
+        (r#"{"points": [[1, 2]], "order": [1]}"#, "order has 1, expected indices from 0 to 0"),
+        (r#"{"points": [[1, 2]], "order": [-1]}"#, "order has -1"),
+        (r#"{"points": [[1, 2]]}"#, "no order"),
+        (r#"{"numbers": [1, 2], "order": [0, 1]}"#, "points of 1 coordinates, expected 2"),
+        (r#"{"numbers": [1], "points": [[1]], "order": [0]}"#, "both points and numbers"),
+    ] {
+        let path = folder.path().join("bad.jsonl");
+        std::fs::write(&path, format!("{{\"points\": [[0, 0], [1, 0]], \"order\": [1, 0]}}\n{line}\n"))
+            .unwrap();
+        let error = refused(&|config| config.data.train[0].jsonl = Some(path.clone()));
+        assert!(error.contains("bad.jsonl:2: ") && error.contains(expected), "{line}: {error}");
+    }
+    let error = refused(&|config| config.train.label_smoothing = 0.1);
+    assert!(error.starts_with("train.label_smoothing: a setting for text"), "{error}");
+    let error = refused(&|config| config.data.train[0] = CorpusConfig::line_files("a", "b"));
+    assert!(error.contains("a corpus of text, expected jsonl"), "{error}");
+    let error = refused(&|config| config.data.max_length = 2);
+    assert!(error.contains("no usable row (100 too long)"), "{error}");
 }

@@ -116,6 +116,7 @@ fn a_validation_text_that_is_too_long_for_the_model_is_left_out() {
     let mut labelled = one.clone();
     labelled.out = folder.path().join("labelled");
     labelled.model = polyhead_models::ModelConfig::from_recipe(keys.as_object().unwrap()).unwrap();
+    labelled.task = polyhead_train::Task::Classification;
     labelled.validation.metric = polyhead_train::config::Metric::Accuracy;
     for (name, rows) in [("train.target", 150), ("valid.target", 21)] {
         let labels = (0..rows).map(|row| if row % 2 == 0 { "even\n" } else { "odd\n" }).collect::<String>();

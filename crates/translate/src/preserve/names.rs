@@ -2,8 +2,9 @@
 //!
 //! A name is a capitalised word inside a sentence that the vocabulary has only in parts, in capitals and in small letters
 //! alike; the first word of a sentence is one if it has a letter that the language lacks. German capitalises all nouns; there
-//! only a word after a title, or with such a letter at the beginning, is one. Names that differ between the languages
-//! (countries, cities, nationalities, months: `names.txt`) are left to the model.
+//! only a word after a title, or with such a letter at the beginning, is one. Between a title and a rare capitalised word a
+//! frequent one is a name too (*Frau Olympia Delacroix*), unless it is an office (*Herr Minister Wozniak*). Names that
+//! differ between the languages (countries, cities, nationalities, months: `names.txt`) are left to the model.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,6 +18,11 @@ const MIN_TOKENS: usize = 2;
 const MIN_LETTERS: usize = 3;
 /// German words before a name.
 const TITLES: &[&str] = &["Herr", "Herrn", "Frau", "Dr.", "Prof.", "Familie"];
+/// Ends of German words for academic titles, offices, ranks and professions, which stand between a title and a name.
+const OFFICES: &str = "admiral amtmann anwalt arzt beauftragte bischof botschafter direktor doktor dozent general graf gräfin \
+    hauptmann herzog ingenieur inspektor kanzler kapitän kardinal kollege kollegin kommissar konsul leiter \
+    leutnant lehrer major meister minister oberst pastor pfarrer präsident prinz professor rat rektor richter \
+    sekretär sprecher verwalter vorsitzende vorsitzender wachtmeister ärztin rätin anwältin";
 
 /// Finds the names of a sentence in a language, from left to right; `n_tokens` counts the tokens of a word.
 pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> usize) -> Vec<Range<usize>> {
@@ -32,23 +38,34 @@ pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> us
     if is_title || !matches!(language, "en" | "fr" | "tr" | "de") {
         return Vec::new();
     }
+    let is_rare =
+        |word: &str| [word, &in_small_letters(word)].iter().all(|word| n_tokens(word) >= MIN_TOKENS);
+    // Words before a name: a title, and in German an office after it.
+    let word_before = |index: usize| index.checked_sub(1).map(|before| &sentence[words[before].clone()]);
+    let is_titled = |index: usize| word_before(index).is_some_and(|before| TITLES.contains(&before));
     let is_name = |index: usize, range: &Range<usize>| {
         let word = &sentence[range.clone()];
-        let before = index.checked_sub(1).map(|before| &sentence[words[before].clone()]);
-        let is_place = match before.filter(|before| language == "de" || !ends_sentence(before)) {
-            Some(before) if language == "de" => TITLES.contains(&before),
+        let is_place = match word_before(index).filter(|before| language == "de" || !ends_sentence(before)) {
+            Some(before) if language == "de" => {
+                let is_after_office = is_office(before) && is_titled(index - 1);
+                (is_titled(index) || is_after_office) && !is_office(word)
+            }
             Some(_) => true,
             // The first word of a sentence is capitalised whatever it is.
             None => has_foreign_letter(word, language),
         };
-        // The small letter of İ has a dot of its own.
-        let small = word.to_lowercase().replace('\u{307}', "");
-        is_place
-            && !changes(&small, language)
-            && [word, &small].iter().all(|word| n_tokens(word) >= MIN_TOKENS)
+        let is_first_name = || {
+            let is_adjacent = |next: &&Range<usize>| &sentence[range.end..next.start] == " ";
+            let next = names.get(index + 1).and_then(Option::as_ref).filter(is_adjacent);
+            language == "de" && next.is_some_and(|next| is_rare(&sentence[next.clone()]))
+        };
+        // Whoever has a title is a person: Frau Olympia, Herr Schweizer.
+        let is_person = language == "de" && index > 0;
+        let is_same = is_person || !changes(&in_small_letters(word), language);
+        is_place && is_same && (is_rare(word) || is_first_name())
     };
-    let all = names.into_iter().enumerate();
-    all.filter_map(|(index, range)| range.filter(|range| is_name(index, range))).collect()
+    let all = names.iter().enumerate();
+    all.filter_map(|(index, range)| range.clone().filter(|range| is_name(index, range))).collect()
 }
 
 /// True if `target` has a word that begins with a name: *Ayşe'yi*, *Annas*.
@@ -81,6 +98,18 @@ fn name(sentence: &str, word: &Range<usize>) -> Option<Range<usize>> {
     let is_whole = !rest[end..].starts_with(|next: char| next.is_alphanumeric() || "-_/@&".contains(next));
     let is_name = is_capitalised && is_whole && rest[..end].chars().count() >= MIN_LETTERS;
     is_name.then(|| start..start + end)
+}
+
+/// A word in small letters; that of İ has a dot of its own.
+fn in_small_letters(word: &str) -> String {
+    word.to_lowercase().replace('\u{307}', "")
+}
+
+/// True if a German word names an office, a rank or a profession: *Ministerpräsidentin*.
+fn is_office(word: &str) -> bool {
+    let small = word.to_lowercase();
+    let masculine = small.strip_suffix("in").unwrap_or(&small);
+    OFFICES.split(' ').any(|office| masculine.ends_with(office) || small.ends_with(office))
 }
 
 /// True if a word has a letter that is not in the alphabet of a language.
@@ -133,6 +162,9 @@ mod tests {
         assert_eq!(found("Ayşegül paid the bill in the old town.", "en"), ["Ayşegül"]);
         assert_eq!(found("It is over. Ayşegül paid the bill for us.", "en"), ["Ayşegül"]);
         assert_eq!(found("Gestern sah ich Frau Kowalczyk im Garten.", "de"), ["Kowalczyk"]);
+        assert_eq!(found("Ich traf Herrn Karl Kowalczyk im Garten.", "de"), ["Karl"]);
+        assert_eq!(found("Ich traf Frau Olympia Schweizer im Garten.", "de"), ["Olympia"]);
+        assert_eq!(found("Ich traf Frau Bürgermeisterin Kowalczyk im Garten.", "de"), ["Kowalczyk"]);
     }
 
     #[test]
@@ -146,6 +178,8 @@ mod tests {
             ("It is over. Everything went well for us all.", "en"),
             ("the NATO and the UNESCO met again today", "en"),
             ("Gestern sah ich den Bürgermeister im Garten.", "de"),
+            ("Gestern sah ich Frau Bürgermeisterin im Garten.", "de"),
+            ("Gestern sah ich Herrn Graf, Kowalczyk und Frau Berg.", "de"),
             ("Dün bana sordu: sence burası İngiltere mi yoksa değil mi?", "tr"),
             ("Dün akşam Almanya'da bir Fransızla konuştum ve güldüm.", "tr"),
             ("Il vit à Londres depuis longtemps avec les Allemands.", "fr"),

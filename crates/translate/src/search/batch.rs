@@ -33,7 +33,7 @@ pub(super) fn decode(
         let capture = Capture::off();
         let decoding = Decoding::new(&engine.model, &engine.parameters, &capture);
         let inputs: Vec<&DecoderInput> = batch.iter().map(|&input| &inputs[input]).collect();
-        engine.shortlist.run(search, decoding, &inputs)
+        engine.shortlist.run(search, decoding, &inputs, is_wanted)
     };
     let threads = rayon::current_num_threads();
     let Policy { batch_tokens: own, rows, takes_turns, .. } = engine.device().policy();

@@ -5,6 +5,7 @@ mod distinct;
 mod forced;
 pub mod generation;
 pub(crate) mod repetition;
+mod watched;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
 pub(crate) use self::forced::ForcedTokens;
 use self::generation::Generation;
 use self::repetition::{NO_REPEAT_NGRAM, REPETITION_PENALTY};
+use self::watched::Watched;
 use crate::options::{LengthFormula, Mode, Sampling, TranslateOptions};
 use crate::pipeline::Pipeline;
 use crate::segment::{LoopOutcome, Segment};
@@ -179,8 +181,20 @@ impl Search {
         self.beam.decode.lengths.with_prefix(0, prefix_length).max
     }
 
+    /// The hypotheses of each input, best first; [`Error::Cancelled`] as soon as `is_wanted`, which is called before every
+    /// step, returns false.
+    pub(crate) fn run_while<M: NextToken>(
+        &self,
+        model: &M,
+        inputs: &[&DecoderInput],
+        is_wanted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Hypotheses> {
+        let model = Watched::new(model, is_wanted);
+        self.run(&model, inputs).map_err(|error| if model.is_cancelled() { Error::Cancelled } else { error })
+    }
+
     /// The hypotheses of each input, best first.
-    pub(crate) fn run<M: NextToken>(&self, model: &M, inputs: &[&DecoderInput]) -> Result<Hypotheses> {
+    fn run<M: NextToken>(&self, model: &M, inputs: &[&DecoderInput]) -> Result<Hypotheses> {
         let sources: Vec<&[u32]> = inputs.iter().map(|input| input.source.as_slice()).collect();
         let mut options = self.beam.clone();
         if inputs.iter().any(|input| !input.forced.prefix.is_empty()) {

@@ -36,6 +36,13 @@ pub struct RoutedSentence {
     pub(crate) is_first: bool,
 }
 
+impl RoutedSentence {
+    /// The number of its hops.
+    pub fn n_hops(&self) -> usize {
+        self.hops.len()
+    }
+}
+
 /// A text with its route, split into sentences.
 #[derive(Debug, Clone)]
 pub struct TextPlan {

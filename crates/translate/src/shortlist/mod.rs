@@ -98,11 +98,16 @@ impl ActiveShortlist {
         search: &Search,
         decoding: Decoding<'_>,
         inputs: &[&DecoderInput],
+        is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Hypotheses> {
+        let run = |shortlist: Option<&Shortlist>, inputs: &[&DecoderInput]| match shortlist {
+            Some(shortlist) => search.run_while(&Shortlisted { decoding, shortlist }, inputs, is_wanted),
+            None => search.run_while(&decoding, inputs, is_wanted),
+        };
         match self {
-            Self::Fixed(shortlist) => search.run(&Shortlisted { decoding, shortlist }, inputs),
-            Self::Lexical(lexical) if !search.is_sampling() => run_listed(lexical, search, decoding, inputs),
-            Self::Off | Self::Lexical(_) => search.run(&decoding, inputs),
+            Self::Fixed(shortlist) => run(Some(shortlist), inputs),
+            Self::Lexical(lexical) if !search.is_sampling() => run_listed(lexical, decoding, inputs, run),
+            Self::Off | Self::Lexical(_) => run(None, inputs),
         }
     }
 }
@@ -110,9 +115,9 @@ impl ActiveShortlist {
 /// The hypotheses of each input, with its own list where it has one.
 fn run_listed(
     lexical: &LexicalShortlist,
-    search: &Search,
     decoding: Decoding<'_>,
     inputs: &[&DecoderInput],
+    run: impl Fn(Option<&Shortlist>, &[&DecoderInput]) -> Result<Hypotheses>,
 ) -> Result<Hypotheses> {
     let lists: Vec<Option<Vec<u32>>> =
         inputs.iter().map(|input| lexical.ids(&input.source, &input.forced.ids())).collect();
@@ -124,10 +129,10 @@ fn run_listed(
     if !listed.is_empty() {
         let lists: Vec<Vec<u32>> = lists.into_iter().flatten().collect();
         let shortlist = Shortlist::of_sentences(decoding.model, decoding.parameters, &lists)?;
-        found = search.run(&Shortlisted { decoding, shortlist: &shortlist }, &chosen(&listed))?;
+        found = run(Some(&shortlist), &chosen(&listed))?;
     }
     if !unlisted.is_empty() {
-        found.extend(search.run(&decoding, &chosen(&unlisted))?);
+        found.extend(run(None, &chosen(&unlisted))?);
     }
     let mut all = vec![Vec::new(); inputs.len()];
     for (index, hypotheses) in listed.into_iter().chain(unlisted).zip(found) {

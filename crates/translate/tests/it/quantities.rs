@@ -299,10 +299,7 @@ fn names_arrive() {
             let name =
                 format!("{} {}", first[number(index, first.len())], last[number(index + 5, last.len())]);
             let title = if from == "de" { "Frau " } else { "" };
-            let last = name.split(' ').next_back().unwrap().to_owned();
-            // German has a title before the first name, so that only that one is sure to be a name.
-            let form = if from == "de" { name.split(' ').next().unwrap().to_owned() } else { last };
-            (format!("{title}{name}"), vec![form])
+            (format!("{title}{name}"), vec![name])
         }),
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! Three cells, [`Rnn`], [`Gru`] and [`Lstm`], hold their parameters under PyTorch's names and in its order of gates:
 //! `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`, the rows of the gates stacked. The product with the input does not
-//! depend on the state, so it is computed once for a whole sequence.
+//! depend on the state, so it is computed once for a whole sequence. [`RecurrentLayer`] has any of these cells and runs
+//! over whole sequences by one fused operation.
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::{Recurrent, recurrent::Gru}};
@@ -21,11 +22,15 @@
 
 mod gates;
 pub mod gru;
+pub mod layer;
 pub mod lstm;
+pub mod lstmn;
 pub mod rnn;
 
 pub use gru::Gru;
+pub use layer::{RecurrentLayer, RecurrentStart};
 pub use lstm::{Lstm, LstmState};
+pub use lstmn::Lstmn;
 pub use rnn::Rnn;
 
 use polyhead_tensor::error::shape;

@@ -1,4 +1,4 @@
-//! `polyhead bench train`: a training step of an encoder-decoder Transformer on random data.
+//! `polyhead bench train`: a training step of an encoder-decoder Transformer, or of an LSTM with attention, on random data.
 //!
 //! Post-norm, ReLU, tied embeddings, sinusoidal positions, dropout 0.1 on attention weights, after ReLU and on each
 //! sub-layer's output but not on embeddings, label smoothing 0.1, AdamW. Loss, all gradients and the update are computed
@@ -33,6 +33,7 @@ use crate::report::{Misuse, grouped, thread_pool};
 const EXAMPLES: &str = "\
 Examples:
   polyhead bench train --workload small --threads 2 --steps 10
+  polyhead bench train --workload lstm --threads 2
   polyhead bench train --workload base --device cuda --dtype bf16 --steps 100
   polyhead bench train --config shape.toml --format jsonl
 

@@ -1,7 +1,8 @@
-//! `polyhead data`: check, clean and measure a parallel corpus.
+//! `polyhead data`: check, clean and measure a parallel corpus; make puzzles.
 
 mod check;
 mod clean;
+mod make;
 mod stats;
 
 use std::path::PathBuf;
@@ -19,7 +20,8 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead data check --source train.en --target train.de
   polyhead data clean --tsv train.tsv --out clean.tsv --report dropped.jsonl
-  polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json";
+  polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json
+  polyhead data make sort --count 100000 --size 10 --out sort.jsonl";
 
 /// Subcommands of `polyhead data`.
 #[derive(Debug, Subcommand)]
@@ -31,6 +33,8 @@ pub(crate) enum Data {
     Clean(clean::Clean),
     /// Count lines, words, characters and tokens
     Stats(stats::Stats),
+    /// Make puzzles with known answers for pointer networks
+    Make(make::Make),
 }
 
 impl Data {
@@ -39,6 +43,7 @@ impl Data {
             Self::Check(check) => check.run(),
             Self::Clean(clean) => clean.run(),
             Self::Stats(stats) => stats.run(),
+            Self::Make(make) => make.run(),
         }
     }
 }

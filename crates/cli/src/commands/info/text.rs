@@ -44,11 +44,11 @@ pub(super) fn text(description: &ModelDescription) -> String {
     aligned(&rows)
 }
 
-/// True for models that generate a sequence.
+/// True for sequence-to-sequence models.
 fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
-        View::Encoder => false,
+        View::Encoder | View::LanguageModel | View::Pointer => false,
     }
 }
 

@@ -10,7 +10,7 @@ use polyhead_inspect::entropy::entropy;
 use polyhead_inspect::heat_map::terminal::{Colours, TerminalOptions, text};
 use polyhead_inspect::label::visible;
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::{Trace, TraceOutcome, TraceSide, TranslationTrace};
+use polyhead_inspect::trace::{OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
 
 use crate::report::{aligned, print_text};
 
@@ -90,6 +90,18 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             };
             rows.extend([("text", text(trace, 0)), ("classes", list(classes))]);
             if let Some(TraceOutcome::Classes(unchanged)) = plain.map(|plain| &plain.outcome) {
+                rows.push(("unchanged", list(unchanged)));
+            }
+        }
+        TraceOutcome::Order(found) => {
+            let list = |found: &OrderTrace| -> String {
+                let each = found.order.iter().zip(&found.probabilities);
+                each.map(|(point, probability)| format!("{point} {probability:.3}"))
+                    .collect::<Vec<_>>()
+                    .join("  ")
+            };
+            rows.extend([("points", text(trace, 0)), ("order", text(trace, 1)), ("indices", list(found))]);
+            if let Some(TraceOutcome::Order(unchanged)) = plain.map(|plain| &plain.outcome) {
                 rows.push(("unchanged", list(unchanged)));
             }
         }

@@ -5,6 +5,7 @@ mod live;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use polyhead_train::Task;
 use polyhead_train::embeddings::FilledEmbeddings;
 use polyhead_train::event::{BetterCheckpoint, Comparison, Event, RunPlan, SkippedRows};
 use polyhead_train::init::StepForecast;
@@ -56,19 +57,25 @@ fn text(event: &Event) -> Option<String> {
         Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
-        Event::Read { pairs, tokens: [source, target], labels, skipped, valid } => {
+        Event::Read { pairs, tokens: [source, target], task, outcomes, skipped, valid } => {
             let valid = valid.map_or(", no validation set".into(), |(rows, skipped)| {
                 let left = grouped(skipped as u64);
                 let left = if skipped > 0 { format!(" ({left} empty or too long)") } else { String::new() };
                 format!(", {} for validation{left}", grouped(rows as u64))
             });
             let [pairs, source, target] = [*pairs, *source, *target].map(|count| grouped(count as u64));
-            let text = match labels {
-                None => {
+            let text = match task {
+                Task::Translation => {
                     format!("{pairs} training pairs, {source} source and {target} target tokens{valid}")
                 }
-                Some(labels) => {
-                    format!("{pairs} training texts, {source} tokens, {labels} labels{valid}")
+                Task::Classification => {
+                    format!("{pairs} training texts, {source} tokens, {outcomes} labels{valid}")
+                }
+                Task::LanguageModel => {
+                    format!("{source} training tokens in {pairs} rows{valid}")
+                }
+                Task::Pointing => {
+                    format!("{pairs} training rows, {source} points and {target} steps of answers{valid}")
                 }
             };
             text + &skips(skipped)
@@ -188,11 +195,15 @@ fn embedded(path: &Path, tables: &[FilledEmbeddings]) -> String {
 
 fn planned(plan: &RunPlan) -> String {
     let [source, target] = plan.vocab_sizes;
-    let vocabulary = if source == target { grouped(source as u64) } else { format!("{source} and {target}") };
+    let vocabulary = match (source, target) {
+        (0, 0) => String::new(),
+        _ if source == target => format!(", vocabulary {}", grouped(source as u64)),
+        _ => format!(", vocabulary {source} and {target}"),
+    };
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
     let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} shapes"));
     format!(
-        "{} parameters, {} layout, vocabulary {vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; {}; about {} of \
+        "{} parameters, {} layout{vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; {}; about {} of \
          memory{free}; {} threads; run folder {}",
         grouped(plan.parameters as u64),
         plan.layout,

@@ -8,9 +8,9 @@ mod own;
 mod pegasus;
 
 use std::borrow::Borrow;
-use std::fs;
 use std::path::Path;
 
+use polyhead_text::whole;
 use serde_json::{Map, Value};
 
 use super::names::CheckpointLayout;
@@ -54,7 +54,7 @@ fn read_with(
         };
         return Err(Error::file(folder, message, hint));
     };
-    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let text = whole::read(path, whole::MAX_SETTINGS).map_err(|error| Error::io(path, "read", error))?;
     parse(path, &text, weights)
 }
 

@@ -1,10 +1,10 @@
 //! The weights of a model folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use polyhead_tensor::{Dtype, Tensor};
+use polyhead_text::whole;
 use serde::Deserialize;
 
 use super::file::TensorFile;
@@ -159,7 +159,7 @@ pub(super) fn superseded(folder: &Path, keep: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn read_index(path: &Path) -> Result<Index> {
-    let text = fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+    let text = whole::read(path, whole::MAX_SETTINGS).map_err(|error| Error::io(path, "read", error))?;
     let wrong =
         |error| Error::file(path, format!("not an index of shards: {error}"), "download the file again");
     serde_json::from_slice(&text).map_err(wrong)

@@ -3,8 +3,8 @@
     python make.py [NAME...]
 
 Made with torch 2.15.0, transformers 5.22.2, safetensors 0.8.0. Every folder holds config.json, generation_config.json,
-model.safetensors (or shards), reference.safetensors (see ../record.py) and generate.json: the outputs of generate() for
-eight sources, greedy and with beams. Ids begin with the start id and end with the end id, or at max_new_tokens.
+model.safetensors (or shards), reference.safetensors (see ../record.py) and generate.json.gz: the outputs of
+generate() for eight sources, greedy and with beams. Ids begin with the start id and end with the end id, or at max_new_tokens.
 
 greedy: `log_probability` is the sum over the generated ids of log_softmax(logits), before ids are forced or forbidden.
 beam: `score` is the sequences_scores of generate(): the sum of log-probabilities / generated length ^ length_penalty,
@@ -16,6 +16,7 @@ steps. A seed is taken only if the results do not hang on rounding: computed in 
 of their size, all ids are the same.
 """
 
+import gzip
 import json
 import pathlib
 import shutil
@@ -36,26 +37,27 @@ LENGTHS = [4, 25, 7, 11, 2, 25, 15, 18]  # of what the models are taught, withou
 
 # Settings of the config by folder, and how the file is stored.
 MODELS = {
-    "relu": dict(activation_function="relu", scale_embedding=True),
+    "relu": dict(activation_function="relu", scale_embedding=True, d_model=24),
     "gelu": dict(activation_function="gelu", scale_embedding=False),
     "gelu_new": dict(activation_function="gelu_new", scale_embedding=True, tie_word_embeddings=False),
     "quick_gelu": dict(
         activation_function="quick_gelu", scale_embedding=False, share_encoder_decoder_embeddings=False,
         decoder_vocab_size=83, pad_token_id=82, decoder_start_token_id=82,
     ),
-    "silu": dict(activation_function="silu", scale_embedding=True, max_shard_size="60KB"),
+    "silu": dict(activation_function="silu", scale_embedding=True, max_shard_size="22KB"),
     "swish": dict(activation_function="swish", scale_embedding=True, dtype=torch.bfloat16),
     "tanh": dict(activation_function="tanh", scale_embedding=False, dtype=torch.float16),
     "sigmoid": dict(activation_function="sigmoid", scale_embedding=True),
     "opus": dict(
-        activation_function="swish", scale_embedding=True, forced_eos_token_id=0, bad_words_ids=[[96]], copies=True,
+        activation_function="swish", scale_embedding=True, d_model=24, forced_eos_token_id=0, bad_words_ids=[[96]],
+        copies=True,
     ),
 }
 
 
 def config(settings):
     base = dict(
-        vocab_size=97, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+        vocab_size=97, d_model=12, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
         decoder_attention_heads=4, encoder_ffn_dim=40, decoder_ffn_dim=36, max_position_embeddings=64,
         pad_token_id=96, decoder_start_token_id=96, eos_token_id=0, forced_eos_token_id=None, dropout=0.0,
         attention_dropout=0.0, activation_dropout=0.0,
@@ -241,7 +243,11 @@ def write_generate(folder, model, sources):
         alone = [beam(model, [source], **options)[0] for source in sources]
         cases.append("  " + case(options, alone, same(alone, beam(model, sources, **options)), "  "))
     lines.append(' "beam": [\n' + ",\n".join(cases) + "\n ]")
-    (folder / "generate.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_packed(folder / "generate.json.gz", "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def write_packed(path, text):
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def case(options, alone, batched, indent):

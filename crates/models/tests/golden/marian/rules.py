@@ -1,14 +1,16 @@
 """Writes what generate() makes of the models here under rules for tokens and further ways to stop.
 
-    python rules.py
+    python rules.py [NAME...]
 
-Made with torch 2.15.0, transformers 5.22.2. NAME/rules.json holds cases: the options of generate() and, for each source
-of NAME/generate.json alone, the ids without padding and, with beams, the sequences_scores, best first. A case is written
+Made with torch 2.15.0, transformers 5.22.2. NAME/rules.json.gz holds cases: the options of generate() and, for each
+source of NAME/generate.json.gz alone, the ids without padding and, with beams, the sequences_scores, best first. A case is written
 only if the results do not depend on rounding: computed in float64 all ids are the same.
 """
 
+import gzip
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -50,7 +52,7 @@ def results(model, sources, options):
 
 def write(name):
     folder = HERE / name
-    sources = json.loads((folder / "generate.json").read_text())["sources"]
+    sources = json.loads(gzip.decompress((folder / "generate.json.gz").read_bytes()))["sources"]
     model, double = make.record.load(folder), make.record.load(folder).double()
     plain = [rows[0]["ids"] for rows in make.beam(model, sources, num_beams=4, num_return_sequences=1)]
     cases, left_out = [], 0
@@ -61,12 +63,12 @@ def write(name):
             continue
         rows = ",\n".join(f"  {json.dumps(row)}" for row in found)
         cases.append(f' {{"options": {json.dumps(options)}, "results": [\n{rows}\n ]}}')
-    (folder / "rules.json").write_text("[\n" + ",\n".join(cases) + "\n]\n")
+    make.write_packed(folder / "rules.json.gz", "[\n" + ",\n".join(cases) + "\n]\n")
     print(f"{name}: {len(cases)} cases, {left_out} left out")
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    for name in NAMES:
+    for name in sys.argv[1:] or NAMES:
         write(name)

@@ -54,6 +54,27 @@ fn constrained_words_appear() {
     }
 }
 
+/// Token 1 is a full stop, 2 the word that is asked for, 3 an ellipsis that repeats itself, 4 the end.
+const SENTENCE: Table<5> = Table([
+    [0.0, 0.94, 0.05, 0.0, 0.01],
+    [0.0, 0.0, 0.002, 0.098, 0.9],
+    [0.0, 0.94, 0.0, 0.0, 0.06],
+    [0.0, 0.0, 0.01, 0.98, 0.01],
+    [0.9, 0.04, 0.06, 0.0, 0.0],
+]);
+
+#[test]
+fn a_complete_sentence_does_not_run_on_to_a_constraint() {
+    let decode = DecodeOptions { start_id: 4, end_id: 4, ..DecodeOptions::default() };
+    let decode = DecodeOptions { lengths: Lengths { max: 60, ..Lengths::default() }, ..decode };
+    for beam_size in 1..6 {
+        let options = BeamOptions { decode: decode.clone(), beam_size, ..BeamOptions::default() };
+        let found = constrained(&SENTENCE, &[&[0]], &[vec![vec![2]]], &options).unwrap();
+        let expected: &[u32] = if beam_size == 1 { &[2, 1, 4] } else { &[0, 2, 1, 4] };
+        assert_eq!(found[0][0].ids, expected, "{beam_size} beams");
+    }
+}
+
 #[test]
 fn constraints_beyond_the_maximum_length_are_rejected() {
     let loaded = LoadedModel::new("marian/gelu");

@@ -21,6 +21,10 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
+fn read_packed(path: &Path) -> Value {
+    serde_json::from_reader(flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())).unwrap()
+}
+
 fn array(list: &Value) -> &[Value] {
     list.as_array().unwrap()
 }
@@ -47,7 +51,7 @@ fn assert_equal(found: &Hypothesis, number: f64, expected: &Value, key: &str) {
 fn greedy_translations_of_marian_models_match_hugging_face() {
     for folder in marian_folders() {
         let loaded = LoadedModel::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
-        let all = read(&folder.join("generate.json"));
+        let all = read_packed(&folder.join("generate.json.gz"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
         let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
         let options = DecodeOptions { rules: rules(&all), ..loaded.options(max_length) };
@@ -85,7 +89,7 @@ fn beams_of_marian_models_match_hugging_face() {
     let mut compared = 0;
     for folder in marian_folders() {
         let loaded = LoadedModel::new(&format!("marian/{}", folder.file_name().unwrap().to_string_lossy()));
-        let all = read(&folder.join("generate.json"));
+        let all = read_packed(&folder.join("generate.json.gz"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
         let max_length = all["max_new_tokens"].as_u64().unwrap() as usize;
         let decode = DecodeOptions { rules: rules(&all), ..loaded.options(max_length) };
@@ -108,7 +112,7 @@ fn beams_of_marian_models_match_hugging_face() {
     assert_eq!(compared, 9 * 8 * 6 * (1 + 4 + 1));
 }
 
-/// The options of a case of rules.json, on top of the model's own settings.
+/// The options of a case of rules.json.gz, on top of the model's own settings.
 fn with_rules(loaded: &LoadedModel, all: &Value, options: &Value) -> DecodeOptions {
     let mut settings = all.clone();
     for (key, value) in options.as_object().unwrap() {
@@ -131,9 +135,9 @@ fn rules_and_early_stopping_match_hugging_face() {
     for name in ["relu", "gelu", "opus"] {
         let folder = golden("marian").join(name);
         let loaded = LoadedModel::new(&format!("marian/{name}"));
-        let all = read(&folder.join("generate.json"));
+        let all = read_packed(&folder.join("generate.json.gz"));
         let sources: Vec<Vec<u32>> = array(&all["sources"]).iter().map(ids).collect();
-        for case in array(&read(&folder.join("rules.json"))) {
+        for case in array(&read_packed(&folder.join("rules.json.gz"))) {
             let decode = with_rules(&loaded, &all, &case["options"]);
             let options = beam_options(&decode, &case["options"]);
             let found: Vec<Vec<Hypothesis>> = if options.beam_size == 1 {

@@ -10,11 +10,15 @@ import { masksLesson } from "../lessons/masks.js";
 import { beamLesson } from "../lessons/beam.js";
 import { smoothingLesson } from "../lessons/smoothing.js";
 import { embeddingsLesson } from "../lessons/embeddings.js";
+import { contextsLesson } from "../lessons/contexts.js";
+import { ratiosLesson } from "../lessons/ratios.js";
 import { cacheLesson } from "../lessons/cache.js";
 import { costLesson } from "../lessons/cost.js";
 
 const LESSONS = [
   embeddingsLesson,
+  contextsLesson,
+  ratiosLesson,
   lookupLesson,
   scaledLesson,
   selfAttentionLesson,
@@ -30,7 +34,7 @@ const LESSONS = [
 export const lessonsView = {
   id: "lessons",
   title: "Lessons",
-  about: "Attention from the ground up, in eleven short pages. Every number is recomputed as you move the controls.",
+  about: "Attention from the ground up, in thirteen short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
   showsAlways: true,
   build,

@@ -43,6 +43,9 @@ pub(crate) fn quick() -> ConnectionOptions {
         idle: Duration::from_secs(20),
         most: Some(1000),
         drain: Duration::from_secs(10),
+        // All clients of these tests have one address.
+        trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
+        ..ConnectionOptions::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! GPU bodies of the operations, with the file names of the CPU's.
 
 pub(crate) mod activation;
+pub(crate) mod additive;
 pub(crate) mod attention;
 mod attention_shape;
 pub(crate) mod best_tokens;
@@ -10,11 +11,15 @@ pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
 pub(crate) mod linear;
+pub(crate) mod masked_softmax;
+pub(crate) mod matmul;
 pub(crate) mod norm;
 pub(crate) mod output;
 pub(crate) mod r_drop;
+pub(crate) mod recurrent;
 pub(crate) mod rotary;
 pub(crate) mod shape;
+pub(crate) mod shared_weight;
 pub(crate) mod softmax;
 pub(crate) mod step;
 

@@ -77,7 +77,8 @@ impl SentencePiece {
     /// Reads a model file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+        let bytes = crate::whole::read(path, crate::whole::MAX_TABLE)
+            .map_err(|error| Error::io(path, "read", error))?;
         Self::from_bytes(&bytes, path)
     }
 

@@ -1,4 +1,4 @@
-"""Makes texts.json and expected.json: scores that sacreBLEU, rouge_score and jiwer give.
+"""Makes texts.json.gz and expected.json.gz: scores that sacreBLEU, rouge_score and jiwer give.
 
 usage: python make.py FOLDER
 
@@ -264,20 +264,20 @@ def significance_cases(lists):
 
 
 def write(name, lists):
-    """One line per item, so that a change shows in a diff."""
+    """One line per item, so that `zdiff` shows a change."""
     dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     parts = (f'"{key}": [\n' + ",\n".join(map(dump, items)) + "\n]" for key, items in lists.items())
-    (HERE / name).write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    (HERE / name).write_bytes(gzip.compress(("{\n" + ",\n".join(parts) + "\n}\n").encode(), mtime=0))
 
 
 def main():
     logging.disable(logging.CRITICAL)
     lists, names = texts(sys.argv[1])
-    write("texts.json", lists)
+    write("texts.json.gz", lists)
     corpora = {name: (lists[own], [lists[other] for other in others]) for name, (own, others) in names.items()}
     cases = [*sacre_cases(corpora), *piece_cases(corpora), *rouge_cases(corpora), *error_rate_cases(corpora)]
     rows = [{"name": name, "hypotheses": own, "references": others} for name, (own, others) in names.items()]
-    write("expected.json", {"corpora": rows, "scores": cases, "significance": list(significance_cases(lists))})
+    write("expected.json.gz", {"corpora": rows, "scores": cases, "significance": list(significance_cases(lists))})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Makes python.json: what Python's `tokenizers` does with tokenisers that polyhead trains from sentences.txt.
+"""Makes python.json.gz: what Python's `tokenizers` does with tokenisers that polyhead trains from sentences.txt.
 
     python make.py PATH_TO_POLYHEAD        (pip install tokenizers)
 
 For every kind: the ids that Python gives with the file that polyhead wrote, with and without special tokens, its byte
 offsets, and the decoded text. For BPE also the merges that Python's own trainer learns from the same text.
 """
+import gzip
 import json
 import pathlib
 import subprocess
@@ -64,7 +65,8 @@ def main(polyhead):
                 own.train([str(HERE / "sentences.txt")], trainers.BpeTrainer(
                     vocab_size=500, min_frequency=1, special_tokens=special, show_progress=False))
                 golden["merges"] = json.loads(own.to_str())["model"]["merges"]
-    (HERE / "python.json").write_text(json.dumps(golden, ensure_ascii=True, separators=(",", ":")) + "\n")
+    text = json.dumps(golden, ensure_ascii=True, separators=(",", ":")) + "\n"
+    (HERE / "python.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 main(sys.argv[1])

@@ -1,5 +1,6 @@
 //! The keys of `generation_config.json`, read into [`Generation`].
 
+use polyhead_text::whole;
 use std::path::PathBuf;
 
 use polyhead_models::decode::rules::{AtLimit, EndDecay, Rules, SequenceBias};
@@ -37,7 +38,8 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn load(path: PathBuf) -> Result<Self> {
-        let text = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
+        let text = whole::read(&path, whole::MAX_SETTINGS)
+            .map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
         let map = serde_json::from_slice(&text).map_err(|error| {
             let message = format!("{error}, expected a JSON object");
             Error::file(&path, message, "correct the file or fetch it again")

@@ -19,6 +19,18 @@ pub(super) enum Workload {
     Small,
     /// d_model 512, 8 heads, d_ff 2048, 6 + 6 layers, vocabulary 32000, 256 × (32 + 32) tokens
     Base,
+    /// LSTM, d_model 512, 2 + 2 layers, additive attention after the cell, vocabulary 8000, 64 × (24 + 24) tokens
+    Lstm,
+}
+
+/// The kind of model of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Architecture {
+    /// The encoder-decoder Transformer.
+    #[default]
+    Transformer,
+    /// LSTM layers with additive attention after the cell, without input feeding.
+    Lstm,
 }
 
 /// Sizes of a workload.
@@ -32,6 +44,8 @@ pub(super) struct Sizes {
     pub(super) vocab_size: usize,
     pub(super) batch: usize,
     pub(super) length: usize,
+    #[serde(skip)]
+    pub(super) architecture: Architecture,
 }
 
 impl Sizes {
@@ -43,7 +57,7 @@ impl Sizes {
             message: format!("{name}: {}", error.message()),
             hint: "polyhead bench train --help lists the sizes".into(),
         })?;
-        let Self { d_model, n_heads, d_ff, n_layers, vocab_size, batch, length } = sizes;
+        let Self { d_model, n_heads, d_ff, n_layers, vocab_size, batch, length, .. } = sizes;
         if [d_model, n_heads, d_ff, n_layers, vocab_size, batch, length].contains(&0)
             || d_model % n_heads != 0
         {
@@ -60,16 +74,24 @@ impl Sizes {
 }
 
 impl Sizes {
-    /// The encoder-decoder Transformer of these sizes; other settings as in the paper.
+    /// The model of these sizes; other settings of the Transformer as in the paper.
     pub(super) fn config(self) -> Result<ModelConfig> {
         let Self { d_model, n_heads, d_ff, n_layers, vocab_size, .. } = self;
+        let data = DataSpec { vocab_sizes: [vocab_size; 2], ..DataSpec::default() };
+        if self.architecture == Architecture::Lstm {
+            let keys = json!({
+                "model_type": "recurrent", "d_model": d_model, "d_embedding": d_model, "n_layers": n_layers,
+                "bidirectional": false, "score": "additive", "dropout": DROPOUT,
+            });
+            return Ok(ModelConfig::from_recipe(keys.as_object().expect("an object"))?.with_data(&data)?);
+        }
         let dropout =
             json!({ "embedding": 0.0, "residual": DROPOUT, "attention": DROPOUT, "activation": DROPOUT });
         let keys = json!({
             "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "n_layers": n_layers, "dropout": dropout,
         });
         let config = ModelConfig::from_recipe(keys.as_object().expect("an object"))?;
-        Ok(config.with_data(&DataSpec { vocab_sizes: [vocab_size; 2], ..DataSpec::default() })?)
+        Ok(config.with_data(&data)?)
     }
 
     /// Target tokens per step.
@@ -82,6 +104,11 @@ impl Sizes {
     pub(super) fn operations(self) -> f64 {
         let [d, d_ff, n_layers, vocab_size, length] =
             [self.d_model, self.d_ff, self.n_layers, self.vocab_size, self.length].map(|size| size as f64);
+        if self.architecture == Architecture::Lstm {
+            // Eight d × d products for the gates of a layer; attention: two projections, the context and W·[context; h].
+            let layers = n_layers * 16.0 * d * d;
+            return 6.0 * self.tokens() as f64 * (layers + 4.0 * d * d + length * d + d * vocab_size);
+        }
         let feed_forward = 2.0 * d * d_ff;
         let encoder = 4.0 * d * d + 2.0 * length * d + feed_forward;
         let decoder = 8.0 * d * d + 3.0 * length * d + feed_forward;
@@ -105,6 +132,7 @@ impl Workload {
                 vocab_size: 8000,
                 batch: 64,
                 length: 24,
+                architecture: Architecture::Transformer,
             },
             Self::Base => Sizes {
                 d_model: 512,
@@ -114,6 +142,17 @@ impl Workload {
                 vocab_size: 32000,
                 batch: 256,
                 length: 32,
+                architecture: Architecture::Transformer,
+            },
+            Self::Lstm => Sizes {
+                d_model: 512,
+                n_heads: 1,
+                d_ff: 512,
+                n_layers: 2,
+                vocab_size: 8000,
+                batch: 64,
+                length: 24,
+                architecture: Architecture::Lstm,
             },
         }
     }
@@ -122,6 +161,7 @@ impl Workload {
         match self {
             Self::Small => "T-small",
             Self::Base => "T-base",
+            Self::Lstm => "LSTM",
         }
     }
 }
