@@ -42,11 +42,6 @@ impl PointEngine {
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
         let folder = folder.as_ref();
         check_folder(folder)?;
-        if !options.device.policy().packs_weights {
-            let message =
-                format!("{}, expected cpu: pointer networks compute on the CPU", options.device.name());
-            return Err(Error::request(message, "use --device cpu"));
-        }
         let checkpoint = load(folder, options)?;
         let model = checkpoint.model.into_pointer().map_err(|error| {
             let hint = error.hint();
@@ -134,8 +129,7 @@ impl PointEngine {
         let points = self.model.points(std::iter::once(Some(row.coordinates.as_slice())), row.len());
         let steps = order.len() + 1;
         let orders = Orders::new(&[Some(order)], row.len(), steps);
-        let [inputs, targets] = orders.lists().map(|list| list.to_device(&device));
-        let orders = orders.with([inputs?, targets?]);
+        let orders = orders.to_device(&device)?;
         let logits = self.model.forward(&pass, &points.to_device(&device)?, &orders)?;
         let all = polyhead_tensor::ops::softmax::softmax(&tape, &logits).value().to_host()?;
         let n_keys = 1 + row.len();

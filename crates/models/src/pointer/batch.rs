@@ -14,8 +14,10 @@ pub struct Points {
     coordinates: Indices,
     /// rows × (1 + length), the bits of f32: 0 for the end and for points, −∞ for padding.
     mask: Indices,
-    /// Of each row, the place of its last point among all rows × length.
-    last: Indices,
+    /// Number of points of each row.
+    lengths: Indices,
+    /// A 0 for each row: the id of a vector that all rows share.
+    shared: Indices,
     rows: usize,
     length: usize,
     d_point: usize,
@@ -27,7 +29,7 @@ impl Points {
     /// # Panics
     /// If a row has more than `length` points, or not a multiple of `d_point` numbers.
     pub(super) fn new(rows: &[Vec<f32>], length: usize, d_point: usize) -> Self {
-        let (mut coordinates, mut mask, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut coordinates, mut mask, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         for (index, row) in rows.iter().enumerate() {
             let count = row.len() / d_point;
             assert!(count <= length && row.len() == count * d_point, "{} numbers", row.len());
@@ -35,10 +37,11 @@ impl Points {
             coordinates.resize((index + 1) * length * d_point, 0);
             mask.extend(std::iter::repeat_n(0, 1 + count));
             mask.resize((index + 1) * (1 + length), f32::NEG_INFINITY.to_bits());
-            last.push((index * length + count.max(1) - 1) as u32);
+            lengths.push(count as u32);
         }
-        let [coordinates, mask, last] = [coordinates, mask, last].map(Indices::from);
-        Self { coordinates, mask, last, rows: rows.len(), length, d_point }
+        let [coordinates, mask, lengths, shared] =
+            [coordinates, mask, lengths, vec![0; rows.len()]].map(Indices::from);
+        Self { coordinates, mask, lengths, shared, rows: rows.len(), length, d_point }
     }
 
     /// Number of rows.
@@ -52,14 +55,14 @@ impl Points {
     }
 
     /// All its integer lists.
-    pub fn lists(&self) -> [&Indices; 3] {
-        [&self.coordinates, &self.mask, &self.last]
+    pub fn lists(&self) -> [&Indices; 4] {
+        [&self.coordinates, &self.mask, &self.lengths, &self.shared]
     }
 
     /// A batch of the same shape with other lists, which may be on a GPU.
     #[must_use]
-    pub fn with(&self, [coordinates, mask, last]: [Indices; 3]) -> Self {
-        Self { coordinates, mask, last, ..*self }
+    pub fn with(&self, [coordinates, mask, lengths, shared]: [Indices; 4]) -> Self {
+        Self { coordinates, mask, lengths, shared, ..*self }
     }
 
     /// The batch on `device`.
@@ -67,8 +70,8 @@ impl Points {
     /// # Errors
     /// If the device fails.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
-        let [coordinates, mask, last] = self.lists().map(|list| list.to_device(device));
-        Ok(self.with([coordinates?, mask?, last?]))
+        let [coordinates, mask, lengths, shared] = self.lists().map(|list| list.to_device(device));
+        Ok(self.with([coordinates?, mask?, lengths?, shared?]))
     }
 
     /// rows × length × d_point.
@@ -76,14 +79,19 @@ impl Points {
         Tensor::from_bits(&[self.rows, self.length, self.d_point], &self.coordinates)
     }
 
-    /// rows × 1 × (1 + length): 0 for keys, −∞ for padding.
+    /// rows × (1 + length): 0 for keys, −∞ for padding.
     pub(super) fn mask(&self) -> Tensor {
-        Tensor::from_bits(&[self.rows, 1, 1 + self.length], &self.mask)
+        Tensor::from_bits(&[self.rows, 1 + self.length], &self.mask)
     }
 
-    /// The place of each row's last point.
-    pub(super) fn last(&self) -> &Indices {
-        &self.last
+    /// Number of points of each row.
+    pub(super) fn lengths(&self) -> &Indices {
+        &self.lengths
+    }
+
+    /// A 0 for each row.
+    pub(super) fn shared(&self) -> &Indices {
+        &self.shared
     }
 }
 
@@ -94,6 +102,8 @@ pub struct Orders {
     inputs: Indices,
     /// rows × length: keys; 0 is the end, and [`NO_POINT`] padding.
     targets: Indices,
+    /// rows × length: the row of each step.
+    rows: Indices,
     length: usize,
 }
 
@@ -115,12 +125,14 @@ impl Orders {
             targets.extend(row.map(|_| 0));
             targets.resize((index + 1) * length, NO_POINT);
         }
-        Self { inputs: inputs.into(), targets: targets.into(), length }
+        let rows = (0..rows.len() * length).map(|step| (step / length) as u32).collect();
+        Self { inputs: inputs.into(), targets: targets.into(), rows, length }
     }
 
     /// One step for each row: the place of what the decoder reads.
-    pub(super) fn step(inputs: Vec<u32>) -> Indices {
-        inputs.into()
+    pub(super) fn step(inputs: Vec<u32>) -> Self {
+        let rows = (0..inputs.len() as u32).collect();
+        Self { inputs: inputs.into(), targets: Vec::new().into(), rows, length: 1 }
     }
 
     /// Number of steps of a row, padding included.
@@ -129,14 +141,23 @@ impl Orders {
     }
 
     /// All its integer lists.
-    pub fn lists(&self) -> [&Indices; 2] {
-        [&self.inputs, &self.targets]
+    pub fn lists(&self) -> [&Indices; 3] {
+        [&self.inputs, &self.targets, &self.rows]
     }
 
     /// A batch of the same shape with other lists, which may be on a GPU.
     #[must_use]
-    pub fn with(&self, [inputs, targets]: [Indices; 2]) -> Self {
-        Self { inputs, targets, ..*self }
+    pub fn with(&self, [inputs, targets, rows]: [Indices; 3]) -> Self {
+        Self { inputs, targets, rows, ..*self }
+    }
+
+    /// The batch on `device`.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn to_device(&self, device: &Device) -> Result<Self> {
+        let [inputs, targets, rows] = self.lists().map(|list| list.to_device(device));
+        Ok(self.with([inputs?, targets?, rows?]))
     }
 
     /// What the decoder reads.
@@ -147,5 +168,10 @@ impl Orders {
     /// What it must point to.
     pub(super) fn targets(&self) -> &Indices {
         &self.targets
+    }
+
+    /// The row of each step.
+    pub(super) fn rows(&self) -> &Indices {
+        &self.rows
     }
 }

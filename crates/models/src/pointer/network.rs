@@ -1,7 +1,7 @@
 //! The layers of a pointer network: points → LSTM → keys; previous point → LSTM → query; pointer attention.
 
-use polyhead_attention::layers::recurrent::{Lstm, LstmState};
-use polyhead_attention::layers::{Linear, Recurrent as _};
+use polyhead_attention::layers::Linear;
+use polyhead_attention::layers::recurrent::{RecurrentLayer, RecurrentStart};
 use polyhead_attention::multi_head::HeadShape;
 use polyhead_attention::score::Additive;
 use polyhead_attention::{AttentionKind, Builder, Pass, Site, SiteGroup, Sites};
@@ -10,9 +10,10 @@ use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::elementwise::{add, scale};
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
-use polyhead_tensor::ops::shape::{concat, slice};
+use polyhead_tensor::ops::recurrent::CellKind;
+use polyhead_tensor::ops::shape::concat;
 use polyhead_tensor::ops::softmax::softmax;
-use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tensor, Var};
+use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Var};
 
 use super::batch::{NO_POINT, Orders, Points};
 use super::config::{Glimpse, PointerConfig};
@@ -28,9 +29,9 @@ const GLIMPSE: AttentionKind = AttentionKind::cross_attention(1, "glimpse", "gli
 pub struct PointerNetwork {
     config: PointerConfig,
     input: Linear,
-    encoder: Lstm,
-    decoder: Lstm,
-    /// What the decoder reads first, and the key that ends an answer; each of d_model.
+    encoder: RecurrentLayer,
+    decoder: RecurrentLayer,
+    /// What the decoder reads first, and the key that ends an answer; each 1 × d_model.
     start: ParameterId,
     end: ParameterId,
     glimpse: Option<(Additive, Linear)>,
@@ -44,10 +45,10 @@ pub(super) struct Memory {
     pub(super) keys: Var,
     /// rows × (1 + points) × d_model: the start, then the embedded points.
     pub(super) inputs: Var,
-    /// rows × 1 × (1 + points).
+    /// rows × (1 + points).
     pub(super) mask: Var,
-    /// The encoder's last state.
-    pub(super) state: LstmState,
+    /// The encoder's last state: rows × 2·d_model.
+    pub(super) state: Var,
 }
 
 impl PointerNetwork {
@@ -62,10 +63,10 @@ impl PointerNetwork {
         let vector = Init::Uniform(1.0 / (d as f32).sqrt());
         Ok(Self {
             input: Linear::new(&mut builder.at("input"), config.d_point, d),
-            encoder: Lstm::new(&mut builder.at("encoder"), d, d),
-            decoder: Lstm::new(&mut builder.at("decoder"), d, d),
-            start: builder.declare("start", &[d], vector),
-            end: builder.declare("end", &[d], vector),
+            encoder: RecurrentLayer::new(&mut builder.at("encoder"), CellKind::Lstm, [d, d]),
+            decoder: RecurrentLayer::new(&mut builder.at("decoder"), CellKind::Lstm, [d, d]),
+            start: builder.declare("start", &[1, d], vector),
+            end: builder.declare("end", &[1, d], vector),
             glimpse: (config.glimpse == Glimpse::Additive).then(|| {
                 let score = Additive::new(&mut builder.at("glimpse.score"), [d, d], d);
                 (score, Linear::new(&mut builder.at("glimpse.output"), d, d))
@@ -107,7 +108,7 @@ impl PointerNetwork {
     /// If the shapes do not match.
     pub fn forward(&self, pass: &Pass<'_>, points: &Points, orders: &Orders) -> Result<Var> {
         let memory = self.encode(pass, points)?;
-        Ok(self.decode(pass, &memory, &memory.state, orders.inputs())?.0)
+        Ok(self.decode(pass, &memory, &memory.state, orders)?.0)
     }
 
     /// Mean cross-entropy of the steps that are not padding; a scalar.
@@ -124,67 +125,50 @@ impl PointerNetwork {
     pub(super) fn encode(&self, pass: &Pass<'_>, points: &Points) -> Result<Memory> {
         let x = self.input.forward(pass, &Var::constant(points.coordinates()))?;
         let x = dropout(pass.tape, &x, self.config.dropout)?;
-        let (hidden, cells) = self.encoded(pass, &x)?;
-        let last = |states: &Var| last(pass, states, points.last());
-        let state = LstmState { hidden: last(&hidden)?, cell: last(&cells)? };
+        let start = RecurrentStart { lengths: Some(points.lengths()), ..RecurrentStart::default() };
+        let encoded = self.encoder.forward(pass, &x, start)?;
         let before = |vector: ParameterId, rest: &Var| {
-            // One copy of the vector for each row: 0 + vector.
-            let zeros = Tensor::zeros(&[points.rows(), 1, self.config.d_model]);
-            let zeros = Var::constant(zeros.to_device(&pass.parameters.device())?);
-            let first = add(pass.tape, &zeros, &pass.parameter(vector))?;
-            concat(pass.tape, &[&first, rest], 1)
+            let first = rows_of(pass, &pass.parameter(vector), points.shared(), 1)?;
+            Ok::<_, crate::Error>(concat(pass.tape, &[&first, rest], 1)?)
         };
-        let (keys, inputs) = (before(self.end, &hidden)?, before(self.start, &x)?);
-        Ok(Memory { keys, inputs, mask: Var::constant(points.mask()), state })
+        let (keys, inputs) = (before(self.end, &encoded.outputs)?, before(self.start, &x)?);
+        Ok(Memory { keys, inputs, mask: Var::constant(points.mask()), state: encoded.last })
     }
 
-    /// Outputs and cell states of the encoder, each rows × points × d_model.
-    fn encoded(&self, pass: &Pass<'_>, x: &Var) -> Result<(Var, Var)> {
-        let &[rows, length, d] = x.shape() else { unreachable!("rows × points × d_model") };
-        let projected = self.encoder.project(pass, x)?;
-        let mut state = self.encoder.start(rows);
-        let (mut hidden, mut cells) = (Vec::with_capacity(length), Vec::with_capacity(length));
-        for position in 0..length {
-            let input = slice(pass.tape, &projected, 1, position..position + 1)?.reshaped(&[rows, 4 * d]);
-            state = self.encoder.advance(pass, &input, &state)?;
-            hidden.push(state.hidden.reshaped(&[rows, 1, d]));
-            cells.push(state.cell.reshaped(&[rows, 1, d]));
-        }
-        let joined = |parts: &[Var]| concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 1);
-        Ok((joined(&hidden)?, joined(&cells)?))
-    }
-
-    /// Scores of all keys at each step, and the last state. `inputs` are places among all rows × (1 + points).
+    /// Scores of all keys at each step, and the last state.
     pub(super) fn decode(
         &self,
         pass: &Pass<'_>,
         memory: &Memory,
-        state: &LstmState,
-        inputs: &Indices,
-    ) -> Result<(Var, LstmState)> {
+        state: &Var,
+        orders: &Orders,
+    ) -> Result<(Var, Var)> {
         let &[rows, n_keys, d] = memory.inputs.shape() else { unreachable!("rows × keys × d_model") };
         let table = memory.inputs.reshaped(&[rows * n_keys, d]);
-        let read = embedding(pass.tape, inputs, inputs.len() / rows, &table, &EmbeddingOptions::default())?;
-        let (query, state) = self.decoder.forward(pass, &read, state)?;
-        let query = dropout(pass.tape, &query, self.config.dropout)?;
-        let query = self.glimpsed(pass, memory, query)?;
+        let read = rows_of(pass, &table, orders.inputs(), orders.length())?;
+        let start = RecurrentStart { state: Some(state), ..RecurrentStart::default() };
+        let decoded = self.decoder.forward(pass, &read, start)?;
+        // One mask for all steps of a row.
+        let mask = rows_of(pass, &memory.mask, orders.rows(), orders.length())?;
+        let query = dropout(pass.tape, &decoded.outputs, self.config.dropout)?;
+        let query = self.glimpsed(pass, memory, query, &mask)?;
         let scores = self.pointer.scores(pass, &query, &memory.keys)?;
         let site = Site { kind: POINTER, layer: 0 };
         let scores = match factor(pass, site) {
             None => scores,
             Some(factor) => scale(pass.tape, &scores, factor),
         };
-        let logits = add(pass.tape, &scores, &memory.mask)?;
+        let logits = add(pass.tape, &scores, &mask)?;
         capture(pass, site, &logits);
         pass.capture.activation(|| "logits".into(), &logits);
-        Ok((logits, state))
+        Ok((logits, decoded.last))
     }
 
     /// The query after the glimpse, if there is one.
-    fn glimpsed(&self, pass: &Pass<'_>, memory: &Memory, query: Var) -> Result<Var> {
+    fn glimpsed(&self, pass: &Pass<'_>, memory: &Memory, query: Var, mask: &Var) -> Result<Var> {
         let Some((score, output)) = &self.glimpse else { return Ok(query) };
         let site = Site { kind: GLIMPSE, layer: 0 };
-        let scores = add(pass.tape, &score.scores(pass, &query, &memory.keys)?, &memory.mask)?;
+        let scores = add(pass.tape, &score.scores(pass, &query, &memory.keys)?, mask)?;
         capture(pass, site, &scores);
         let context =
             matmul(pass.tape, &softmax(pass.tape, &scores), &memory.keys, MatmulOptions::default())?;
@@ -214,10 +198,7 @@ fn capture(pass: &Pass<'_>, site: Site, scores: &Var) {
     }
 }
 
-/// Of each row the state at the place `last`: rows × d_model.
-fn last(pass: &Pass<'_>, states: &Var, last: &Indices) -> Result<Var> {
-    let &[rows, length, d] = states.shape() else { unreachable!("rows × points × d_model") };
-    let flat = states.reshaped(&[rows * length, d]);
-    let found = embedding(pass.tape, last, 1, &flat, &EmbeddingOptions::default())?;
-    Ok(found.reshaped(&[rows, d]))
+/// Rows of a table by their indices, `length` of them for each row of the batch: rows × length × width.
+fn rows_of(pass: &Pass<'_>, table: &Var, indices: &Indices, length: usize) -> Result<Var> {
+    Ok(embedding(pass.tape, indices, length, table, &EmbeddingOptions::default())?)
 }

@@ -1,7 +1,6 @@
 //! Beam search over answers. Only points that the [`super::AnswerRule`] allows are candidates, and probabilities are those
 //! among them, so that the probabilities of all valid answers add up to 1.
 
-use polyhead_attention::layers::recurrent::LstmState;
 use polyhead_attention::{Capture, Pass};
 use polyhead_tensor::ops::shape::index_select;
 use polyhead_tensor::ops::softmax::log_softmax;
@@ -88,10 +87,10 @@ impl PointerNetwork {
         &self,
         pass: &Pass<'_>,
         memory: &Memory,
-        state: &LstmState,
+        state: &Var,
         beams: &mut [Beam],
         beam_size: usize,
-    ) -> Result<LstmState> {
+    ) -> Result<Var> {
         let n_keys = memory.keys.shape()[1];
         let mut inputs: Vec<u32> = (0..beams.len() * beam_size).map(|row| (row * n_keys) as u32).collect();
         for (index, beam) in beams.iter().enumerate() {
@@ -100,8 +99,8 @@ impl PointerNetwork {
             }
         }
         let device = pass.parameters.device();
-        let inputs = Orders::step(inputs).to_device(&device)?;
-        let (logits, state) = self.decode(pass, memory, state, &inputs)?;
+        let orders = Orders::step(inputs).to_device(&device)?;
+        let (logits, state) = self.decode(pass, memory, state, &orders)?;
         let mut logits = logits.value().to_host()?.reshaped(&[beams.len() * beam_size, n_keys]);
         for (index, beam) in beams.iter().enumerate() {
             for (slot, found) in beam.open.iter().enumerate() {
@@ -117,8 +116,7 @@ impl PointerNetwork {
                 parents[index * beam_size + slot] = (index * beam_size + parent) as u32;
             }
         }
-        let select = |states: &Var| index_select(pass.tape, states, &parents);
-        Ok(LstmState { hidden: select(&state.hidden)?, cell: select(&state.cell)? })
+        Ok(index_select(pass.tape, &state, &parents)?)
     }
 
     /// Sets the scores of keys that the rule forbids to −∞.

@@ -179,11 +179,11 @@ impl objective::Batch for PointBatch {
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
-        let [coordinates, mask, last, inputs, targets] =
-            <[Indices; 5]>::try_from(lists.to_vec()).expect("a batch has five lists");
+        let [coordinates, mask, lengths, shared, inputs, targets, rows] =
+            <[Indices; 7]>::try_from(lists.to_vec()).expect("a batch has seven lists");
         Self {
-            points: self.points.with([coordinates, mask, last]),
-            orders: self.orders.with([inputs, targets]),
+            points: self.points.with([coordinates, mask, lengths, shared]),
+            orders: self.orders.with([inputs, targets, rows]),
             steps: self.steps,
         }
     }

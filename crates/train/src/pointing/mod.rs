@@ -58,13 +58,6 @@ impl Objective for Pointing {
 
 /// Refuses settings for text, which would be ignored here.
 fn refuse_text_settings(config: &RunConfig) -> Result<()> {
-    if config.train.device != "cpu" {
-        return Err(Error::config(
-            "train.device",
-            format!("{}, expected cpu: pointer networks compute on the CPU", config.train.device),
-            "add --device cpu",
-        ));
-    }
     let corpora = || config.data.train.iter().chain(&config.data.valid);
     let is_text = |corpus: &CorpusConfig| {
         corpus.jsonl.is_none()
