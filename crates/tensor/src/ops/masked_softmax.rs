@@ -2,11 +2,12 @@
 //! of them (Luong, Pham & Manning 2015, section 3.2).
 //!
 //! With `Monotonic` (local-m) query t attends to keys within D of p = min(t, n − 1). With `Predictive` (local-p) p is given
-//! for each query as a share of n, and (s − p)²/(2σ²), σ = D/2, is subtracted from the score of key s. The paper multiplies
-//! the weights by e to that power after the softmax; here they sum to 1 again. All other keys have weight 0, and a row
-//! without keys has only zeros.
+//! for each query as a share of n, and the softmax of key s is multiplied by b_s = exp(−(s − p)²/(2σ²)), σ = D/2: the weights
+//! of a query sum to less than 1, the less the further the keys are from p, which is how p learns. All other keys have
+//! weight 0, and a row without keys has only zeros.
 //!
-//! Backward: with y the weights, dx = y ∘ (dy − Σ y∘dy), and dp = Σ_s dx_s·(s − p)/σ².
+//! Backward: with y the weights, dx = y ∘ (dy − Σ y∘dy / b), b = 1 without a predicted position, and
+//! dp = Σ_s y_s·dy_s·(s − p)/σ².
 
 use crate::error::shape;
 use crate::indices::Indices;
@@ -166,18 +167,24 @@ impl SoftmaxSaved {
         let mut dx = Tensor::uninit(self.weights.shape());
         let (y, dy) = (self.weights.data(), gradient.data());
         parallel::rows(dx.data_mut(), k_len, |first, block| {
-            let range = first * k_len..first * k_len + block.len();
-            weigh_back(block, &dy[range.clone()], &y[range], k_len);
+            for (offset, out) in block.chunks_exact_mut(k_len).enumerate() {
+                let row = first + offset;
+                let (keys, bell) = self.window.of(row);
+                let range = row * k_len..(row + 1) * k_len;
+                weigh_back(out, [&dy[range.clone()], &y[range]], [keys.start, keys.end], bell);
+            }
         });
         if let Some(centre) = &self.centre {
-            let of_row = |(row, dx): (usize, &[f32])| match self.window.of(row).1 {
+            let of_row = |row: usize| match self.window.of(row).1 {
                 Some([p, inverse]) => {
-                    let moved: f32 = dx.iter().zip(0..).map(|(dx, s)| dx * (s as f32 - p)).sum();
+                    let range = row * k_len..(row + 1) * k_len;
+                    let products = y[range.clone()].iter().zip(&dy[range]).zip(0..);
+                    let moved: f32 = products.map(|((y, dy), s)| y * dy * (s as f32 - p)).sum();
                     moved * inverse * self.window.lengths[row / self.window.q_len] as f32
                 }
                 None => 0.0,
             };
-            let of_centre = dx.data().chunks_exact(k_len.max(1)).enumerate().map(of_row).collect();
+            let of_centre = (0..centre.value().len()).map(of_row).collect();
             gradients.add(centre, &Tensor::new(centre.shape(), of_centre));
         }
         gradients.add(&self.scores, &dx);
@@ -189,15 +196,7 @@ vectorised! {
     fn weigh(out: &mut [f32], scores: &[f32], keys: [usize; 2], bell: Bell) {
         out.fill(0.0);
         let (out, scores) = (&mut out[keys[0]..keys[1]], &scores[keys[0]..keys[1]]);
-        match bell {
-            None => out.copy_from_slice(scores),
-            Some([p, inverse]) => {
-                for (s, (out, score)) in out.iter_mut().zip(scores).enumerate() {
-                    let away = (keys[0] + s) as f32 - p;
-                    *out = score - 0.5 * away * away * inverse;
-                }
-            }
-        }
+        out.copy_from_slice(scores);
         let largest = max(out);
         let shift = if largest == f32::NEG_INFINITY { 0.0 } else { largest };
         for out in out.iter_mut() {
@@ -209,16 +208,25 @@ vectorised! {
                 *out /= total;
             }
         }
+        if let Some([p, inverse]) = bell {
+            for (s, out) in out.iter_mut().enumerate() {
+                let away = (keys[0] + s) as f32 - p;
+                *out *= exp(-0.5 * away * away * inverse);
+            }
+        }
     }
 }
 
 vectorised! {
-    fn weigh_back(out: &mut [f32], dy: &[f32], y: &[f32], width: usize) {
-        for ((out, dy), y) in out.chunks_exact_mut(width).zip(dy.chunks_exact(width)).zip(y.chunks_exact(width)) {
-            let mean = sum2(y, dy, |y, dy| y * dy);
-            for index in 0..width {
-                out[index] = y[index] * (dy[index] - mean);
-            }
+    /// Gradient of the scores of one query from those of its weights and the weights.
+    fn weigh_back(out: &mut [f32], sides: [&[f32]; 2], keys: [usize; 2], bell: Bell) {
+        let [dy, y] = sides;
+        let mean = sum2(y, dy, |y, dy| y * dy);
+        out.fill(0.0);
+        let [p, inverse] = bell.unwrap_or([0.0, 0.0]);
+        for s in keys[0]..keys[1] {
+            let away = s as f32 - p;
+            out[s] = y[s] * (dy[s] - mean * exp(0.5 * away * away * inverse));
         }
     }
 }

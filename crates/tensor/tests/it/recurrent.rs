@@ -341,11 +341,14 @@ fn masked_weights_equal_the_reference() {
             masked_softmax(tape, &vars[0], &indices, locality).unwrap()
         },
         |sides| {
-            reference_weights(&sides[0], k_len, |row, s| {
-                let length = lengths[row / q_len];
-                let away = s as f64 - length as f64 * sides[1][row];
-                (s < length && away.abs() <= 2.0).then_some(-away * away / 2.0)
-            })
+            let length = |row: usize| lengths[row / q_len];
+            let away = |row: usize, s: usize| s as f64 - length(row) as f64 * sides[1][row];
+            let inside = |row, s| (s < length(row) && away(row, s).abs() <= 2.0).then_some(0.0);
+            let mut weights = reference_weights(&sides[0], k_len, inside);
+            for (at, weight) in weights.iter_mut().enumerate() {
+                *weight *= (-away(at / k_len, at % k_len).powi(2) / 2.0).exp();
+            }
+            weights
         },
     );
     same_bits("global", std::slice::from_ref(&scores), run(Locality::Global));

@@ -4,7 +4,7 @@
 
 Encoders are nn.RNN, nn.GRU and nn.LSTM (stacked, one or both directions, packed lengths); decoders without input feeding
 likewise, others are nn.GRUCell and nn.LSTMCell with attention by hand: Bahdanau et al. 2015 (score before the cell), Luong
-et al. 2015 (after it, input feeding, local-m, local-p with weights normalised again), and LSTMN of Cheng et al. 2016.
+et al. 2015 (after it, input feeding, local-m, local-p), and LSTMN of Cheng et al. 2016.
 Every case has the keys of the config that differ from the default, all parameters by Polyhead's names, logits, and the
 gradients of Σ upstream·logits over the tokens that exist.
 """
@@ -129,9 +129,10 @@ class Model:
             if self.local == "predictive":
                 hidden = torch.tanh(self.linear("decoder.attention.position.hidden", q, D))
                 p = length * torch.sigmoid(self.linear("decoder.attention.position.output", hidden, 1))
-                scores = scores - (positions - p) ** 2 / (2 * (self.window / 2) ** 2)
                 scores = scores.masked_fill((positions - p).abs() > self.window, -math.inf)
             weights = torch.softmax(scores, 0)
+            if self.local == "predictive":
+                weights = weights * torch.exp(-((positions - p) ** 2) / (2 * (self.window / 2) ** 2))
             rows.append(torch.cat([weights, torch.zeros(states.shape[1] - length)]))
         return torch.stack(rows)
 

@@ -1,5 +1,5 @@
 // Softmax over the keys of each row's own length, or over a window of them: around the query's position, or around a
-// predicted one, from whose score a parabola is subtracted. A warp has a query. A query without keys has zeros only.
+// predicted one, where weights are multiplied by a bell curve. A warp has a query. A query without keys has zeros only.
 
 enum { GLOBAL, MONOTONIC, PREDICTIVE };
 
@@ -34,21 +34,16 @@ __device__ __forceinline__ void forward(const T *scores, T *weights, const u32 *
     const Window w = window_of(kind, length, u32(row % q_len) + start, distance, shares ? to_float(shares[row]) : 0.0f);
     const T *x = scores + row * k_len;
     float largest = -INFINITY_F, sum = 0.0f;
-    for (u32 s = w.first + lane; s < w.end; s += WARP) {
-        const float away = float(s) - w.centre;
-        largest = fmaxf(largest, to_float(x[s]) - 0.5f * away * away * w.inverse);
-    }
+    for (u32 s = w.first + lane; s < w.end; s += WARP) largest = fmaxf(largest, to_float(x[s]));
     largest = warp_max(largest);
     const float shift = largest == -INFINITY_F ? 0.0f : largest;
-    for (u32 s = w.first + lane; s < w.end; s += WARP) {
-        const float away = float(s) - w.centre;
-        sum += expf(to_float(x[s]) - 0.5f * away * away * w.inverse - shift);
-    }
+    for (u32 s = w.first + lane; s < w.end; s += WARP) sum += expf(to_float(x[s]) - shift);
     sum = warp_sum(sum);
     for (u32 s = lane; s < k_len; s += WARP) {
         const float away = float(s) - w.centre;
         const bool inside = s >= w.first && s < w.end && sum != 0.0f;
-        const float y = inside ? expf(to_float(x[s]) - 0.5f * away * away * w.inverse - shift) / sum : 0.0f;
+        const float bell = w.inverse == 0.0f ? 1.0f : expf(-0.5f * away * away * w.inverse);
+        const float y = inside ? expf(to_float(x[s]) - shift) / sum * bell : 0.0f;
         weights[row * k_len + s] = from_float<T>(y);
     }
 }
@@ -63,16 +58,18 @@ __device__ __forceinline__ void backward(const T *gradient, const T *weights, T 
     float mean = 0.0f, moved = 0.0f;
     for (u32 s = lane; s < k_len; s += WARP) mean += to_float(y[s]) * to_float(dy[s]);
     mean = warp_sum(mean);
-    const float centre = shares ? float(length) * to_float(shares[row]) : 0.0f;
+    const float centre = shares ? float(length) * to_float(shares[row]) : 0.0f, sigma = float(distance) / 2.0f;
+    const float inverse = shares ? 1.0f / (sigma * sigma) : 0.0f;
     for (u32 s = lane; s < k_len; s += WARP) {
-        const float dx = to_float(y[s]) * (to_float(dy[s]) - mean);
-        of_scores[row * k_len + s] = from_float<T>(dx);
-        moved += dx * (float(s) - centre);
+        const float weight = to_float(y[s]), slope = to_float(dy[s]), away = float(s) - centre;
+        // Keys outside the window have weight 0.
+        const float over_bell = weight == 0.0f || !shares ? 1.0f : expf(0.5f * away * away * inverse);
+        of_scores[row * k_len + s] = from_float<T>(weight * (slope - mean * over_bell));
+        moved += weight * slope * away;
     }
     if (!of_shares) return;
     moved = warp_sum(moved);
-    const float sigma = float(distance) / 2.0f;
-    if (lane == 0) of_shares[row] = from_float<T>(moved / (sigma * sigma) * float(length));
+    if (lane == 0) of_shares[row] = from_float<T>(moved * inverse * float(length));
 }
 
 #define KERNEL(NAME, ...) extern "C" __global__ void __launch_bounds__(256) NAME(__VA_ARGS__)
