@@ -3,10 +3,11 @@
     python3 recipes/ladder/report.py [RUNS …]        default: runs/ladder
 
 Several folders are runs with other seeds: scores are their means, times and pictures those of the first.
-Prints a table in Markdown (parameters, training time, BLEU on test_2016_flickr and by the number of words of the source,
-entropy in bits of the alignment of one sentence, agreement with that of the Transformer) and writes two pictures to RUNS:
-by-length.svg, BLEU by the length of the source, and alignments.svg, the weights of one sentence from every rung. POLYHEAD
-names the program if it is not on the PATH. Nothing but Python's own library is needed.
+Prints a table in Markdown (parameters, training time, BLEU on test_2016_flickr and by the number of words of the source;
+then, of the first ALIGNED sentences of the test set with their references, the mean entropy in bits of the weights of a target
+token and the agreement of the aligned words with those of the Transformer) and writes two pictures to RUNS: by-length.svg, BLEU
+by the length of the source, and alignments.svg, the weights of one sentence from every rung. POLYHEAD names the program if it
+is not on the PATH. Nothing but Python's own library is needed.
 """
 import base64
 import json
@@ -16,6 +17,8 @@ import pathlib
 import struct
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 SEEDS = [pathlib.Path(folder) for folder in sys.argv[1:] or ["runs/ladder"]]
 RUNS = SEEDS[0]
@@ -27,6 +30,7 @@ NAMES = {
     "luong": "Luong (input feeding)", "local-m": "LSTM, local-m", "local-p": "LSTM, local-p", "lstmn": "LSTMN",
     "transformer": "Transformer",
 }
+ALIGNED = 200
 BOUNDS = [0, 8, 10, 12, 14, 17, 100]
 COLOURS = ["#888888", "#b8860b", "#c0392b", "#2980b9", "#16a085", "#8e44ad", "#2c3e50"]
 PLOTTED = ["rnn", "gru", "lstm", "bahdanau", "luong", "lstmn", "transformer"]
@@ -72,8 +76,32 @@ def entropy(rows):
 
 
 def agreement(pairs, reference):
-    """Share of aligned pairs that both have, of all that one has (F₁)."""
-    return 2 * len(pairs & reference) / max(len(pairs) + len(reference), 1)
+    """Share of aligned pairs that both have, of all that one has (F₁), over all sentences."""
+    both = sum(len(own & other) for own, other in zip(pairs, reference))
+    return 2 * both / max(sum(map(len, pairs)) + sum(map(len, reference)), 1)
+
+
+def aligned(folder, sources, references):
+    """Mean entropy of the weights of a target token, and the aligned pairs of words of each sentence."""
+    known = folder / "alignments.json"
+    if not known.exists():
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(lambda pair: inspected(folder, *pair), zip(sources[:ALIGNED], references)))
+        tokens = sum(count for count, *_ in found)
+        bits = sum(count * bits for count, bits, _ in found) / tokens
+        known.write_text(json.dumps({"entropy": bits, "pairs": [sorted(pairs) for *_, pairs in found]}))
+    found = json.loads(known.read_text())
+    return found["entropy"], [{tuple(pair) for pair in pairs} for pairs in found["pairs"]]
+
+
+def inspected(folder, source, target):
+    """Target tokens, mean entropy and aligned pairs of one sentence."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = pathlib.Path(scratch) / "trace.json"
+        command = [PROGRAM, "--quiet", "inspect", source, "--target", target, "-m", folder / "model", "--out", out]
+        subprocess.run(command, check=True)
+        rows, _, pairs = weights(out)
+    return len(rows), entropy(rows), pairs
 
 
 def by_length_picture(curves, labels):
@@ -136,8 +164,8 @@ def main():
     curves, tables = {}, {}
     print(f"| model | parameters | training | BLEU | {' | '.join(labels)} | entropy | agreement |")
     print("|---|---:|---:|---:|" + "---:|" * (len(labels) + 2))
-    best = RUNS / "transformer" / "alignment.json"
-    reference = weights(best)[2] if best.exists() else set()
+    best = RUNS / "transformer"
+    reference = aligned(best, sources, references)[1] if best.exists() else None
     for name, title in NAMES.items():
         folder = RUNS / name
         if not (folder / "test.de").exists():
@@ -148,8 +176,9 @@ def main():
         attention = weights(folder / "alignment.json") if (folder / "alignment.json").exists() else None
         if attention:
             tables[name] = attention
-        spread = f"{entropy(attention[0]):.2f}" if attention else "–"
-        same = f"{agreement(attention[2], reference):.0%}" if attention and reference else "–"
+        bits, pairs = aligned(folder, sources, references) if attention else (None, None)
+        spread = f"{bits:.2f}" if attention else "–"
+        same = f"{agreement(pairs, reference):.0%}" if attention and reference else "–"
         whole = f"{sum(scores) / len(scores):.1f}"
         if len(scores) > 1:
             whole += f" ({min(scores):.1f}–{max(scores):.1f})"
