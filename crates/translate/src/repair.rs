@@ -201,11 +201,14 @@ impl Pipeline<'_> {
         let n_tokens =
             |word: &str| self.engine.tokenizers.source().encode(word).map_or(0, |found| found.len());
         let names = names::find(text, from, &n_tokens).into_iter().filter(|name| is_free(&segment, name));
-        // Of a first and a last name both are preserved: the model may lose the other one next.
-        let is_lost = |name: &Range<usize>| {
-            text[name.clone()].split(' ').any(|part| !names::is_written(part, &written))
+        // Of a first and a last name both are preserved: the model may lose the other one next, or take them apart.
+        let is_lost = |name: &Range<usize>| !names::is_written(&text[name.clone()], &written);
+        let whole = |name: Range<usize>| match from.as_str() {
+            "de" => names::with_last_name(text, name, &written),
+            _ => name,
         };
-        let spans = names::joined(text, names).into_iter().filter(is_lost).take(room);
+        let names = names::joined(text, names).into_iter().map(whole).filter(|name| is_free(&segment, name));
+        let spans = names.filter(is_lost).take(room);
         let spans = spans.map(|range| PreservedSpan::unchanged(range, PreservedKind::Name));
         let spans: Vec<PreservedSpan> = spans.collect();
         if spans.is_empty() {

@@ -3,7 +3,8 @@
 //! A name is a capitalised word inside a sentence that the vocabulary has only in parts, in capitals and in small letters
 //! alike; the first word of a sentence is one if it has a letter that the language lacks. German capitalises all nouns; there
 //! only a word after a title, or with such a letter at the beginning, is one. Between a title and a rare capitalised word a
-//! frequent one is a name too (*Frau Olympia Delacroix*), unless it is an office (*Herr Minister Wozniak*). Names that
+//! frequent one is a name too (*Frau Olympia Delacroix*), unless it is an office (*Herr Minister Wozniak*). The word after
+//! it may be a last name or a noun; it is taken for a name where the translation has made a possession of it. Names that
 //! differ between the languages (countries, cities, nationalities, months: `names.txt`) are left to the model.
 
 use std::collections::HashSet;
@@ -71,6 +72,19 @@ pub(crate) fn find(sentence: &str, language: &str, n_tokens: &dyn Fn(&str) -> us
 /// True if `target` has a word that begins with a name: *Ayşe'yi*, *Annas*.
 pub(crate) fn is_written(name: &str, target: &str) -> bool {
     target.match_indices(name).any(|(at, _)| !target[..at].ends_with(char::is_alphanumeric))
+}
+
+/// A German name with the word after it, where the translation has a possession instead (*Mrs Bartholomew’s customs* for
+/// *Frau Bartholomew Öztürkmen*): without a genitive the word is a last name, which the model took for a noun.
+pub(crate) fn with_last_name(sentence: &str, first: Range<usize>, written: &str) -> Range<usize> {
+    let (name_before, rest) = (&sentence[first.clone()], &sentence[first.end..]);
+    let is_possession = ["'s", "’s"].iter().any(|end| is_written(&format!("{name_before}{end}"), written));
+    let next =
+        words(rest).first().and_then(|word| name(rest, word)).filter(|next| &rest[..next.start] == " ");
+    match next {
+        Some(next) if is_possession && !name_before.ends_with('s') => first.start..first.end + next.end,
+        _ => first,
+    }
 }
 
 /// Names with nothing but a space between them as one range.
@@ -165,6 +179,21 @@ mod tests {
         assert_eq!(found("Ich traf Herrn Karl Kowalczyk im Garten.", "de"), ["Karl"]);
         assert_eq!(found("Ich traf Frau Olympia Schweizer im Garten.", "de"), ["Olympia"]);
         assert_eq!(found("Ich traf Frau Bürgermeisterin Kowalczyk im Garten.", "de"), ["Kowalczyk"]);
+    }
+
+    #[test]
+    fn a_possession_without_a_genitive_is_a_last_name() {
+        for (sentence, written, expected) in [
+            ("Frau Olga Öztürk kam", "Mrs Olga’s dryness came", "Olga Öztürk"),
+            ("Frau Olga Öztürk kam", "Mrs Olga Ozturk came", "Olga"),
+            ("Frau Olga, Öztürk kam", "Mrs Olga's dryness came", "Olga"),
+            ("Frau Olga kam", "Mrs Olga's car came", "Olga"),
+            ("Herrn Lukas Rosen", "Mr Lukas's roses", "Lukas"),
+        ] {
+            let first = sentence.find(' ').unwrap() + 1;
+            let end = sentence[first..].find(|letter: char| !letter.is_alphabetic()).unwrap() + first;
+            assert_eq!(&sentence[with_last_name(sentence, first..end, written)], expected, "{sentence}");
+        }
     }
 
     #[test]
