@@ -1,0 +1,308 @@
+// Attention backward in bf16 for long sequences on Hopper GPUs: as attention_tiled_backward.cu, with 64 queries or keys
+// per warpgroup.
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Keys, or queries, of a staged tile.
+#define OTHERS 64
+
+// ---- dQ. Grid: batch · n_heads, tiles of queries. Shared memory: tiles of queries and dO, two of keys and values. ----
+
+template <int D, int WARPGROUPS>
+__device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const bf16> query, Rows<const bf16> key,
+                                                      Rows<const bf16> value, const bf16 *out, const bf16 *d_out,
+                                                      const float *logsumexp, float *delta, Rows<bf16> d_query) {
+    constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
+    // Left operands of narrow heads fit into registers.
+    constexpr bool IN_REGISTERS = D == 64;
+    extern __shared__ __align__(1024) uint4 memory[];
+    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + 2 * SIZE, *queries = values + 2 * SIZE;
+    bf16 *gradients = queries + ROWS * D;
+    const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
+    const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
+    const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
+    const int first_query = block * ROWS, first = first_query + group * 64, exists = a.exists(row);
+    const int begin = a.begin(first_query) / OTHERS * OTHERS, end = a.end(exists, min(first_query + ROWS, a.q_len) - 1);
+    const int last = min(first + 64, a.q_len) - 1;
+    const int some_begin = a.begin(first), some_end = first < a.q_len ? a.end(exists, last) : 0;
+    const int all_begin = a.begin(last), all_end = a.end(exists, first);
+
+    const u64 start = u64(row) * a.q_len;
+    const Rows<const bf16> out_rows = a.head(Rows<const bf16>{out, u64(a.n_heads) * a.d_value}, start, head, a.d_value);
+    const Rows<const bf16> d_rows{d_out + (out_rows.at - out), out_rows.stride};
+    query = a.head(query, start, head, a.d_key);
+    stage_panels<D, ROWS, THREADS>(queries, {query.at + first_query * query.stride, query.stride}, a.q_len - first_query,
+                                   a.d_key);
+    stage_panels<D, ROWS, THREADS>(gradients, {d_rows.at + first_query * d_rows.stride, d_rows.stride}, a.q_len - first_query,
+                                   a.d_value);
+    const Rows<const bf16> all_keys = a.head(key, u64(row) * a.k_len, key_head, a.d_key);
+    const Rows<const bf16> all_values = a.head(value, u64(row) * a.k_len, key_head, a.d_value);
+    const auto stage = [&](int at, int slot) {
+        stage_panels<D, OTHERS, THREADS>(keys + slot * SIZE, {all_keys.at + at * all_keys.stride, all_keys.stride}, end - at,
+                                         a.d_key);
+        stage_panels<D, OTHERS, THREADS>(values + slot * SIZE, {all_values.at + at * all_values.stride, all_values.stride},
+                                         end - at, a.d_value);
+    };
+    if (begin < end) stage(begin, 0);
+    wait_panels();
+    __syncthreads();
+    const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, from = first + warp_row;
+    const int own = from + lane / 4, column = lane % 4 * 2;
+    u32 left[D / 16][4], d_left[D / 16][4];
+    if (IN_REGISTERS) load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
+    load_panels<D, ROWS>(d_left, gradients, group * 64 + warp_row);
+    const u64 left_panel = panel_descriptor(queries + group * 64 * 64), d_panel = panel_descriptor(gradients + group * 64 * 64);
+
+    float own_sum[2], own_delta[2], sums[D / 8][4];
+    const u64 sums_start = u64(blockIdx.x) * a.q_len;
+    row_deltas<D>(own_delta, d_left, {out_rows.at + from * out_rows.stride, out_rows.stride}, a.q_len - from, a.d_value);
+    clear(sums);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int at = own + 8 * half;
+        if (lane % 4 == 0 && at < a.q_len) delta[sums_start + at] = own_delta[half];
+        // Past the last query all weights are 0.
+        own_sum[half] = at < a.q_len ? logsumexp[sums_start + at] * LOG2_E : INFINITY_F;
+    }
+    for (int at = begin, slot = 0; at < end; at += OTHERS, slot ^= 1) {
+        if (at > begin) {
+            wait_panels();
+            __syncthreads();
+        }
+        if (at + OTHERS < end) stage(at + OTHERS, slot ^ 1);
+        if (at >= some_end || at + OTHERS <= some_begin) continue;
+        const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
+        float scores[OTHERS / 8][4], gradient[OTHERS / 8][4];
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < D / 16; inner++) {
+            const u64 right = key_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
+            if (IN_REGISTERS) product_with_rows(scores, left[inner], right, inner);
+            else product_of_panels(scores, left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
+        }
+        commit_products();
+#pragma unroll
+        for (int inner = 0; inner < D / 16; inner++) {
+            const u64 right = value_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
+            if (IN_REGISTERS) product_with_rows(gradient, d_left[inner], right, inner);
+            else product_of_panels(gradient, d_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
+        }
+        commit_products();
+        wait_products<1>();
+        settle(scores);
+        if (at < all_begin || at + OTHERS > all_end) hide<OTHERS>(scores, a, exists, own, at + column);
+#pragma unroll
+        for (int i = 0; i < OTHERS / 2; i++) {
+            scores[i / 4][i % 4] = power_of_two(fmaf(scores[i / 4][i % 4], a.scale * LOG2_E, -own_sum[i / 2 % 2]));
+        }
+        wait_products<0>();
+        settle(gradient);
+        if (a.bits) {
+            u64 keep[2];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                keep[half] = kept(a.bits, a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at) >> column;
+            }
+#pragma unroll
+            for (int i = 0; i < OTHERS / 2; i++) gradient[i / 4][i % 4] *= a.keep_scale;
+            drop<OTHERS>(gradient, keep);
+        }
+        u32 packed[OTHERS / 16][4];
+#pragma unroll
+        for (int i = 0; i < OTHERS / 2; i++) {
+            gradient[i / 4][i % 4] = scores[i / 4][i % 4] * (gradient[i / 4][i % 4] - own_delta[i / 2 % 2]);
+        }
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) pack_left(packed[inner], gradient[2 * inner], gradient[2 * inner + 1]);
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) {
+#pragma unroll
+            for (int panel = 0; panel < D / 64; panel++) {
+                product_with_columns(sums + panel * 8, packed[inner], key_panel + panel * (OTHERS * 8) + inner * NEXT_ROWS);
+            }
+        }
+        commit_products();
+        wait_products<0>();
+        settle(sums);
+    }
+#pragma unroll
+    for (int i = 0; i < D / 2; i++) sums[i / 4][i % 4] *= a.scale;
+    store_sums<D>(a.head(d_query, start + from, head, a.d_key), sums, a.q_len - from, a.d_key, true);
+}
+
+// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys. Shared memory: tiles of keys and values, two of queries and
+// dO, logsumexp and delta of these. Here scores are transposed, one row per key. ----
+
+// Overwrites scores by −∞ where a query does not attend to a key; `own` is the thread's first key, `query` its first
+// query.
+__device__ __forceinline__ void hide_transposed(float (&scores)[OTHERS / 8][4], const Band &a, int exists, int own, int query) {
+#pragma unroll
+    for (int i = 0; i < OTHERS / 4; i++) {
+        const int at = query + i / 2 * 8 + i % 2, begin = a.begin(at), end = a.end(exists, at);
+        if (own < begin || own >= end) scores[i / 2][i % 2] = -INFINITY_F;
+        if (own + 8 < begin || own + 8 >= end) scores[i / 2][2 + i % 2] = -INFINITY_F;
+    }
+}
+
+template <int D, int WARPGROUPS>
+__device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf16> query, Rows<const bf16> key,
+                                                   Rows<const bf16> value, const bf16 *d_out, const float *logsumexp,
+                                                   const float *delta, Rows<bf16> d_key, Rows<bf16> d_value) {
+    constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
+    extern __shared__ __align__(1024) uint4 memory[];
+    bf16 *queries = reinterpret_cast<bf16 *>(memory), *gradients = queries + 2 * SIZE, *keys = gradients + 2 * SIZE;
+    bf16 *values = keys + ROWS * D;
+    float *known_sums = reinterpret_cast<float *>(values + ROWS * D), *known_deltas = known_sums + 2 * OTHERS;
+    const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
+    const int row = blockIdx.x / a.n_key_heads, key_head = blockIdx.x % a.n_key_heads, shared_by = a.n_heads / a.n_key_heads;
+    // With a band that ends at the query, the first keys have most queries and start first.
+    const int first_key = blockIdx.y * ROWS, exists = a.exists(row), first = first_key + group * 64;
+    const u64 position = u64(row) * a.k_len + first_key;
+    stage_panels<D, ROWS, THREADS>(keys, a.head(key, position, key_head, a.d_key), exists - first_key, a.d_key);
+    stage_panels<D, ROWS, THREADS>(values, a.head(value, position, key_head, a.d_value), exists - first_key, a.d_value);
+
+    float key_sums[D / 8][4], value_sums[D / 8][4];
+    clear(key_sums);
+    clear(value_sums);
+    // Queries that attend to a key of the block: from the one that reaches its first key to the one that still reaches
+    // its last. Keys beyond the length have none.
+    const int offset = a.k_len - a.q_len, last_key = min(first_key + ROWS, exists) - 1;
+    const int begin = max(first_key - a.after - offset, 0) / OTHERS * OTHERS;
+    const int end = first_key < exists ? min(a.q_len, last_key + a.before - offset + 1) : 0;
+    const int n_tiles = end > begin ? (end - begin + OTHERS - 1) / OTHERS : 0, n = n_tiles * shared_by;
+    const auto stage = [&](int index) {
+        const int slot = index % 2, at = begin + index % n_tiles * OTHERS, head = key_head * shared_by + index / n_tiles;
+        const u64 start = u64(row) * a.q_len + at, sums_start = (u64(row) * a.n_heads + head) * a.q_len + at;
+        const Rows<const bf16> d_rows{d_out, u64(a.n_heads) * a.d_value};
+        stage_panels<D, OTHERS, THREADS>(queries + slot * SIZE, a.head(query, start, head, a.d_key), a.q_len - at, a.d_key);
+        stage_panels<D, OTHERS, THREADS>(gradients + slot * SIZE, a.head(d_rows, start, head, a.d_value), a.q_len - at,
+                                         a.d_value);
+        const int i = threadIdx.x;
+        if (i >= OTHERS) return;
+        float *sum = known_sums + slot * OTHERS + i, *known = known_deltas + slot * OTHERS + i;
+        if (at + i < a.q_len) {
+            copy_async_word(sum, logsumexp + sums_start + i);
+            copy_async_word(known, delta + sums_start + i);
+        } else {
+            // Past the last query all weights are 0.
+            *sum = INFINITY_F;
+            *known = 0.0f;
+        }
+    };
+    if (n > 0) stage(0);
+    const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, own = first + warp_row + lane / 4, column = lane % 4 * 2;
+    const u64 key_panel = panel_descriptor(keys + group * 64 * 64), value_panel = panel_descriptor(values + group * 64 * 64);
+    for (int index = 0; index < n; index++) {
+        wait_panels();
+        __syncthreads();
+        if (index + 1 < n) stage(index + 1);
+        const int slot = index % 2, at = begin + index % n_tiles * OTHERS;
+        // The band of the tile's queries; the warpgroup's keys are from first to first + 63.
+        const int last = min(at + OTHERS, a.q_len) - 1;
+        if (first >= a.end(exists, last) || first + 64 <= a.begin(at)) continue;
+        const u64 query_panel = panel_descriptor(queries + slot * SIZE), d_panel = panel_descriptor(gradients + slot * SIZE);
+        float scores[OTHERS / 8][4], gradient[OTHERS / 8][4];
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < D / 16; inner++) {
+            product_of_panels(scores, key_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS,
+                              query_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS, inner);
+        }
+        commit_products();
+#pragma unroll
+        for (int inner = 0; inner < D / 16; inner++) {
+            product_of_panels(gradient, value_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS,
+                              d_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS, inner);
+        }
+        commit_products();
+        const float *sums = known_sums + slot * OTHERS + column, *deltas = known_deltas + slot * OTHERS + column;
+        wait_products<1>();
+        settle(scores);
+        if (first < a.begin(last) || first + 64 > a.end(exists, at)) hide_transposed(scores, a, exists, own, at + column);
+#pragma unroll
+        for (int i = 0; i < OTHERS / 4; i++) {
+            const float sum = sums[i / 2 * 8 + i % 2] * LOG2_E;
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float &score = scores[i / 2][2 * half + i % 2];
+                score = power_of_two(fmaf(score, a.scale * LOG2_E, -sum));
+            }
+        }
+        wait_products<0>();
+        settle(gradient);
+        u32 packed[OTHERS / 16][4], d_packed[OTHERS / 16][4];
+        const u64 head = u64(row) * a.n_heads + key_head * shared_by + index / n_tiles;
+#pragma unroll
+        for (int i = 0; i < OTHERS / 4; i++) {
+            const float known = deltas[i / 2 * 8 + i % 2];
+            u32 keep = 0;
+            if (a.bits) {
+                const int at_query = min(at + column + i / 2 * 8 + i % 2, a.q_len - 1);
+                keep = kept_word(a.bits, a.weight(head, at_query) + own);
+            }
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float &weight = scores[i / 2][2 * half + i % 2], &d_weight = gradient[i / 2][2 * half + i % 2];
+                if (a.bits) {
+                    const bool is_kept = keep >> (8 * half) & 1;
+                    d_weight = weight * ((is_kept ? d_weight * a.keep_scale : 0.0f) - known);
+                    weight = is_kept ? weight : 0.0f;
+                } else {
+                    d_weight = weight * (d_weight - known);
+                }
+            }
+        }
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) {
+            pack_left(packed[inner], scores[2 * inner], scores[2 * inner + 1]);
+            pack_left(d_packed[inner], gradient[2 * inner], gradient[2 * inner + 1]);
+        }
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) {
+#pragma unroll
+            for (int panel = 0; panel < D / 64; panel++) {
+                const int below = panel * (OTHERS * 8) + inner * NEXT_ROWS;
+                product_with_columns(value_sums + panel * 8, packed[inner], d_panel + below);
+                product_with_columns(key_sums + panel * 8, d_packed[inner], query_panel + below);
+            }
+        }
+        commit_products();
+        wait_products<0>();
+        settle(value_sums);
+        settle(key_sums);
+    }
+    // Copies of keys that no query reads must not outlive the block.
+    wait_copies();
+#pragma unroll
+    for (int i = 0; i < D / 2; i++) {
+        key_sums[i / 4][i % 4] *= a.scale;
+        value_sums[i / 4][i % 4] *= a.keep_scale;
+    }
+    const int below = group * 64 + warp_row, left_over = a.k_len - first_key - below;
+    store_sums<D>(a.head(d_key, position + below, key_head, a.d_key), key_sums, left_over, a.d_key, true);
+    store_sums<D>(a.head(d_value, position + below, key_head, a.d_value), value_sums, left_over, a.d_value, true);
+}
+
+#define INPUTS                                                                                                             \
+    const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
+
+#define INSTANCE(D, WARPGROUPS, KEY_WARPGROUPS)                                                                            \
+    extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, 1) attention_hopper_queries_##D(                  \
+        INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
+        u32 d_query_stride, BAND_PARAMETERS) {                                                                             \
+        differentiate_queries<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
+                                             d_out, logsumexp, delta, {d_query, d_query_stride});                          \
+    }                                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(KEY_WARPGROUPS * WARPGROUP, 1) attention_hopper_keys_##D(                 \
+        INPUTS, const bf16 *d_out, const float *logsumexp, const float *delta, bf16 *d_key, u32 d_key_stride, bf16 *d_value, \
+        u32 d_value_stride, BAND_PARAMETERS) {                                                                             \
+        differentiate_keys<D, KEY_WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out, \
+                                              logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});         \
+    }
+
+INSTANCE(64, 3, 3)
+INSTANCE(128, 3, 2)
+
+#endif

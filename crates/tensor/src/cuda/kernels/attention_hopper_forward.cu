@@ -1,0 +1,104 @@
+// Attention forward in bf16 for long sequences on Hopper GPUs: as attention_tiled_forward.cu, with 64 queries per
+// warpgroup. While one warpgroup computes weights, the others multiply.
+//
+// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: two tiles of 64 keys and
+// values, a tile of queries.
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+#define KEYS 64
+
+template <int D, int WARPGROUPS>
+__device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Rows<const bf16> key, Rows<const bf16> value,
+                                       bf16 *out, float *logsumexp) {
+    constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = KEYS * D;
+    extern __shared__ __align__(1024) uint4 memory[];
+    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + 2 * SIZE, *queries = values + 2 * SIZE;
+    const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
+    const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
+    const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
+    const int first_query = block * ROWS, first = first_query + group * 64, exists = a.exists(row);
+    const int begin = a.begin(first_query) / KEYS * KEYS, end = a.end(exists, min(first_query + ROWS, a.q_len) - 1);
+    // The keys that any of the warpgroup's queries attends to, and those that all attend to.
+    const int last = min(first + 64, a.q_len) - 1;
+    const int some_begin = a.begin(first), some_end = first < a.q_len ? a.end(exists, last) : 0;
+    const int all_begin = a.begin(last), all_end = a.end(exists, first);
+
+    const Rows<const bf16> all_keys = a.head(key, u64(row) * a.k_len, key_head, a.d_key);
+    const Rows<const bf16> all_values = a.head(value, u64(row) * a.k_len, key_head, a.d_value);
+    const auto stage = [&](int at, int slot) {
+        stage_panels<D, KEYS, THREADS>(keys + slot * SIZE, {all_keys.at + at * all_keys.stride, all_keys.stride}, end - at,
+                                       a.d_key);
+        stage_panels<D, KEYS, THREADS>(values + slot * SIZE, {all_values.at + at * all_values.stride, all_values.stride},
+                                       end - at, a.d_value);
+    };
+    query = a.head(query, u64(row) * a.q_len + first_query, head, a.d_key);
+    stage_panels<D, ROWS, THREADS>(queries, query, a.q_len - first_query, a.d_key);
+    if (begin < end) stage(begin, 0);
+    wait_panels();
+    __syncthreads();
+    const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, own = first + warp_row + lane / 4, column = lane % 4 * 2;
+    u32 left[D / 16][4];
+    load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
+    float mixed[D / 8][4];
+    clear(mixed);
+    Running running{{NO_BASE, NO_BASE}, {0.0f, 0.0f}};
+    for (int at = begin, slot = 0; at < end; at += KEYS, slot ^= 1) {
+        if (at > begin) {
+            wait_panels();
+            __syncthreads();
+        }
+        if (at + KEYS < end) stage(at + KEYS, slot ^ 1);
+        if (at >= some_end || at + KEYS <= some_begin) continue;
+        const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
+        float scores[KEYS / 8][4];
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < D / 16; inner++) {
+            product_with_rows(scores, left[inner], key_panel + inner / 4 * (KEYS * 8) + inner % 4 * NEXT_COLUMNS, inner);
+        }
+        commit_products();
+        u64 keep[2];
+        if (a.bits) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                keep[half] = kept(a.bits, a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at) >> column;
+            }
+        }
+        wait_products<0>();
+        settle(scores);
+        if (at < all_begin || at + KEYS > all_end) hide<KEYS>(scores, a, exists, own, at + column);
+        weigh<D, KEYS>(scores, mixed, running, a.scale * LOG2_E);
+        if (a.bits) drop<KEYS>(scores, keep);
+        u32 weights[KEYS / 16][4];
+#pragma unroll
+        for (int inner = 0; inner < KEYS / 16; inner++) pack_left(weights[inner], scores[2 * inner], scores[2 * inner + 1]);
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < KEYS / 16; inner++) {
+#pragma unroll
+            for (int panel = 0; panel < D / 64; panel++) {
+                product_with_columns(mixed + panel * 8, weights[inner], value_panel + panel * (KEYS * 8) + inner * NEXT_ROWS);
+            }
+        }
+        commit_products();
+        wait_products<0>();
+        settle(mixed);
+    }
+    finish<D>(mixed, a, running, logsumexp + u64(blockIdx.x) * a.q_len, own);
+    const int from = first + warp_row;
+    const Rows<bf16> all{out, u64(a.n_heads) * a.d_value};
+    store_sums<D>(a.head(all, u64(row) * a.q_len + from, head, a.d_value), mixed, a.q_len - from, a.d_value, true);
+}
+
+#define INSTANCE(D, WARPGROUPS, BLOCKS)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_forward_##D(             \
+        const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
+        bf16 *out, float *logsumexp, BAND_PARAMETERS) {                                                                    \
+        attend<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
+    }
+
+INSTANCE(64, 2, 2)
+INSTANCE(128, 3, 1)
+
+#endif
