@@ -288,21 +288,24 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
 #define INPUTS                                                                                                             \
     const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
 
-#define INSTANCE(D, WARPGROUPS, KEY_WARPGROUPS)                                                                            \
-    extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, 1) attention_hopper_queries_##D(                  \
+#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                            \
+    extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_queries_##D(             \
         INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
         u32 d_query_stride, BAND_PARAMETERS) {                                                                             \
         differentiate_queries<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
                                              d_out, logsumexp, delta, {d_query, d_query_stride});                          \
-    }                                                                                                                      \
-    extern "C" __global__ void __launch_bounds__(KEY_WARPGROUPS * WARPGROUP, 1) attention_hopper_keys_##D(                 \
+    }
+#define KEYS_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                               \
+    extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_keys_##D(                \
         INPUTS, const bf16 *d_out, const float *logsumexp, const float *delta, bf16 *d_key, u32 d_key_stride, bf16 *d_value, \
         u32 d_value_stride, BAND_PARAMETERS) {                                                                             \
-        differentiate_keys<D, KEY_WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out, \
-                                              logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});         \
+        differentiate_keys<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, d_out,    \
+                                          logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});             \
     }
 
-INSTANCE(64, 3, 3)
-INSTANCE(128, 3, 2)
+QUERIES_INSTANCE(64, 3, 1)
+QUERIES_INSTANCE(128, 3, 1)
+KEYS_INSTANCE(64, 3, 1)
+KEYS_INSTANCE(128, 2, 1)
 
 #endif

@@ -1,14 +1,12 @@
 // Attention forward in bf16 for long sequences on Hopper GPUs: as attention_tiled_forward.cu, with 64 queries per
 // warpgroup. While one warpgroup computes weights, the others multiply.
 //
-// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: two tiles of 64 keys and
+// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: two tiles of KEYS keys and
 // values, a tile of queries.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-#define KEYS 64
-
-template <int D, int WARPGROUPS>
+template <int D, int WARPGROUPS, int KEYS>
 __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Rows<const bf16> key, Rows<const bf16> value,
                                        bf16 *out, float *logsumexp) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = KEYS * D;
@@ -55,21 +53,29 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
         begin_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
-            product_with_rows(scores, left[inner], key_panel + inner / 4 * (KEYS * 8) + inner % 4 * NEXT_COLUMNS, inner);
-        }
-        commit_products();
-        u64 keep[2];
-        if (a.bits) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                keep[half] = kept(a.bits, a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at) >> column;
+            for (int part = 0; part < KEYS / 64; part++) {
+                const int right = inner / 4 * (KEYS * 8) + part * (64 * 8) + inner % 4 * NEXT_COLUMNS;
+                product_with_rows(scores + part * 8, left[inner], key_panel + right, inner);
             }
         }
+        commit_products();
         wait_products<0>();
         settle(scores);
         if (at < all_begin || at + KEYS > all_end) hide<KEYS>(scores, a, exists, own, at + column);
         weigh<D, KEYS>(scores, mixed, running, a.scale * LOG2_E);
-        if (a.bits) drop<KEYS>(scores, keep);
+        if (a.bits) {
+#pragma unroll
+            for (int part = 0; part < KEYS / 64; part++) {
+                u64 keep[2];
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const u64 index = a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at + part * 64;
+                    keep[half] = kept(a.bits, index) >> column;
+                }
+                drop<64>(scores + part * 8, keep);
+            }
+        }
         u32 weights[KEYS / 16][4];
 #pragma unroll
         for (int inner = 0; inner < KEYS / 16; inner++) pack_left(weights[inner], scores[2 * inner], scores[2 * inner + 1]);
@@ -91,14 +97,14 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     store_sums<D>(a.head(all, u64(row) * a.q_len + from, head, a.d_value), mixed, a.q_len - from, a.d_value, true);
 }
 
-#define INSTANCE(D, WARPGROUPS, BLOCKS)                                                                                    \
+#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS)                                                                                    \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_forward_##D(             \
         const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
         bf16 *out, float *logsumexp, BAND_PARAMETERS) {                                                                    \
-        attend<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
+        attend<D, WARPGROUPS, KEYS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
     }
 
-INSTANCE(64, 2, 2)
-INSTANCE(128, 3, 1)
+INSTANCE(64, 2, 64, 2)
+INSTANCE(128, 3, 64, 1)
 
 #endif

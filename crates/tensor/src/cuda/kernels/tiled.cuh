@@ -167,7 +167,7 @@ __device__ __forceinline__ void weigh(float (&scores)[KEYS / 8][4], float (&mixe
 }
 
 // Sets weights to 0 whose dropout bit is 0; `keep` has the bits of the thread's two queries from its first column.
-template <int KEYS> __device__ __forceinline__ void drop(float (&weights)[KEYS / 8][4], const u64 (&keep)[2]) {
+template <int KEYS> __device__ __forceinline__ void drop(float (*weights)[4], const u64 (&keep)[2]) {
 #pragma unroll
     for (int i = 0; i < KEYS / 2; i++) {
         const int key = i / 4 * 8 + i % 2;
