@@ -6,18 +6,18 @@
 // Keys, or queries, of a staged tile.
 #define OTHERS 64
 
-// ---- dQ. Grid: batch · n_heads, tiles of queries. Shared memory: tiles of queries and dO, two of keys and values. ----
+// ---- dQ. Grid: batch · n_heads, tiles of queries. Shared memory: SLOTS tiles of keys and values, tiles
+// of queries and dO, the ring. ----
 
-template <int D, int WARPGROUPS>
+template <int D, int WARPGROUPS, bool IN_REGISTERS>
 __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const bf16> query, Rows<const bf16> key,
                                                       Rows<const bf16> value, const bf16 *out, const bf16 *d_out,
                                                       const float *logsumexp, float *delta, Rows<bf16> d_query) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
-    // Left operands of narrow heads fit into registers.
-    constexpr bool IN_REGISTERS = D == 64;
     extern __shared__ __align__(1024) uint4 memory[];
-    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + 2 * SIZE, *queries = values + 2 * SIZE;
-    bf16 *gradients = queries + ROWS * D;
+    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + SLOTS * SIZE;
+    bf16 *queries = values + SLOTS * SIZE, *gradients = queries + ROWS * D;
+    const Ring ring(gradients + ROWS * D);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
     const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -37,15 +37,15 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
                                    a.d_value);
     const Rows<const bf16> all_keys = a.head(key, u64(row) * a.k_len, key_head, a.d_key);
     const Rows<const bf16> all_values = a.head(value, u64(row) * a.k_len, key_head, a.d_value);
-    const auto stage = [&](int at, int slot) {
+    const int n = max(end - begin + OTHERS - 1, 0) / OTHERS;
+    const auto stage = [&](int tile) {
+        const int at = begin + tile * OTHERS, slot = tile % SLOTS;
         stage_panels<D, OTHERS, THREADS>(keys + slot * SIZE, {all_keys.at + at * all_keys.stride, all_keys.stride}, end - at,
                                          a.d_key);
         stage_panels<D, OTHERS, THREADS>(values + slot * SIZE, {all_values.at + at * all_values.stride, all_values.stride},
                                          end - at, a.d_value);
     };
-    if (begin < end) stage(begin, 0);
-    wait_panels();
-    __syncthreads();
+    ring.start(n, stage);
     const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, from = first + warp_row;
     const int own = from + lane / 4, column = lane % 4 * 2;
     u32 left[D / 16][4], d_left[D / 16][4];
@@ -64,27 +64,32 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
         // Past the last query all weights are 0.
         own_sum[half] = at < a.q_len ? logsumexp[sums_start + at] * LOG2_E : INFINITY_F;
     }
-    for (int at = begin, slot = 0; at < end; at += OTHERS, slot ^= 1) {
-        if (at > begin) {
-            wait_panels();
-            __syncthreads();
+    for (int tile = 0; tile < n; tile++) {
+        ring.next(tile, n, stage);
+        const int at = begin + tile * OTHERS, slot = tile % SLOTS;
+        if (at >= some_end || at + OTHERS <= some_begin) {
+            ring.arrive(ring.empty, tile);
+            continue;
         }
-        if (at + OTHERS < end) stage(at + OTHERS, slot ^ 1);
-        if (at >= some_end || at + OTHERS <= some_begin) continue;
         const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
         float scores[OTHERS / 8][4], gradient[OTHERS / 8][4];
+        u32 now[D / 16][4], d_now[D / 16][4];
+        if (IN_REGISTERS) {
+            copy_left(now, left, HIDDEN_ZERO(tile));
+            copy_left(d_now, d_left, HIDDEN_ZERO(tile));
+        }
         begin_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
             const u64 right = key_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
-            if (IN_REGISTERS) product_with_rows(scores, left[inner], right, inner);
+            if (IN_REGISTERS) product_with_rows(scores, now[inner], right, inner);
             else product_of_panels(scores, left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
         }
         commit_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
             const u64 right = value_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
-            if (IN_REGISTERS) product_with_rows(gradient, d_left[inner], right, inner);
+            if (IN_REGISTERS) product_with_rows(gradient, d_now[inner], right, inner);
             else product_of_panels(gradient, d_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
         }
         commit_products();
@@ -125,14 +130,15 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
         commit_products();
         wait_products<0>();
         settle(sums);
+        ring.arrive(ring.empty, tile);
     }
 #pragma unroll
     for (int i = 0; i < D / 2; i++) sums[i / 4][i % 4] *= a.scale;
     store_sums<D>(a.head(d_query, start + from, head, a.d_key), sums, a.q_len - from, a.d_key, true);
 }
 
-// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys. Shared memory: tiles of keys and values, two of queries and
-// dO, logsumexp and delta of these. Here scores are transposed, one row per key. ----
+// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys. Shared memory: SLOTS tiles of queries and dO, tiles of
+// keys and values, logsumexp and delta of the queries, the ring. Here scores are transposed, one row per key. ----
 
 // Overwrites scores by −∞ where a query does not attend to a key; `own` is the thread's first key, `query` its first
 // query.
@@ -151,9 +157,10 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
                                                    const float *delta, Rows<bf16> d_key, Rows<bf16> d_value) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
     extern __shared__ __align__(1024) uint4 memory[];
-    bf16 *queries = reinterpret_cast<bf16 *>(memory), *gradients = queries + 2 * SIZE, *keys = gradients + 2 * SIZE;
-    bf16 *values = keys + ROWS * D;
-    float *known_sums = reinterpret_cast<float *>(values + ROWS * D), *known_deltas = known_sums + 2 * OTHERS;
+    bf16 *queries = reinterpret_cast<bf16 *>(memory), *gradients = queries + SLOTS * SIZE;
+    bf16 *keys = gradients + SLOTS * SIZE, *values = keys + ROWS * D;
+    float *known_sums = reinterpret_cast<float *>(values + ROWS * D), *known_deltas = known_sums + SLOTS * OTHERS;
+    const Ring ring(known_deltas + SLOTS * OTHERS);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_key_heads, key_head = blockIdx.x % a.n_key_heads, shared_by = a.n_heads / a.n_key_heads;
     // With a band that ends at the query, the first keys have most queries and start first.
@@ -172,7 +179,7 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
     const int end = first_key < exists ? min(a.q_len, last_key + a.before - offset + 1) : 0;
     const int n_tiles = end > begin ? (end - begin + OTHERS - 1) / OTHERS : 0, n = n_tiles * shared_by;
     const auto stage = [&](int index) {
-        const int slot = index % 2, at = begin + index % n_tiles * OTHERS, head = key_head * shared_by + index / n_tiles;
+        const int slot = index % SLOTS, at = begin + index % n_tiles * OTHERS, head = key_head * shared_by + index / n_tiles;
         const u64 start = u64(row) * a.q_len + at, sums_start = (u64(row) * a.n_heads + head) * a.q_len + at;
         const Rows<const bf16> d_rows{d_out, u64(a.n_heads) * a.d_value};
         stage_panels<D, OTHERS, THREADS>(queries + slot * SIZE, a.head(query, start, head, a.d_key), a.q_len - at, a.d_key);
@@ -190,17 +197,18 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
             *known = 0.0f;
         }
     };
-    if (n > 0) stage(0);
+    ring.start(n, stage);
     const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, own = first + warp_row + lane / 4, column = lane % 4 * 2;
     const u64 key_panel = panel_descriptor(keys + group * 64 * 64), value_panel = panel_descriptor(values + group * 64 * 64);
     for (int index = 0; index < n; index++) {
-        wait_panels();
-        __syncthreads();
-        if (index + 1 < n) stage(index + 1);
-        const int slot = index % 2, at = begin + index % n_tiles * OTHERS;
+        ring.next(index, n, stage);
+        const int slot = index % SLOTS, at = begin + index % n_tiles * OTHERS;
         // The band of the tile's queries; the warpgroup's keys are from first to first + 63.
         const int last = min(at + OTHERS, a.q_len) - 1;
-        if (first >= a.end(exists, last) || first + 64 <= a.begin(at)) continue;
+        if (first >= a.end(exists, last) || first + 64 <= a.begin(at)) {
+            ring.arrive(ring.empty, index);
+            continue;
+        }
         const u64 query_panel = panel_descriptor(queries + slot * SIZE), d_panel = panel_descriptor(gradients + slot * SIZE);
         float scores[OTHERS / 8][4], gradient[OTHERS / 8][4];
         begin_products();
@@ -272,9 +280,8 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
         wait_products<0>();
         settle(value_sums);
         settle(key_sums);
+        ring.arrive(ring.empty, index);
     }
-    // Copies of keys that no query reads must not outlive the block.
-    wait_copies();
 #pragma unroll
     for (int i = 0; i < D / 2; i++) {
         key_sums[i / 4][i % 4] *= a.scale;
@@ -288,11 +295,11 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
 #define INPUTS                                                                                                             \
     const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
 
-#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                            \
+#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS, IN_REGISTERS)                                                                            \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_queries_##D(             \
         INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
         u32 d_query_stride, BAND_PARAMETERS) {                                                                             \
-        differentiate_queries<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
+        differentiate_queries<D, WARPGROUPS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
                                              d_out, logsumexp, delta, {d_query, d_query_stride});                          \
     }
 #define KEYS_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                               \
@@ -303,8 +310,8 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
                                           logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});             \
     }
 
-QUERIES_INSTANCE(64, 3, 1)
-QUERIES_INSTANCE(128, 3, 1)
+QUERIES_INSTANCE(64, 3, 1, false)
+QUERIES_INSTANCE(128, 3, 1, false)
 KEYS_INSTANCE(64, 3, 1)
 KEYS_INSTANCE(128, 2, 1)
 

@@ -1,17 +1,19 @@
 // Attention forward in bf16 for long sequences on Hopper GPUs: as attention_tiled_forward.cu, with 64 queries per
 // warpgroup. While one warpgroup computes weights, the others multiply.
 //
-// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: two tiles of KEYS keys and
-// values, a tile of queries.
+// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: SLOTS tiles of KEYS keys
+// and values, a tile of queries, the ring.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int D, int WARPGROUPS, int KEYS>
+template <int D, int WARPGROUPS, int KEYS, bool IN_REGISTERS>
 __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Rows<const bf16> key, Rows<const bf16> value,
                                        bf16 *out, float *logsumexp) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = KEYS * D;
     extern __shared__ __align__(1024) uint4 memory[];
-    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + 2 * SIZE, *queries = values + 2 * SIZE;
+    bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + SLOTS * SIZE;
+    bf16 *queries = values + SLOTS * SIZE;
+    const Ring ring(queries + ROWS * D);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
     const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -24,7 +26,9 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
 
     const Rows<const bf16> all_keys = a.head(key, u64(row) * a.k_len, key_head, a.d_key);
     const Rows<const bf16> all_values = a.head(value, u64(row) * a.k_len, key_head, a.d_value);
-    const auto stage = [&](int at, int slot) {
+    const int n = max(end - begin + KEYS - 1, 0) / KEYS;
+    const auto stage = [&](int tile) {
+        const int at = begin + tile * KEYS, slot = tile % SLOTS;
         stage_panels<D, KEYS, THREADS>(keys + slot * SIZE, {all_keys.at + at * all_keys.stride, all_keys.stride}, end - at,
                                        a.d_key);
         stage_panels<D, KEYS, THREADS>(values + slot * SIZE, {all_values.at + at * all_values.stride, all_values.stride},
@@ -32,31 +36,34 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     };
     query = a.head(query, u64(row) * a.q_len + first_query, head, a.d_key);
     stage_panels<D, ROWS, THREADS>(queries, query, a.q_len - first_query, a.d_key);
-    if (begin < end) stage(begin, 0);
-    wait_panels();
-    __syncthreads();
+    ring.start(n, stage);
     const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, own = first + warp_row + lane / 4, column = lane % 4 * 2;
     u32 left[D / 16][4];
-    load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
+    if (IN_REGISTERS) load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
+    const u64 left_panel = panel_descriptor(queries + group * 64 * 64);
     float mixed[D / 8][4];
     clear(mixed);
     Running running{{NO_BASE, NO_BASE}, {0.0f, 0.0f}};
-    for (int at = begin, slot = 0; at < end; at += KEYS, slot ^= 1) {
-        if (at > begin) {
-            wait_panels();
-            __syncthreads();
+    for (int tile = 0; tile < n; tile++) {
+        ring.next(tile, n, stage);
+        const int at = begin + tile * KEYS, slot = tile % SLOTS;
+        if (at >= some_end || at + KEYS <= some_begin) {
+            ring.arrive(ring.empty, tile);
+            continue;
         }
-        if (at + KEYS < end) stage(at + KEYS, slot ^ 1);
-        if (at >= some_end || at + KEYS <= some_begin) continue;
         const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
         float scores[KEYS / 8][4];
+        u32 now[D / 16][4];
+        if (IN_REGISTERS) copy_left(now, left, HIDDEN_ZERO(tile));
         begin_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
 #pragma unroll
             for (int part = 0; part < KEYS / 64; part++) {
-                const int right = inner / 4 * (KEYS * 8) + part * (64 * 8) + inner % 4 * NEXT_COLUMNS;
-                product_with_rows(scores + part * 8, left[inner], key_panel + right, inner);
+                const u64 right = key_panel + inner / 4 * (KEYS * 8) + part * (64 * 8) + inner % 4 * NEXT_COLUMNS;
+                const u64 from = left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS;
+                if (IN_REGISTERS) product_with_rows(scores + part * 8, now[inner], right, inner);
+                else product_of_panels(scores + part * 8, from, right, inner);
             }
         }
         commit_products();
@@ -90,6 +97,7 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
         commit_products();
         wait_products<0>();
         settle(mixed);
+        ring.arrive(ring.empty, tile);
     }
     finish<D>(mixed, a, running, logsumexp + u64(blockIdx.x) * a.q_len, own);
     const int from = first + warp_row;
@@ -97,14 +105,14 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     store_sums<D>(a.head(all, u64(row) * a.q_len + from, head, a.d_value), mixed, a.q_len - from, a.d_value, true);
 }
 
-#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS)                                                                                    \
+#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS, IN_REGISTERS)                                                                                    \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_forward_##D(             \
         const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
         bf16 *out, float *logsumexp, BAND_PARAMETERS) {                                                                    \
-        attend<D, WARPGROUPS, KEYS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
+        attend<D, WARPGROUPS, KEYS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
     }
 
-INSTANCE(64, 2, 64, 2)
-INSTANCE(128, 3, 64, 1)
+INSTANCE(64, 2, 64, 2, false)
+INSTANCE(128, 3, 64, 1, false)
 
 #endif

@@ -26,11 +26,73 @@ __device__ __forceinline__ void stage_panels(bf16 *tile, Rows<const bf16> from, 
     }
 }
 
-// Waits for this thread's copies and makes them visible to products; other threads still need a barrier.
-__device__ __forceinline__ void wait_panels() {
-    wait_copies();
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+// ---- A ring of tiles: every warp copies its part of a tile two tiles ahead, and waits for a tile only where it reads it.
+// Warpgroups may be a tile apart, so that one computes weights while another multiplies. ----
+
+#define SLOTS 4
+
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until all but this thread's last group of copies are done, and makes them visible to products.
+__device__ __forceinline__ void wait_group_before() {
+    asm volatile("cp.async.wait_group 1; fence.proxy.async.shared::cta;" ::: "memory");
 }
+
+__device__ __forceinline__ void initialise_barrier(u64 *barrier, u32 arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void arrive_at(u64 *barrier) {
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(shared_address(barrier)) : "memory");
+}
+// True if the phase of this parity is complete; waits for some time.
+__device__ __forceinline__ bool is_complete(u64 *barrier, u32 parity) {
+    u32 done;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    return done;
+}
+
+// Barriers of the slots: tile t is in slot t mod SLOTS. A phase is complete when every warp has arrived.
+struct Ring {
+    u64 *full, *empty;
+
+    __device__ __forceinline__ Ring(void *at) : full(static_cast<u64 *>(at)), empty(full + SLOTS) {
+        if (threadIdx.x < 2 * SLOTS) initialise_barrier(full + threadIdx.x, blockDim.x / WARP);
+    }
+    // Waits until the slot of a tile is free.
+    __device__ __forceinline__ void wait_empty(int tile) const {
+        while (!is_complete(empty + tile % SLOTS, tile / SLOTS + 1 & 1)) {}
+    }
+    __device__ __forceinline__ void wait_full(int tile) const {
+        while (!is_complete(full + tile % SLOTS, tile / SLOTS & 1)) {}
+    }
+    __device__ __forceinline__ void arrive(u64 *barriers, int tile) const {
+        __syncwarp();
+        if (threadIdx.x % WARP == 0) arrive_at(barriers + tile % SLOTS);
+    }
+    // Starts tile + 2 by stage(), announces tile + 1, and waits for `tile`, of `n` tiles. At the start a warp has copied
+    // tiles 0 and 1 in two groups and announced tile 0.
+    template <typename Stage> __device__ __forceinline__ void next(int tile, int n, const Stage &stage) const {
+        if (tile + 2 < n) {
+            wait_empty(tile + 2);
+            stage(tile + 2);
+        }
+        commit_copies();
+        wait_group_before();
+        if (tile + 1 < n) arrive(full, tile + 1);
+        wait_full(tile);
+    }
+    template <typename Stage> __device__ __forceinline__ void start(int n, const Stage &stage) const {
+        if (n > 0) stage(0);
+        commit_copies();
+        if (n > 1) stage(1);
+        commit_copies();
+        wait_group_before();
+        // Also publishes the barriers and what was copied before.
+        __syncthreads();
+        if (n > 0) arrive(full, 0);
+    }
+};
+#define RING_BYTES 64
 
 // Descriptor of a panel from row `at`, a multiple of 8: rows in groups of eight, 1,024 bytes apart.
 __device__ __forceinline__ u64 panel_descriptor(const bf16 *at) {
@@ -49,6 +111,16 @@ template <int D, int ROWS> __device__ __forceinline__ void load_panels(u32 (&out
         load_matrices(out[inner], tile + inner / 4 * ROWS * 64 + own * 64 + (chunk ^ own % 8) * 8);
     }
 }
+
+// A copy of a left operand that a loop reads in every pass. NVRTC 13.0 gives its registers to another operand in the same
+// pass; a copy made anew, with a `zero` that the compiler cannot see through, prevents that.
+template <int COUNT>
+__device__ __forceinline__ void copy_left(u32 (&to)[COUNT][4], const u32 (&from)[COUNT][4], u32 zero) {
+#pragma unroll
+    for (int i = 0; i < COUNT * 4; i++) to[i / 4][i % 4] = from[i / 4][i % 4] ^ zero;
+}
+// 0 for every tile, which are fewer than 2³⁰.
+#define HIDDEN_ZERO(TILE) (u32(TILE) >> 30)
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
