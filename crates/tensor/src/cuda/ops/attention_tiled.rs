@@ -1,7 +1,8 @@
 //! Choice of the tiled attention kernels of long sequences, their grids and shared memory.
 //!
-//! The sizes are those of `attention_tiled_*.cu` and `attention_hopper_*.cu`: a warp has 32 queries or keys (16 if heads
-//! have 128 columns), or a warpgroup 64; tiles of the other side are 64 (or 32) long and stored twice.
+//! The sizes are those of `attention_tiled_*.cu` and `attention_hopper_*.cu`. There a warp has 32 queries or keys (16 if
+//! heads have 128 columns), and tiles of the other side are 64 (or 32) long and stored twice; here a warpgroup has 64, and
+//! four tiles of 64 are a ring.
 
 use super::attention_shape::AttentionKernel;
 use crate::cuda::{Array, Cuda, ElementType};
@@ -15,6 +16,13 @@ const LONG: usize = 65;
 
 /// Maximum bytes of the dropout bits of one attention, which are drawn before it.
 const MAX_BITS: usize = 1 << 30;
+
+/// Rows of a ring's tiles of keys and values, or of queries and dO: four of 64, twice; bytes of its barriers.
+const RING: usize = 2 * 4 * 64;
+const BARRIERS: usize = 64;
+
+/// Bytes of logsumexp and rowsum(dO ∘ O), in f32, of one query.
+const KNOWN: usize = 2 * 4;
 
 /// Keys on a side without a limit; positions plus this fit into 32 bits.
 const ALL: usize = 1 << 29;
@@ -80,30 +88,31 @@ impl TiledShape {
     }
 
     pub(super) fn forward(self) -> AttentionKernel {
-        let rows = if self.is_hopper { if self.columns == 64 { 128 } else { 192 } } else { self.rows() };
-        self.kernel("forward", [self.n_heads, self.q_len], rows, (rows + 4 * 64, 0))
+        let sizes = [self.n_heads, self.q_len];
+        if self.is_hopper {
+            let rows = if self.columns == 64 { 128 } else { 192 };
+            return self.kernel("forward", sizes, rows, (rows + RING, BARRIERS));
+        }
+        self.kernel("forward", sizes, self.rows(), (self.rows() + 4 * 64, 0))
     }
 
     /// Backward pass: dQ and rowsum(dO ∘ O).
     pub(super) fn queries_backward(self) -> AttentionKernel {
+        let sizes = [self.n_heads, self.q_len];
         if self.is_hopper {
-            return self.kernel("queries", [self.n_heads, self.q_len], 192, (2 * 192 + 4 * 64, 0));
+            return self.kernel("queries", sizes, 192, (2 * 192 + RING, BARRIERS));
         }
-        // The tiles of queries are overwritten by those of keys.
-        let tiles = (2 * self.rows()).max(4 * self.others());
-        self.kernel("queries", [self.n_heads, self.q_len], self.rows(), (tiles, 0))
+        self.kernel("queries", sizes, self.rows(), (self.overwritten(), 0))
     }
 
     /// Backward pass: dK and dV, after the queries.
     pub(super) fn keys_backward(self) -> AttentionKernel {
-        // Two tiles of logsumexp and rowsum(dO ∘ O), in f32.
-        let known = |others: usize| 4 * others * 4;
+        let sizes = [self.n_key_heads, self.k_len];
         if self.is_hopper {
             let rows = if self.columns == 64 { 192 } else { 128 };
-            return self.kernel("keys", [self.n_key_heads, self.k_len], rows, (2 * rows + 4 * 64, known(64)));
+            return self.kernel("keys", sizes, rows, (2 * rows + RING, RING / 2 * KNOWN + BARRIERS));
         }
-        let tiles = (2 * self.rows()).max(4 * self.others());
-        self.kernel("keys", [self.n_key_heads, self.k_len], self.rows(), (tiles, known(self.others())))
+        self.kernel("keys", sizes, self.rows(), (self.overwritten(), 2 * self.others() * KNOWN))
     }
 
     /// A kernel with `rows` queries or keys per block and shared memory for tiles of so many rows in total, and more
@@ -134,6 +143,11 @@ impl TiledShape {
     /// Queries or keys per block.
     fn rows(self) -> usize {
         if self.columns == 128 { 64 } else { 128 }
+    }
+
+    /// Rows of two tiles of a block's own side, which two tiles twice of the other side overwrite.
+    fn overwritten(self) -> usize {
+        (2 * self.rows()).max(4 * self.others())
     }
 
     /// Keys, or queries, per tile of the other side in the backward pass.
