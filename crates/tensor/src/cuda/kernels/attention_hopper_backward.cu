@@ -151,6 +151,13 @@ __device__ __forceinline__ void hide_transposed(float (&scores)[OTHERS / 8][4], 
     }
 }
 
+// Two packed values, those with a minus sign as 0.
+__device__ __forceinline__ u32 without_negatives(u32 word) {
+    u32 out;
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(word), "r"(0));
+    return out;
+}
+
 template <int D, int WARPGROUPS>
 __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf16> query, Rows<const bf16> key,
                                                    Rows<const bf16> value, const bf16 *d_out, const float *logsumexp,
@@ -228,42 +235,58 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
         wait_products<1>();
         settle(scores);
         if (first < a.begin(last) || first + 64 > a.end(exists, at)) hide_transposed(scores, a, exists, own, at + column);
+        const u64 head = u64(row) * a.n_heads + key_head * shared_by + index / n_tiles;
+        u32 packed[OTHERS / 16][4];
 #pragma unroll
         for (int i = 0; i < OTHERS / 4; i++) {
+            float &upper = scores[i / 2][i % 2], &lower = scores[i / 2][2 + i % 2];
             const float sum = sums[i / 2 * 8 + i % 2] * LOG2_E;
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                float &score = scores[i / 2][2 * half + i % 2];
-                score = power_of_two(fmaf(score, a.scale * LOG2_E, -sum));
+            upper = power_of_two(fmaf(upper, a.scale * LOG2_E, -sum));
+            lower = power_of_two(fmaf(lower, a.scale * LOG2_E, -sum));
+            if (a.bits) {
+                // A dropped weight is stored with a minus sign.
+                const int at_query = min(at + column + i / 2 * 8 + i % 2, a.q_len - 1);
+                const u32 keep = kept_word(a.bits, a.weight(head, at_query) + own);
+                upper = keep & 1 ? upper : -upper;
+                lower = keep >> 8 & 1 ? lower : -lower;
             }
         }
-        wait_products<0>();
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) pack_left(packed[inner], scores[2 * inner], scores[2 * inner + 1]);
+        if (a.bits) {
+#pragma unroll
+            for (int i = 0; i < OTHERS / 4; i++) packed[i / 4][i % 4] = without_negatives(packed[i / 4][i % 4]);
+        }
+        // dV is added up while dS is computed.
+        begin_products();
+#pragma unroll
+        for (int inner = 0; inner < OTHERS / 16; inner++) {
+#pragma unroll
+            for (int panel = 0; panel < D / 64; panel++) {
+                product_with_columns(value_sums + panel * 8, packed[inner], d_panel + panel * (OTHERS * 8) + inner * NEXT_ROWS);
+            }
+        }
+        commit_products();
+        wait_products<1>();
         settle(gradient);
-        u32 packed[OTHERS / 16][4], d_packed[OTHERS / 16][4];
-        const u64 head = u64(row) * a.n_heads + key_head * shared_by + index / n_tiles;
 #pragma unroll
         for (int i = 0; i < OTHERS / 4; i++) {
             const float known = deltas[i / 2 * 8 + i % 2];
-            u32 keep = 0;
-            if (a.bits) {
-                const int at_query = min(at + column + i / 2 * 8 + i % 2, a.q_len - 1);
-                keep = kept_word(a.bits, a.weight(head, at_query) + own);
-            }
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                float &weight = scores[i / 2][2 * half + i % 2], &d_weight = gradient[i / 2][2 * half + i % 2];
+                const float weight = scores[i / 2][2 * half + i % 2];
+                float &d_weight = gradient[i / 2][2 * half + i % 2];
                 if (a.bits) {
-                    const bool is_kept = keep >> (8 * half) & 1;
-                    d_weight = weight * ((is_kept ? d_weight * a.keep_scale : 0.0f) - known);
-                    weight = is_kept ? weight : 0.0f;
+                    const bool is_kept = __float_as_int(weight) >= 0;
+                    d_weight = fabsf(weight) * ((is_kept ? d_weight * a.keep_scale : 0.0f) - known);
                 } else {
                     d_weight = weight * (d_weight - known);
                 }
             }
         }
+        u32 d_packed[OTHERS / 16][4];
 #pragma unroll
         for (int inner = 0; inner < OTHERS / 16; inner++) {
-            pack_left(packed[inner], scores[2 * inner], scores[2 * inner + 1]);
             pack_left(d_packed[inner], gradient[2 * inner], gradient[2 * inner + 1]);
         }
         begin_products();
@@ -271,9 +294,7 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
         for (int inner = 0; inner < OTHERS / 16; inner++) {
 #pragma unroll
             for (int panel = 0; panel < D / 64; panel++) {
-                const int below = panel * (OTHERS * 8) + inner * NEXT_ROWS;
-                product_with_columns(value_sums + panel * 8, packed[inner], d_panel + below);
-                product_with_columns(key_sums + panel * 8, d_packed[inner], query_panel + below);
+                product_with_columns(key_sums + panel * 8, d_packed[inner], query_panel + panel * (OTHERS * 8) + inner * NEXT_ROWS);
             }
         }
         commit_products();
@@ -295,11 +316,11 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
 #define INPUTS                                                                                                             \
     const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
 
-#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS, IN_REGISTERS)                                                                            \
+#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS, IN_REGISTERS)                                                              \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_queries_##D(             \
         INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
         u32 d_query_stride, BAND_PARAMETERS) {                                                                             \
-        differentiate_queries<D, WARPGROUPS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
+        differentiate_queries<D, WARPGROUPS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, \
                                              d_out, logsumexp, delta, {d_query, d_query_stride});                          \
     }
 #define KEYS_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                               \

@@ -105,11 +105,11 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     store_sums<D>(a.head(all, u64(row) * a.q_len + from, head, a.d_value), mixed, a.q_len - from, a.d_value, true);
 }
 
-#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS, IN_REGISTERS)                                                                                    \
+#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS, IN_REGISTERS)                                                                \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_forward_##D(             \
         const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
         bf16 *out, float *logsumexp, BAND_PARAMETERS) {                                                                    \
-        attend<D, WARPGROUPS, KEYS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
+        attend<D, WARPGROUPS, KEYS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp); \
     }
 
 INSTANCE(64, 2, 64, 2, false)
