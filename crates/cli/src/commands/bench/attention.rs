@@ -108,7 +108,7 @@ impl Measurement for AttentionMeasurement {
 impl BenchAttention {
     pub(crate) fn run(self) -> Result<()> {
         let device = Device::open(&self.device, Math::Bf16)?;
-        if !device.is_cpu() {
+        if device.policy().steps_ahead > 1 {
             return self.on_gpu(&device);
         }
         let length = self.length.unwrap_or(1024);

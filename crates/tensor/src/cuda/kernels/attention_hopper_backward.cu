@@ -6,18 +6,19 @@
 // Keys, or queries, of a staged tile.
 #define OTHERS 64
 
-// ---- dQ. Grid: batch · n_heads, tiles of queries. Shared memory: SLOTS tiles of keys and values, tiles
-// of queries and dO, the ring. ----
+// ---- dQ. Grid: batch · n_heads, tiles of queries. Shared memory: a ring of tiles of keys and values,
+// tiles of queries and dO. ----
 
-template <int D, int WARPGROUPS, bool IN_REGISTERS>
+template <int D, int WARPGROUPS>
 __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const bf16> query, Rows<const bf16> key,
                                                       Rows<const bf16> value, const bf16 *out, const bf16 *d_out,
                                                       const float *logsumexp, float *delta, Rows<bf16> d_query) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
+    constexpr int SLOTS = SLOTS_OF(WARPGROUPS);
     extern __shared__ __align__(1024) uint4 memory[];
     bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + SLOTS * SIZE;
     bf16 *queries = values + SLOTS * SIZE, *gradients = queries + ROWS * D;
-    const Ring ring(gradients + ROWS * D);
+    const Ring<SLOTS> ring(gradients + ROWS * D);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
     const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -48,8 +49,7 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
     ring.start(n, stage);
     const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, from = first + warp_row;
     const int own = from + lane / 4, column = lane % 4 * 2;
-    u32 left[D / 16][4], d_left[D / 16][4];
-    if (IN_REGISTERS) load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
+    u32 d_left[D / 16][4];
     load_panels<D, ROWS>(d_left, gradients, group * 64 + warp_row);
     const u64 left_panel = panel_descriptor(queries + group * 64 * 64), d_panel = panel_descriptor(gradients + group * 64 * 64);
 
@@ -73,24 +73,17 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
         }
         const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
         float scores[OTHERS / 8][4], gradient[OTHERS / 8][4];
-        u32 now[D / 16][4], d_now[D / 16][4];
-        if (IN_REGISTERS) {
-            copy_left(now, left, HIDDEN_ZERO(tile));
-            copy_left(d_now, d_left, HIDDEN_ZERO(tile));
-        }
         begin_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
-            const u64 right = key_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
-            if (IN_REGISTERS) product_with_rows(scores, now[inner], right, inner);
-            else product_of_panels(scores, left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
+            product_of_panels(scores, left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS,
+                              key_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS, inner);
         }
         commit_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
-            const u64 right = value_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS;
-            if (IN_REGISTERS) product_with_rows(gradient, d_now[inner], right, inner);
-            else product_of_panels(gradient, d_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS, right, inner);
+            product_of_panels(gradient, d_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS,
+                              value_panel + inner / 4 * (OTHERS * 8) + inner % 4 * NEXT_COLUMNS, inner);
         }
         commit_products();
         wait_products<1>();
@@ -137,8 +130,8 @@ __device__ __forceinline__ void differentiate_queries(const Band &a, Rows<const 
     store_sums<D>(a.head(d_query, start + from, head, a.d_key), sums, a.q_len - from, a.d_key, true);
 }
 
-// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys. Shared memory: SLOTS tiles of queries and dO, tiles of
-// keys and values, logsumexp and delta of the queries, the ring. Here scores are transposed, one row per key. ----
+// ---- dK and dV. Grid: batch · n_key_heads, tiles of keys. Shared memory: a ring of tiles of queries and dO, tiles
+// of keys and values, logsumexp and delta of the queries. Here scores are transposed, one row per key. ----
 
 // Overwrites scores by −∞ where a query does not attend to a key; `own` is the thread's first key, `query` its first
 // query.
@@ -163,11 +156,14 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
                                                    Rows<const bf16> value, const bf16 *d_out, const float *logsumexp,
                                                    const float *delta, Rows<bf16> d_key, Rows<bf16> d_value) {
     constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = OTHERS * D;
+    constexpr int SLOTS = SLOTS_OF(WARPGROUPS);
+    // Whether dV is added up while dS is computed, which needs more registers than three warpgroups can have.
+    constexpr bool EARLY = D == 128;
     extern __shared__ __align__(1024) uint4 memory[];
     bf16 *queries = reinterpret_cast<bf16 *>(memory), *gradients = queries + SLOTS * SIZE;
     bf16 *keys = gradients + SLOTS * SIZE, *values = keys + ROWS * D;
     float *known_sums = reinterpret_cast<float *>(values + ROWS * D), *known_deltas = known_sums + SLOTS * OTHERS;
-    const Ring ring(known_deltas + SLOTS * OTHERS);
+    const Ring<SLOTS> ring(known_deltas + SLOTS * OTHERS);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_key_heads, key_head = blockIdx.x % a.n_key_heads, shared_by = a.n_heads / a.n_key_heads;
     // With a band that ends at the query, the first keys have most queries and start first.
@@ -251,23 +247,32 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
                 lower = keep >> 8 & 1 ? lower : -lower;
             }
         }
+        const auto pack_weights = [&] {
 #pragma unroll
-        for (int inner = 0; inner < OTHERS / 16; inner++) pack_left(packed[inner], scores[2 * inner], scores[2 * inner + 1]);
-        if (a.bits) {
+            for (int i = 0; i < OTHERS / 16; i++) pack_left(packed[i], scores[2 * i], scores[2 * i + 1]);
+            if (!a.bits) return;
 #pragma unroll
             for (int i = 0; i < OTHERS / 4; i++) packed[i / 4][i % 4] = without_negatives(packed[i / 4][i % 4]);
-        }
-        // dV is added up while dS is computed.
-        begin_products();
+        };
+        const auto add_values = [&] {
 #pragma unroll
-        for (int inner = 0; inner < OTHERS / 16; inner++) {
+            for (int inner = 0; inner < OTHERS / 16; inner++) {
 #pragma unroll
-            for (int panel = 0; panel < D / 64; panel++) {
-                product_with_columns(value_sums + panel * 8, packed[inner], d_panel + panel * (OTHERS * 8) + inner * NEXT_ROWS);
+                for (int panel = 0; panel < D / 64; panel++) {
+                    const int below = panel * (OTHERS * 8) + inner * NEXT_ROWS;
+                    product_with_columns(value_sums + panel * 8, packed[inner], d_panel + below);
+                }
             }
+        };
+        if (EARLY) {
+            pack_weights();
+            begin_products();
+            add_values();
+            commit_products();
+            wait_products<1>();
+        } else {
+            wait_products<0>();
         }
-        commit_products();
-        wait_products<1>();
         settle(gradient);
 #pragma unroll
         for (int i = 0; i < OTHERS / 4; i++) {
@@ -289,12 +294,15 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
         for (int inner = 0; inner < OTHERS / 16; inner++) {
             pack_left(d_packed[inner], gradient[2 * inner], gradient[2 * inner + 1]);
         }
+        if (!EARLY) pack_weights();
         begin_products();
+        if (!EARLY) add_values();
 #pragma unroll
         for (int inner = 0; inner < OTHERS / 16; inner++) {
 #pragma unroll
             for (int panel = 0; panel < D / 64; panel++) {
-                product_with_columns(key_sums + panel * 8, d_packed[inner], query_panel + panel * (OTHERS * 8) + inner * NEXT_ROWS);
+                const int below = panel * (OTHERS * 8) + inner * NEXT_ROWS;
+                product_with_columns(key_sums + panel * 8, d_packed[inner], query_panel + below);
             }
         }
         commit_products();
@@ -316,11 +324,11 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
 #define INPUTS                                                                                                             \
     const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride
 
-#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS, IN_REGISTERS)                                                              \
+#define QUERIES_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                            \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_queries_##D(             \
         INPUTS, const bf16 *out, const bf16 *d_out, const float *logsumexp, float *delta, bf16 *d_query,                   \
         u32 d_query_stride, BAND_PARAMETERS) {                                                                             \
-        differentiate_queries<D, WARPGROUPS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, \
+        differentiate_queries<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out,   \
                                              d_out, logsumexp, delta, {d_query, d_query_stride});                          \
     }
 #define KEYS_INSTANCE(D, WARPGROUPS, BLOCKS)                                                                               \
@@ -331,9 +339,9 @@ __device__ __forceinline__ void differentiate_keys(const Band &a, Rows<const bf1
                                           logsumexp, delta, {d_key, d_key_stride}, {d_value, d_value_stride});             \
     }
 
-QUERIES_INSTANCE(64, 3, 1, false)
-QUERIES_INSTANCE(128, 3, 1, false)
-KEYS_INSTANCE(64, 3, 1)
+QUERIES_INSTANCE(64, 1, 3)
+QUERIES_INSTANCE(128, 3, 1)
+KEYS_INSTANCE(64, 1, 3)
 KEYS_INSTANCE(128, 2, 1)
 
 #endif

@@ -1,19 +1,20 @@
 // Attention forward in bf16 for long sequences on Hopper GPUs: as attention_tiled_forward.cu, with 64 queries per
 // warpgroup. While one warpgroup computes weights, the others multiply.
 //
-// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: SLOTS tiles of KEYS keys
-// and values, a tile of queries, the ring.
+// Grid: batch · n_heads, tiles of queries. Block: WARPGROUPS · 128 threads. Shared memory: a ring of tiles of 64
+// keys and values, a tile of queries, the ring.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int D, int WARPGROUPS, int KEYS, bool IN_REGISTERS>
+template <int D, int WARPGROUPS>
 __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Rows<const bf16> key, Rows<const bf16> value,
                                        bf16 *out, float *logsumexp) {
-    constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, SIZE = KEYS * D;
+    constexpr int THREADS = WARPGROUPS * WARPGROUP, ROWS = WARPGROUPS * 64, KEYS = 64, SIZE = KEYS * D;
+    constexpr int SLOTS = SLOTS_OF(WARPGROUPS);
     extern __shared__ __align__(1024) uint4 memory[];
     bf16 *keys = reinterpret_cast<bf16 *>(memory), *values = keys + SLOTS * SIZE;
     bf16 *queries = values + SLOTS * SIZE;
-    const Ring ring(queries + ROWS * D);
+    const Ring<SLOTS> ring(queries + ROWS * D);
     const int lane = threadIdx.x % WARP, group = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
     const int row = blockIdx.x / a.n_heads, head = blockIdx.x % a.n_heads, key_head = head / (a.n_heads / a.n_key_heads);
     const int block = a.after < a.k_len ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -38,8 +39,6 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     stage_panels<D, ROWS, THREADS>(queries, query, a.q_len - first_query, a.d_key);
     ring.start(n, stage);
     const int warp_row = threadIdx.x % WARPGROUP / WARP * 16, own = first + warp_row + lane / 4, column = lane % 4 * 2;
-    u32 left[D / 16][4];
-    if (IN_REGISTERS) load_panels<D, ROWS>(left, queries, group * 64 + warp_row);
     const u64 left_panel = panel_descriptor(queries + group * 64 * 64);
     float mixed[D / 8][4];
     clear(mixed);
@@ -53,18 +52,12 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
         }
         const u64 key_panel = panel_descriptor(keys + slot * SIZE), value_panel = panel_descriptor(values + slot * SIZE);
         float scores[KEYS / 8][4];
-        u32 now[D / 16][4];
-        if (IN_REGISTERS) copy_left(now, left, HIDDEN_ZERO(tile));
         begin_products();
 #pragma unroll
         for (int inner = 0; inner < D / 16; inner++) {
-#pragma unroll
-            for (int part = 0; part < KEYS / 64; part++) {
-                const u64 right = key_panel + inner / 4 * (KEYS * 8) + part * (64 * 8) + inner % 4 * NEXT_COLUMNS;
-                const u64 from = left_panel + inner / 4 * (ROWS * 8) + inner % 4 * NEXT_COLUMNS;
-                if (IN_REGISTERS) product_with_rows(scores + part * 8, now[inner], right, inner);
-                else product_of_panels(scores + part * 8, from, right, inner);
-            }
+            const int right = inner % 4 * NEXT_COLUMNS;
+            product_of_panels(scores, left_panel + inner / 4 * (ROWS * 8) + right, key_panel + inner / 4 * (KEYS * 8) + right,
+                              inner);
         }
         commit_products();
         wait_products<0>();
@@ -72,16 +65,12 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
         if (at < all_begin || at + KEYS > all_end) hide<KEYS>(scores, a, exists, own, at + column);
         weigh<D, KEYS>(scores, mixed, running, a.scale * LOG2_E);
         if (a.bits) {
+            u64 keep[2];
 #pragma unroll
-            for (int part = 0; part < KEYS / 64; part++) {
-                u64 keep[2];
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    const u64 index = a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at + part * 64;
-                    keep[half] = kept(a.bits, index) >> column;
-                }
-                drop<64>(scores + part * 8, keep);
+            for (int half = 0; half < 2; half++) {
+                keep[half] = kept(a.bits, a.weight(blockIdx.x, min(own + 8 * half, a.q_len - 1)) + at) >> column;
             }
+            drop<KEYS>(scores, keep);
         }
         u32 weights[KEYS / 16][4];
 #pragma unroll
@@ -91,7 +80,8 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
         for (int inner = 0; inner < KEYS / 16; inner++) {
 #pragma unroll
             for (int panel = 0; panel < D / 64; panel++) {
-                product_with_columns(mixed + panel * 8, weights[inner], value_panel + panel * (KEYS * 8) + inner * NEXT_ROWS);
+                const int below = panel * (KEYS * 8) + inner * NEXT_ROWS;
+                product_with_columns(mixed + panel * 8, weights[inner], value_panel + below);
             }
         }
         commit_products();
@@ -105,14 +95,14 @@ __device__ __forceinline__ void attend(const Band &a, Rows<const bf16> query, Ro
     store_sums<D>(a.head(all, u64(row) * a.q_len + from, head, a.d_value), mixed, a.q_len - from, a.d_value, true);
 }
 
-#define INSTANCE(D, WARPGROUPS, KEYS, BLOCKS, IN_REGISTERS)                                                                \
+#define INSTANCE(D, WARPGROUPS, BLOCKS)                                                                                    \
     extern "C" __global__ void __launch_bounds__(WARPGROUPS * WARPGROUP, BLOCKS) attention_hopper_forward_##D(             \
         const bf16 *query, u32 query_stride, const bf16 *key, u32 key_stride, const bf16 *value, u32 value_stride,         \
         bf16 *out, float *logsumexp, BAND_PARAMETERS) {                                                                    \
-        attend<D, WARPGROUPS, KEYS, IN_REGISTERS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp); \
+        attend<D, WARPGROUPS>(BAND, {query, query_stride}, {key, key_stride}, {value, value_stride}, out, logsumexp);      \
     }
 
-INSTANCE(64, 2, 64, 2, false)
-INSTANCE(128, 3, 64, 1, false)
+INSTANCE(64, 2, 2)
+INSTANCE(128, 3, 1)
 
 #endif

@@ -29,8 +29,6 @@ __device__ __forceinline__ void stage_panels(bf16 *tile, Rows<const bf16> from, 
 // ---- A ring of tiles: every warp copies its part of a tile two tiles ahead, and waits for a tile only where it reads it.
 // Warpgroups may be a tile apart, so that one computes weights while another multiplies. ----
 
-#define SLOTS 4
-
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until all but this thread's last group of copies are done, and makes them visible to products.
 __device__ __forceinline__ void wait_group_before() {
@@ -51,8 +49,11 @@ __device__ __forceinline__ bool is_complete(u64 *barrier, u32 parity) {
     return done;
 }
 
+// Tiles of a ring: four if warpgroups share it, so that they may be a tile apart.
+#define SLOTS_OF(WARPGROUPS) (WARPGROUPS == 1 ? 3 : 4)
+
 // Barriers of the slots: tile t is in slot t mod SLOTS. A phase is complete when every warp has arrived.
-struct Ring {
+template <int SLOTS> struct Ring {
     u64 *full, *empty;
 
     __device__ __forceinline__ Ring(void *at) : full(static_cast<u64 *>(at)), empty(full + SLOTS) {
@@ -112,16 +113,6 @@ template <int D, int ROWS> __device__ __forceinline__ void load_panels(u32 (&out
     }
 }
 
-// A copy of a left operand that a loop reads in every pass. NVRTC 13.0 gives its registers to another operand in the same
-// pass; a copy made anew, with a `zero` that the compiler cannot see through, prevents that.
-template <int COUNT>
-__device__ __forceinline__ void copy_left(u32 (&to)[COUNT][4], const u32 (&from)[COUNT][4], u32 zero) {
-#pragma unroll
-    for (int i = 0; i < COUNT * 4; i++) to[i / 4][i % 4] = from[i / 4][i % 4] ^ zero;
-}
-// 0 for every tile, which are fewer than 2³⁰.
-#define HIDDEN_ZERO(TILE) (u32(TILE) >> 30)
-
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until all but the last PENDING groups of products are done.
@@ -140,19 +131,14 @@ template <int COUNT> __device__ __forceinline__ void settle(float (&sums)[COUNT]
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,"  \
     "%31}"
 
-// sums (= or +=) A·Bᵀ for 64 rows of A and of B, sixteen columns of each; sums are overwritten if `add` is 0.
+// sums (= or +=) A·Bᵀ for 64 rows of A and of B, sixteen columns of each; sums are overwritten if `add` is 0. A is in
+// shared memory also where it is the same in every pass of a loop: in registers, NVRTC 13.0 gives them to the other left
+// operand of the pass, and the next pass reads that.
 __device__ __forceinline__ void product_of_panels(float (*sums)[4], u64 a, u64 b, int add) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " SUM_NAMES
                  ", %32, %33, p, 1, 1, 0, 0; }"
                  : ALL_SUMS
                  : "l"(a), "l"(b), "r"(add));
-}
-// The same for A in registers.
-__device__ __forceinline__ void product_with_rows(float (*sums)[4], const u32 (&a)[4], u64 b, int add) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " SUM_NAMES
-                 ", {%32, %33, %34, %35}, %36, p, 1, 1, 0; }"
-                 : ALL_SUMS
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 // sums += A·B for 64 × 16 values of A in registers, sixteen rows and 64 columns of B.
 __device__ __forceinline__ void product_with_columns(float (*sums)[4], const u32 (&a)[4], u64 b) {

@@ -2,7 +2,7 @@
 //!
 //! The sizes are those of `attention_tiled_*.cu` and `attention_hopper_*.cu`. There a warp has 32 queries or keys (16 if
 //! heads have 128 columns), and tiles of the other side are 64 (or 32) long and stored twice; here a warpgroup has 64, and
-//! four tiles of 64 are a ring.
+//! a ring has three tiles of 64, or four if warpgroups share it.
 
 use super::attention_shape::AttentionKernel;
 use crate::cuda::{Array, Cuda, ElementType};
@@ -17,8 +17,8 @@ const LONG: usize = 65;
 /// Maximum bytes of the dropout bits of one attention, which are drawn before it.
 const MAX_BITS: usize = 1 << 30;
 
-/// Rows of a ring's tiles of keys and values, or of queries and dO: four of 64, twice; bytes of its barriers.
-const RING: usize = 2 * 4 * 64;
+/// Keys, or queries, per tile of a ring, and bytes of its barriers.
+const RING_TILE: usize = 64;
 const BARRIERS: usize = 64;
 
 /// Bytes of logsumexp and rowsum(dO ∘ O), in f32, of one query.
@@ -91,7 +91,7 @@ impl TiledShape {
         let sizes = [self.n_heads, self.q_len];
         if self.is_hopper {
             let rows = if self.columns == 64 { 128 } else { 192 };
-            return self.kernel("forward", sizes, rows, (rows + RING, BARRIERS));
+            return self.kernel("forward", sizes, rows, (rows + 2 * ring(rows), BARRIERS));
         }
         self.kernel("forward", sizes, self.rows(), (self.rows() + 4 * 64, 0))
     }
@@ -100,7 +100,8 @@ impl TiledShape {
     pub(super) fn queries_backward(self) -> AttentionKernel {
         let sizes = [self.n_heads, self.q_len];
         if self.is_hopper {
-            return self.kernel("queries", sizes, 192, (2 * 192 + RING, BARRIERS));
+            let rows = if self.columns == 64 { 64 } else { 192 };
+            return self.kernel("queries", sizes, rows, (2 * rows + 2 * ring(rows), BARRIERS));
         }
         self.kernel("queries", sizes, self.rows(), (self.overwritten(), 0))
     }
@@ -109,8 +110,8 @@ impl TiledShape {
     pub(super) fn keys_backward(self) -> AttentionKernel {
         let sizes = [self.n_key_heads, self.k_len];
         if self.is_hopper {
-            let rows = if self.columns == 64 { 192 } else { 128 };
-            return self.kernel("keys", sizes, rows, (2 * rows + RING, RING / 2 * KNOWN + BARRIERS));
+            let rows = if self.columns == 64 { 64 } else { 128 };
+            return self.kernel("keys", sizes, rows, (2 * rows + 2 * ring(rows), ring(rows) * KNOWN + BARRIERS));
         }
         self.kernel("keys", sizes, self.rows(), (self.overwritten(), 2 * self.others() * KNOWN))
     }
@@ -156,6 +157,11 @@ impl TiledShape {
     }
 }
 
+/// Keys, or queries, of a ring in blocks of `rows`, 64 per warpgroup.
+fn ring(rows: usize) -> usize {
+    RING_TILE * if rows == 64 { 3 } else { 4 }
+}
+
 /// True if the GPU has the instructions that the kernels for Hopper use; later GPUs have others.
 fn is_hopper(cuda: &Cuda) -> bool {
     cuda.capability() == (9, 0)
@@ -187,8 +193,9 @@ mod tests {
     fn blocks_cover_all_queries_and_keys() {
         let shape = shape(64, true);
         assert_eq!(shape.forward().grid, [32, 8, 1]);
-        assert_eq!(shape.queries_backward().grid, [32, 6, 1]);
-        assert_eq!(shape.keys_backward().grid, [8, 4, 1]);
+        assert_eq!(shape.queries_backward().grid, [32, 16, 1]);
+        assert_eq!(shape.keys_backward().grid, [8, 11, 1]);
+        assert_eq!(shape.keys_backward().block, 128);
         assert_eq!(shape.forward().name, "attention_hopper_forward_64");
         assert_eq!(shape.keys_backward().file, "attention_hopper_backward");
     }
