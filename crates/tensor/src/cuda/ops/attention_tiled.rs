@@ -111,7 +111,12 @@ impl TiledShape {
         let sizes = [self.n_key_heads, self.k_len];
         if self.is_hopper {
             let rows = if self.columns == 64 { 64 } else { 128 };
-            return self.kernel("keys", sizes, rows, (2 * rows + 2 * ring(rows), ring(rows) * KNOWN + BARRIERS));
+            return self.kernel(
+                "keys",
+                sizes,
+                rows,
+                (2 * rows + 2 * ring(rows), ring(rows) * KNOWN + BARRIERS),
+            );
         }
         self.kernel("keys", sizes, self.rows(), (self.overwritten(), 2 * self.others() * KNOWN))
     }

@@ -19,7 +19,7 @@ const TOKENS: usize = 32_768;
 
 /// Runs before the time is taken, which compile the kernels.
 const WARM_UP: usize = 3;
-/// Runs between two looks at the clock.
+/// Runs per measurement of time.
 const RUNS: usize = 10;
 
 /// A line of output.
