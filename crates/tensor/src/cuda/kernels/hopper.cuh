@@ -93,7 +93,6 @@ template <int SLOTS> struct Ring {
         if (n > 0) arrive(full, 0);
     }
 };
-#define RING_BYTES 64
 
 // Descriptor of a panel from row `at`, a multiple of 8: rows in groups of eight, 1,024 bytes apart.
 __device__ __forceinline__ u64 panel_descriptor(const bf16 *at) {
