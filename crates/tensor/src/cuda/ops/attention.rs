@@ -223,16 +223,13 @@ impl CudaAttentionSaved {
         let for_queries = [&inputs, &given[..], &to].concat();
         let given = args![d_out, &self.logsumexp, &delta];
         let for_keys = [&inputs, &given[..], &keys].concat();
-        match call.tiled {
-            Some(tiled) => {
-                let bits = call.draw();
-                call.launch_tiled(tiled, &tiled.queries_backward(), for_queries, bits.as_ref());
-                call.launch_tiled(tiled, &tiled.keys_backward(), for_keys, bits.as_ref());
-            }
-            None => {
-                call.launch(&call.shape.queries_backward(), for_queries, &whole);
-                call.launch(&call.shape.keys_backward(), for_keys, &whole);
-            }
+        if let Some(tiled) = call.tiled {
+            let bits = call.draw();
+            call.launch_tiled(tiled, &tiled.queries_backward(), for_queries, bits.as_ref());
+            call.launch_tiled(tiled, &tiled.keys_backward(), for_keys, bits.as_ref());
+        } else {
+            call.launch(&call.shape.queries_backward(), for_queries, &whole);
+            call.launch(&call.shape.keys_backward(), for_keys, &whole);
         }
     }
 }

@@ -130,7 +130,7 @@ impl TiledShape {
         rows: usize,
         (tiles, more): (usize, usize),
     ) -> AttentionKernel {
-        let pass = if name == "forward" { 0 } else { 1 };
+        let pass = usize::from(name != "forward");
         let (files, kind, row_bytes, block) = if self.is_hopper {
             (["attention_hopper_forward", "attention_hopper_backward"], "hopper", 2 * self.columns, 2 * rows)
         } else {
