@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use crate::cuda::Cuda;
+use crate::ops::attention::AttentionKernels;
 use crate::{Dtype, Error, Result};
 
 /// Compute dtype of matrix products on a GPU.
@@ -267,6 +268,17 @@ impl Device {
                 let _turn = cuda.turn();
                 work()
             }
+        }
+    }
+
+    /// Restricts the kernels of attention on a GPU from here on, for comparisons; does nothing on the CPU. Default: the
+    /// fastest.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
+    pub fn set_attention_kernels(&self, kernels: AttentionKernels) {
+        match self {
+            Self::Cpu => {}
+            #[cfg(feature = "cuda")]
+            Self::Cuda(cuda) => cuda.set_attention_kernels(kernels),
         }
     }
 

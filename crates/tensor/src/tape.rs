@@ -277,7 +277,7 @@ impl Tape {
     }
 
     /// Gradients of a function whose gradient with respect to `value` is `gradient`.
-    pub(crate) fn backward_from(self, value: &Var, gradient: &Tensor) -> Gradients {
+    pub fn backward_from(self, value: &Var, gradient: &Tensor) -> Gradients {
         let (slots, nodes): (Vec<_>, Vec<_>) =
             self.nodes.into_inner().into_iter().map(|node| (node.slot, node.backward)).unzip();
         let mut gradients =

@@ -18,6 +18,7 @@ use super::matmul::CublasProducts;
 use super::memory::{MemoryPool, Staging, Store};
 use super::profile::Profile;
 use crate::device::Math;
+use crate::ops::attention::AttentionKernels;
 use crate::{Error, Result};
 
 /// An opened GPU.
@@ -48,6 +49,7 @@ pub struct Cuda {
     pub(super) kernels: Kernels,
     pub(super) products: CublasProducts,
     pub(super) profile: Profile,
+    attention_kernels: Mutex<AttentionKernels>,
 }
 
 // SAFETY: driver handles may be used from any thread that has bound the context; mutable state is atomic or behind
@@ -132,6 +134,7 @@ impl Cuda {
             kernels: Kernels::new(facts.capability),
             products: CublasProducts::default(),
             profile: Profile::default(),
+            attention_kernels: Mutex::default(),
         }))
     }
 
@@ -142,6 +145,20 @@ impl Cuda {
 
     pub(crate) fn multiprocessors(&self) -> u32 {
         self.multiprocessors
+    }
+
+    /// Compute capability, such as (9, 0).
+    pub(crate) fn capability(&self) -> (i32, i32) {
+        self.kernels.capability()
+    }
+
+    /// Restricts the kernels of attention, for comparisons.
+    pub(crate) fn set_attention_kernels(&self, kernels: AttentionKernels) {
+        *self.attention_kernels.lock().unwrap_or_else(PoisonError::into_inner) = kernels;
+    }
+
+    pub(crate) fn attention_kernels(&self) -> AttentionKernels {
+        *self.attention_kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maximum bytes of shared memory per block.

@@ -21,6 +21,9 @@ use crate::ops::dropout::DropoutMask;
 use crate::{Error, Result};
 
 const PRELUDE: &str = include_str!("kernels/prelude.cuh");
+/// After the prelude: for files that begin with `attention_tiled` or `attention_hopper`, and for the latter alone.
+const TILED: &str = include_str!("kernels/tiled.cuh");
+const HOPPER: &str = include_str!("kernels/hopper.cuh");
 
 /// Pairs of file name and text.
 macro_rules! sources {
@@ -36,6 +39,10 @@ const SOURCES: &[(&str, &str)] = sources![
     "attention_backward_long",
     "attention_f32",
     "attention_forward",
+    "attention_hopper_backward",
+    "attention_hopper_forward",
+    "attention_tiled_backward",
+    "attention_tiled_forward",
     "best_tokens",
     "cached_attention",
     "column_sum",
@@ -226,6 +233,10 @@ impl Kernels {
         Self { capability, loaded: Mutex::default() }
     }
 
+    pub(super) fn capability(&self) -> (i32, i32) {
+        self.capability
+    }
+
     /// The function of a launch, compiled and loaded at its first use.
     fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -295,14 +306,19 @@ fn module(image: &[u8]) -> std::result::Result<Module, result::DriverError> {
 /// The text of a file, after the prelude.
 fn source(file: &str) -> String {
     let (_, text) = SOURCES.iter().find(|(name, _)| *name == file).expect("launches name files of SOURCES");
-    format!("{PRELUDE}\n#line 1 \"{file}.cu\"\n{text}")
+    let is_hopper = file.starts_with("attention_hopper");
+    let tiled = if is_hopper || file.starts_with("attention_tiled") { TILED } else { "" };
+    let hopper = if is_hopper { HOPPER } else { "" };
+    format!("{PRELUDE}\n{tiled}\n{hopper}\n#line 1 \"{file}.cu\"\n{text}")
 }
 
 /// Compiles for the GPU with NVRTC.
 fn compile(file: &str, text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     let text = CString::new(text).expect("sources have no NUL");
     let name = CString::new(format!("{file}.cu")).expect("file names have no NUL");
-    let options = [format!("--gpu-architecture=sm_{major}{minor}"), "--std=c++17".into()];
+    // Products by warpgroups exist for Hopper alone, and only under a name of their own.
+    let variant = if (major, minor) == (9, 0) && file.starts_with("attention_hopper") { "a" } else { "" };
+    let options = [format!("--gpu-architecture=sm_{major}{minor}{variant}"), "--std=c++17".into()];
     // SAFETY: the program is used only between its creation and destruction; buffers have the sizes that NVRTC reports.
     unsafe {
         let program = nvrtc::result::create_program(&text, Some(&name)).map_err(compiler_failed)?;

@@ -3,8 +3,12 @@
 //! Both devices get the same inputs, rounded to bf16, so that only the arithmetic differs. The error is ‖GPU − CPU‖ /
 //! ‖CPU‖ over all values of an output or a gradient. If no GPU can be used, the tests print why and pass.
 
+use std::sync::Arc;
+
 use polyhead_tensor::ops::additive::additive_scores;
-use polyhead_tensor::ops::attention::{AttentionOptions, Columns, Direction, attention};
+use polyhead_tensor::ops::attention::{
+    AttentionKernels, AttentionOptions, Columns, Direction, Pattern, attention,
+};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::dropout::{add_dropped, dropout};
 use polyhead_tensor::ops::elementwise as each;
@@ -482,6 +486,92 @@ fn every_operation_on_a_gpu_equals_that_of_the_cpu() {
         failed.extend(table.failed.into_iter().map(|name| format!("{}: {name}", math.name())));
     }
     assert!(failed.is_empty(), "{} are off:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Keys before and after a position, of a window; `None` for full and causal attention.
+type Window = Option<[usize; 2]>;
+
+/// An attention of the tiled kernels: sizes as in [`ATTENTIONS`], direction, window, whether rows are padded, dropout.
+type LongAttention = ([usize; 7], Direction, Window, bool, f32);
+
+/// Lengths are at, below and above the tiles of every kernel; heads have every number of columns.
+const LONG_ATTENTIONS: &[LongAttention] = &[
+    ([2, 2, 2, 1, 1, 64, 64], Direction::Both, None, false, 0.0),
+    ([2, 2, 2, 17, 17, 64, 64], Direction::Causal, None, true, 0.25),
+    ([2, 2, 2, 64, 64, 64, 64], Direction::Causal, None, false, 0.0),
+    ([2, 2, 2, 65, 65, 64, 64], Direction::Causal, None, false, 0.25),
+    ([3, 2, 1, 100, 100, 64, 64], Direction::Both, None, true, 0.25),
+    ([2, 2, 2, 128, 128, 64, 64], Direction::Causal, None, false, 0.0),
+    ([2, 4, 2, 192, 256, 64, 64], Direction::Both, None, false, 0.0),
+    ([2, 4, 2, 513, 513, 64, 64], Direction::Causal, None, true, 0.25),
+    ([1, 2, 2, 1000, 1000, 64, 64], Direction::Causal, None, false, 0.0),
+    ([1, 2, 2, 1000, 1000, 64, 64], Direction::Both, None, false, 0.25),
+    ([2, 2, 2, 100, 513, 64, 64], Direction::Causal, None, true, 0.0),
+    ([2, 2, 2, 513, 100, 64, 64], Direction::Causal, None, false, 0.0),
+    ([2, 2, 2, 513, 513, 64, 64], Direction::Both, Some([100, 0]), true, 0.25),
+    ([1, 2, 2, 300, 400, 64, 64], Direction::Both, Some([30, 70]), false, 0.0),
+    ([2, 2, 2, 513, 513, 32, 32], Direction::Causal, None, true, 0.25),
+    ([2, 2, 1, 200, 100, 32, 24], Direction::Both, None, true, 0.0),
+    ([2, 2, 2, 513, 513, 128, 128], Direction::Causal, None, true, 0.25),
+    ([2, 4, 1, 200, 333, 128, 96], Direction::Both, None, true, 0.0),
+    ([1, 2, 2, 300, 300, 128, 128], Direction::Both, Some([64, 0]), false, 0.0),
+    ([2, 3, 3, 130, 130, 40, 48], Direction::Causal, None, true, 0.25),
+    ([1, 2, 2, 130, 130, 20, 20], Direction::Causal, None, false, 0.0),
+];
+
+fn window_pattern(q_len: usize, k_len: usize, [before, after]: [usize; 2]) -> Pattern {
+    let keys = |query: usize| {
+        let position = query + k_len - q_len;
+        let range = position.saturating_sub(before)..(position + after + 1).min(k_len);
+        std::iter::once(range.start as u32..range.end as u32).collect()
+    };
+    Pattern::new(&(0..q_len).map(keys).collect::<Vec<_>>(), k_len, 1)
+}
+
+/// The kernels for Hopper, the tiled ones for other GPUs, and those without tiles compute what the CPU does, and the same
+/// bits in every run.
+#[test]
+fn long_attention_on_a_gpu_equals_that_of_the_cpu() {
+    let Some(device) = gpu(Math::Bf16) else { return };
+    let mut table = Table { device: device.clone(), math: Math::Bf16, failed: Vec::new() };
+    for (case, &(sizes, direction, window, is_padded, dropout)) in LONG_ATTENTIONS.iter().enumerate() {
+        let [batch, n_heads, n_key_heads, q_len, k_len, d_key, d_value] = sizes;
+        let stream = 200 + 3 * case as u64;
+        let inputs = [
+            activation(&[batch, q_len, n_heads * d_key], stream),
+            activation(&[batch, k_len, n_key_heads * d_key], stream + 1),
+            activation(&[batch, k_len, n_key_heads * d_value], stream + 2),
+        ];
+        let pattern = window.map(|window| Arc::new(window_pattern(q_len, k_len, window)));
+        let lengths: Vec<u32> = (0..batch).map(|row| (k_len - row * k_len / 2) as u32).collect();
+        let operation = |tape: &Tape, vars: &[Var], device: &Device| {
+            let options = AttentionOptions {
+                n_heads,
+                n_key_heads: Some(n_key_heads),
+                // Scores of some size, so that weights differ.
+                scale: Some(1.0),
+                direction,
+                pattern: pattern.clone(),
+                key_lengths: is_padded.then(|| ids(&lengths, device)).transpose()?,
+                dropout,
+                ..AttentionOptions::default()
+            };
+            attention(tape, &vars[0], &vars[1], &vars[2], &options)
+        };
+        for kernels in [AttentionKernels::Fastest, AttentionKernels::Portable, AttentionKernels::Untiled] {
+            device.set_attention_kernels(kernels);
+            let name = format!("{kernels:?} {sizes:?} {direction:?} {window:?} {is_padded} {dropout}");
+            table.check(&name, &inputs, &operation);
+            let [one, other] = [(); 2].map(|()| run(&device, &inputs, &operation));
+            let (Ok(one), Ok(other)) = (one, other) else { continue };
+            let tensors = |(value, gradients): &(Tensor, Vec<Tensor>)| -> Vec<f32> {
+                std::iter::once(value).chain(gradients).flat_map(|tensor| tensor.data().to_vec()).collect()
+            };
+            assert!(tensors(&one) == tensors(&other), "{name}: two runs differ");
+        }
+    }
+    device.set_attention_kernels(AttentionKernels::Fastest);
+    assert!(table.failed.is_empty(), "{} are off:\n{}", table.failed.len(), table.failed.join("\n"));
 }
 
 /// Forward and backward pass of a layer, recorded and replayed on other inputs, have the bits of the same work run

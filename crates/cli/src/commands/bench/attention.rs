@@ -1,4 +1,6 @@
-//! `polyhead bench attention`: time and memory of attention patterns by length.
+//! `polyhead bench attention`: time and memory of attention patterns by length, and on a GPU the speed of its kernels.
+
+mod gpu;
 
 use std::time::Instant;
 
@@ -7,12 +9,13 @@ use clap::{Args, ValueEnum};
 use polyhead_attention::Mask;
 use polyhead_tensor::ops::attention::{AttentionOptions, attention};
 use polyhead_tensor::ops::reduce::{Over, sum};
-use polyhead_tensor::{Tape, Tensor};
+use polyhead_tensor::{Device, Math, Tape, Tensor};
 use serde::Serialize;
 
 use super::{Measurement, memory_text, print, random};
+use crate::compute_dtype::device_name;
 use crate::decode_options::positive;
-use crate::option_help::THREADS;
+use crate::option_help::{DEVICE, THREADS};
 use crate::output_format::LineFormat;
 use crate::report::thread_pool;
 use polyhead_train::memory::peak;
@@ -21,8 +24,11 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead bench attention --length 4096 --pattern window
   for n in 256 1024; do polyhead bench attention --length $n; done
+  polyhead bench attention --device cuda --format jsonl
 
-Batch 1, 8 heads, d_head 64. Each call makes one measurement, so that the peak memory is that of this measurement alone.";
+Batch 1, 8 heads, d_head 64. Each call makes one measurement, so that the peak memory is that of this measurement alone.
+
+On a GPU: bf16, 32,768 tokens, full and causal attention, forward + backward, at lengths 512 to 8,192 or the given one, for each set of kernels. TFLOP/s count seven products (2 forward, 5 backward), half of them in causal attention.";
 
 /// Global positions of `--pattern global`.
 const N_GLOBAL: usize = 8;
@@ -31,9 +37,9 @@ const N_GLOBAL: usize = 8;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct BenchAttention {
-    /// Number of queries and of keys
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = positive)]
-    length: usize,
+    /// Number of queries and of keys [default: 1024; on a GPU 512 to 8192]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    length: Option<usize>,
     /// Attention pattern
     #[arg(long, value_enum, default_value_t = PatternName::Full)]
     pattern: PatternName,
@@ -43,8 +49,17 @@ pub(crate) struct BenchAttention {
     /// Number of runs; the best is printed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     repeats: usize,
+    /// d_head, on a GPU
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = positive)]
+    d_head: usize,
+    /// Probability of dropping a weight, on a GPU
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    dropout: f32,
     #[command(flatten)]
     format: LineFormat,
+    #[arg(long, value_name = "NAME", default_value = "cpu", value_parser = device_name, help_heading = "Compute",
+          help = DEVICE)]
+    device: String,
     #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
     threads: Option<usize>,
 }
@@ -92,12 +107,17 @@ impl Measurement for AttentionMeasurement {
 
 impl BenchAttention {
     pub(crate) fn run(self) -> Result<()> {
+        let device = Device::open(&self.device, Math::Bf16)?;
+        if device.policy().steps_ahead > 1 {
+            return self.on_gpu(&device);
+        }
+        let length = self.length.unwrap_or(1024);
         thread_pool(self.threads)?.install(|| {
             let start = Instant::now();
-            let mask = self.mask().resolve(self.length, self.length);
+            let mask = self.mask().resolve(length, length);
             let mask_ms = 1e3 * start.elapsed().as_secs_f64();
             let options = mask.apply(AttentionOptions { n_heads: 8, ..AttentionOptions::default() });
-            let inputs: Vec<Tensor> = (0..3).map(|stream| random(&[1, self.length, 512], stream)).collect();
+            let inputs: Vec<Tensor> = (0..3).map(|stream| random(&[1, length, 512], stream)).collect();
             let mut best = [f64::INFINITY; 2];
             for _ in 0..self.repeats {
                 let tape = Tape::training(1, 0);
@@ -113,7 +133,7 @@ impl BenchAttention {
             let measurement = AttentionMeasurement {
                 bench: "attention",
                 pattern: self.pattern,
-                length: self.length,
+                length,
                 window: self.window,
                 threads: rayon::current_num_threads(),
                 mask_ms,

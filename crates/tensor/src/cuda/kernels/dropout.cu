@@ -37,3 +37,12 @@ extern "C" __global__ void __launch_bounds__(256)
     dropout_bf16(const bf16 *x, const bf16 *residual, bf16 *y, u64 len, Dropout dropout) {
     drop(x, residual, y, len, dropout);
 }
+
+// Draws bits for 256·draws values in the order of their index, by a warp for every 256.
+extern "C" __global__ void __launch_bounds__(256) dropout_bits_u32(u32 *bits, u64 draws, Dropout dropout) {
+    const uint2 key = dropout_key(dropout);
+    const u64 step = u64(gridDim.x) * (blockDim.x / WARP);
+    for (u64 i = u64(blockIdx.x) * (blockDim.x / WARP) + threadIdx.x / WARP; i < draws; i += step) {
+        draw_bits(bits + i * DRAWN_WORDS, dropout, key, 2 * i);
+    }
+}

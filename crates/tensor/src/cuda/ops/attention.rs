@@ -1,10 +1,13 @@
 //! Attention on a GPU; see [`crate::ops::attention`] and the kernels `attention_*.cu`.
 //!
 //! bf16 uses tensor cores, f32 does not. The backward pass of short sequences is one kernel, that of others two: one
-//! for queries, which also computes rowsum(dO ∘ O), and one for keys and values. Patterns, a bias, relative positions
+//! for queries, which also computes rowsum(dO ∘ O), and one for keys and values. Long sequences in bf16 have tiled
+//! kernels, which also compute patterns that are a window ([`TiledShape`]). Other patterns, a bias, relative positions
 //! and heads of more than 256 values fall back to the CPU.
 
 use super::attention_shape::{AttentionKernel, AttentionShape, MAX_HEAD};
+use super::attention_tiled::TiledShape;
+use super::walk;
 use crate::Result;
 use crate::cuda::{Argument, Array, ElementType, KernelFamily, Launch, args, through_host};
 use crate::indices::Indices;
@@ -16,17 +19,18 @@ use crate::tensor::Tensor;
 
 /// Attention of the first of `sides` to the others.
 pub(crate) fn attention(tape: &Tape, sides: [Columns<'_>; 3], options: &AttentionOptions) -> Result<Var> {
-    if !has_kernel(sides, options) {
+    let dtype = sides[0].var.value().array().dtype();
+    let inputs = sides.map(|side| side.var.value().array().matching(dtype));
+    let tiled = TiledShape::new(&inputs, sides, options);
+    if tiled.is_none() && !has_kernel(sides, options) {
         return by_host(tape, sides, options);
     }
     let plan = AttentionPlan::new(tape, sides, options)?;
-    let dtype = sides[0].var.value().array().dtype();
-    let inputs = sides.map(|side| side.var.value().array().matching(dtype));
     let cuda = inputs[0].cuda();
     let lengths = plan.options.key_lengths.as_ref().map(|lengths| lengths.gpu().clone());
     let out = Array::new(cuda, dtype, plan.batch * plan.q_len * plan.out.width());
     let logsumexp = Array::new(cuda, ElementType::F32, plan.batch * plan.n_heads * plan.q_len);
-    let call = Call { shape: AttentionShape::new(&plan, dtype), plan, inputs, lengths };
+    let call = Call { shape: AttentionShape::new(&plan, dtype), tiled, plan, inputs, lengths };
     call.forward(&out, &logsumexp);
     let value = Tensor::on_gpu(&[call.plan.batch, call.plan.q_len, call.plan.out.width()], out.clone());
     let recorded = sides.map(|side| side.var);
@@ -80,6 +84,7 @@ fn options_of_host(options: &AttentionOptions, tables: &[Var]) -> Result<Attenti
 struct Call {
     plan: AttentionPlan,
     shape: AttentionShape,
+    tiled: Option<TiledShape>,
     inputs: [Array; 3],
     lengths: Option<Array>,
 }
@@ -88,7 +93,37 @@ impl Call {
     fn forward(&self, out: &Array, logsumexp: &Array) {
         let mut arguments = self.sides(&self.inputs.each_ref());
         arguments.extend(args![out, logsumexp]);
-        self.launch(&self.shape.forward(), arguments, &[out]);
+        match self.tiled {
+            Some(tiled) => self.launch_tiled(tiled, &tiled.forward(), arguments, self.draw().as_ref()),
+            None => self.launch(&self.shape.forward(), arguments, &[out]),
+        }
+    }
+
+    /// Dropout bits of all weights, for tiled kernels.
+    fn draw(&self) -> Option<Array> {
+        let mask = self.plan.mask?;
+        let AttentionPlan { batch, n_heads, q_len, k_len, .. } = self.plan;
+        // A warp draws 256 bits; the kernels may read four words more.
+        let draws = (batch * n_heads * q_len * k_len).div_ceil(256);
+        let bits = Array::new(self.inputs[0].cuda(), ElementType::U32, 8 * draws + 4);
+        let arguments = args![&bits, draws as u64, mask];
+        walk(("dropout", "dropout_bits"), 32 * draws, KernelFamily::Attention, &bits, arguments);
+        Some(bits)
+    }
+
+    fn launch_tiled(
+        &self,
+        tiled: TiledShape,
+        kernel: &AttentionKernel,
+        mut arguments: Vec<Argument>,
+        bits: Option<&Array>,
+    ) {
+        let AttentionPlan { q_len, k_len, n_heads, n_key_heads, ref sides, scale, mask, .. } = self.plan;
+        let [before, after] = tiled.band;
+        arguments.extend(args![q_len, k_len, n_heads, n_key_heads, sides[1].d_head, sides[2].d_head]);
+        let keep_scale = mask.map_or(1.0, |mask| mask.argument().scale);
+        arguments.extend(args![before, after, scale, self.lengths.as_ref(), bits, keep_scale]);
+        self.queue(kernel, &arguments);
     }
 
     /// Address of the first column and stride, for each side.
@@ -103,6 +138,10 @@ impl Call {
         let is_causal = self.plan.options.direction == Direction::Causal;
         arguments.extend(args![u32::from(is_causal), u32::from(self.is_wide(whole)), scale]);
         arguments.extend(args![self.lengths.as_ref(), mask]);
+        self.queue(kernel, &arguments);
+    }
+
+    fn queue(&self, kernel: &AttentionKernel, arguments: &[Argument]) {
         let launch = Launch {
             file: kernel.file,
             name: &kernel.name,
@@ -111,7 +150,7 @@ impl Call {
             shared: kernel.shared,
             family: KernelFamily::Attention,
         };
-        self.inputs[0].cuda().launch(launch, &arguments);
+        self.inputs[0].cuda().launch(launch, arguments);
     }
 
     /// True if all rows of all heads begin and end at multiples of 16 bytes.
@@ -181,8 +220,16 @@ impl CudaAttentionSaved {
         let keys = to.split_off(2);
         let whole = [d_out, targets[0], targets[1], targets[2]];
         let given = args![out, d_out, &self.logsumexp, &delta];
-        call.launch(&call.shape.queries_backward(), [&inputs, &given[..], &to].concat(), &whole);
+        let for_queries = [&inputs, &given[..], &to].concat();
         let given = args![d_out, &self.logsumexp, &delta];
-        call.launch(&call.shape.keys_backward(), [&inputs, &given[..], &keys].concat(), &whole);
+        let for_keys = [&inputs, &given[..], &keys].concat();
+        if let Some(tiled) = call.tiled {
+            let bits = call.draw();
+            call.launch_tiled(tiled, &tiled.queries_backward(), for_queries, bits.as_ref());
+            call.launch_tiled(tiled, &tiled.keys_backward(), for_keys, bits.as_ref());
+        } else {
+            call.launch(&call.shape.queries_backward(), for_queries, &whole);
+            call.launch(&call.shape.keys_backward(), for_keys, &whole);
+        }
     }
 }

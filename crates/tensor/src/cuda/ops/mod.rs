@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod additive;
 pub(crate) mod attention;
 mod attention_shape;
+mod attention_tiled;
 pub(crate) mod best_tokens;
 mod column_sum;
 pub(crate) mod cross_entropy;

@@ -49,6 +49,18 @@ pub enum Direction {
     Causal,
 }
 
+/// Kernels that attention may use on a GPU; see [`crate::Device::set_attention_kernels`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AttentionKernels {
+    /// The fastest for the shape and the GPU.
+    #[default]
+    Fastest,
+    /// Those that any supported GPU can run.
+    Portable,
+    /// Portable ones, without those for long sequences.
+    Untiled,
+}
+
 /// Options of attention.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionOptions {

@@ -20,6 +20,7 @@ pub struct Pattern {
     q_len: usize,
     k_len: usize,
     blocks: Vec<PatternBlock>,
+    band: Option<[usize; 2]>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +53,13 @@ impl Pattern {
                 blocks.push(block);
             }
         }
-        Self { q_len, k_len, blocks }
+        Self { q_len, k_len, blocks, band: band_of(visible, k_len) }
+    }
+
+    /// Number of keys before and after a query's position that it attends to, if these are the same for all queries and
+    /// there are no others; the last query is at the last key.
+    pub fn band(&self) -> Option<[usize; 2]> {
+        self.band
     }
 
     /// Number of queries and keys.
@@ -73,6 +80,22 @@ impl Pattern {
             seen: Some(&block.seen),
         })
     }
+}
+
+/// See [`Pattern::band`].
+fn band_of(visible: &[Vec<Range<u32>>], k_len: usize) -> Option<[usize; 2]> {
+    let offset = k_len.checked_sub(visible.len())?;
+    let mut band = [0, 0];
+    for (ranges, position) in visible.iter().zip(offset..) {
+        let [range] = &ranges[..] else { return None };
+        let [start, last] = [range.start as usize, range.end as usize - 1];
+        band = [band[0].max(position.checked_sub(start)?), band[1].max(last.checked_sub(position)?)];
+    }
+    let is_band = visible.iter().zip(offset..).all(|(ranges, position)| {
+        let range = position.saturating_sub(band[0])..(position + band[1] + 1).min(k_len);
+        ranges[0] == (range.start as u32..range.end as u32)
+    });
+    is_band.then_some(band)
 }
 
 /// The block that begins with query `first`.
@@ -198,6 +221,25 @@ mod tests {
             }
             assert!(met.iter().all(|&met| met == 1));
         }
+    }
+
+    #[test]
+    fn a_window_is_a_band_and_other_patterns_are_not() {
+        let window = |len: usize, offset: usize, band: [usize; 2]| -> Vec<Vec<Range<u32>>> {
+            (offset..len)
+                .map(|at| one(at.saturating_sub(band[0]) as u32, (at + band[1] + 1).min(len) as u32))
+                .collect()
+        };
+        for (len, offset, band) in [(20, 0, [3, 0]), (20, 0, [2, 5]), (20, 7, [4, 1]), (9, 0, [0, 0])] {
+            assert_eq!(Pattern::new(&window(len, offset, band), len, 1).band(), Some(band));
+        }
+        assert_eq!(Pattern::new(&window(5, 0, [9, 0]), 5, 1).band(), Some([4, 0]));
+        let mut other = window(20, 0, [3, 0]);
+        other[9] = one(5, 10);
+        assert_eq!(Pattern::new(&other, 20, 1).band(), None);
+        assert_eq!(Pattern::new(&windows(20, 3), 20, 3).band(), None);
+        other[9] = Vec::new();
+        assert_eq!(Pattern::new(&other, 20, 1).band(), None);
     }
 
     #[test]
