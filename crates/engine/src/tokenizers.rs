@@ -36,7 +36,11 @@ impl Tokenizers {
         } else if file("source.spm").exists() {
             Self::marian(folder)?
         } else if source_json.exists() && target_json.exists() {
-            Self { source: Tokenizer::load(source_json)?, target: Some(Tokenizer::load(target_json)?), copies: false }
+            Self {
+                source: Tokenizer::load(source_json)?,
+                target: Some(Tokenizer::load(target_json)?),
+                copies: false,
+            }
         } else {
             Self::fairseq(folder, vocab_sizes)?
         };

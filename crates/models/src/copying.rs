@@ -214,7 +214,10 @@ impl CopyTerms {
 
 /// The error about R-Drop, which compares distributions over the vocabulary.
 pub(crate) fn no_r_drop() -> Error {
-    unsupported("R-Drop", "it compares what two passes generate, and a copied word may not be in the vocabulary")
+    unsupported(
+        "R-Drop",
+        "it compares what two passes generate, and a copied word may not be in the vocabulary",
+    )
 }
 
 /// The error of an operation that a model with copying does not have.

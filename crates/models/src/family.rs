@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use crate::Result;
 use crate::averaging::AveragingEncoderConfig;
+use crate::copying::Copying;
 use crate::model::DataSpec;
 use crate::pointer::{Glimpse, PointSpec, PointerConfig};
 use crate::recurrent::{
     Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
     RecurrentLanguageModelConfig, StatePooling,
 };
-use crate::copying::Copying;
 use crate::transformer::config::{StackConfig, Tie};
 use crate::transformer::{Pooling, TransformerConfig, TransformerEncoderConfig, describe};
 use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
@@ -78,8 +78,9 @@ impl Family for TransformerConfig {
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {
-        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, .. } =
-            data;
+        let &DataSpec {
+            vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, ..
+        } = data;
         // The decoder starts from padding, as in Marian's models, so that other programs can run the model.
         let start_id = pad_id;
         Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
@@ -141,8 +142,9 @@ impl Family for RecurrentConfig {
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {
-        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, .. } =
-            data;
+        let &DataSpec {
+            vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, ..
+        } = data;
         let start_id = pad_id;
         Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
     }

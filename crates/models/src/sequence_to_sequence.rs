@@ -227,7 +227,8 @@ impl SequenceToSequence {
         }
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, parameters, &capture);
-        let given: Vec<u32> = [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
+        let given: Vec<u32> =
+            [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
         let device = parameters.device();
         let [read, given] = [source, &given].map(|row| self.ids(&[row]).to_device(&device));
         let (read, given) = (read?, given?);

@@ -60,15 +60,16 @@ impl Engine {
         let mut copied: Vec<CopiedWord> = Vec::new();
         for DecodedPart { input, best, source_spans, target: start } in parts {
             let start_id = self.generation().start_id;
-            let shares = self.in_turn(|| {
-                self.model.copy_shares(&self.parameters, [&input.source, &best.ids], start_id)
-            })?;
+            let shares = self
+                .in_turn(|| self.model.copy_shares(&self.parameters, [&input.source, &best.ids], start_id))?;
             let mut end = 0;
             for (count, share) in shares.into_iter().flatten().enumerate() {
                 let written = self.decode_of(&best.ids[..=count], &input.words)?.len();
                 let span = start + end..start + written.max(end);
                 end = written.max(end);
-                let Some(word) = word_at(&target_words, &span).filter(|_| share.share > COPIED) else { continue };
+                let Some(word) = word_at(&target_words, &span).filter(|_| share.share > COPIED) else {
+                    continue;
+                };
                 let source = share.position.and_then(|position| source_spans.get(position));
                 let source = source.and_then(|span| word_at(&source_words, span));
                 match copied.last_mut().filter(|last| last.target == word) {

@@ -75,7 +75,8 @@ impl Pipeline<'_> {
         for segment in &text.segments {
             let source = source_range(text, segment);
             let part = parts.iter().find(|part| part.source == source && part.written.is_some());
-            let (Some(part), Some(input), Some(best)) = (part, &segment.input, segment.hypotheses.first()) else {
+            let (Some(part), Some(input), Some(best)) = (part, &segment.input, segment.hypotheses.first())
+            else {
                 continue;
             };
             let spans = self.encode(segment.sentence.text, segment.masked.as_ref())?.offsets;

@@ -253,7 +253,8 @@ impl<'a> SentenceSearch<'a> {
         let start_id = search.decode.start_id;
         let ids = [source.ids(), target.ids()];
         let seen = observe(model, parameters, [&ids[0], &ids[1]], start_id, &observe_options)?;
-        let steps = step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| piece(engine, &words, id))?;
+        let steps =
+            step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| piece(engine, &words, id))?;
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         target.start =
             Some(Token { id: start_id, piece: engine.target_piece(start_id), span: 0..0, word: None });

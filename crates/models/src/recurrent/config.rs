@@ -459,7 +459,10 @@ mod tests {
             ),
             (problem(|c| c.coverage = 1.0), "coverage is 1 without copying"),
             (problem(|c| c.coverage = f32::NAN), "coverage is NaN, expected 0 or more"),
-            (problem(|c| (c.copy, c.attention) = (COPY, A::None)), "words are copied by the weights of attention"),
+            (
+                problem(|c| (c.copy, c.attention) = (COPY, A::None)),
+                "words are copied by the weights of attention",
+            ),
             (
                 problem(|c| (c.copy, c.local) = (COPY, LocalAttention::Monotonic)),
                 "words outside its window could not be copied",

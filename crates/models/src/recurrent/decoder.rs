@@ -150,7 +150,8 @@ impl DecoderStack {
             DecoderAttention::Luong if self.feed.is_some() => Some(zeros(self.d_model)?),
             _ => None,
         };
-        let covered = memory.filter(|_| self.covers).map(|memory| zeros(memory.keys.shape()[1])).transpose()?;
+        let covered =
+            memory.filter(|_| self.covers).map(|memory| zeros(memory.keys.shape()[1])).transpose()?;
         let layers =
             last.into_iter().map(|state| LayerState { state, output: None, tape: Vec::new() }).collect();
         Ok(StepState { layers, vector, covered, position: 0 })

@@ -99,7 +99,9 @@ fn row(model: &Model, logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
             let start = index * longest * width;
             let rows = logits.data()[start..start + TARGETS[row].len() * width].chunks_exact(width);
             // A model that copies has one column more for each source token of the batch; no other row can use it.
-            let own = |row: &'_ [f32]| row.iter().rposition(|number| *number > f32::NEG_INFINITY).map_or(0, |at| at + 1);
+            let own = |row: &'_ [f32]| {
+                row.iter().rposition(|number| *number > f32::NEG_INFINITY).map_or(0, |at| at + 1)
+            };
             bits(&rows.flat_map(|row| &row[..own(row)]).copied().collect::<Vec<_>>())
         }
         [_, width] => bits(&logits.data()[index * width..(index + 1) * width]),

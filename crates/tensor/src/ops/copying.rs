@@ -101,8 +101,9 @@ pub fn copy_cross_entropy(
     let mean = if saved.count == 0 { 0.0 } else { (total / saved.count as f64) as f32 };
     let saved = CopySaved { rows, ..saved };
     let inputs = [mixture.logits, mixture.weights, mixture.gate];
-    Ok(tape
-        .record(Tensor::scalar(mean), &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
+    Ok(tape.record(Tensor::scalar(mean), &inputs, move |gradient, gradients| {
+        saved.backward(gradient, gradients)
+    }))
 }
 
 /// Number of rows that count; checks their ids.
@@ -338,12 +339,7 @@ fn add_copies(out: &mut [f32], sources: &[u32], weights: &[f32], to_copy: f32) {
 ///
 /// # Errors
 /// If the shapes do not fit together.
-pub fn coverage_loss(
-    tape: &Tape,
-    weights: &Var,
-    expected: &Indices,
-    ignored_id: Option<u32>,
-) -> Result<Var> {
+pub fn coverage_loss(tape: &Tape, weights: &Var, expected: &Indices, ignored_id: Option<u32>) -> Result<Var> {
     let &[batch, target, source] = weights.shape() else {
         return shape("coverage_loss", "weights", weights.shape(), "batch × target length × source length");
     };

@@ -185,7 +185,8 @@ mod tests {
         tokenizer.extend_target(target, &mut given, &words).unwrap();
         assert_eq!(given.ids.iter().filter(|id| **id >= size).collect::<Vec<_>>(), [&(size + 1), &size]);
         assert!(given.ids.contains(&tokenizer.unknown_id().unwrap()));
-        let ids: Vec<u32> = given.ids.iter().copied().filter(|id| Some(*id) != tokenizer.unknown_id()).collect();
+        let ids: Vec<u32> =
+            given.ids.iter().copied().filter(|id| Some(*id) != tokenizer.unknown_id()).collect();
         assert_eq!(tokenizer.decode_extended(&ids, &words).unwrap(), "Qu\u{fb01}n met ( Zorblax )");
         assert!(tokenizer.decode_extended(&[size + 2], &words).is_err());
         assert!(tokenizer.decode_extended(&[size], &UnknownWords::default()).is_err());

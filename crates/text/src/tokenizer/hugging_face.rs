@@ -12,9 +12,9 @@ use tokenizers::decoders::fuse::Fuse;
 use tokenizers::decoders::sequence::Sequence as DecoderSequence;
 use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::BPE;
+use tokenizers::normalizers::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
-use tokenizers::normalizers::Replace;
 use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{AddedToken, Decoder as _, ModelWrapper, NormalizedString, Normalizer as _};
 
@@ -192,9 +192,7 @@ impl HuggingFace {
     /// True if words after a space begin with a mark.
     pub(crate) fn marks_words(&self) -> bool {
         let rules = self.inner.get_pre_tokenizer();
-        let prepends = |rule: &PreTokenizerWrapper| {
-            matches!(rule, PreTokenizerWrapper::Metaspace(mark) if mark.get_prepend_scheme() != PrependScheme::Never)
-        };
+        let prepends = |rule: &PreTokenizerWrapper| matches!(rule, PreTokenizerWrapper::Metaspace(mark) if mark.get_prepend_scheme() != PrependScheme::Never);
         match rules {
             Some(PreTokenizerWrapper::Sequence(all)) => all.as_ref().iter().any(prepends),
             Some(rule) => prepends(rule),

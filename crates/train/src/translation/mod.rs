@@ -51,13 +51,8 @@ impl Objective for Translation {
         let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         let [pad_id, end_id] = vocabulary.special_ids();
         let unknown_id = vocabulary.unknown_id().unwrap_or_default();
-        let facts = DataSpec {
-            vocab_sizes: vocabulary.sizes(),
-            pad_id,
-            end_id,
-            unknown_id,
-            ..DataSpec::default()
-        };
+        let facts =
+            DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, unknown_id, ..DataSpec::default() };
         // Before the sizes are compared, which differ if each side has a vocabulary.
         let copying = config.model.copies().then(|| vocabulary.for_copying()).transpose()?;
         let model = config.model.with_data(&facts)?;

@@ -6,6 +6,7 @@ pub(crate) mod attention;
 mod attention_shape;
 pub(crate) mod best_tokens;
 mod column_sum;
+pub(crate) mod copying;
 pub(crate) mod cross_entropy;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
