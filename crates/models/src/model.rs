@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
 use crate::checkpoint::CheckpointLayout;
+use crate::copying::Copying;
 use crate::encoder::Encoder;
 use crate::family::Family;
 use crate::language_model::LanguageModel;
@@ -106,6 +107,8 @@ pub struct DataSpec {
     pub pad_id: u32,
     /// Id that ends a sequence.
     pub end_id: u32,
+    /// Id of words that the vocabulary lacks; only models that copy need it.
+    pub unknown_id: u32,
     /// The names of the classes; empty for sequence-to-sequence models.
     pub labels: Vec<String>,
     /// The points of a pointer network.
@@ -331,6 +334,15 @@ impl ModelConfig {
         match self {
             Self::Transformer(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
             Self::Recurrent(own) => matches!(own.tie, Tie::All | Tie::SourceTarget),
+            _ => false,
+        }
+    }
+
+    /// True if the decoder copies source words.
+    pub fn copies(&self) -> bool {
+        match self {
+            Self::Transformer(own) => own.copy != Copying::None,
+            Self::Recurrent(own) => own.copy != Copying::None,
             _ => false,
         }
     }

@@ -6,6 +6,7 @@ mod attack;
 mod bad_input;
 mod bench;
 mod classify;
+mod copying;
 mod data;
 mod default_model;
 mod detect;

@@ -13,6 +13,8 @@ use polyhead_attention::multi_head::HeadShape;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
+use crate::copying::Copying;
+
 /// Sizes of one stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -245,6 +247,12 @@ pub struct TransformerConfig {
     pub end_id: u32,
     /// Id of the token that decoding starts from.
     pub start_id: u32,
+    /// Copying of source words: `none` or `pointer_generator`; default: `none`.
+    pub copy: Copying,
+    /// Weight of the coverage loss of the copy head; default: 0.
+    pub coverage: f32,
+    /// Id of words that the vocabulary lacks, used in copying.
+    pub unknown_id: u32,
     /// Dropout probabilities in training.
     pub dropout: Dropout,
 }
@@ -272,6 +280,9 @@ impl Default for TransformerConfig {
             pad_id: 0,
             end_id: 0,
             start_id: 0,
+            copy: Copying::None,
+            coverage: 0.0,
+            unknown_id: 0,
             dropout: Dropout::default(),
         }
     }

@@ -7,6 +7,7 @@ use super::config::{
     StackConfig, Tie,
 };
 use super::{Pooling, TransformerConfig, TransformerEncoderConfig};
+use crate::copying::Copying;
 
 /// Vectors of width d_model that a layer stores per token for the backward pass.
 const ENCODER_VECTORS: usize = 10;
@@ -35,9 +36,11 @@ impl TransformerConfig {
     /// token account for them.
     pub(crate) fn activation_elements(&self) -> [usize; 2] {
         let layer = |vectors: usize, d_ff: usize| vectors * self.d_model + INNER_VECTORS * d_ff;
+        // With copying the logits and their gradient are stored whole.
+        let pool = if self.copy == Copying::None { POOL } else { 2 * POOL };
         let encoder = self.encoder.n_layers * layer(ENCODER_VECTORS, self.encoder.d_ff);
         let decoder =
-            self.decoder.n_layers * layer(DECODER_VECTORS, self.decoder.d_ff) + POOL * self.target_vocab_size;
+            self.decoder.n_layers * layer(DECODER_VECTORS, self.decoder.d_ff) + pool * self.target_vocab_size;
         [encoder, decoder]
     }
 }
@@ -75,6 +78,7 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
     if config.cross_projection == CrossProjection::Shared {
         rows.push(("cross-attention", "one key/value projection shared by all layers".to_owned()));
     }
+    rows.extend(config.copy_keys().describe());
     let tie = config.tie.describe();
     let scale = if config.scale_embedding { ", scaled by √d_model" } else { "" };
     let bias = if config.output_bias { ", output bias" } else { "" };

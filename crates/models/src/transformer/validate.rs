@@ -2,6 +2,7 @@
 
 use super::config::{AttentionPattern, Dropout, PositionConfig, StackConfig, Tie};
 use super::{TransformerConfig, TransformerEncoderConfig};
+use crate::copying::CopyKeys;
 use crate::{Error, Result};
 
 /// Upper bound of every size, so that the product of two sizes does not overflow.
@@ -18,6 +19,7 @@ impl TransformerConfig {
         self.check_sizes(&mut problems);
         self.check_ids(&mut problems);
         self.check_tie(&mut problems);
+        self.copy_keys().check(&mut problems);
         let stacks = [("encoder", &self.encoder), ("decoder", &self.decoder)];
         for (name, stack) in stacks {
             check_stack(name, stack, self.d_model, &mut problems);
@@ -27,6 +29,12 @@ impl TransformerConfig {
         check_pattern("decoder_sight", &self.decoder_sight, &mut problems);
         check_dropout(&self.dropout, &mut problems);
         if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
+    }
+
+    /// The keys that concern copying.
+    pub(super) fn copy_keys(&self) -> CopyKeys {
+        let &Self { copy, coverage, unknown_id, .. } = self;
+        CopyKeys { copy, coverage, vocab_sizes: [self.source_vocab_size, self.target_vocab_size], unknown_id }
     }
 
     fn check_sizes(&self, problems: &mut Vec<String>) {

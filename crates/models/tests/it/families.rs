@@ -25,7 +25,7 @@ fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
     let points =
         PointSpec { offset: vec![0.4, 0.5], scale: vec![0.3, 0.2], answer: AnswerRule::Subset, shortest: 1 };
-    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels, points }
+    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, unknown_id: 2, labels, points }
 }
 
 /// Every family with random values, also of biases and norms, whose constant initial values would hide mistakes.
@@ -97,7 +97,12 @@ fn row(model: &Model, logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
         }
         [_, longest, width] => {
             let start = index * longest * width;
-            bits(&logits.data()[start..start + TARGETS[row].len() * width])
+            let rows = logits.data()[start..start + TARGETS[row].len() * width].chunks_exact(width);
+            // A model that copies has one column more for each source token of the batch; no other row can use it.
+            let own = |row: &'_ [f32]| {
+                row.iter().rposition(|number| *number > f32::NEG_INFINITY).map_or(0, |at| at + 1)
+            };
+            bits(&rows.flat_map(|row| &row[..own(row)]).copied().collect::<Vec<_>>())
         }
         [_, width] => bits(&logits.data()[index * width..(index + 1) * width]),
         _ => panic!("two or three axes"),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod checkpoint;
+mod copying;
 mod cuda;
 mod decode;
 mod families;

@@ -22,6 +22,7 @@ pub mod additive;
 pub mod attention;
 pub mod best_tokens;
 mod broadcast;
+pub mod copying;
 pub mod cross_entropy;
 pub mod decoding;
 pub mod dropout;

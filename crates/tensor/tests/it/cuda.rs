@@ -9,6 +9,7 @@ use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::attention::{
     AttentionKernels, AttentionOptions, Columns, Direction, Pattern, attention,
 };
+use polyhead_tensor::ops::copying::{CopyMixture, copy_cross_entropy, coverage_loss};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::dropout::{add_dropped, dropout};
 use polyhead_tensor::ops::elementwise as each;
@@ -370,6 +371,23 @@ fn losses(table: &mut Table) {
             let layer = OutputLayer { x: &vars[0], weight: &vars[1], bias: Some(&vars[2]) };
             let options = RDropOptions { weight: 1.5, cross_entropy: smooth };
             Ok(output_r_drop(tape, layer, &ids(&targets[..6], device)?, options)?.loss)
+        });
+    }
+    for vocab_size in [11, 1000] {
+        // Two sentences of five source positions and six target positions.
+        let size = vocab_size as u32;
+        let sources = [3, size, 3, size + 1, 0, 5, size, 2, 0, 0];
+        let expected = [3, size + 1, 4, size, 0, 3, 5, 6, size, 0, 0, 2];
+        let weights = || Input::Activation(rounded(&numbers(&[2, 6, 5], 57, [0.05, 0.3])));
+        let inputs = || [activation(&[2, 6, vocab_size], 58), weights(), activation(&[2, 6, 1], 59)];
+        table.check(&format!("copy_cross_entropy {vocab_size}"), &inputs(), &|tape, vars, device| {
+            let sources = ids(&sources, device)?;
+            let mixture =
+                CopyMixture { logits: &vars[0], weights: &vars[1], gate: &vars[2], sources: &sources };
+            copy_cross_entropy(tape, mixture, &ids(&expected, device)?, smooth)
+        });
+        table.check(&format!("coverage_loss {vocab_size}"), &[weights()], &|tape, vars, device| {
+            coverage_loss(tape, &vars[0], &ids(&expected, device)?, Some(0))
         });
     }
     for width in [5, 64, 300] {

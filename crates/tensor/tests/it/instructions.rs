@@ -4,6 +4,7 @@ use std::process::Command;
 
 use polyhead_tensor::isa::Isa;
 use polyhead_tensor::ops::additive::additive_scores;
+use polyhead_tensor::ops::copying::{CopyMixture, copy_cross_entropy};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
@@ -90,6 +91,18 @@ fn bits_of_this_process() {
         r_drop(tape, &vars[0], &right, options).unwrap().loss
     };
     show("r_drop", fingerprint(&[numbers(&[18, 131], 3, [-4.0, 4.0])], loss));
+    let sides = [
+        numbers(&[9, 131], 3, [-4.0, 4.0]),
+        numbers(&[9, 4], 4, [0.1, 0.2]),
+        numbers(&[9, 1], 5, [-1.0, 1.0]),
+    ];
+    let sources = [3, 131, 5, 7, 132, 131, 9, 55, 2, 1, 130, 4].into();
+    let copied = [131, 130, 7, 132, 55, 9, 2, 2, 77].into();
+    let loss = |tape: &Tape, vars: &[Var]| {
+        let mixture = CopyMixture { logits: &vars[0], weights: &vars[1], gate: &vars[2], sources: &sources };
+        copy_cross_entropy(tape, mixture, &copied, options).unwrap()
+    };
+    show("copy_cross_entropy", fingerprint(&sides, loss));
     let norm = NormOptions { dropout: 0.1, ..NormOptions::default() };
     show(
         "rms_norm",

@@ -3,6 +3,7 @@
 
 mod adam;
 mod attention;
+mod copying;
 mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod cuda;

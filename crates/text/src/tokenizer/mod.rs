@@ -5,6 +5,7 @@
 //! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
 
 mod any;
+mod copying;
 mod dropout;
 pub mod fairseq_dictionary;
 mod guard;
@@ -17,6 +18,7 @@ mod train;
 mod words;
 
 pub use any::Tokenizer;
+pub use copying::UnknownWords;
 pub use dropout::BpeDropout;
 pub use hugging_face::HuggingFace;
 pub use normalization::{LetterCase, Normalization, UnicodeForm, WORD_MARK};

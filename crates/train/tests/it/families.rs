@@ -46,6 +46,11 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         (config.train.label_smoothing, config.train.r_drop) = (0.0, 0.0);
         config.validation.metric = polyhead_train::config::Metric::Accuracy;
     }
+    if example.copies() {
+        // Four digits and four special tokens: six digits can only be copied.
+        config.tokenizer.vocab_size = 8;
+        config.train.r_drop = 0.0;
+    }
     config.model = example.clone();
     config.task = Task::of(example);
     config

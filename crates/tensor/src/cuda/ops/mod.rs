@@ -7,6 +7,7 @@ mod attention_shape;
 mod attention_tiled;
 pub(crate) mod best_tokens;
 mod column_sum;
+pub(crate) mod copying;
 pub(crate) mod cross_entropy;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
