@@ -14,3 +14,4 @@ mod laws;
 mod outside;
 mod pointer;
 mod recurrent;
+mod single_files;
