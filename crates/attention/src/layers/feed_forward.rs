@@ -74,7 +74,9 @@ impl FeedForward {
         let FeedForwardOptions { d_model, d_ff, activation, dropout, gate, bias } = options;
         let inner = match (gate, bias) {
             (Gate::Absent, bias) => Linear::with(&mut builder.at("inner"), d_model, d_ff, bias),
-            (Gate::Present, Bias::Present) => Linear::stacked(&mut builder.at("inner"), d_model, &[d_ff, d_ff]),
+            (Gate::Present, Bias::Present) => {
+                Linear::stacked(&mut builder.at("inner"), d_model, &[d_ff, d_ff])
+            }
             (Gate::Present, Bias::Absent) => {
                 Linear::without_bias(&mut builder.at("inner"), d_model, &[d_ff, d_ff])
             }

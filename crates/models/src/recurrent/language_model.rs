@@ -240,8 +240,7 @@ impl RecurrentTextState {
             return Ok(());
         };
         let or_zeros = |layers: Option<Vec<Var>>, rows: usize| {
-            let zeros =
-                |&width: &usize| Ok(Var::constant(Tensor::zeros(&[rows, width]).to_device(device)?));
+            let zeros = |&width: &usize| Ok(Var::constant(Tensor::zeros(&[rows, width]).to_device(device)?));
             layers.map_or_else(|| widths.iter().map(zeros).collect::<Result<Vec<Var>>>(), Ok)
         };
         let own: Vec<Var> = or_zeros(self.layers.take(), rows)?;

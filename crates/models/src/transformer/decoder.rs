@@ -131,7 +131,12 @@ impl DecoderStack {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         if let Some(max_len) = self.max_len.filter(|max_len| *max_len < longest) {
             let expected = format!("at least {longest} positions");
-            return Err(Error::Shape { operation: "prefill", name: "positions", found: vec![max_len], expected });
+            return Err(Error::Shape {
+                operation: "prefill",
+                name: "positions",
+                found: vec![max_len],
+                expected,
+            });
         }
         check_ids(ids.ids().host(), self.vocab_size)?;
         let rows = StepRows::new(lengths.len(), n_rows).on(&device).filled(&lengths);

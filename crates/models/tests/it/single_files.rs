@@ -37,7 +37,12 @@ fn loaded(path: &Path) -> (LanguageModel, Parameters) {
     (checkpoint.model.into_language_model().unwrap(), checkpoint.parameters)
 }
 
-fn assert_logits(name: &str, (model, parameters): &(LanguageModel, Parameters), text: &[u32], expected: &Value) {
+fn assert_logits(
+    name: &str,
+    (model, parameters): &(LanguageModel, Parameters),
+    text: &[u32],
+    expected: &Value,
+) {
     let (tape, capture) = (Tape::inference(), Capture::off());
     let pass = Pass::new(&tape, parameters, &capture);
     let rows = model.ids([Some(text)].into_iter(), text.len());
@@ -127,7 +132,9 @@ fn text(text: &str) -> Vec<u8> {
 fn gguf(architecture: &str, kind: u32) -> Vec<u8> {
     let mut bytes = b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
     bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text(architecture)].concat());
-    bytes.extend([text("token_embd.weight"), 1_u32.to_le_bytes().to_vec(), 32_u64.to_le_bytes().to_vec()].concat());
+    bytes.extend(
+        [text("token_embd.weight"), 1_u32.to_le_bytes().to_vec(), 32_u64.to_le_bytes().to_vec()].concat(),
+    );
     bytes.extend([&kind.to_le_bytes()[..], &[0; 8 + 300]].concat());
     bytes
 }
@@ -147,7 +154,10 @@ fn what_is_not_supported_is_named() {
         (gguf("mamba", 0), "architecture \"mamba\", expected one of llama, qwen2, gpt2"),
         (gguf("llama", 0), "no llama.embedding_length in the metadata"),
         (b"GGUF\x01\0\0\0".to_vec(), "version 1 of GGUF, expected 2 or 3"),
-        (b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(), "18446744073709551615 entries at byte 16"),
+        (
+            b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
+            "18446744073709551615 entries at byte 16",
+        ),
         (Vec::new(), "4 bytes expected at byte 0 of 0"),
         (vec![7; 40], "neither GGUF nor a model of llama2.c"),
     ] {
@@ -188,7 +198,8 @@ fn embedded_tokenisers_give_the_ids_of_their_programs() {
     let file = fs::File::open(golden("tokenizers.json.gz")).unwrap();
     let all: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
     for case in all.as_array().unwrap() {
-        let strings = |key: &str| case[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned());
+        let strings =
+            |key: &str| case[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned());
         let start = case["start"].as_u64().map(|id| id as u32);
         let embedded = single::GgufTokenizer {
             model: case["model"].as_str().unwrap().to_owned(),

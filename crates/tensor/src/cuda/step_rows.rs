@@ -154,13 +154,10 @@ impl GpuRows {
         let starts: Vec<u32> = lengths.iter().map(|len| (self.line - len) as u32).collect();
         let mut numbers = vec![0_u32; self.input.len()];
         numbers[0] = self.line as u32;
-        for (at, (part, padding)) in [
-            (tokens, tokens.first()),
-            (&parents[..], parents.first()),
-            (&starts[..], starts.first()),
-        ]
-        .into_iter()
-        .enumerate()
+        for (at, (part, padding)) in
+            [(tokens, tokens.first()), (&parents[..], parents.first()), (&starts[..], starts.first())]
+                .into_iter()
+                .enumerate()
         {
             let out = &mut numbers[TOKENS_AT + at * self.n_slots..][..self.rows];
             out[..part.len()].copy_from_slice(part);

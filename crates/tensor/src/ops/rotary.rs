@@ -74,7 +74,8 @@ impl RotaryScaling {
     fn speeds(self, d_head: usize, base: f64) -> Vec<f64> {
         let own = |pair: usize| power(base, -((2 * pair) as f64) / d_head as f64);
         let half = d_head / 2;
-        let mixed = |slow: f64, factor: f32, speed: f64| slow * speed / f64::from(factor) + (1.0 - slow) * speed;
+        let mixed =
+            |slow: f64, factor: f32, speed: f64| slow * speed / f64::from(factor) + (1.0 - slow) * speed;
         let speeds = (0..half).map(own);
         match self {
             Self::None => speeds.collect(),

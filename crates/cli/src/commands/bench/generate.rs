@@ -142,7 +142,8 @@ impl BenchGenerate {
     fn generate(&self, device: &Device, model: &LanguageModel, parameters: &Parameters) -> Result<[f64; 2]> {
         let capture = Capture::off();
         let decoding = LanguageModelDecoding::new(model, parameters, &capture);
-        let prompts: Vec<Vec<u32>> = (0..self.batch as u64).map(|row| self.random_prompt(model, row)).collect();
+        let prompts: Vec<Vec<u32>> =
+            (0..self.batch as u64).map(|row| self.random_prompt(model, row)).collect();
         let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
         let start = Instant::now();
         let mut state = decoding.start(&prompts, self.batch)?;

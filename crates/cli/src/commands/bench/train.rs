@@ -216,7 +216,10 @@ impl BenchTrain {
             source,
             target,
             expected: ids(3).into(),
-            loss: CrossEntropyOptions { label_smoothing: if reads_text { 0.0 } else { 0.1 }, ignored_id: None },
+            loss: CrossEntropyOptions {
+                label_smoothing: if reads_text { 0.0 } else { 0.1 },
+                ignored_id: None,
+            },
             adam: if reads_text { AdamOptions { learning_rate: 3e-4, beta2: 0.95, ..adam } } else { adam },
             max_norm: if reads_text { 1.0 } else { f32::INFINITY },
             seed: self.seed,

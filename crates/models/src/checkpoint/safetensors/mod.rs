@@ -14,10 +14,10 @@ mod header;
 mod shards;
 mod write;
 
-pub(in crate::checkpoint) use file::map;
 pub use dtype::header_name;
 pub(crate) use dtype::torch_name;
 pub use file::TensorFile;
+pub(in crate::checkpoint) use file::map;
 pub use shards::Weights;
 pub use write::{Array, ArrayData, PendingFiles, WriteOptions, write};
 

@@ -56,7 +56,11 @@ impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let found = self.at.checked_add(count).and_then(|end| self.file.bytes().get(self.at..end));
         let found = found.ok_or_else(|| {
-            self.file.wrong(format!("{count} bytes expected at byte {} of {}", self.at, self.file.bytes().len()))
+            self.file.wrong(format!(
+                "{count} bytes expected at byte {} of {}",
+                self.at,
+                self.file.bytes().len()
+            ))
         })?;
         self.at += count;
         Ok(found)
@@ -78,8 +82,12 @@ impl<'a> Reader<'a> {
     pub(super) fn count(&mut self, size: usize) -> Result<usize> {
         let found = self.u64()?;
         let rest = self.file.bytes().len() - self.at;
-        let count = usize::try_from(found).ok().filter(|count| count.checked_mul(size).is_some_and(|all| all <= rest));
-        count.ok_or_else(|| self.file.wrong(format!("{found} entries at byte {}, but {rest} bytes follow", self.at)))
+        let count = usize::try_from(found)
+            .ok()
+            .filter(|count| count.checked_mul(size).is_some_and(|all| all <= rest));
+        count.ok_or_else(|| {
+            self.file.wrong(format!("{found} entries at byte {}, but {rest} bytes follow", self.at))
+        })
     }
 
     /// A text with its length before it.

@@ -181,7 +181,8 @@ fn config(keys: &Metadata<'_>, tensors: &HashMap<String, Entry>) -> Result<Trans
             pairing: RotaryPairing::Halves,
             scaling: scaling(keys, shared.max_len)?,
         },
-        attention: window.map_or(AttentionPattern::Full, |size| AttentionPattern::Window { distance: size - 1 }),
+        attention: window
+            .map_or(AttentionPattern::Full, |size| AttentionPattern::Window { distance: size - 1 }),
         ..shared
     })
 }
@@ -228,10 +229,17 @@ fn with_frequencies(
         && divisors.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 1e-3);
     if !is_llama3 {
         let message = format!("{ROPE_FREQUENCIES} does not follow the rule of Llama 3");
-        return Err(Error::file(tensors.file().path(), message, "this scaling of positions is not supported"));
+        return Err(Error::file(
+            tensors.file().path(),
+            message,
+            "this scaling of positions is not supported",
+        ));
     }
     let scaling = Some(RotaryScale::Llama3 { factor, low, high, original });
-    Ok(TransformerLanguageModelConfig { position: PositionConfig::Rotary { base, pairing, scaling }, ..config })
+    Ok(TransformerLanguageModelConfig {
+        position: PositionConfig::Rotary { base, pairing, scaling },
+        ..config
+    })
 }
 
 fn tokenizer(keys: &Metadata<'_>) -> Option<GgufTokenizer> {
@@ -244,7 +252,8 @@ fn tokenizer(keys: &Metadata<'_>) -> Option<GgufTokenizer> {
         list(key).iter().filter_map(text).collect()
     };
     let number = |value: &Meta| if let Meta::Number(number) = value { Some(*number as f32) } else { None };
-    let whole = |value: &Meta| if let Meta::Whole(number) = value { u32::try_from(*number).ok() } else { None };
+    let whole =
+        |value: &Meta| if let Meta::Whole(number) = value { u32::try_from(*number).ok() } else { None };
     let tokens = texts("tokenizer.ggml.tokens");
     let model = keys.text("tokenizer.ggml.model").unwrap_or_default();
     let adds_start = match keys.map.get("tokenizer.ggml.add_bos_token") {

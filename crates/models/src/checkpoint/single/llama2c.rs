@@ -61,7 +61,8 @@ pub(super) fn open(file: Mapped) -> Result<SingleFile> {
         fits = fits && places.add("output.weight".into(), vec![vocab_size, d_model]);
     }
     if !fits || places.at != places.end {
-        let message = format!("{} bytes, which is not the size of a model of llama2.c with {numbers:?}", places.end);
+        let message =
+            format!("{} bytes, which is not the size of a model of llama2.c with {numbers:?}", places.end);
         return Err(file.wrong(message));
     }
     let entries = places.entries;
@@ -95,7 +96,9 @@ impl Places {
     /// False if the file ends before the tensor does.
     fn add(&mut self, name: String, shape: Vec<usize>) -> bool {
         let first = self.at;
-        let Some(count) = shape.iter().try_fold(1_usize, |all, size| all.checked_mul(*size)) else { return false };
+        let Some(count) = shape.iter().try_fold(1_usize, |all, size| all.checked_mul(*size)) else {
+            return false;
+        };
         if !self.skip(count) {
             return false;
         }
@@ -104,7 +107,8 @@ impl Places {
     }
 
     fn skip(&mut self, count: usize) -> bool {
-        let end = count.checked_mul(4).and_then(|bytes| self.at.checked_add(bytes)).filter(|end| *end <= self.end);
+        let end =
+            count.checked_mul(4).and_then(|bytes| self.at.checked_add(bytes)).filter(|end| *end <= self.end);
         self.at = end.unwrap_or(self.at);
         end.is_some()
     }

@@ -232,7 +232,10 @@ impl Blocks {
             // A vector may have leading axes of size one.
             let found: &[usize] = &entry.shape;
             let own = found.first().copied().unwrap_or(1);
-            if found.len() != shape.len() || found[1..] != shape[1..] || (*heads > 0 && own % (2 * heads) != 0) {
+            if found.len() != shape.len()
+                || found[1..] != shape[1..]
+                || (*heads > 0 && own % (2 * heads) != 0)
+            {
                 return wrong(format!("tensor {theirs} is {found:?}, expected rows of {name}, {shape:?}"));
             }
             rows += own;

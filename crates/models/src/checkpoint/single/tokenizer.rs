@@ -17,15 +17,14 @@ const MARK: &str = "\u{2581}";
 /// Longest token of which pairs are made, in characters.
 const LONGEST: usize = 64;
 /// The rule of Llama 3 for splitting words; Qwen2's differs in its numbers.
-const LLAMA3: &str =
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 impl GgufTokenizer {
     /// The text of `tokenizer.json`.
     ///
     /// # Errors
     /// If the tokeniser is of a kind that is not known; the error is its name.
-    pub fn to_json(&self) -> std::result::Result<String, String> {
+    pub fn to_json(&self) -> Result<String, String> {
         let value = match (self.model.as_str(), self.splitting.as_str()) {
             ("llama", _) => self.sentencepiece(),
             ("gpt2", "" | "default" | "gpt-2") => self.byte_level(Value::Null, Value::Null),
@@ -49,7 +48,8 @@ impl GgufTokenizer {
 
     /// Control tokens, and those that users defined.
     fn added(&self) -> Vec<Value> {
-        let added = (0..self.tokens.len()).filter(|&id| matches!(self.kind(id), UNKNOWN | CONTROL | USER_DEFINED));
+        let added =
+            (0..self.tokens.len()).filter(|&id| matches!(self.kind(id), UNKNOWN | CONTROL | USER_DEFINED));
         let token = |id: usize| {
             json!({
                 "id": id,
@@ -66,7 +66,8 @@ impl GgufTokenizer {
 
     /// Puts the start token in front of a text, if the file says so.
     fn template(&self) -> Value {
-        let start = self.start.filter(|_| self.adds_start).and_then(|id| Some((id, self.tokens.get(id as usize)?)));
+        let start =
+            self.start.filter(|_| self.adds_start).and_then(|id| Some((id, self.tokens.get(id as usize)?)));
         let Some((id, token)) = start else { return Value::Null };
         let special = json!({ "SpecialToken": { "id": token, "type_id": 0 } });
         let [first, second] =
@@ -91,9 +92,7 @@ impl GgufTokenizer {
     }
 
     fn byte_level(&self, splitting: Value, normalizer: Value) -> Value {
-        let bytes = |uses_own_rule: bool| {
-            json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": uses_own_rule })
-        };
+        let bytes = |uses_own_rule: bool| json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": uses_own_rule });
         let splitter = match splitting {
             Value::Null => bytes(true),
             rule => json!({

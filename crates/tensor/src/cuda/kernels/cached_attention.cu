@@ -219,6 +219,7 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
     }
     // From the row's first line on.
     T *own_cache = cache + start * kept.position_stride;
+    const u32 *slots = ancestry + u64(start) * n_slots + row;
     T *kept_keys = own_cache + key_head * sizes.d_key, *kept_values = own_cache + keys + key_head * sizes.d_value;
     if (head % shared_by == 0 && lane < lanes) {
         const u64 at = row * kept.slot_stride + position * kept.position_stride;
@@ -231,7 +232,7 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
     Mixed mixed = nothing();
     attend<T, lanes, aligned>(
         mixed, query, kept_keys, kept_values, kept, position, position, distances, scale, own_weights,
-        [=](u32 p) { return u64(ancestry[u64(start + p) * n_slots + row]); }, sees);
+        [=](u32 p) { return u64(slots[u64(p) * n_slots]); }, sees);
     // The newest key comes from registers: this launch does not read what it writes to memory.
     if (distances.keys) add_distance<T, aligned>(key, distances.keys, distances.max_distance, 0, first, sizes.d_key);
     if (distances.values) {

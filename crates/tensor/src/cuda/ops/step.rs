@@ -244,17 +244,10 @@ pub(crate) fn step_input(
         shared: 0,
         family: KernelFamily::Embedding,
     };
-    gpu.cuda()
-        .launch(launch, args![
-            &gpu.tokens(),
-            &table,
-            positions.as_ref(),
-            &gpu.position(),
-            &gpu.starts(),
-            &y,
-            width,
-            scale
-        ]);
+    gpu.cuda().launch(
+        launch,
+        args![&gpu.tokens(), &table, positions.as_ref(), &gpu.position(), &gpu.starts(), &y, width, scale],
+    );
     Tensor::on_gpu(&[gpu.rows, width], y)
 }
 

@@ -156,8 +156,10 @@ impl<'a> CachedStep<'a> {
             }
         }
         scale(weights, self.scale);
-        let seen =
-            self.options.seen.map_or(VisibleColumns::One(0, len), |seen| VisibleColumns::Several(&seen[row], len));
+        let seen = self
+            .options
+            .seen
+            .map_or(VisibleColumns::One(0, len), |seen| VisibleColumns::Several(&seen[row], len));
         softmax(weights, seen, scratch);
     }
 

@@ -300,8 +300,7 @@ impl StepRows {
         taken.resize(self.n_slots, false);
         let free = (0..self.n_slots).filter(|&slot| !taken[slot]).take(more);
         let rows = free.zip(&other.slots).zip(&other.lengths);
-        let slots: Vec<JoinedSlot> =
-            rows.map(|((to, &from), &len)| JoinedSlot { from, to, len }).collect();
+        let slots: Vec<JoinedSlot> = rows.map(|((to, &from), &len)| JoinedSlot { from, to, len }).collect();
         self.slots.extend(slots.iter().map(|slot| slot.to));
         self.lengths.extend(&other.lengths);
         Joined {
