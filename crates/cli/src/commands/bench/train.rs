@@ -149,7 +149,7 @@ impl Measurement for TrainMeasurement {
         let [median, best] =
             [self.tokens_per_s_median, self.tokens_per_s_best].map(|rate| grouped(rate as u64));
         format!(
-            "{workload:<8}{device:<7} {dtype:<5} {median:>9} tokens/s (best {best})  {milliseconds:.2} ms per step  \
+            "{workload:<8}{device:<7} {dtype:<5} {median:>9} target tokens/s (best {best})  {milliseconds:.2} ms per step  \
              loss {first_loss:.4} → {last_loss:.4}{}",
             memory_text(self.peak_memory_bytes)
         )

@@ -34,22 +34,9 @@ pub(super) fn open(file: Mapped) -> Result<SingleFile> {
         return Err(Error::file(file.path(), message, "name a .gguf file, a .bin of llama2.c, or a folder"));
     }
     let d_keys = d_model / n_heads * n_key_heads;
-    let layers: [(&str, Vec<usize>); 5] = [
-        ("attn_norm", vec![d_model]),
-        ("attn_q", vec![d_model, d_model]),
-        ("attn_k", vec![d_keys, d_model]),
-        ("attn_v", vec![d_keys, d_model]),
-        ("attn_output", vec![d_model, d_model]),
-    ];
-    let feed_forward: [(&str, Vec<usize>); 4] = [
-        ("ffn_norm", vec![d_model]),
-        ("ffn_gate", vec![d_ff, d_model]),
-        ("ffn_down", vec![d_model, d_ff]),
-        ("ffn_up", vec![d_ff, d_model]),
-    ];
     let mut places = Places { entries: HashMap::new(), at: HEAD, end: file.bytes().len() };
     let mut fits = places.add("token_embd.weight".into(), vec![vocab_size, d_model]);
-    for (part, shape) in layers.into_iter().chain(feed_forward) {
+    for (part, shape) in layer_shapes(d_model, d_keys, d_ff) {
         for layer in 0..n_layers {
             fits = fits && places.add(format!("blk.{layer}.{part}.weight"), shape.clone());
         }
@@ -83,6 +70,21 @@ pub(super) fn open(file: Mapped) -> Result<SingleFile> {
     };
     let tensors = Tensors::new(file, entries, Some([n_heads, n_key_heads]));
     Ok(SingleFile { config, tensors, tokenizer: None })
+}
+
+/// The tensors of a layer in the order of the file, and their shapes.
+fn layer_shapes(d_model: usize, d_keys: usize, d_ff: usize) -> [(&'static str, Vec<usize>); 9] {
+    [
+        ("attn_norm", vec![d_model]),
+        ("attn_q", vec![d_model, d_model]),
+        ("attn_k", vec![d_keys, d_model]),
+        ("attn_v", vec![d_keys, d_model]),
+        ("attn_output", vec![d_model, d_model]),
+        ("ffn_norm", vec![d_model]),
+        ("ffn_gate", vec![d_ff, d_model]),
+        ("ffn_down", vec![d_model, d_ff]),
+        ("ffn_up", vec![d_ff, d_model]),
+    ]
 }
 
 /// The places of tensors that follow each other.

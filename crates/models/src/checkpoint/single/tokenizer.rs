@@ -32,6 +32,7 @@ impl GgufTokenizer {
             ("gpt2", "qwen2") => {
                 self.byte_level(json!(LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")), json!({ "type": "NFC" }))
             }
+            ("", _) => return Err("one without a name".to_owned()),
             (model, "") => return Err(model.to_owned()),
             (model, splitting) => return Err(format!("{model} with the rule {splitting}")),
         };
