@@ -12,7 +12,7 @@ use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
 use polyhead_models::{LanguageModel, LanguageModelDecoding};
-use polyhead_tensor::{Dtype, Parameters, Tape};
+use polyhead_tensor::{Device, Dtype, Math, Parameters, Tape};
 use serde_json::{Value, json};
 
 const NAMES: [&str; 4] = ["gpt2", "llama", "qwen2", "mistral"];
@@ -159,17 +159,20 @@ fn configs_are_read() {
     }
 }
 
+/// `POLYHEAD_SAVE` names a folder that keeps what is written, for `check_saved.py`.
 #[test]
 fn folders_are_written_as_they_were_read() {
+    let kept = std::env::var_os("POLYHEAD_SAVE").map(PathBuf::from);
     for name in NAMES {
         let (config, layout) = read_config(golden(name)).unwrap();
         let checkpoint = load(golden(name), None).unwrap();
         for dtype in [Dtype::F32, Dtype::F16] {
-            let folder = tempfile::tempdir().unwrap();
+            let temporary = tempfile::tempdir().unwrap();
+            let folder = kept.as_deref().unwrap_or(temporary.path()).join(format!("{name}-{dtype}"));
             let options = SaveOptions { layout, dtype, max_shard_bytes: 20_000 };
-            save(folder.path(), &config, &checkpoint.parameters, &options).unwrap();
-            assert_eq!(read_config(folder.path()).unwrap(), (config.clone(), layout), "{name}");
-            let again = load(folder.path(), None).unwrap();
+            save(&folder, &config, &checkpoint.parameters, &options).unwrap();
+            assert_eq!(read_config(&folder).unwrap(), (config.clone(), layout), "{name}");
+            let again = load(&folder, None).unwrap();
             for (id, name, _) in checkpoint.parameters.declared().filter(|_| dtype == Dtype::F32) {
                 assert_eq!(
                     again.parameters.value(id).data(),
@@ -270,6 +273,52 @@ fn one_pass_over_a_prompt_joined_rows_and_int8_change_no_bit() {
                     *step += 1;
                 }
             }
+        }
+    }
+}
+
+/// Prompts of different lengths in one pass, rows that join, are doubled and dropped, and lines of the cache that are left
+/// behind: logits of every step on a GPU against the CPU.
+#[test]
+fn a_gpu_steps_as_the_cpu() {
+    let device = match Device::open("cuda", Math::F32) {
+        Ok(device) => device,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    for name in NAMES {
+        let (model, parameters) = loaded(&golden(name));
+        let moved = parameters.to_device(&device).unwrap();
+        let capture = Capture::off();
+        let both = [&parameters, &moved].map(|own| LanguageModelDecoding::new(&model, own, &capture));
+        let texts: [&[u32]; 4] =
+            [&[5, 9, 7, 44, 3, 8, 21, 60, 15, 33, 71, 12], &[8], &[30, 31, 32, 33, 34], &[90, 3, 4]];
+        let mut states = both.each_ref().map(|decoding| decoding.start(&texts[..2], 2).unwrap());
+        let mut rows = 2;
+        for step in 0..70_u32 {
+            if step == 20 {
+                for (decoding, state) in both.iter().zip(&mut states) {
+                    let other = decoding.start(&texts[2..], 2).unwrap();
+                    decoding.join(state, other).unwrap();
+                }
+                rows = 4;
+            }
+            let parents: &[usize] = match step {
+                30 => &[3, 0, 2, 3],
+                40 => &[0, 2],
+                60 => &[1, 0],
+                _ => &[],
+            };
+            if !parents.is_empty() {
+                both.iter().zip(&mut states).for_each(|(decoding, state)| decoding.reorder(state, parents));
+                rows = parents.len();
+            }
+            let tokens: Vec<u32> = (0..rows as u32).map(|row| (7 * step + 31 * row) % 96).collect();
+            let [expected, found] = [0, 1]
+                .map(|side: usize| both[side].step(&mut states[side], &tokens).unwrap().to_host().unwrap());
+            let largest = expected.data().iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+            let pairs = expected.data().iter().zip(found.data());
+            let worst = pairs.fold(0.0_f32, |worst, (a, b)| worst.max((a - b).abs())) / largest;
+            assert!(worst < 1e-4, "{name}, step {step}: off by {worst}");
         }
     }
 }

@@ -187,9 +187,9 @@ pub(super) fn compatible(config: &TransformerLanguageModelConfig) -> std::result
     let halves = matches!(config.position, PositionConfig::Rotary { pairing: RotaryPairing::Halves, .. });
     let is_window = matches!(config.attention, AttentionPattern::Window { .. });
     let is_full = config.attention == AttentionPattern::Full;
-    let biases = [Biases::NONE, Biases { query_key_value: true, ..Biases::NONE }];
-    let all = [Biases { feed_forward: false, ..Biases::default() }, Biases::default()];
-    let more = all.contains(&config.biases) || config.biases == Biases { feed_forward: true, ..Biases::NONE };
+    let Biases { query_key_value, output, feed_forward } = config.biases;
+    // Qwen2 has biases of queries, keys and values alone, Llama those of all four projections or none.
+    let has_class = query_key_value == output || (query_key_value && !feed_forward);
     Reasons::default()
         .unless(config.norm == Normalisation::Rms, "other norms: Llama has root mean square norms")
         .unless(
@@ -201,10 +201,10 @@ pub(super) fn compatible(config: &TransformerLanguageModelConfig) -> std::result
         .unless(is_full || is_window, "this sparse attention: Mistral has sliding windows")
         .unless(!config.scale_embedding, "scaled embeddings: Llama has none")
         .unless(heads.d_key == heads.d_value, "values of another width than keys: Llama's have the same")
-        .unless(biases.contains(&config.biases) || (is_full && more), "these biases")
         .unless(
-            is_full || config.biases == Biases::NONE,
-            "biases and a sliding window: Mistral has no biases",
+            if is_full { has_class } else { config.biases == Biases::NONE },
+            "these biases: Llama has those of all projections of attention or none, Qwen2 those of queries, keys and values, \
+             Mistral none",
         )
         .unless(config.activation != Activation::None, "no activation: Llama has one")
         .found()
