@@ -12,7 +12,7 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    AttentionOutput, CacheShape, KeysValues, StepAttentionPattern, StepOptions, StepRows, self_step,
+    AttentionOutput, CacheShape, Columns, KeysValues, StepAttentionPattern, StepOptions, StepRows, self_step,
 };
 use polyhead_tensor::{Result, Tensor};
 
@@ -37,6 +37,14 @@ pub struct CacheLayer<'a> {
 }
 
 impl CacheLayer<'_> {
+    /// Caches the keys and values of whole sequences, rows × length × columns: as many tokens of each row as the rows have.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn fill(&mut self, key: Columns<'_>, value: Columns<'_>) -> Result<()> {
+        self.key_values.fill(self.rows, key, value)
+    }
+
     /// Appends the newest tokens' keys and values to the cache and attends from their queries to all tokens so far.
     ///
     /// `projected`: rows × (queries, keys and values side by side).
@@ -50,13 +58,14 @@ impl CacheLayer<'_> {
 }
 
 impl KvCache {
-    /// An empty cache of `n_layers` layers for `rows`; memory is allocated on demand.
+    /// A cache of `n_layers` layers for `rows`, whose tokens, if there are any, are to be filled in next; memory is allocated
+    /// on demand.
     pub fn new(shape: CacheShape, n_layers: usize, rows: StepRows) -> Self {
         let layers = (0..n_layers).map(|_| KeysValues::of_rows(shape, &rows)).collect();
         Self { layers, rows, pattern: None }
     }
 
-    /// Number of tokens so far.
+    /// Number of tokens of the longest row so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -109,6 +118,19 @@ impl KvCache {
     pub fn reorder(&mut self, rows: &[usize]) {
         for (from, to) in self.rows.reorder(rows) {
             self.layers.iter_mut().for_each(|layer| layer.copy(from, to, self.rows.len()));
+        }
+    }
+
+    /// Appends the rows of `other`, which may have other lengths: they follow the own rows. Rows that have a source cannot
+    /// be joined.
+    ///
+    /// # Panics
+    /// If the caches have different layers or devices.
+    pub fn join(&mut self, other: &Self) {
+        assert!(self.layers.len() == other.layers.len(), "caches of one model");
+        let joined = self.rows.join(&other.rows);
+        for (layer, other) in self.layers.iter_mut().zip(&other.layers) {
+            layer.join(other, &joined);
         }
     }
 }

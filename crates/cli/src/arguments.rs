@@ -79,9 +79,9 @@ pub(crate) enum Command {
     /// Add, list and remove the API keys of a server
     #[command(subcommand)]
     Keys(commands::keys::Keys),
-    /// Convert a Marian, fairseq or PyTorch model to Polyhead's layout
+    /// Convert a model of another program: Hugging Face, fairseq, PyTorch, llama.cpp
     Import(commands::import::Import),
-    /// Convert a model to the layout of Marian, fairseq or PyTorch
+    /// Convert a model to the layout of another program
     Export(commands::export::Export),
     /// Quantise a model's weights to int8
     Quantize(commands::quantize::Quantize),

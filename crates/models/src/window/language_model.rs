@@ -181,4 +181,9 @@ impl WindowState {
     pub(crate) fn reorder(&mut self, rows: &[usize]) {
         self.windows = rows.iter().map(|&row| self.windows[row].clone()).collect();
     }
+
+    /// Appends the rows of another state.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.windows.extend(other.windows);
+    }
 }

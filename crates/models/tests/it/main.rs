@@ -9,8 +9,10 @@ mod families;
 #[cfg(feature = "cuda")]
 mod gpu_gradients;
 mod intervention;
+mod language_models;
 mod latin2nqo;
 mod laws;
 mod outside;
 mod pointer;
 mod recurrent;
+mod single_files;
