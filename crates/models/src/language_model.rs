@@ -223,7 +223,7 @@ impl<'a> LanguageModelDecoding<'a> {
         Self { model, parameters, capture, intervention: None }
     }
 
-    fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
         let tape = Tape::inference();
         let intervention = self.intervention;
         work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
@@ -242,12 +242,7 @@ impl NextToken for LanguageModelDecoding<'_> {
             .ok_or_else(|| Error::Request {
                 message: "an empty prompt, expected at least one token".into(),
             })?;
-        Ok(match self.model {
-            LanguageModel::Window(model) => LanguageModelState::Window(model.start(&read)),
-            LanguageModel::Recurrent(model) => {
-                LanguageModelState::Recurrent(self.with_pass(|pass| model.start(pass, &read))?)
-            }
-        })
+        self.read(&read)
     }
 
     fn first_token(&self, prompt: &[u32], start_id: u32) -> u32 {
