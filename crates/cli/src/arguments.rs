@@ -106,7 +106,10 @@ pub(crate) enum Command {
 
 /// Commands by group, in the order in which `polyhead --help` lists them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Use a model", &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "perplexity", "score"]),
+    (
+        "Use a model",
+        &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "perplexity", "score"],
+    ),
     ("Train", &["init", "train", "average", "verify-run", "plot"]),
     ("Data", &["data", "tokenizer"]),
     ("Words", &["ngram", "vectors"]),

@@ -209,7 +209,9 @@ mod tests {
 
     #[test]
     fn every_token_is_predicted_once_with_enough_before_it() {
-        for (length, context, stride) in [(10, 4, 2), (11, 4, 3), (7, 8, 4), (100, 16, 5), (2, 2, 1), (9, 4, 1)] {
+        for (length, context, stride) in
+            [(10, 4, 2), (11, 4, 3), (7, 8, 4), (100, 16, 5), (2, 2, 1), (9, 4, 1)]
+        {
             let found = windows(length, context, stride);
             let mut predicted = Vec::new();
             for window in &found {

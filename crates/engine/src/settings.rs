@@ -117,6 +117,7 @@ impl Settings {
             repetition_penalty: self
                 .get("repetition_penalty", "a positive number", penalty)?
                 .unwrap_or(default.repetition_penalty),
+            includes_source: default.includes_source,
             prefixes: Vec::new(),
             forced_first: self.get("forced_bos_token_id", "an id", id)?,
             other_end_ids,

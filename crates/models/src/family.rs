@@ -12,8 +12,11 @@ use crate::recurrent::{
     Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
     RecurrentLanguageModelConfig, StatePooling,
 };
-use crate::transformer::config::{StackConfig, Tie};
-use crate::transformer::{Pooling, TransformerConfig, TransformerEncoderConfig, describe};
+use crate::transformer::config::{AttentionPattern, PositionConfig, StackConfig, Tie};
+use crate::transformer::language_model::Biases;
+use crate::transformer::{
+    Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig, describe,
+};
 use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
 
 /// The config of a model family.
@@ -246,6 +249,48 @@ impl Family for AveragingEncoderConfig {
             ("vocabulary", format!("{vocab_size} ids")),
             ("labels", labels.join(", ")),
         ]
+    }
+}
+
+impl Family for TransformerLanguageModelConfig {
+    const MODEL_TYPE: &'static str = "polyhead_transformer_language_model";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "gpt2", "llama"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "end_id", "start_id"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff", "n_key_heads"];
+    const STACKS: &'static [&'static str] = &["decoder"];
+    const TAGGED: &'static [&'static str] = &["position", "attention"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        Self { d_model: 12, decoder: StackConfig::new(2, 3, 10), max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let decoder = StackConfig { n_key_heads: Some(2), ..StackConfig::new(3, 4, 10) };
+        let biases = Biases { query_key_value: true, ..Biases::NONE };
+        let llama = Self { d_model: 16, decoder, max_len: 64, ..Self::llama() };
+        vec![
+            Self { tie_output: false, attention: AttentionPattern::Window { distance: 2 }, ..llama.clone() },
+            Self { biases, ..llama },
+            Self { position: PositionConfig::Relative { max_distance: 3 }, ..Self::example() },
+        ]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        // Sequences are packed one after the other, so the end of one is the start of the next.
+        Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        describe::language_model(self)
     }
 }
 

@@ -8,26 +8,38 @@ use crate::language_model::{LanguageModel, LanguageModelDecoding, LanguageModelS
 use crate::{Error, Result};
 
 impl LanguageModelDecoding<'_> {
-    /// The state after each text, which may be empty; unlike [`crate::decode::NextToken::start`] it reads the last token, too.
+    /// The state after each text, which may be empty, with room for `n_rows` rows; unlike
+    /// [`crate::decode::NextToken::start`] it reads the last token, too.
     ///
     /// # Errors
-    /// If an id is outside the vocabulary.
-    pub fn read(&self, texts: &[&[u32]]) -> Result<LanguageModelState> {
+    /// If an id is outside the vocabulary, or a text longer than the context.
+    pub fn read(&self, texts: &[&[u32]], n_rows: usize) -> Result<LanguageModelState> {
         Ok(match self.model {
             LanguageModel::Window(model) => LanguageModelState::Window(model.start(texts)),
             LanguageModel::Recurrent(model) => {
                 LanguageModelState::Recurrent(self.with_pass(|pass| model.start(pass, texts))?)
             }
+            LanguageModel::Transformer(model) => {
+                LanguageModelState::Transformer(self.with_pass(|pass| model.start(pass, texts, n_rows))?)
+            }
         })
+    }
+
+    /// True if [`Self::extend`] appends to rows that have tokens, and rows may become more than there was room for: on a CPU.
+    pub fn is_extendable(&self, state: &LanguageModelState) -> bool {
+        match state {
+            LanguageModelState::Window(_) | LanguageModelState::Recurrent(_) => true,
+            LanguageModelState::Transformer(state) => state.is_extendable(),
+        }
     }
 
     /// Appends a text, which may be empty, to each row.
     ///
     /// # Errors
-    /// If an id is outside the vocabulary.
+    /// If an id is outside the vocabulary, or a text becomes longer than the context.
     ///
     /// # Panics
-    /// If the number of texts is not the number of rows, or the state is that of another model.
+    /// If the number of texts is not the number of rows, the state is that of another model, or it is not extendable.
     pub fn extend(&self, state: &mut LanguageModelState, texts: &[&[u32]]) -> Result<()> {
         if texts.iter().all(|text| text.is_empty()) {
             return Ok(());
@@ -40,41 +52,18 @@ impl LanguageModelDecoding<'_> {
             (LanguageModel::Recurrent(model), LanguageModelState::Recurrent(state)) => {
                 self.with_pass(|pass| model.extend(pass, state, texts))
             }
-            _ => unreachable!("a state is that of its own model"),
-        }
-    }
-
-    /// Appends the rows of `other` to those of `state`.
-    ///
-    /// # Errors
-    /// If the device fails.
-    ///
-    /// # Panics
-    /// If a state is that of another model.
-    pub fn join(&self, state: &mut LanguageModelState, other: LanguageModelState) -> Result<()> {
-        match (self.model, state, other) {
-            (
-                LanguageModel::Window(_),
-                LanguageModelState::Window(state),
-                LanguageModelState::Window(other),
-            ) => {
-                state.join(other);
-                Ok(())
+            (LanguageModel::Transformer(model), LanguageModelState::Transformer(state)) => {
+                self.with_pass(|pass| model.extend(pass, state, texts))
             }
-            (
-                LanguageModel::Recurrent(model),
-                LanguageModelState::Recurrent(state),
-                LanguageModelState::Recurrent(other),
-            ) => self.with_pass(|pass| model.join(pass, state, other)),
             _ => unreachable!("a state is that of its own model"),
         }
     }
 
     /// A copy of one row after the first `length` of its `n_tokens` tokens; `None` if the model does not keep what it was then, as
-    /// a recurrent state does not.
+    /// a recurrent state does not, or the device does not copy.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the row has fewer tokens, or the device fails.
     pub fn prefix(
         &self,
         state: &LanguageModelState,
@@ -86,6 +75,9 @@ impl LanguageModelDecoding<'_> {
             return Err(Error::Request { message });
         }
         Ok(match state {
+            LanguageModelState::Transformer(state) => {
+                state.prefix(row, length).map(LanguageModelState::Transformer)
+            }
             _ if length < n_tokens => None,
             LanguageModelState::Window(state) => Some(LanguageModelState::Window(state.row(row))),
             LanguageModelState::Recurrent(state) => {

@@ -106,15 +106,25 @@ impl Generate {
 
     /// Misuse of options that exclude each other.
     fn check(&self) -> Result<()> {
-        let misuse = |message: &str, hint: &str| Err(Misuse { message: message.into(), hint: hint.into() }.into());
+        let misuse =
+            |message: &str, hint: &str| Err(Misuse { message: message.into(), hint: hint.into() }.into());
         if self.stream && self.format.is_jsonl() {
-            return misuse("--stream with --format jsonl, expected one of them", "a line of JSON is printed when its text is complete");
+            return misuse(
+                "--stream with --format jsonl, expected one of them",
+                "a line of JSON is printed when its text is complete",
+            );
         }
         if self.chat && self.format.is_jsonl() {
-            return misuse("--chat with --format jsonl, expected one of them", "--messages FILE --format jsonl answers chats as JSON lines");
+            return misuse(
+                "--chat with --format jsonl, expected one of them",
+                "--messages FILE --format jsonl answers chats as JSON lines",
+            );
         }
         if (self.chat || self.stream) && self.sampling.wants_several() {
-            return misuse("--chat or --stream with --n or --beam, expected one text as it is generated", "leave out --n and --beam");
+            return misuse(
+                "--chat or --stream with --n or --beam, expected one text as it is generated",
+                "leave out --n and --beam",
+            );
         }
         Ok(())
     }
@@ -178,9 +188,11 @@ fn chats(lines: &[String], name: &str, system: Option<&str>) -> Result<Vec<Input
     let mut inputs = Vec::new();
     for (number, line) in lines.iter().enumerate() {
         let place = format!("{name}:{}", number + 1);
-        let wrong = |found: String| Failure {
+        let wrong = |found: String| {
+            Failure {
             message: format!("{place}: {found}, expected messages with role and content"),
             hint: "write a chat on each line, such as {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}".into(),
+        }
         };
         let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
         let listed = value.get("messages").unwrap_or(&value).as_array().cloned();

@@ -58,12 +58,19 @@ impl PerplexityCommand {
         let folder = resolve(&self.model)?;
         if folder.is_file() {
             let message = format!("{}: a file, expected a model folder", folder.display());
-            return Err(Misuse { message, hint: "polyhead ngram perplexity measures with n-gram models".into() }.into());
+            return Err(Misuse {
+                message,
+                hint: "polyhead ngram perplexity measures with n-gram models".into(),
+            }
+            .into());
         }
         let place = shown(&self.text).display().to_string();
         let bytes = read_bytes(&self.text)?;
         let text = String::from_utf8(bytes).map_err(|error| Misuse {
-            message: format!("{place}: invalid UTF-8 at byte {}, expected text", error.utf8_error().valid_up_to() + 1),
+            message: format!(
+                "{place}: invalid UTF-8 at byte {}, expected text",
+                error.utf8_error().valid_up_to() + 1
+            ),
             hint: "convert the file to UTF-8".into(),
         })?;
         thread_pool(self.threads)?.install(|| {
@@ -90,8 +97,13 @@ impl PerplexityCommand {
             return print_json(found);
         }
         let Perplexity { tokens, predicted, unknown, windows, context, stride, .. } = found;
-        let predicted = if predicted < tokens { format!(", {} predicted", grouped(*predicted as u64)) } else { String::new() };
-        let unknown = if *unknown > 0 { format!(", {} unknown", grouped(*unknown as u64)) } else { String::new() };
+        let predicted = if predicted < tokens {
+            format!(", {} predicted", grouped(*predicted as u64))
+        } else {
+            String::new()
+        };
+        let unknown =
+            if *unknown > 0 { format!(", {} unknown", grouped(*unknown as u64)) } else { String::new() };
         print_text(&aligned(&[
             ("perplexity", format!("{:.4}", found.perplexity)),
             ("nats", format!("{:.4} per token", found.nats_per_token)),
@@ -103,10 +115,7 @@ impl PerplexityCommand {
                 ),
             ),
             ("tokens", format!("{}{predicted}{unknown}", grouped(*tokens as u64))),
-            (
-                "windows",
-                format!("{} of {context} tokens, {stride} further each", grouped(*windows as u64)),
-            ),
+            ("windows", format!("{} of {context} tokens, {stride} further each", grouped(*windows as u64))),
         ]))
     }
 }

@@ -65,9 +65,12 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(python::method);
         environment.add_filter("tojson", python::to_json);
-        environment.add_function("raise_exception", |message: String| -> std::result::Result<(), minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message).with_source(Refusal))
-        });
+        environment.add_function(
+            "raise_exception",
+            |message: String| -> std::result::Result<(), minijinja::Error> {
+                Err(minijinja::Error::new(ErrorKind::InvalidOperation, message).with_source(Refusal))
+            },
+        );
         environment.add_function("strftime_now", |format: String| dates::now(&format));
         let template = Self {
             source: without_generation_tags(&source.into()),
@@ -209,7 +212,8 @@ mod tests {
 
     #[test]
     fn of_several_templates_the_default_is_taken() {
-        let several = json!([{ "name": "tool_use", "template": "t" }, { "name": "default", "template": "d" }]);
+        let several =
+            json!([{ "name": "tool_use", "template": "t" }, { "name": "default", "template": "d" }]);
         assert_eq!(default_template(&several).as_deref(), Some("d"));
         assert_eq!(default_template(&json!("own")).as_deref(), Some("own"));
         assert_eq!(default_template(&json!(null)), None);

@@ -5,7 +5,12 @@ use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
 
 /// A method of a string or a dictionary.
-pub(super) fn method(_: &State<'_, '_>, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, Error> {
+pub(super) fn method(
+    _: &State<'_, '_>,
+    value: &Value,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
     let found = match value.as_str() {
         Some(text) => of_string(text, name, arguments),
         None => of_map(value, name, arguments),
@@ -26,7 +31,9 @@ fn of_string(text: &str, name: &str, arguments: &[Value]) -> Option<Result<Value
     let affixes = || -> Vec<String> {
         match arguments.first() {
             Some(one) if one.as_str().is_some() => vec![one.as_str().unwrap_or_default().to_owned()],
-            Some(several) => several.try_iter().into_iter().flatten().map(|affix| affix.to_string()).collect(),
+            Some(several) => {
+                several.try_iter().into_iter().flatten().map(|affix| affix.to_string()).collect()
+            }
             None => Vec::new(),
         }
     };
@@ -56,7 +63,8 @@ fn of_string(text: &str, name: &str, arguments: &[Value]) -> Option<Result<Value
         }
         "count" => text.matches(argument(0)?).count().into(),
         "join" => {
-            let parts: Vec<String> = arguments.first()?.try_iter().ok()?.map(|part| part.to_string()).collect();
+            let parts: Vec<String> =
+                arguments.first()?.try_iter().ok()?.map(|part| part.to_string()).collect();
             parts.join(text).into()
         }
         _ => return None,

@@ -149,7 +149,7 @@ impl<'g> Generation<'g> {
         let tokens: Vec<u32> = self.rows.iter().filter_map(|(_, sequence)| sequence.last()).collect();
         let decoding = self.generator.decoding(&self.capture);
         let logits = decoding.step(state, &tokens)?;
-        let advances = self.draw(&logits)?;
+        let advances = draw(self.generator, &mut self.rows, &logits)?;
         let mut generated = Vec::with_capacity(advances.len());
         let mut left = Vec::new();
         for (row, ((id, sequence), advance)) in self.rows.drain(..).zip(advances).enumerate() {
@@ -178,25 +178,6 @@ impl<'g> Generation<'g> {
             self.keep(&rows);
         }
         Ok(generated)
-    }
-
-    /// What each row draws from its logits.
-    fn draw(&mut self, logits: &Tensor) -> Result<Vec<Advance>> {
-        let tokenizer = self.generator.tokenizer();
-        let takes_turns = self.generator.parameters().device().policy().takes_turns;
-        // On a GPU only the best tokens are copied, if that is all that is needed.
-        if takes_turns && self.rows.iter().all(|(_, sequence)| sequence.is_plain_greedy()) {
-            let best = best_tokens(logits, 1)?;
-            let taken = self.rows.iter_mut().zip(best).map(|((_, sequence), best)| match best.first() {
-                Some(best) => sequence.take(best.id, best.score, tokenizer),
-                None => sequence.draw(&[f32::NEG_INFINITY], tokenizer),
-            });
-            return taken.collect();
-        }
-        let logits = logits.to_host()?;
-        let width = logits.len() / self.rows.len();
-        let rows = self.rows.par_iter_mut().zip(logits.data().par_chunks_exact(width));
-        rows.map(|((_, sequence), logits)| sequence.draw(logits, tokenizer)).collect()
     }
 
     /// Reads the prompts of waiting sequences, for as many as there is room.
@@ -234,6 +215,25 @@ impl<'g> Generation<'g> {
             self.generator.decoding(&self.capture).reorder(state, rows);
         }
     }
+}
+
+/// What each row draws from its logits.
+fn draw(generator: &Generator, rows: &mut [(SequenceId, Sequence)], logits: &Tensor) -> Result<Vec<Advance>> {
+    let tokenizer = generator.tokenizer();
+    let takes_turns = generator.parameters().device().policy().takes_turns;
+    // On a GPU only the best tokens are copied, if that is all that is needed.
+    if takes_turns && rows.iter().all(|(_, sequence)| sequence.is_plain_greedy()) {
+        let best = best_tokens(logits, 1)?;
+        let taken = rows.iter_mut().zip(best).map(|((_, sequence), best)| match best.first() {
+            Some(best) => sequence.take(best.id, best.score, tokenizer),
+            None => sequence.draw(&[f32::NEG_INFINITY], tokenizer),
+        });
+        return taken.collect();
+    }
+    let logits = logits.to_host()?;
+    let width = logits.len() / rows.len();
+    let rows = rows.par_iter_mut().zip(logits.data().par_chunks_exact(width));
+    rows.map(|((_, sequence), logits)| sequence.draw(logits, tokenizer)).collect()
 }
 
 impl FinishReason {

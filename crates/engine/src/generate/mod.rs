@@ -185,7 +185,10 @@ impl Generator {
         let text = self.render_chat(&escaped)?;
         let ids = self.tokenizer.encode_markup(&text)?;
         if ids.is_empty() {
-            return Err(Error::request("a chat template that wrote nothing, expected a prompt", "correct chat_template"));
+            return Err(Error::request(
+                "a chat template that wrote nothing, expected a prompt",
+                "correct chat_template",
+            ));
         }
         Ok(ids)
     }
@@ -195,9 +198,11 @@ impl Generator {
         match value {
             Value::String(text) => self.tokenizer.escaped(text).into(),
             Value::Array(all) => all.iter().map(|value| self.escaped(value)).collect(),
-            Value::Object(all) => {
-                all.iter().map(|(key, value)| (key.clone(), self.escaped(value))).collect::<serde_json::Map<_, _>>().into()
-            }
+            Value::Object(all) => all
+                .iter()
+                .map(|(key, value)| (key.clone(), self.escaped(value)))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
             other => other.clone(),
         }
     }

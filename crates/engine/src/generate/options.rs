@@ -91,7 +91,10 @@ impl GenerateOptions {
     /// If they are not; the message says what was found and expected.
     pub fn check(&self) -> Result<()> {
         let range = |name: &str, value: f32, expected: &str| {
-            Err(Error::request(format!("{name} is {value}, expected {expected}"), format!("leave out {name}, or correct it")))
+            Err(Error::request(
+                format!("{name} is {value}, expected {expected}"),
+                format!("leave out {name}, or correct it"),
+            ))
         };
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
             return range("the temperature", self.temperature, "a number not below 0");
@@ -111,7 +114,11 @@ impl GenerateOptions {
                 "every text would end before it began; leave the stop string out",
             ));
         }
-        if self.max_new_tokens == Some(0) || self.n_samples == 0 || self.beam_size == 0 || self.lines == Some(0) {
+        if self.max_new_tokens == Some(0)
+            || self.n_samples == 0
+            || self.beam_size == 0
+            || self.lines == Some(0)
+        {
             let message = "0 new tokens, samples, lines or beams, expected 1 or more";
             return Err(Error::request(message, "raise the number, or leave the option out"));
         }
@@ -127,10 +134,14 @@ impl GenerateOptions {
         }
         if self.beam_size > 1 && !self.stop.is_empty() {
             let message = "stop strings in beam search, expected one of the two";
-            return Err(Error::request(message, "beams end at the end token only; leave out the stop strings, or the beam"));
+            return Err(Error::request(
+                message,
+                "beams end at the end token only; leave out the stop strings, or the beam",
+            ));
         }
         if self.beam_size == 1 && self.n_samples > 1 && self.temperature == 0.0 {
-            let message = format!("{} samples at temperature 0, expected a temperature above 0", self.n_samples);
+            let message =
+                format!("{} samples at temperature 0, expected a temperature above 0", self.n_samples);
             let hint = "the most probable tokens are the same each time, so all would be equal: ask for one, raise the temperature, or search with a beam";
             return Err(Error::request(message, hint));
         }

@@ -26,9 +26,19 @@ pub(super) fn prefill(
     let mut distinct: Vec<&[u32]> = texts.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let (mut state, mut branches) = roots(decoding, &distinct, cache)?;
+    let index = |text: &&[u32]| distinct.binary_search(text).expect("every text is among the distinct ones");
+    let empty = decoding.read(&[&[]], 1)?;
+    if !decoding.is_extendable(&empty) {
+        let mut state = decoding.read(&distinct, texts.len())?;
+        let rows: Vec<usize> = texts.iter().map(index).collect();
+        decoding.reorder(&mut state, &rows);
+        return Ok(state);
+    }
+    let (mut state, mut branches) = roots(decoding, empty, &distinct, cache)?;
     let from: Vec<usize> = (0..distinct.len())
-        .map(|text| branches.iter().find(|branch| branch.texts.contains(&text)).map_or(0, |found| found.length))
+        .map(|text| {
+            branches.iter().find(|branch| branch.texts.contains(&text)).map_or(0, |found| found.length)
+        })
         .collect();
     let lengths = shared_prefixes(&distinct, &from, cache.recent());
     let is_open = |branch: &Branch| branch.texts.iter().any(|&text| distinct[text].len() > branch.length);
@@ -53,7 +63,7 @@ pub(super) fn prefill(
     }
     distinct.iter().for_each(|text| cache.remember(text));
     let row = |text: &&[u32]| {
-        let index = distinct.binary_search(text).expect("every text is among the distinct ones");
+        let index = index(text);
         branches.iter().position(|branch| branch.texts == [index]).expect("every text is a branch at the end")
     };
     let rows: Vec<usize> = texts.iter().map(row).collect();
@@ -66,10 +76,10 @@ pub(super) fn prefill(
 /// The states that the cache has, and one that has read nothing for all other texts.
 fn roots(
     decoding: &LanguageModelDecoding<'_>,
+    mut state: LanguageModelState,
     texts: &[&[u32]],
     cache: &mut PromptCache,
 ) -> Result<(LanguageModelState, Vec<Branch>)> {
-    let mut state = decoding.read(&[&[]])?;
     let mut branches = vec![Branch { texts: Vec::new(), length: 0 }];
     for (index, text) in texts.iter().enumerate() {
         // Texts are sorted, so those that begin alike are neighbours.
@@ -104,7 +114,8 @@ fn divided(branches: &[Branch], texts: &[&[u32]], lengths: &[Vec<usize>]) -> Vec
         let first = next.len();
         for &text in &branch.texts {
             let reached = texts[text].len();
-            let length = lengths[text].iter().copied().find(|&length| length > branch.length).unwrap_or(reached);
+            let length =
+                lengths[text].iter().copied().find(|&length| length > branch.length).unwrap_or(reached);
             // Texts are sorted, so those that go on together are neighbours.
             match next[first..].last_mut() {
                 Some((_, last))

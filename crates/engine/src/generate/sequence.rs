@@ -108,11 +108,9 @@ impl Sequence {
     pub(super) fn draw(&mut self, logits: &[f32], tokenizer: &Tokenizer) -> Result<Advance> {
         match self.sampler.draw(logits)? {
             Some(drawn) => self.advance(drawn, tokenizer),
-            None => Ok(Advance {
-                drawn: None,
-                text: self.rest(tokenizer)?,
-                finished: Some(FinishReason::Stop),
-            }),
+            None => {
+                Ok(Advance { drawn: None, text: self.rest(tokenizer)?, finished: Some(FinishReason::Stop) })
+            }
         }
     }
 

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_honoured_is_said_and_what_is_wrong_refused() {
-        let found = read(r#"{"typical_p": 0.5, "guidance_scale": 1.0, "watermarking_config": null}"#).unwrap();
+        let found =
+            read(r#"{"typical_p": 0.5, "guidance_scale": 1.0, "watermarking_config": null}"#).unwrap();
         assert_eq!(
             found.notes,
             ["typical_p is 0.5, expected 1: typical sampling is not supported, so the setting is ignored"]

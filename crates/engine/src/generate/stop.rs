@@ -28,7 +28,8 @@ impl StopMatcher {
             let tail = &self.held[start..];
             self.stops.iter().any(|stop| stop.starts_with(tail))
         };
-        let certain = self.held.char_indices().map(|(start, _)| start).find(may_begin).unwrap_or(self.held.len());
+        let certain =
+            self.held.char_indices().map(|(start, _)| start).find(may_begin).unwrap_or(self.held.len());
         let rest = self.held.split_off(certain);
         (std::mem::replace(&mut self.held, rest), false)
     }

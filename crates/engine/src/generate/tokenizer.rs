@@ -99,10 +99,12 @@ impl PromptTokenizer {
         }
         let (mut ids, mut rest) = (Vec::new(), text);
         while !rest.is_empty() {
-            let found = self.special.iter().filter_map(|(token, id)| Some((rest.find(token.as_str())?, token, *id)));
+            let found =
+                self.special.iter().filter_map(|(token, id)| Some((rest.find(token.as_str())?, token, *id)));
             // Of several at one place the longest, which comes first.
             let next = found.min_by_key(|&(at, ..)| at);
-            let (plain, after) = next.map_or((rest, ""), |(at, token, _)| (&rest[..at], &rest[at + token.len()..]));
+            let (plain, after) =
+                next.map_or((rest, ""), |(at, token, _)| (&rest[..at], &rest[at + token.len()..]));
             if !plain.is_empty() {
                 ids.extend(self.encode(&plain.replace(ESCAPE, ""))?);
             }
@@ -156,14 +158,20 @@ fn check_byte_level(folder: &Path, config: &Map<String, Value>) -> Result<()> {
         None | Some("GPT2Tokenizer" | "GPT2TokenizerFast") => Ok(()),
         Some(class) => {
             let path = folder.join("tokenizer_config.json");
-            let message = format!("tokenizer_class {class} with vocab.json and merges.txt, expected GPT2Tokenizer or tokenizer.json");
-            Err(Error::file(&path, message, "save the tokeniser with AutoTokenizer of transformers, which writes tokenizer.json"))
+            let message = format!(
+                "tokenizer_class {class} with vocab.json and merges.txt, expected GPT2Tokenizer or tokenizer.json"
+            );
+            Err(Error::file(
+                &path,
+                message,
+                "save the tokeniser with AutoTokenizer of transformers, which writes tokenizer.json",
+            ))
         }
     }
 }
 
 /// The JSON object in a file; empty if there is no such file.
-pub(super) fn object(path: &Path) -> Result<Map<String, Value>> {
+pub(crate) fn object(path: &Path) -> Result<Map<String, Value>> {
     if !path.exists() {
         return Ok(Map::new());
     }

@@ -7,7 +7,7 @@
 use polyhead_attention::layers::{Dropout, Embedding};
 use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::shape::concat;
-use polyhead_tensor::{Device, Indices, Init, ParameterId, Parameters, Tensor, Var};
+use polyhead_tensor::{Device, Indices, Init, ParameterId, Parameters, Tape, Tensor, Var};
 use serde::{Deserialize, Serialize};
 
 use super::config::Cell;
@@ -174,14 +174,14 @@ impl RecurrentLanguageModel {
     /// The state after `prompts`, of which the last token is left to the first step.
     pub(crate) fn start(&self, pass: &Pass<'_>, prompts: &[&[u32]]) -> Result<RecurrentTextState> {
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        let mut state = RecurrentTextState { layers: None, rows: prompts.len(), parents: None };
+        let mut state = RecurrentTextState { layers: None, parents: None, rows: prompts.len() };
         if longest > 0 {
             self.extend(pass, &mut state, prompts)?;
         }
         Ok(state)
     }
 
-    /// Appends a text of one token or more to at least one row.
+    /// Appends a text to each row; one of them is not empty.
     pub(crate) fn extend(
         &self,
         pass: &Pass<'_>,
@@ -192,36 +192,11 @@ impl RecurrentLanguageModel {
         for text in texts {
             check_ids(text, self.config.vocab_size)?;
         }
-        state.settle(&device)?;
+        state.follow_parents(&device)?;
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
         let ids = Ids::padded_to(texts.iter().copied().map(Some), longest, self.config.pad_id);
         let found = self.run(pass, &ids.to_device(&device)?, state.layers.as_deref())?;
         state.layers = Some(found.last);
-        Ok(())
-    }
-
-    /// Appends the rows of another state.
-    pub(crate) fn join(
-        &self,
-        pass: &Pass<'_>,
-        state: &mut RecurrentTextState,
-        mut other: RecurrentTextState,
-    ) -> Result<()> {
-        let device = pass.parameters.device();
-        state.settle(&device)?;
-        other.settle(&device)?;
-        let layers = match (state.layers.take(), other.layers.take()) {
-            (None, None) => None,
-            (Some(layers), None) => Some((zeros(&layers, other.rows, &device)?, layers)),
-            (None, Some(layers)) => Some((layers.clone(), zeros(&layers, state.rows, &device)?)),
-            (Some(layers), Some(others)) => Some((others, layers)),
-        };
-        let joined = |(others, layers): (Vec<Var>, Vec<Var>)| {
-            let pairs = layers.iter().zip(&others);
-            pairs.map(|(layer, other)| Ok(concat(pass.tape, &[layer, other], 0)?)).collect::<Result<Vec<_>>>()
-        };
-        state.layers = layers.map(joined).transpose()?;
-        state.rows += other.rows;
         Ok(())
     }
 
@@ -234,7 +209,7 @@ impl RecurrentLanguageModel {
     ) -> Result<Tensor> {
         check_ids(tokens, self.config.vocab_size)?;
         let device = pass.parameters.device();
-        state.settle(&device)?;
+        state.follow_parents(&device)?;
         let ids = Ids::padded_to(tokens.chunks(1).map(Some), 1, self.config.pad_id).to_device(&device)?;
         let found = self.run(pass, &ids, state.layers.as_deref())?;
         state.layers = Some(found.last);
@@ -250,47 +225,61 @@ impl RecurrentLanguageModel {
 pub struct RecurrentTextState {
     /// h and c of each layer, rows × (n_states · d_model); `None`: zeros.
     layers: Option<Vec<Var>>,
-    /// Number of rows of `layers`.
-    rows: usize,
     /// Rows of the previous step that the next one continues; `None`: all, in order.
     parents: Option<Vec<usize>>,
+    /// Number of rows.
+    rows: usize,
 }
 
 impl RecurrentTextState {
+    /// The state of one row.
+    pub(crate) fn row(&self, row: usize, device: &Device) -> Result<Self> {
+        let mut one = self.clone();
+        one.reorder(&[row]);
+        one.follow_parents(device)?;
+        Ok(one)
+    }
+
+    fn follow_parents(&mut self, device: &Device) -> Result<()> {
+        if let (Some(parents), Some(layers)) = (self.parents.take(), &mut self.layers) {
+            let rows: Indices = parents.iter().map(|&row| row as u32).collect();
+            let rows = rows.to_device(device)?;
+            for layer in layers {
+                *layer = gathered(layer, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the rows of another state.
+    pub(crate) fn join(&mut self, mut other: Self, device: &Device) -> Result<()> {
+        self.follow_parents(device)?;
+        other.follow_parents(device)?;
+        let (rows, more) = (self.rows, other.rows);
+        self.rows += more;
+        let ([Some(widths), _] | [None, Some(widths)]) = [&self.layers, &other.layers].map(|layers| {
+            layers.as_ref().map(|layers| layers.iter().map(|layer| layer.shape()[1]).collect::<Vec<_>>())
+        }) else {
+            return Ok(());
+        };
+        let or_zeros = |layers: Option<Vec<Var>>, rows: usize| {
+            let zeros = |&width: &usize| Ok(Var::constant(Tensor::zeros(&[rows, width]).to_device(device)?));
+            layers.map_or_else(|| widths.iter().map(zeros).collect::<Result<Vec<Var>>>(), Ok)
+        };
+        let own: Vec<Var> = or_zeros(self.layers.take(), rows)?;
+        let theirs: Vec<Var> = or_zeros(other.layers.take(), more)?;
+        let tape = Tape::inference();
+        let joined = own.iter().zip(&theirs).map(|(own, other)| concat(&tape, &[own, other], 0));
+        self.layers = Some(joined.collect::<polyhead_tensor::Result<_>>()?);
+        Ok(())
+    }
+
     /// Replaces row i by row `rows[i]`, at the next step.
     pub(crate) fn reorder(&mut self, rows: &[usize]) {
+        self.rows = rows.len();
         self.parents = Some(match self.parents.take() {
             None => rows.to_vec(),
             Some(before) => rows.iter().map(|&row| before[row]).collect(),
         });
     }
-
-    /// The state of one row.
-    pub(crate) fn row(&self, row: usize, device: &Device) -> Result<Self> {
-        let mut one = self.clone();
-        one.reorder(&[row]);
-        one.settle(device)?;
-        Ok(one)
-    }
-
-    /// Gathers the rows that the next step continues.
-    fn settle(&mut self, device: &Device) -> Result<()> {
-        let Some(parents) = self.parents.take() else { return Ok(()) };
-        let rows: Indices = parents.iter().map(|&row| row as u32).collect();
-        let rows = rows.to_device(device)?;
-        for layer in self.layers.iter_mut().flatten() {
-            *layer = gathered(layer, &rows)?;
-        }
-        self.rows = parents.len();
-        Ok(())
-    }
-}
-
-/// Zeros for `rows` rows, as wide as `layers`.
-fn zeros(layers: &[Var], rows: usize, device: &Device) -> Result<Vec<Var>> {
-    let zeros = |layer: &Var| {
-        let shape = [&[rows], &layer.shape()[1..]].concat();
-        Ok(Var::constant(Tensor::zeros(&shape).to_device(device)?))
-    };
-    layers.iter().map(zeros).collect()
 }

@@ -113,6 +113,44 @@ pub enum PositionConfig {
         base: f32,
         /// The components that form a pair.
         pairing: RotaryPairing,
+        /// Scaling for texts longer than in the first training; default: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scaling: Option<RotaryScale>,
+    },
+}
+
+/// Scaling of rotary positions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RotaryScale {
+    /// All angles are divided by `factor`.
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// The rule of Llama 3: slow pairs are divided by `factor`, fast ones are not.
+    Llama3 {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Turns over the original positions up to which a pair is slow.
+        low: f32,
+        /// Turns over the original positions from which a pair is fast.
+        high: f32,
+        /// Positions of the first training.
+        original: usize,
+    },
+    /// YaRN (Peng et al. 2023): the same, interpolated by the index of the pair.
+    Yarn {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Turns over the original positions from which a pair is fast.
+        fast: f32,
+        /// Turns over the original positions up to which a pair is slow.
+        slow: f32,
+        /// Positions of the first training.
+        original: usize,
+        /// Factor of the rotated queries and keys.
+        attention: f32,
     },
 }
 

@@ -226,7 +226,17 @@ impl TransformerConfig {
             dropout,
             ..
         } = self;
-        LayerOptions { d_model, norm_order, final_norm, norm_epsilon, activation, position, max_len, dropout }
+        LayerOptions {
+            d_model,
+            norm_order,
+            final_norm,
+            norm_epsilon,
+            activation,
+            position,
+            max_len,
+            dropout,
+            ..LayerOptions::default()
+        }
     }
 
     fn input(&self) -> InputOptions {
@@ -247,7 +257,7 @@ mod tests {
             d_model: 2,
             encoder: stack,
             decoder: stack,
-            position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves },
+            position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves, scaling: None },
             max_len: 1 << 18,
             ..TransformerConfig::tiny(9)
         };

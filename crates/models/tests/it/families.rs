@@ -267,9 +267,9 @@ fn states_of_language_models_are_read_in_parts_joined_copied_and_left_bit_for_bi
             decoding.step(&mut state, &text[length - 1..length]).unwrap().data().to_vec()
         };
         // Rows of 0, 3 and 7 tokens, of which the second and third were read in parts.
-        let mut state = decoding.read(&[&[], &text[..1], &text[..6]]).unwrap();
+        let mut state = decoding.read(&[&[], &text[..1], &text[..6]], 3).unwrap();
         decoding.extend(&mut state, &[&[], &text[1..3], &text[6..7]]).unwrap();
-        decoding.join(&mut state, decoding.read(&[&text[..5], &[]]).unwrap()).unwrap();
+        decoding.join(&mut state, decoding.read(&[&text[..5], &[]], 2).unwrap()).unwrap();
         // The second row twice; the first leaves.
         decoding.reorder(&mut state, &[2, 1, 1, 3, 4]);
         decoding.extend(&mut state, &[&[], &[], &text[3..4], &[], &text[..1]]).unwrap();

@@ -27,6 +27,7 @@ pub mod decoding;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod gated;
 pub mod linear;
 pub mod masked_softmax;
 pub mod matmul;

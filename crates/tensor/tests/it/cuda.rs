@@ -9,6 +9,7 @@ use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::dropout::{add_dropped, dropout};
 use polyhead_tensor::ops::elementwise as each;
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
+use polyhead_tensor::ops::gated::gated;
 use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{Layout, MatmulOptions, matmul};
@@ -387,6 +388,11 @@ fn shapes(table: &mut Table) {
     table.check("rotary", &[activation(&[2, 3, 6, 8], 66)], &|tape, vars, _| {
         rotary(tape, &vars[0], &turns, 3)
     });
+    for width in [16, 14, 2 * 260] {
+        table.check(&format!("gated {width}"), &[activation(&[2, 3, width], 67)], &|tape, vars, _| {
+            gated(tape, &vars[0], Activation::Silu)
+        });
+    }
     table.check("transpose", &one(), &|tape, vars, _| transpose(tape, &vars[0], [0, 1]));
     table.check("slice", &one(), &|tape, vars, _| slice(tape, &vars[0], 2, 1..5));
     table.check("split", &one(), &|tape, vars, _| Ok(split(tape, &vars[0], 2, &[3, 5])?.remove(1)));

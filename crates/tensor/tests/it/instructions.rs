@@ -5,6 +5,8 @@ use std::process::Command;
 use polyhead_tensor::isa::Isa;
 use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::gated::gated;
+use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::norm::NormOptions;
@@ -98,6 +100,8 @@ fn bits_of_this_process() {
     let sides = [numbers(&[3, 17, 40], 1, [-1.0, 1.0]), numbers(&[3, 40, 33], 2, [-1.0, 1.0])];
     let options = MatmulOptions::default();
     show("matmul", fingerprint(&sides, |tape, vars| matmul(tape, &vars[0], &vars[1], options).unwrap()));
+    let gates = [numbers(&[9, 262], 1, [-2.0, 2.0])];
+    show("gated", fingerprint(&gates, |tape, vars| gated(tape, &vars[0], Activation::Silu).unwrap()));
     for pairing in [Pairing::Interleaved, Pairing::Halves] {
         let table = RotaryTable::new(20, 50, RotaryOptions { pairing, ..RotaryOptions::default() }).unwrap();
         let hash = fingerprint(&sides[..1], |tape, vars| {
@@ -120,7 +124,7 @@ fn bits_do_not_depend_on_the_instruction_set() {
         text.lines().filter_map(|line| Some(line.split_once(LINE)?.1.to_owned())).collect()
     };
     let portable = lines(Isa::Portable);
-    assert_eq!(portable.len(), 33, "one line for each operation");
+    assert_eq!(portable.len(), 34, "one line for each operation");
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_usable()) {
         assert_eq!(portable, lines(isa), "{}", isa.name());
     }

@@ -14,6 +14,7 @@ mod elementwise;
 mod embedding;
 mod examples;
 mod finite_difference;
+mod gated;
 mod gemm;
 mod gradient;
 mod instructions;

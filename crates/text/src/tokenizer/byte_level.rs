@@ -61,7 +61,8 @@ pub fn load(
     added.sort_by_key(|(_, flags)| flags["id"].as_u64());
     added.dedup_by_key(|(token, _)| *token);
     let added: Vec<Value> = added.into_iter().map(|(_, flags)| flags).collect();
-    let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
+    let byte_level =
+        json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
     let file = json!({
         "version": "1.0",
         "added_tokens": added,

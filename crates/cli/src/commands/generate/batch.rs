@@ -106,11 +106,16 @@ impl<'g> Batch<'g> {
             false => anyhow::Error::from(error),
         })?;
         if fitted.dropped > 0 {
-            note(&format!("note: {place}the oldest {} tokens of the prompt were dropped, so that it fits the context", fitted.dropped));
+            note(&format!(
+                "note: {place}the oldest {} tokens of the prompt were dropped, so that it fits the context",
+                fitted.dropped
+            ));
         }
         let shown = match input.source {
             Source::Text(text) => Shown::Prompt(text),
-            Source::Chat(messages) => Shown::Chat { prompt: self.generator.render_chat(&messages)?, messages },
+            Source::Chat(messages) => {
+                Shown::Chat { prompt: self.generator.render_chat(&messages)?, messages }
+            }
         };
         Ok((shown, fitted.ids))
     }
@@ -129,7 +134,8 @@ impl<'g> Batch<'g> {
         let mut first = 0;
         while !self.generation.is_empty() {
             for token in self.generation.step()? {
-                if let (Some(text), Some((number, sample))) = (token.finished, places.remove(&token.sequence)) {
+                if let (Some(text), Some((number, sample))) = (token.finished, places.remove(&token.sequence))
+                {
                     pending[number - first].texts[sample] = Some(text);
                 }
             }

@@ -121,11 +121,16 @@ impl Chat<'_> {
                 continue;
             }
             if dropped > 0 {
-                note(&format!("note: the oldest {dropped} turns were dropped, so that the chat fits the context"));
+                note(&format!(
+                    "note: the oldest {dropped} turns were dropped, so that the chat fits the context"
+                ));
             }
             let fitted = self.generator.fit(ids, self.options)?;
             if fitted.dropped > 0 {
-                note(&format!("note: the oldest {} tokens were dropped, so that the turn fits the context", fitted.dropped));
+                note(&format!(
+                    "note: the oldest {} tokens were dropped, so that the turn fits the context",
+                    fitted.dropped
+                ));
             }
             return Ok(fitted.ids);
         }

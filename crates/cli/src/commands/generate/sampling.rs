@@ -103,5 +103,9 @@ impl SamplingOptions {
 
 /// Parses a text that is not empty.
 fn some_text(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("expected some text: every text would end before it began".into()) } else { Ok(text.into()) }
+    if text.is_empty() {
+        Err("expected some text: every text would end before it began".into())
+    } else {
+        Ok(text.into())
+    }
 }

@@ -10,6 +10,7 @@ pub(crate) mod cross_entropy;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
+pub(crate) mod gated;
 pub(crate) mod linear;
 pub(crate) mod masked_softmax;
 pub(crate) mod matmul;

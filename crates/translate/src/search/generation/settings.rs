@@ -30,8 +30,7 @@ const UNSUPPORTED: &[UnsupportedKey] = &[
 pub(super) fn over(settings: &Settings, default: Generation, max_len: usize) -> Result<Generation> {
     settings.check_supported(UNSUPPORTED)?;
     // A folder with such settings relies on Hugging Face's defaults for the others.
-    let is_foreign =
-        settings.has("decoder_start_token_id") || settings.has("num_beams");
+    let is_foreign = settings.has("decoder_start_token_id") || settings.has("num_beams");
     let beam_size = if is_foreign { 1 } else { default.beam_size };
     let max_length = settings.get("max_length", "a whole number of 2 or more", |value| {
         size(value).filter(|&length| length > 1).map(|length| length - 1)
