@@ -5,8 +5,8 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian and Pegasus, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
-//! see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
+//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral and Qwen2, of fairseq (converted to safetensors), PyTorch's
+//! nn.Transformer and Polyhead are read; see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
 mod names;
@@ -177,6 +177,10 @@ pub fn save(
             config::pegasus_text(folder, config, options.dtype)?
         };
         texts.push(("generation_config.json", config::generation_text(config)));
+        texts.push((config::CONFIG, text));
+    } else if matches!(options.layout, CheckpointLayout::Gpt2 | CheckpointLayout::Llama) {
+        let own = &config.clone().try_into()?;
+        let text = config::decoder_only_text(folder, own, (options.layout, options.dtype))?;
         texts.push((config::CONFIG, text));
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));

@@ -8,6 +8,7 @@ mod families;
 #[cfg(feature = "cuda")]
 mod gpu_gradients;
 mod intervention;
+mod language_models;
 mod latin2nqo;
 mod laws;
 mod outside;
