@@ -88,7 +88,7 @@ impl ChatTemplate {
     /// If the template refuses the messages, or fails.
     pub fn render(&self, messages: &[Value]) -> Result<String> {
         let mut context: BTreeMap<&str, TemplateValue> = BTreeMap::from([
-            ("messages", TemplateValue::from_serialize(messages)),
+            ("messages", messages.iter().map(message).collect()),
             ("add_generation_prompt", true.into()),
         ]);
         context.extend(self.special.iter().map(|(name, token)| (name.as_str(), token.as_str().into())));
@@ -106,6 +106,14 @@ impl ChatTemplate {
         let message = format!("{}: {detail}{line}", error.kind());
         Error::at(&self.name, message, "correct chat_template, or fetch the file again")
     }
+}
+
+/// A message with its role first, as people write it: templates may print all keys.
+fn message(message: &Value) -> TemplateValue {
+    let Some(fields) = message.as_object() else { return TemplateValue::from_serialize(message) };
+    let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+    fields.sort_by_key(|(key, _)| (*key != "role", *key != "content"));
+    fields.into_iter().map(|(key, value)| (key.clone(), TemplateValue::from_serialize(value))).collect()
 }
 
 /// Marks an error as that of `raise_exception`.

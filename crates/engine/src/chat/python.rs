@@ -1,8 +1,7 @@
 //! What Python's strings and dictionaries can do in a template, and its JSON.
 
-use minijinja::value::{Kwargs, Value};
+use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
-use serde_json::Value as Json;
 
 /// A method of a string or a dictionary.
 pub(super) fn method(
@@ -139,45 +138,44 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let _: Option<bool> = options.get("ensure_ascii")?;
     let _: Option<bool> = options.get("sort_keys")?;
     options.assert_all_used()?;
-    let json = serde_json::to_value(value)
-        .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
     let mut out = String::new();
-    write(&json, indent, 0, &mut out);
+    write(value, indent, 0, &mut out)?;
     Ok(Value::from_safe_string(out))
 }
 
-fn write(json: &Json, indent: Option<usize>, depth: usize, out: &mut String) {
-    let line = |depth: usize| indent.map(|indent| format!("\n{}", " ".repeat(indent * depth)));
+fn write(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) -> Result<(), Error> {
+    let line =
+        |depth: usize| indent.map_or(String::new(), |indent| format!("\n{}", " ".repeat(indent * depth)));
     let comma = if indent.is_some() { "," } else { ", " };
-    let (open, close, count) = match json {
-        Json::Array(all) => ('[', ']', all.len()),
-        Json::Object(all) => ('{', '}', all.len()),
-        other => {
-            *out += &other.to_string();
-            return;
+    let [open, close] = match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => ['[', ']'],
+        ValueKind::Map => ['{', '}'],
+        _ => {
+            let json = serde_json::to_string(value)
+                .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
+            *out += &json;
+            return Ok(());
         }
     };
     out.push(open);
-    let mut item = |index: usize, key: Option<&String>, value: &Json| {
-        if index > 0 {
+    let mut is_empty = true;
+    // The items of a map are its keys, in order.
+    for item in value.try_iter()? {
+        if !std::mem::replace(&mut is_empty, false) {
             *out += comma;
         }
-        *out += &line(depth + 1).unwrap_or_default();
-        if let Some(key) = key {
-            *out += &Json::from(key.as_str()).to_string();
+        *out += &line(depth + 1);
+        if open == '{' {
+            *out += &serde_json::Value::from(item.to_string()).to_string();
             *out += ": ";
+            write(&value.get_item(&item)?, indent, depth + 1, out)?;
+        } else {
+            write(&item, indent, depth + 1, out)?;
         }
-        write(value, indent, depth + 1, out);
-    };
-    match json {
-        Json::Array(all) => all.iter().enumerate().for_each(|(index, value)| item(index, None, value)),
-        Json::Object(all) => {
-            all.iter().enumerate().for_each(|(index, (key, value))| item(index, Some(key), value));
-        }
-        _ => {}
     }
-    if count > 0 {
-        *out += &line(depth).unwrap_or_default();
+    if !is_empty {
+        *out += &line(depth);
     }
     out.push(close);
+    Ok(())
 }

@@ -92,8 +92,9 @@ impl Generator {
             return Err(Error::file(folder, message, "does the tokeniser belong to another model?"));
         }
         let settings = GenerationSettings::load(folder, &model)?;
-        // A model that was trained here has read a start token before each text, and never padding.
-        let is_own = checkpoint.info.layout == CheckpointLayout::Polyhead;
+        // A model that was trained here has read a start token before each text, lines with their end token, and never padding.
+        let is_own = checkpoint.info.layout == CheckpointLayout::Polyhead
+            || (tokenizer.start().is_none() && tokenizer.end() == Some(model.special_ids().end_id));
         let start_id = if is_own { Some(model.special_ids().start_id) } else { tokenizer.start() };
         let forbidden = if is_own { never_generated(&model, tokenizer.tokenizer()) } else { Vec::new() };
         let template = ChatTemplate::load(folder, tokenizer.names())?;

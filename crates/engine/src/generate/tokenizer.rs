@@ -28,6 +28,8 @@ pub(crate) struct PromptTokenizer {
     tokenizer: Tokenizer,
     /// The token that the tokeniser puts in front of a text.
     start: Option<u32>,
+    /// The token that the file's template puts after a text, as those that were trained here do.
+    end: Option<u32>,
     /// Special tokens by their names, such as `bos_token`.
     names: BTreeMap<String, String>,
     /// Special tokens that a template may write, the longest first.
@@ -58,7 +60,8 @@ impl PromptTokenizer {
         } else {
             Tokenizer::load(folder)?
         };
-        let start = start(&tokenizer, &config, &names)?;
+        let [first, end] = inserted(&tokenizer)?;
+        let start = start(&tokenizer, first, &config, &names);
         let mut special: Vec<(String, u32)> = match &tokenizer {
             Tokenizer::HuggingFace(tokenizer) => {
                 tokenizer.special_tokens().into_iter().map(|(id, token)| (token, id)).collect()
@@ -67,7 +70,7 @@ impl PromptTokenizer {
         };
         special.retain(|(token, _)| !token.is_empty());
         special.sort_by_key(|(token, _)| std::cmp::Reverse(token.len()));
-        Ok(Self { tokenizer, start, names, special, markup: OnceLock::new() })
+        Ok(Self { tokenizer, start, end, names, special, markup: OnceLock::new() })
     }
 
     /// The tokeniser of text.
@@ -78,6 +81,11 @@ impl PromptTokenizer {
     /// The token that the tokeniser puts in front of a text.
     pub(crate) fn start(&self) -> Option<u32> {
         self.start
+    }
+
+    /// The token that the file's template puts after a text.
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.end
     }
 
     /// Special tokens by their names, such as `bos_token`.
@@ -128,27 +136,31 @@ impl PromptTokenizer {
     }
 }
 
-/// The token that the tokeniser puts in front of a text.
+/// The special tokens that the template of a `tokenizer.json` puts before and after a text.
+fn inserted(tokenizer: &Tokenizer) -> Result<[Option<u32>; 2]> {
+    let Tokenizer::HuggingFace(tokenizer) = tokenizer else { return Ok([None; 2]) };
+    let found = tokenizer.encode_with_special("a")?;
+    let special = tokenizer.special_tokens();
+    let token = |at: Option<usize>| {
+        let (id, span) = at.and_then(|at| found.ids.get(at).zip(found.offsets.get(at)))?;
+        (span.is_empty() && special.iter().any(|(special, _)| special == id)).then_some(*id)
+    };
+    Ok([token(Some(0)), token(found.len().checked_sub(1))])
+}
+
+/// The token that the tokeniser puts in front of a text; `first` is that of its template.
 fn start(
     tokenizer: &Tokenizer,
+    first: Option<u32>,
     config: &Map<String, Value>,
     names: &BTreeMap<String, String>,
-) -> Result<Option<u32>> {
+) -> Option<u32> {
     let named = || names.get("bos_token").and_then(|token| tokenizer.id(token));
     match (config.get("add_bos_token").and_then(Value::as_bool), tokenizer) {
-        (Some(true), _) => Ok(named()),
-        (Some(false), _) => Ok(None),
-        (None, Tokenizer::HuggingFace(tokenizer)) => {
-            // What the file's template inserts before the text.
-            let found = tokenizer.encode_with_special("a")?;
-            let inserted = found.ids.first().zip(found.offsets.first());
-            let special = tokenizer.special_tokens();
-            Ok(inserted
-                .filter(|(id, span)| span.is_empty() && special.iter().any(|(special, _)| special == *id))
-                .map(|(id, _)| *id))
-        }
-        (None, Tokenizer::SentencePiece(model)) => Ok(named().or(model.bos_id())),
-        _ => Ok(None),
+        (Some(true), _) => named(),
+        (Some(false), _) => None,
+        (None, Tokenizer::SentencePiece(model)) => named().or(model.bos_id()),
+        (None, _) => first,
     }
 }
 

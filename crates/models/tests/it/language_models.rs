@@ -171,7 +171,11 @@ fn folders_are_written_as_they_were_read() {
             assert_eq!(read_config(folder.path()).unwrap(), (config.clone(), layout), "{name}");
             let again = load(folder.path(), None).unwrap();
             for (id, name, _) in checkpoint.parameters.declared().filter(|_| dtype == Dtype::F32) {
-                assert_eq!(again.parameters.value(id).data(), checkpoint.parameters.value(id).data(), "{name}");
+                assert_eq!(
+                    again.parameters.value(id).data(),
+                    checkpoint.parameters.value(id).data(),
+                    "{name}"
+                );
             }
         }
     }
@@ -201,7 +205,11 @@ fn what_cannot_be_computed_is_refused() {
         ("gpt2", json!({ "n_embd": 33 }), "which does not divide d_model 33"),
         ("gpt2", json!({ "n_layer": 3 }), "tensors do not fit the config"),
         ("gpt2", json!({ "n_heads": 3 }), "the nearest known one is \"n_head\""),
-        ("llama", json!({ "rope_parameters": { "rope_type": "longrope" } }), "rope_type \"longrope\", expected default, linear"),
+        (
+            "llama",
+            json!({ "rope_parameters": { "rope_type": "longrope" } }),
+            "rope_type \"longrope\", expected default, linear",
+        ),
         ("llama", json!({ "rope_parameters": { "rope_type": "llama3" } }), "without factor"),
         ("llama", json!({ "mlp_bias": true }), "tensor model.layers.0.mlp.gate_proj.bias is missing"),
         ("llama", json!({ "num_key_value_heads": 3 }), "n_key_heads is 3, expected a divisor of n_heads 4"),
@@ -232,7 +240,8 @@ fn one_pass_over_a_prompt_joined_rows_and_int8_change_no_bit() {
                 .map(|text| {
                     let mut state = decoding.start(&[&text[..1]], 1).unwrap();
                     let all: Vec<u32> = text.iter().chain(&more).copied().collect();
-                    let steps = all.iter().map(|&token| decoding.step(&mut state, &[token]).unwrap().data().to_vec());
+                    let steps =
+                        all.iter().map(|&token| decoding.step(&mut state, &[token]).unwrap().data().to_vec());
                     steps.skip(text.len() - 1).collect()
                 })
                 .collect();
@@ -251,7 +260,9 @@ fn one_pass_over_a_prompt_joined_rows_and_int8_change_no_bit() {
                 }
                 let tokens: Vec<u32> = rows
                     .iter()
-                    .map(|&(text, step)| if step == 0 { *texts[text].last().unwrap() } else { more[step - 1] })
+                    .map(
+                        |&(text, step)| if step == 0 { *texts[text].last().unwrap() } else { more[step - 1] },
+                    )
                     .collect();
                 let found = decoding.step(&mut state, &tokens).unwrap();
                 for (found, (text, step)) in found.data().chunks_exact(model.vocab_size()).zip(&mut rows) {

@@ -66,13 +66,9 @@ impl Defaults {
     fn of(model_type: &str) -> Self {
         let (n_key_heads, ids) = (None, [Some(1), Some(2)]);
         match model_type {
-            "mistral" => Self {
-                vocab_size: 32_000,
-                d_ff: 14_336,
-                n_key_heads: Some(8),
-                max_len: 131_072,
-                ids,
-            },
+            "mistral" => {
+                Self { vocab_size: 32_000, d_ff: 14_336, n_key_heads: Some(8), max_len: 131_072, ids }
+            }
             "qwen2" => Self {
                 vocab_size: 151_936,
                 d_ff: 22_016,

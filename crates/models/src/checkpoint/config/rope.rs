@@ -36,7 +36,8 @@ pub(super) struct Section {
 
 impl Section {
     pub(super) fn of(map: &Map<String, Value>) -> Self {
-        let section = ["rope_parameters", "rope_scaling"].into_iter().find_map(|key| map.get(key)?.as_object());
+        let section =
+            ["rope_parameters", "rope_scaling"].into_iter().find_map(|key| map.get(key)?.as_object());
         let scaling = section.cloned().unwrap_or_default();
         let theta = scaling.get("rope_theta").or_else(|| map.get("rope_theta")).cloned();
         Self { theta: theta.filter(|theta| !theta.is_null()), scaling }
@@ -60,14 +61,16 @@ impl Section {
         }
         let number = |key: &str| self.number(path, key);
         let required = |key: &str| {
-            number(key)?.ok_or_else(|| wrong(path, format!("rotary positions without {key}, expected a number")))
+            number(key)?
+                .ok_or_else(|| wrong(path, format!("rotary positions without {key}, expected a number")))
         };
         let kind = self.scaling.get("rope_type").or_else(|| self.scaling.get("type"));
         if number("partial_rotary_factor")?.is_some_and(|factor| factor != 1.0) {
             return Err(wrong(path, "partial_rotary_factor is not 1: a part of the heads is rotated".into()));
         }
-        let original =
-            || Ok::<_, Error>(number("original_max_position_embeddings")?.map_or(max_len, |size| size as usize));
+        let original = || {
+            Ok::<_, Error>(number("original_max_position_embeddings")?.map_or(max_len, |size| size as usize))
+        };
         match kind.and_then(Value::as_str) {
             None if kind.is_none_or(Value::is_null) => Ok(None),
             Some("default" | "dynamic") => Ok(None),
