@@ -111,11 +111,55 @@ impl KvCache {
         self.rows.advance();
     }
 
-    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more up to the number of slots.
+    /// Begins a step on the CPU that appends a text to each row, by which every token is a row; returns the rows themselves, for
+    /// [`Self::end_texts`].
     ///
     /// # Panics
-    /// If a row does not exist or there are more rows than slots.
+    /// If there is not one text for each row, or the cache is on a GPU.
+    pub fn begin_texts(&mut self, texts: &[&[u32]], mask: &Mask) -> StepRows {
+        let tokens = self.rows.of_texts(texts);
+        let rows = std::mem::replace(&mut self.rows, tokens);
+        self.pattern = self.rows.attention_pattern(|len| mask.visible_from_last(len));
+        rows
+    }
+
+    /// Ends the step of [`Self::begin_texts`].
+    pub fn end_texts(&mut self, rows: StepRows, texts: &[&[u32]]) {
+        self.rows = rows;
+        self.rows.advance_by(texts);
+    }
+
+    /// A cache with a copy of the first `length` tokens of one row; `None` on a GPU.
+    ///
+    /// # Panics
+    /// If the row has fewer tokens.
+    pub fn prefix(&self, row: usize, length: usize) -> Option<Self> {
+        if !self.rows.is_on_cpu() {
+            return None;
+        }
+        assert!(
+            length <= self.rows.lengths()[row],
+            "{length} tokens of a row of {}",
+            self.rows.lengths()[row]
+        );
+        let rows = StepRows::new(1, 1).filled(&[length]);
+        let layers = self.layers.iter().map(|layer| {
+            let mut copy = KeysValues::new(layer.shape(), 1, length);
+            copy.copy_from(layer, (self.rows.slots()[row], 0), length);
+            copy
+        });
+        Some(Self { layers: layers.collect(), rows, pattern: None })
+    }
+
+    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more, on a GPU up to the number of slots.
+    ///
+    /// # Panics
+    /// If a row does not exist, or on a GPU there are more rows than slots.
     pub fn reorder(&mut self, rows: &[usize]) {
+        if rows.len() > self.rows.n_slots() && self.rows.is_on_cpu() {
+            self.rows.reserve(rows.len());
+            self.layers.iter_mut().for_each(|layer| layer.reserve(rows.len()));
+        }
         for (from, to) in self.rows.reorder(rows) {
             self.layers.iter_mut().for_each(|layer| layer.copy(from, to, self.rows.len()));
         }

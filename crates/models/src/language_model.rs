@@ -271,7 +271,7 @@ impl<'a> LanguageModelDecoding<'a> {
         Ok(())
     }
 
-    fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
         let tape = Tape::inference();
         let intervention = self.intervention;
         work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
@@ -290,15 +290,7 @@ impl NextToken for LanguageModelDecoding<'_> {
             .ok_or_else(|| Error::Request {
                 message: "an empty prompt, expected at least one token".into(),
             })?;
-        Ok(match self.model {
-            LanguageModel::Window(model) => LanguageModelState::Window(model.start(&read)),
-            LanguageModel::Recurrent(model) => {
-                LanguageModelState::Recurrent(self.with_pass(|pass| model.start(pass, &read))?)
-            }
-            LanguageModel::Transformer(model) => {
-                LanguageModelState::Transformer(self.with_pass(|pass| model.start(pass, &read, n_rows))?)
-            }
-        })
+        self.read(&read, n_rows)
     }
 
     fn first_token(&self, prompt: &[u32], start_id: u32) -> u32 {

@@ -23,6 +23,7 @@ mod recipe;
 pub mod recurrent;
 pub mod sequence_to_sequence;
 pub mod shortlist;
+mod text_state;
 pub mod transformer;
 pub mod window;
 

@@ -13,6 +13,7 @@ mod detect;
 mod devices;
 mod documents;
 mod explore;
+mod generate;
 mod guide;
 mod init;
 mod inspect;

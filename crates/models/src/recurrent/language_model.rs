@@ -174,15 +174,30 @@ impl RecurrentLanguageModel {
     /// The state after `prompts`, of which the last token is left to the first step.
     pub(crate) fn start(&self, pass: &Pass<'_>, prompts: &[&[u32]]) -> Result<RecurrentTextState> {
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        if longest == 0 {
-            return Ok(RecurrentTextState { layers: None, parents: None, rows: prompts.len() });
+        let mut state = RecurrentTextState { layers: None, parents: None, rows: prompts.len() };
+        if longest > 0 {
+            self.extend(pass, &mut state, prompts)?;
         }
-        for prompt in prompts {
-            check_ids(prompt, self.config.vocab_size)?;
+        Ok(state)
+    }
+
+    /// Appends a text to each row; one of them is not empty.
+    pub(crate) fn extend(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut RecurrentTextState,
+        texts: &[&[u32]],
+    ) -> Result<()> {
+        let device = pass.parameters.device();
+        for text in texts {
+            check_ids(text, self.config.vocab_size)?;
         }
-        let ids = Ids::padded_to(prompts.iter().copied().map(Some), longest, self.config.pad_id);
-        let found = self.run(pass, &ids.to_device(&pass.parameters.device())?, None)?;
-        Ok(RecurrentTextState { layers: Some(found.last), parents: None, rows: prompts.len() })
+        state.follow_parents(&device)?;
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+        let ids = Ids::padded_to(texts.iter().copied().map(Some), longest, self.config.pad_id);
+        let found = self.run(pass, &ids.to_device(&device)?, state.layers.as_deref())?;
+        state.layers = Some(found.last);
+        Ok(())
     }
 
     /// Appends one token to each row and returns the logits of the next: rows × vocab_size.
@@ -206,7 +221,7 @@ impl RecurrentLanguageModel {
 }
 
 /// The state of each layer after the tokens so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RecurrentTextState {
     /// h and c of each layer, rows × (n_states · d_model); `None`: zeros.
     layers: Option<Vec<Var>>,
@@ -217,6 +232,14 @@ pub struct RecurrentTextState {
 }
 
 impl RecurrentTextState {
+    /// The state of one row.
+    pub(crate) fn row(&self, row: usize, device: &Device) -> Result<Self> {
+        let mut one = self.clone();
+        one.reorder(&[row]);
+        one.follow_parents(device)?;
+        Ok(one)
+    }
+
     fn follow_parents(&mut self, device: &Device) -> Result<()> {
         if let (Some(parents), Some(layers)) = (self.parents.take(), &mut self.layers) {
             let rows: Indices = parents.iter().map(|&row| row as u32).collect();

@@ -73,6 +73,18 @@ impl DecoderState {
         self.stack.cache.join(&other.stack.cache);
         self.repeated = Repeated::New;
     }
+
+    /// True if texts can be appended to rows that have tokens, and rows be copied: on the CPU.
+    pub(crate) fn is_extendable(&self) -> bool {
+        self.stack.cache.rows().is_on_cpu()
+    }
+
+    /// A copy of the first `length` tokens of one row, without a source; `None` on a GPU.
+    pub(crate) fn prefix(&self, row: usize, length: usize) -> Option<Self> {
+        let cache = self.stack.cache.prefix(row, length)?;
+        let stack = StackState { cache, memory: Vec::new() };
+        Some(Self { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
+    }
 }
 
 impl DecoderStack {
@@ -129,15 +141,7 @@ impl DecoderStack {
         let device = pass.parameters.device();
         let lengths: Vec<usize> = ids.lengths().host().iter().map(|&length| length as usize).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        if let Some(max_len) = self.max_len.filter(|max_len| *max_len < longest) {
-            let expected = format!("at least {longest} positions");
-            return Err(Error::Shape {
-                operation: "prefill",
-                name: "positions",
-                found: vec![max_len],
-                expected,
-            });
-        }
+        self.check_len(longest)?;
         check_ids(ids.ids().host(), self.vocab_size)?;
         let rows = StepRows::new(lengths.len(), n_rows).on(&device).filled(&lengths);
         let stack = if longest == 0 {
@@ -149,6 +153,19 @@ impl DecoderStack {
             self.stack.prefill(pass, x, rows)?
         };
         Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
+    }
+
+    /// Appends a text to each row, on the CPU: one pass over all tokens, with the bits of a step for each.
+    pub(crate) fn extend(&self, pass: &Pass<'_>, state: &mut DecoderState, texts: &[&[u32]]) -> Result<()> {
+        let cache = &mut state.stack.cache;
+        let ends = cache.rows().lengths().iter().zip(texts).map(|(length, text)| length + text.len());
+        let longest = ends.max().unwrap_or(0);
+        self.check_len(longest)?;
+        check_ids(&texts.concat(), self.vocab_size)?;
+        let rows = cache.begin_texts(texts, self.stack.mask());
+        let done = self.newest(pass, &mut state.stack);
+        state.stack.cache.end_texts(rows, texts);
+        done.map(drop)
     }
 
     /// One decoding step, a token per row: `finish` maps rows × d_model to the result of the step, a row per token. A
@@ -179,6 +196,17 @@ impl DecoderStack {
         }
         state.stack.cache.advance();
         Ok(y.expect("both branches set the result").first_rows(tokens.len()))
+    }
+
+    /// Checks that there are positions for texts of `longest` tokens.
+    fn check_len(&self, longest: usize) -> Result<()> {
+        match self.max_len.filter(|max_len| *max_len < longest) {
+            Some(max_len) => {
+                let expected = format!("at least {longest} positions");
+                Err(Error::Shape { operation: "prefill", name: "positions", found: vec![max_len], expected })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Checks ids and length, since operations do not check their inputs when they are replayed.

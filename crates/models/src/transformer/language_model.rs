@@ -293,6 +293,15 @@ impl TransformerLanguageModel {
         Ok(self.decoder.prefill(pass, &ids, n_rows)?)
     }
 
+    /// Appends a text to each row, on the CPU; on a GPU only to rows without tokens.
+    pub(crate) fn extend(&self, pass: &Pass<'_>, state: &mut DecoderState, texts: &[&[u32]]) -> Result<()> {
+        if state.is_empty() {
+            *state = self.start(pass, texts, state.lengths().len())?;
+            return Ok(());
+        }
+        Ok(self.decoder.extend(pass, state, texts)?)
+    }
+
     /// Appends one token to each row and returns the logits of the next: rows × vocab_size.
     pub(crate) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
         self.decoder.step(pass, (state, tokens), Replay::Allowed, |x| {

@@ -127,7 +127,7 @@ pub(crate) struct StackState {
     /// The K/V cache of self-attention.
     pub(crate) cache: KvCache,
     /// Keys and values of the source, one per layer or one for all layers.
-    memory: Vec<KeysValues>,
+    pub(super) memory: Vec<KeysValues>,
 }
 
 impl Stack {

@@ -141,6 +141,16 @@ impl HuggingFace {
         Ok(self.convert(&encoding, text))
     }
 
+    /// A tokeniser for text that a program wrote: special tokens spelled in it are special tokens. It is a copy as large as the
+    /// tokeniser.
+    #[must_use]
+    pub fn for_markup(&self) -> Self {
+        let mut copy = self.clone();
+        copy.inner.set_encode_special_tokens(false);
+        copy.special_ids.clear();
+        copy
+    }
+
     /// [`HuggingFace::encode`] with BPE-dropout; an error for models other than BPE.
     pub fn encode_with_dropout(&self, text: &str, dropout: &BpeDropout) -> Result<Encoding> {
         let Some(merges) = &self.merges else {

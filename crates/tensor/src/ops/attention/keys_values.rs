@@ -121,19 +121,24 @@ impl KeysValues {
             *self = Self::on_gpu(self.shape, [moves[0].n_slots(), moves[0].capacity()], array);
             return;
         }
-        if joined.n_slots > self.n_slots {
-            let CacheShape { n_heads, d_key, d_value } = self.shape;
-            self.keys.resize(joined.n_slots * n_heads * d_key * self.capacity, 0.0);
-            self.values.resize(joined.n_slots * n_heads * d_value * self.capacity, 0.0);
-            self.n_slots = joined.n_slots;
-        }
+        self.reserve(joined.n_slots);
         for slot in &joined.slots {
             self.copy_from(other, (slot.from, slot.to), slot.len);
         }
     }
 
-    /// Copies the first `len` positions of slot `from` of another cache to slot `to`.
-    fn copy_from(&mut self, other: &Self, (from, to): (usize, usize), len: usize) {
+    /// Makes room for `n_slots` sequences in CPU memory.
+    pub fn reserve(&mut self, n_slots: usize) {
+        if n_slots > self.n_slots {
+            let CacheShape { n_heads, d_key, d_value } = self.shape;
+            self.keys.resize(n_slots * n_heads * d_key * self.capacity, 0.0);
+            self.values.resize(n_slots * n_heads * d_value * self.capacity, 0.0);
+            self.n_slots = n_slots;
+        }
+    }
+
+    /// Copies the first `len` positions of slot `from` of another cache in CPU memory to slot `to`.
+    pub fn copy_from(&mut self, other: &Self, (from, to): (usize, usize), len: usize) {
         if len > self.capacity {
             self.grow(len);
         }

@@ -276,6 +276,52 @@ impl StepRows {
         copies
     }
 
+    /// Rows of a step on the CPU that appends several tokens to each row, or none: every token is a row by itself, in the slot of
+    /// its own row and at its own position. Tokens attend to those before them, so all may be cached first.
+    ///
+    /// # Panics
+    /// If there is not one text for each row, or the rows are on a GPU.
+    #[must_use]
+    pub fn of_texts(&self, texts: &[&[u32]]) -> Self {
+        assert!(texts.len() == self.count() && self.is_on_cpu(), "a text for each row, on the CPU");
+        let (mut slots, mut lengths) = (Vec::new(), Vec::new());
+        for ((text, &slot), &length) in texts.iter().zip(&self.slots).zip(&self.lengths) {
+            slots.extend(vec![slot; text.len()]);
+            lengths.extend(length..length + text.len());
+        }
+        let count = slots.len();
+        Self {
+            n_slots: self.n_slots,
+            lengths,
+            tokens: texts.concat(),
+            slots,
+            source_lengths: vec![0; count],
+            sources: (0..count).collect(),
+            row_lengths: vec![0; count],
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        }
+    }
+
+    /// Counts the tokens of a step of [`Self::of_texts`].
+    pub fn advance_by(&mut self, texts: &[&[u32]]) {
+        self.lengths.iter_mut().zip(texts).for_each(|(length, text)| *length += text.len());
+    }
+
+    /// True if keys and values are in CPU memory.
+    pub fn is_on_cpu(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        if self.gpu.is_some() {
+            return false;
+        }
+        true
+    }
+
+    /// Raises the maximum number of rows on the CPU; caches must follow.
+    pub fn reserve(&mut self, n_slots: usize) {
+        self.n_slots = self.n_slots.max(n_slots);
+    }
+
     /// Appends the rows of `other`, which have no source: they follow the own rows. Caches must take them over.
     ///
     /// # Panics
