@@ -76,7 +76,8 @@ fn a_text_ends_before_a_stop_string() {
 #[test]
 fn chats_are_answered_by_the_models_template() {
     let chat = json!({ "messages": [{ "role": "user", "content": "Hello there" }] });
-    let own = json!([{ "role": "system", "content": "Be brief." }, { "role": "user", "content": "Hello there" }]);
+    let own =
+        json!([{ "role": "system", "content": "Be brief." }, { "role": "user", "content": "Hello there" }]);
     let folder = folder(&[("chats.jsonl", &format!("{chat}\n{own}\n"))]);
     let run = |arguments: &[&str], input: &str| {
         generate(folder.path(), "llama", &[&["--temperature", "0"], arguments].concat(), input)
@@ -100,7 +101,10 @@ fn chats_are_answered_by_the_models_template() {
     // A system message makes turns of prompts.
     assert_eq!(run(&["--system", "Be brief.", "Hello there"], "").ok(), answer(&found[1]));
     assert_eq!(run(&["--chat", "--system", "Be brief."], "Hello there\n").ok(), answer(&found[1]));
-    assert_eq!(run(&["--messages", "chats.jsonl", "--system", "Be brief."], "").ok(), answer(&found[1]).repeat(2));
+    assert_eq!(
+        run(&["--messages", "chats.jsonl", "--system", "Be brief."], "").ok(),
+        answer(&found[1]).repeat(2)
+    );
 
     for (line, message) in [
         ("{", "wrong.jsonl:1: EOF while parsing an object"),
@@ -115,7 +119,10 @@ fn chats_are_answered_by_the_models_template() {
     let refused = json!([{ "role": "user", "content": "a" }, { "role": "user", "content": "b" }]);
     std::fs::write(folder.path().join("wrong.jsonl"), refused.to_string()).unwrap();
     let err = run(&["--messages", "wrong.jsonl"], "").failed(2);
-    assert!(err.contains("wrong.jsonl:1: the chat template refuses the messages: After the optional"), "{err}");
+    assert!(
+        err.contains("wrong.jsonl:1: the chat template refuses the messages: After the optional"),
+        "{err}"
+    );
     let err = generate(folder.path(), "gpt2", &["--chat"], "Hello\n").failed(2);
     assert!(err.contains("a model without a chat template") && err.contains("hint: "), "{err}");
 }
@@ -129,9 +136,16 @@ fn a_long_prompt_is_refused_with_its_line_or_slides() {
     assert!(refused.out.starts_with("Hello"), "what came before is printed: {}", refused.out);
     let err = refused.failed(2);
     assert!(err.contains("prompts.txt:2: a prompt of ") && err.contains("expected at most 96"), "{err}");
-    assert!(err.contains("hint: shorten the prompt, or drop its oldest tokens with --overflow slide"), "{err}");
+    assert!(
+        err.contains("hint: shorten the prompt, or drop its oldest tokens with --overflow slide"),
+        "{err}"
+    );
     let slid = run(&["--file", "prompts.txt", "--overflow", "slide"]);
-    assert!(slid.err.contains("note: prompts.txt:2: the oldest ") && slid.err.contains("were dropped"), "{}", slid.err);
+    assert!(
+        slid.err.contains("note: prompts.txt:2: the oldest ") && slid.err.contains("were dropped"),
+        "{}",
+        slid.err
+    );
     assert_eq!(slid.ok().lines().next().map(|line| line.starts_with("Hello")), Some(true));
     // In a chat the oldest turns go.
     let turns = "the cat sat on the mat and the dog\n".repeat(8);
@@ -227,4 +241,61 @@ fn perplexity_is_measured_in_windows() {
     assert!(err.contains("expected a whole number of 1 or more"), "{err}");
     let err = polyhead(folder.path(), &["perplexity", "--model", "text.txt", "few.txt"], "").failed(2);
     assert!(err.contains("hint: polyhead ngram perplexity measures with n-gram models"), "{err}");
+}
+
+/// A recurrent model has no context that would end an answer.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_stops_an_answer_and_the_chat_goes_on() {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+    const RECIPE: &str = r#"
+task = "language-model"
+out = "run"
+[data]
+train = { text = "text.txt" }
+valid = { text = "text.txt" }
+[tokenizer]
+kind = "word"
+vocab_size = 0
+min_frequency = 1
+[model]
+model_type = "recurrent_language_model"
+n_layers = 1
+d_embedding = 8
+d_model = 8
+[train]
+device = "cpu"
+max_tokens = 128
+max_steps = 3
+[validation]
+every_steps = 3
+"#;
+    let folder = folder(&[("run.toml", RECIPE), ("text.txt", &"one two three four five six\n".repeat(20))]);
+    polyhead(folder.path(), &["train", "run.toml"], "").ok();
+    let model = folder.path().join("run/model");
+    std::fs::write(model.join("chat_template.jinja"), "{% for m in messages %}{{ m.content }} {% endfor %}")
+        .unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .args(["generate", "--chat", "--lines", "1000000000", "--max-new-tokens", "1000000000", "--model"])
+        .arg(&model)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    input.write_all(b"one\n").unwrap();
+    let mut some = [0; 400];
+    output.read_exact(&mut some).unwrap();
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    drop(input);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(0),
+        "the answer was stopped, and the chat ended with its input"
+    );
 }

@@ -64,6 +64,7 @@ fn a_template_is_found_in_each_of_its_files() {
     let error = render(&[none]).unwrap_err();
     assert!(error.contains("a model without a chat template"), "{error}");
     let folder = changed("llama", &[("chat_template.jinja", Some("{% endfor %}"))]);
-    let error = polyhead_engine::Generator::load(folder.path(), &polyhead_engine::LoadOptions::default()).unwrap_err();
+    let error = polyhead_engine::Generator::load(folder.path(), &polyhead_engine::LoadOptions::default())
+        .unwrap_err();
     assert!(error.to_string().contains("chat_template.jinja"), "{error}");
 }
