@@ -20,8 +20,10 @@ pub(crate) const GENERATION: &str = "generation_config.json";
 /// Files beside config and weights that belong to a model; fairseq dictionaries and codes come on top.
 const SIDECAR_FILES: &[&str] = &[
     "README.md",
+    "added_tokens.json",
     "args.json",
     "chat_template.jinja",
+    "chat_template.json",
     GENERATION,
     "merges.txt",
     polyhead_models::checkpoint::shortlist::SHORTLIST,

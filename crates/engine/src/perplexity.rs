@@ -75,7 +75,7 @@ struct TextWindow {
     first: usize,
 }
 
-/// Measures the perplexity of `text`; `progress` is told the tokens done and all tokens.
+/// Measures the perplexity of `text`; `progress` receives the tokens done and all tokens.
 ///
 /// # Errors
 /// If the text has fewer than two tokens, or an option is out of range.

@@ -95,7 +95,11 @@ impl Generate {
             for found in generator.notes() {
                 note(&format!("note: {found}"));
             }
-            let options = self.sampling.over(generator.options());
+            let mut options = self.sampling.over(generator.options());
+            if self.chat || self.stream {
+                // One text at a time, whatever the model's settings ask for.
+                (options.n_samples, options.beam_size) = (1, 1);
+            }
             options.check()?;
             if self.chat {
                 return chat::run(&generator, &options, &self.prompts, self.system.as_deref());
@@ -131,7 +135,8 @@ impl Generate {
 
     /// Prints the continuation of every prompt.
     fn write_all(&self, generator: &Generator, options: &GenerateOptions, device: &Device) -> Result<()> {
-        let one = self.prompts.len() == 1 && !self.sampling.wants_several() && !self.format.is_jsonl();
+        let is_single = options.n_samples == 1 && options.beam_size == 1 && !self.format.is_jsonl();
+        let one = self.prompts.len() == 1 && is_single;
         let streams = self.stream || (one && std::io::stdout().is_terminal());
         let mut batch = Batch::new(generator, options, (self.format.is_jsonl(), streams));
         if !self.prompts.is_empty() {

@@ -242,3 +242,60 @@ fn perplexity_is_measured_in_windows() {
     let err = polyhead(folder.path(), &["perplexity", "--model", "text.txt", "few.txt"], "").failed(2);
     assert!(err.contains("hint: polyhead ngram perplexity measures with n-gram models"), "{err}");
 }
+
+/// A recurrent model has no context that would end an answer.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_stops_an_answer_and_the_chat_goes_on() {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+    const RECIPE: &str = r#"
+task = "language-model"
+out = "run"
+[data]
+train = { text = "text.txt" }
+valid = { text = "text.txt" }
+[tokenizer]
+kind = "word"
+vocab_size = 0
+min_frequency = 1
+[model]
+model_type = "recurrent_language_model"
+n_layers = 1
+d_embedding = 8
+d_model = 8
+[train]
+device = "cpu"
+max_tokens = 128
+max_steps = 3
+[validation]
+every_steps = 3
+"#;
+    let folder = folder(&[("run.toml", RECIPE), ("text.txt", &"one two three four five six\n".repeat(20))]);
+    polyhead(folder.path(), &["train", "run.toml"], "").ok();
+    let model = folder.path().join("run/model");
+    std::fs::write(model.join("chat_template.jinja"), "{% for m in messages %}{{ m.content }} {% endfor %}")
+        .unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .args(["generate", "--chat", "--lines", "1000000000", "--max-new-tokens", "1000000000", "--model"])
+        .arg(&model)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    input.write_all(b"one\n").unwrap();
+    let mut some = [0; 400];
+    output.read_exact(&mut some).unwrap();
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    drop(input);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(0),
+        "the answer was stopped, and the chat ended with its input"
+    );
+}

@@ -182,7 +182,7 @@ mod tests {
         for (source, expected) in [
             ("{{ messages[0]['content'].strip() }}", "Hello there."),
             ("{{ messages[0].content.strip().split(' ')[1] }}", "there."),
-            ("{{ messages[0].content.lstrip().startswith('Hello') }}", "true"),
+            ("{{ messages[0].content.lstrip().startswith('Hello') }}", "True"),
             ("{{ messages[0].content | trim | upper }}", "HELLO THERE."),
             ("{{ messages[0].role.title() + messages[0].role.upper() }}", "UserUSER"),
             ("{{ 'a-b-c'.split('-', 1) | join('+') }}", "a+b-c"),
@@ -191,11 +191,11 @@ mod tests {
             ("{% for key, value in {'k': 'v'}.items() %}{{ key }}={{ value }}{% endfor %}", "k=v"),
             ("{{ {'b': [1, 'é<', none, true]} | tojson }}", "{\"b\": [1, \"é<\", null, true]}"),
             ("{{ {'b': [1], 'c': {}} | tojson(indent=2) }}", "{\n  \"b\": [\n    1\n  ],\n  \"c\": {}\n}"),
-            ("{{ bos_token }}{{ add_generation_prompt }}{{ eos_token }}", "<s>true"),
+            ("{{ bos_token }}{{ add_generation_prompt }}{{ eos_token }}", "<s>True"),
             ("{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}", "13"),
             ("a{%- generation %}b{% endgeneration %}", "ab"),
             ("{%- set ns = namespace(x=1) %}{% set ns.x = 2 %}{{ ns.x }}", "2"),
-            ("{{ messages[1:] | length }}{{ messages[0].tool_calls is defined }}", "0false"),
+            ("{{ messages[1:] | length }}{{ messages[0].tool_calls is defined }}", "0False"),
         ] {
             assert_eq!(render(source, &messages).unwrap(), expected, "{source}");
         }

@@ -20,18 +20,10 @@ pub(super) fn beams(
         let message = "several texts of several lines in beam search, expected one of the two";
         return Err(Error::request(message, "ask for one text, or for one line"));
     }
-    let rows = generator.parameters().device().policy().rows;
-    let mut found = Vec::with_capacity(prompts.len());
-    for prompts in prompts.chunks((rows / options.beam_size).max(1)) {
-        for prompt in prompts {
-            generator.check_length(prompt.len())?;
-        }
-        // Searches are independent, but their lengths are one option.
-        for prompt in prompts {
-            found.push(texts(generator, prompt, (lines, options))?);
-        }
+    for prompt in prompts {
+        generator.check_length(prompt.len())?;
     }
-    Ok(found)
+    prompts.iter().map(|prompt| texts(generator, prompt, (lines, options))).collect()
 }
 
 fn texts(

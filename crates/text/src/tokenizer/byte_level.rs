@@ -29,24 +29,7 @@ pub fn load(
         let hint = "vocab.json maps each token to its id, such as {\"Hello\": 15496}";
         malformed(vocabulary, None, error.to_string(), "an object of tokens and ids", hint)
     })?;
-    let merges_text = String::from_utf8(read(merges)?).map_err(|error| {
-        let hint = "merges.txt is text: a merge on each line";
-        malformed(merges, None, error.to_string(), "UTF-8", hint)
-    })?;
-    let mut pairs = Vec::new();
-    for (number, line) in merges_text.lines().enumerate() {
-        // The first line may name the version of the format.
-        if line.trim().is_empty() || (number == 0 && line.starts_with("#version")) {
-            continue;
-        }
-        let pair: Vec<&str> = line.split(' ').collect();
-        let [a, b] = pair[..] else {
-            let hint = "each line of merges.txt has two tokens, separated by a space";
-            let line_number = Some(number as u64 + 1);
-            return Err(malformed(merges, line_number, format!("{line:?}"), "two tokens", hint));
-        };
-        pairs.push(json!([a, b]));
-    }
+    let pairs = pairs(&read(merges)?, merges)?;
     let end = END_OF_TEXT.to_owned();
     let added = special.iter().chain([&end]).filter_map(|token| {
         let id = ids.get(token)?;
@@ -68,7 +51,6 @@ pub fn load(
         "added_tokens": added,
         "normalizer": null,
         "pre_tokenizer": byte_level,
-        "post_processor": null,
         "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
@@ -76,6 +58,29 @@ pub fn load(
         },
     });
     HuggingFace::from_bytes(file.to_string().as_bytes(), vocabulary)
+}
+
+/// The merges of `merges.txt`, in order.
+fn pairs(bytes: &[u8], path: &Path) -> Result<Vec<Value>> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let hint = "merges.txt is text: a merge on each line";
+        malformed(path, None, error.to_string(), "UTF-8", hint)
+    })?;
+    let mut pairs = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        // The first line may name the version of the format.
+        if line.trim().is_empty() || (number == 0 && line.starts_with("#version")) {
+            continue;
+        }
+        let pair: Vec<&str> = line.split(' ').collect();
+        let [a, b] = pair[..] else {
+            let hint = "each line of merges.txt has two tokens, separated by a space";
+            let line_number = Some(number as u64 + 1);
+            return Err(malformed(path, line_number, format!("{line:?}"), "two tokens", hint));
+        };
+        pairs.push(json!([a, b]));
+    }
+    Ok(pairs)
 }
 
 fn malformed(path: &Path, line: Option<u64>, found: String, expected: &str, hint: &str) -> Error {
