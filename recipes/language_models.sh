@@ -11,6 +11,9 @@ text=data/tinyshakespeare/input.txt.gz
 gzip -cd $text | sed -n '1,36000p' > data/shakespeare/train.txt
 gzip -cd $text | sed -n '36001,38000p' > data/shakespeare/valid.txt
 gzip -cd $text | sed -n '38001,$p' > data/shakespeare/test.txt
+# The division of nanoGPT, by characters.
+gzip -cd $text | head -c 1003854 > data/shakespeare/first-90-percent.txt
+gzip -cd $text | tail -c +1003855 > data/shakespeare/last-10-percent.txt
 
 captions=data/multi30k/tok
 gzip -cd $captions/train.lc.norm.tok.en.gz | tr ' ' '\n' | sort | uniq -c | awk '$1 > 1 && NF == 2 { print $2 }' > data/captions/words
