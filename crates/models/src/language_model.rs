@@ -27,6 +27,7 @@ use crate::{Error, Result};
 
 /// A language model.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum LanguageModel {
     /// A feed-forward network over a fixed window of tokens.
     Window(WindowLanguageModel),
@@ -221,6 +222,7 @@ impl LanguageModel {
 
 /// The state of generation: the tokens, states or K/V cache that the next prediction depends on.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a batch")]
 pub enum LanguageModelState {
     /// The last tokens of each row.
     Window(WindowState),

@@ -81,9 +81,8 @@ impl Pipeline<'_> {
             };
             let spans = self.encode(segment.sentence.text, segment.masked.as_ref())?.offsets;
             let tag = text.hop.tag.map(|_| 0..0);
-            let shifted = spans.into_iter().map(|span| match span.is_empty() {
-                true => 0..0,
-                false => source.start + span.start..source.start + span.end,
+            let shifted = spans.into_iter().map(|span| {
+                if span.is_empty() { 0..0 } else { source.start + span.start..source.start + span.end }
             });
             let source_spans = tag.into_iter().chain(shifted).collect();
             decoded.push(DecodedPart { input, best, source_spans, target: part.target });

@@ -63,7 +63,9 @@ fn train(folder: &Path, more: &[&str]) -> Run {
     write_pairs(folder, "valid", 20);
     fs::write(folder.join("recipe.toml"), RECIPE).unwrap();
     let mut arguments = vec!["train", "recipe.toml"];
-    more.iter().for_each(|change| arguments.extend(["--set", change]));
+    for change in more {
+        arguments.extend(["--set", change]);
+    }
     polyhead(folder, &arguments, "")
 }
 

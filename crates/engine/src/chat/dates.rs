@@ -60,9 +60,8 @@ fn formatted(format: &str, seconds: u64) -> String {
             Some('p') => out += if hour < 12 { "AM" } else { "PM" },
             Some('F') => out += &format!("{year}-{month:02}-{day:02}"),
             Some('T') => out += &format!("{hour:02}:{minute:02}:{second:02}"),
-            Some('%') => out.push('%'),
+            Some('%') | None => out.push('%'),
             Some(other) => out.extend(['%', other]),
-            None => out.push('%'),
         }
     }
     out

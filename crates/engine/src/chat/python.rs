@@ -132,6 +132,7 @@ fn of_map(value: &Value, name: &str, arguments: &[Value]) -> Option<Result<Value
 }
 
 /// JSON as `json.dumps` of Python writes it, without escapes of characters outside ASCII.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that minijinja calls")]
 pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     // Accepted and without effect, as in most templates.

@@ -157,12 +157,11 @@ impl<'g> Generation<'g> {
             if finished.is_some() && sequence.reuse == Reuse::Text {
                 self.cache.insert(&decoding, &sequence.read(), (state, row))?;
             }
-            let finished = match finished {
-                Some(reason) => Some(sequence.finish(reason)),
-                None => {
-                    left.push((row, (id, sequence)));
-                    None
-                }
+            let finished = if let Some(reason) = finished {
+                Some(sequence.finish(reason))
+            } else {
+                left.push((row, (id, sequence)));
+                None
             };
             generated.push(GeneratedToken {
                 sequence: id,

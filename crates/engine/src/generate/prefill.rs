@@ -61,7 +61,9 @@ pub(super) fn prefill(
             }
         }
     }
-    distinct.iter().for_each(|text| cache.remember(text));
+    for text in &distinct {
+        cache.remember(text);
+    }
     let row = |text: &&[u32]| {
         let index = index(text);
         branches.iter().position(|branch| branch.texts == [index]).expect("every text is a branch at the end")

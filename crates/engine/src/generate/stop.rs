@@ -61,14 +61,17 @@ mod tests {
 
     #[test]
     fn a_text_ends_before_a_stop_string_across_borders() {
-        assert_eq!(run(&["END"], &["a E", "N", "D b"]), (vec!["a ".into(), "".into(), "".into()], true));
-        assert_eq!(run(&["END"], &["a E", "Nd"]), (vec!["a ".into(), "ENd".into(), "".into()], false));
+        assert_eq!(
+            run(&["END"], &["a E", "N", "D b"]),
+            (vec!["a ".into(), String::new(), String::new()], true)
+        );
+        assert_eq!(run(&["END"], &["a E", "Nd"]), (vec!["a ".into(), "ENd".into(), String::new()], false));
         assert_eq!(run(&["aab"], &["aa", "ab"]).0.concat(), "a");
         assert_eq!(run(&["\n\n", "é!"], &["x\n", "é", "\n", "é!y"]).0.concat(), "x\né\n");
         // The first stop string ends the text, whatever their order.
         assert_eq!(run(&["d", "b"], &["abcd"]), (vec!["a".into()], true));
         assert_eq!(run(&[], &["ab", "c"]).0.concat(), "abc");
         // What may begin a stop string is text after all when nothing follows.
-        assert_eq!(run(&["END"], &["EN"]), (vec!["".into(), "EN".into()], false));
+        assert_eq!(run(&["END"], &["EN"]), (vec![String::new(), "EN".into()], false));
     }
 }

@@ -175,29 +175,6 @@ impl DecoderStack {
         Ok(Decoded { vector: self.dropout.forward(pass, &vector)?, attended })
     }
 
-    /// Context and weights of queries (rows × length × d_model); with coverage they attend one after the other.
-    fn attend(
-        &self,
-        step: (&Pass<'_>, &SourceAttention, &Memory),
-        query: &Var,
-        start: usize,
-        covered: &mut Option<Var>,
-    ) -> Result<(Var, Var)> {
-        let (pass, attention, memory) = step;
-        let Some(sum) = covered else { return attention.attend(pass, query, memory, start) };
-        let (mut contexts, mut all) = (Vec::new(), Vec::new());
-        for t in 0..query.shape()[1] {
-            let query = slice(pass.tape, query, 1, t..t + 1)?;
-            let memory = attention.covered(pass, memory, sum)?;
-            let (context, weights) = attention.attend(pass, &query, &memory, start + t)?;
-            *sum = add(pass.tape, sum, &weights.reshaped(sum.shape()))?;
-            contexts.push(context);
-            all.push(weights);
-        }
-        let joined = |parts: &[Var]| concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 1);
-        Ok((joined(&contexts)?, joined(&all)?))
-    }
-
     /// All positions at once, layer by layer.
     fn at_once(
         &self,
@@ -220,7 +197,7 @@ impl DecoderStack {
         let (Some(attention), Some(memory), Some(combine)) = (&self.attention, memory, &self.combine) else {
             return Ok(Decoded { vector: x, attended: None });
         };
-        let (context, weights) = self.attend((pass, attention, memory), &x, start, &mut state.covered)?;
+        let (context, weights) = attend((pass, attention, memory), &x, start, &mut state.covered)?;
         attention.capture(pass, std::slice::from_ref(&weights))?;
         let both = concat(pass.tape, &[&context, &x], 2)?;
         let options = LinearOptions { activation: Activation::Tanh, ..Default::default() };
@@ -248,13 +225,12 @@ impl DecoderStack {
             let projected = slice(pass.tape, &projected, 1, t..t + 1)?;
             let embedded = || slice(pass.tape, embedded, 1, t..t + 1);
             let step = Step { pass, attention, memory, weights: &weights };
-            let own = match self.kind {
-                DecoderAttention::Bahdanau => self.bahdanau(&step, &projected, embedded, state)?,
-                _ => {
-                    let (own, vector) = self.fed(&step, &projected, embedded, state)?;
-                    vectors.push(vector);
-                    own
-                }
+            let own = if self.kind == DecoderAttention::Bahdanau {
+                self.bahdanau(&step, &projected, embedded, state)?
+            } else {
+                let (own, vector) = self.fed(&step, &projected, embedded, state)?;
+                vectors.push(vector);
+                own
             };
             state.position += 1;
             hidden.push(own.hidden);
@@ -307,7 +283,7 @@ impl DecoderStack {
             h.reshaped(&[h.shape()[0], 1, self.d_model])
         };
         let of = (pass, step.attention, step.memory);
-        let (context, weights) = self.attend(of, &query, state.position, &mut state.covered)?;
+        let (context, weights) = attend(of, &query, state.position, &mut state.covered)?;
         let hidden = self.cells(step, projected, &context, (embedded, state))?;
         Ok(Attended { hidden, context, weights })
     }
@@ -326,7 +302,7 @@ impl DecoderStack {
         let h =
             self.cells(step, projected, &last.reshaped(&[rows, 1, self.d_model]), (embedded, &mut *state))?;
         let of = (pass, step.attention, step.memory);
-        let (context, weights) = self.attend(of, &h, state.position, &mut state.covered)?;
+        let (context, weights) = attend(of, &h, state.position, &mut state.covered)?;
         let both = concat(pass.tape, &[&context, &h], 2)?;
         let combine = step.weights.combine.as_ref().expect("declared with attention");
         let vector = tanh(pass.tape, &combine.linear(pass.tape, &both)?);
@@ -439,4 +415,26 @@ impl Layer {
             (Self::Plain(_), None) => unreachable!("its weight is shared by the steps"),
         }
     }
+}
+
+/// Context and weights of queries (rows × length × d_model); with coverage they attend one after the other.
+fn attend(
+    step: (&Pass<'_>, &SourceAttention, &Memory),
+    query: &Var,
+    start: usize,
+    covered: &mut Option<Var>,
+) -> Result<(Var, Var)> {
+    let (pass, attention, memory) = step;
+    let Some(sum) = covered else { return attention.attend(pass, query, memory, start) };
+    let (mut contexts, mut all) = (Vec::new(), Vec::new());
+    for t in 0..query.shape()[1] {
+        let query = slice(pass.tape, query, 1, t..t + 1)?;
+        let memory = attention.covered(pass, memory, sum)?;
+        let (context, weights) = attention.attend(pass, &query, &memory, start + t)?;
+        *sum = add(pass.tape, sum, &weights.reshaped(sum.shape()))?;
+        contexts.push(context);
+        all.push(weights);
+    }
+    let joined = |parts: &[Var]| concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 1);
+    Ok((joined(&contexts)?, joined(&all)?))
 }

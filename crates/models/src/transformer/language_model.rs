@@ -72,6 +72,7 @@ impl Default for Biases {
 /// The config of a decoder-only Transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the config")]
 pub struct TransformerLanguageModelConfig {
     /// Size of the vocabulary.
     pub vocab_size: usize,

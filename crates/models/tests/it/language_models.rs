@@ -185,7 +185,7 @@ fn folders_are_written_as_they_were_read() {
 }
 
 /// A copy of a golden folder with a changed config.
-fn changed(name: &str, changes: Value) -> tempfile::TempDir {
+fn changed(name: &str, changes: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(golden(name)).unwrap() {
         let path = entry.unwrap().path();
@@ -220,7 +220,7 @@ fn what_cannot_be_computed_is_refused() {
         ("mistral", json!({ "hidden_act": "relu6" }), "hidden_act is \"relu6\", expected one of linear"),
         ("mistral", json!({ "model_type": "mixtral" }), "\"gpt2\", \"llama\", \"mistral\", \"qwen2\""),
     ] {
-        let folder = changed(name, changes);
+        let folder = changed(name, &changes);
         let found = load(folder.path(), None).unwrap_err().to_string();
         assert!(found.contains(expected), "{found} does not say: {expected}");
     }

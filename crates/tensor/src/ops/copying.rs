@@ -102,7 +102,7 @@ pub fn copy_cross_entropy(
     let saved = CopySaved { rows, ..saved };
     let inputs = [mixture.logits, mixture.weights, mixture.gate];
     Ok(tape.record(Tensor::scalar(mean), &inputs, move |gradient, gradients| {
-        saved.backward(gradient, gradients)
+        saved.backward(gradient, gradients);
     }))
 }
 

@@ -78,7 +78,9 @@ fn the_distribution_sums_to_one_and_has_the_probabilities_of_the_loss() {
     let mut all = inputs();
     for row in all[1].data_mut().chunks_exact_mut(4) {
         let sum: f32 = row.iter().sum();
-        row.iter_mut().for_each(|weight| *weight /= sum);
+        for weight in row {
+            *weight /= sum;
+        }
     }
     let vars: Vec<Var> = all.iter().map(|input| Var::constant(input.clone())).collect();
     let sources = SOURCES.as_slice().into();

@@ -6,9 +6,11 @@ use polyhead_tensor::{Tape, Tensor, Var};
 
 use crate::gradient::{check, numbers, same_bits};
 
+type Reference = fn(f64) -> f64;
+
 #[test]
 fn equal_to_the_reference() {
-    let references: [(Activation, fn(f64) -> f64); 4] = [
+    let references: [(Activation, Reference); 4] = [
         (Activation::Silu, |x| x / (1.0 + (-x).exp())),
         (Activation::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
         (Activation::GeluTanh, |x| {

@@ -101,9 +101,12 @@ impl<'g> Batch<'g> {
             Source::Chat(messages) => self.generator.encode_chat(messages),
         };
         let fitted = encoded.and_then(|ids| self.generator.fit(ids, self.options));
-        let fitted = fitted.map_err(|error| match error.is_misuse() {
-            true => Misuse { message: format!("{place}{error}"), hint: error.hint() }.into(),
-            false => anyhow::Error::from(error),
+        let fitted = fitted.map_err(|error| {
+            if error.is_misuse() {
+                Misuse { message: format!("{place}{error}"), hint: error.hint() }.into()
+            } else {
+                anyhow::Error::from(error)
+            }
         })?;
         if fitted.dropped > 0 {
             note(&format!(

@@ -65,7 +65,7 @@ impl Reasons {
 }
 
 /// A JSON object with its keys in alphabetical order; numbers that were f32 in their shortest decimal form.
-pub(super) fn sorted(value: Value) -> String {
+pub(super) fn sorted(value: &Value) -> String {
     let keys =
         value.as_object().cloned().unwrap_or_default().into_iter().map(|(key, value)| (key, shortest(value)));
     let sorted: BTreeMap<String, Value> = keys.collect();

@@ -97,7 +97,7 @@ pub(super) fn text(path: &Path, config: &TransformerLanguageModelConfig, dtype: 
         Error::file(path, message, "save it in the polyhead layout")
     })?;
     let SpecialKeys { bos, eos, pad } = SpecialKeys::of(config);
-    Ok(sorted(json!({
+    Ok(sorted(&json!({
         "activation_function": config.activation.name(),
         "architectures": ["GPT2LMHeadModel"],
         "attn_pdrop": config.dropout.attention,

@@ -261,5 +261,5 @@ pub(super) fn text(path: &Path, config: &TransformerLanguageModelConfig, dtype: 
     };
     map.insert("model_type".into(), json!(model_type));
     map.insert("architectures".into(), json!([class]));
-    Ok(sorted(value))
+    Ok(sorted(&value))
 }

@@ -35,9 +35,7 @@ pub(crate) fn tensors<'a>(
         name: links[0].theirs.clone(),
         shape: links[0].their_shape.clone(),
         data: match links {
-            [link] if link.is_transposed => {
-                ArrayData::Transposed { floats: rows(&link), columns: link.width }
-            }
+            [link] if link.is_transposed => ArrayData::Transposed { floats: rows(link), columns: link.width },
             _ => ArrayData::Floats(links.iter().map(rows).collect()),
         },
     });

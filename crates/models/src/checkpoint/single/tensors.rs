@@ -247,7 +247,7 @@ impl Blocks {
     }
 
     /// The values of all blocks.
-    pub(super) fn read(&self, tensors: &Tensors) -> Result<Vec<f32>> {
+    pub(super) fn read(&self, tensors: &Tensors) -> Vec<f32> {
         let mut all = Vec::new();
         for (name, heads) in self.names.iter().zip(&self.heads) {
             let entry = &tensors.entries[name];
@@ -258,7 +258,7 @@ impl Blocks {
                 Some(d_head) => all.extend(halves(&values, rows, d_head)),
             }
         }
-        Ok(all)
+        all
     }
 }
 

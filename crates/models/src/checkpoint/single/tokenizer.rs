@@ -27,10 +27,10 @@ impl GgufTokenizer {
     pub fn to_json(&self) -> Result<String, String> {
         let value = match (self.model.as_str(), self.splitting.as_str()) {
             ("llama", _) => self.sentencepiece(),
-            ("gpt2", "" | "default" | "gpt-2") => self.byte_level(Value::Null, Value::Null),
-            ("gpt2", "llama-bpe" | "llama3" | "llama-v3") => self.byte_level(json!(LLAMA3), Value::Null),
+            ("gpt2", "" | "default" | "gpt-2") => self.byte_level(Value::Null, &Value::Null),
+            ("gpt2", "llama-bpe" | "llama3" | "llama-v3") => self.byte_level(json!(LLAMA3), &Value::Null),
             ("gpt2", "qwen2") => {
-                self.byte_level(json!(LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")), json!({ "type": "NFC" }))
+                self.byte_level(json!(LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")), &json!({ "type": "NFC" }))
             }
             ("", _) => return Err("one without a name".to_owned()),
             (model, "") => return Err(model.to_owned()),
@@ -92,7 +92,7 @@ impl GgufTokenizer {
         value
     }
 
-    fn byte_level(&self, splitting: Value, normalizer: Value) -> Value {
+    fn byte_level(&self, splitting: Value, normalizer: &Value) -> Value {
         let bytes = |uses_own_rule: bool| json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": uses_own_rule });
         let splitter = match splitting {
             Value::Null => bytes(true),
