@@ -134,7 +134,6 @@ impl TransformerEncoder {
             position,
             max_len,
             dropout,
-            ..LayerOptions::default()
         };
         let mask = config.encoder_sight.mask();
         let stack = StackOptions { kind: ENCODER, sizes: config.encoder, layer, mask, cross: None };

@@ -1,7 +1,6 @@
 //! The Transformer (Vaswani et al. 2017): one `stack` of layers, and the families built from it.
 //!
-//! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores,
-//! [`TransformerLanguageModel`] a decoder alone.
+//! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores.
 
 pub mod classes;
 pub mod config;
@@ -9,7 +8,6 @@ pub mod decoder;
 pub(crate) mod describe;
 pub(crate) mod encoder;
 mod input;
-pub mod language_model;
 mod residual;
 pub(crate) mod stack;
 pub mod translator;
@@ -17,5 +15,4 @@ pub(crate) mod validate;
 
 pub use classes::{Pooling, TransformerEncoder, TransformerEncoderConfig};
 pub use config::TransformerConfig;
-pub use language_model::{TransformerLanguageModel, TransformerLanguageModelConfig};
 pub use translator::Translator;

@@ -46,7 +46,6 @@ const SOURCES: &[(&str, &str)] = sources![
     "best_tokens",
     "cached_attention",
     "column_sum",
-    "copying",
     "cross_entropy",
     "dropout",
     "elementwise",

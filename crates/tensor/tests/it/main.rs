@@ -3,7 +3,6 @@
 
 mod adam;
 mod attention;
-mod copying;
 mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -15,7 +14,6 @@ mod elementwise;
 mod embedding;
 mod examples;
 mod finite_difference;
-mod gated;
 mod gemm;
 mod gradient;
 mod instructions;
